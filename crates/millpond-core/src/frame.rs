@@ -1,0 +1,33 @@
+//! What the core may ask of the world's frames.
+//!
+//! A hit never enters the core: it pins a page and sets a referenced bit in an atomic word that belongs
+//! to the driver. The core learns of it when its scan asks, as a kernel's reclaim reads accessed bits.
+
+use crate::units::{FrameNo, PageKey};
+use alloc::vec::Vec;
+
+/// The largest use count that a hit may leave in a frame's word.
+pub const USES_MAX: u8 = 3;
+
+/// The frames of the world that drives the core: the engine's atomic words, or the simulator's arrays.
+///
+/// Every call happens inside a step of the core, under whatever excludes other steps; hits go on beside it.
+pub trait FrameTable {
+    /// The page that `frame` holds. Asked only of frames that the core has granted.
+    fn key(&self, frame: FrameNo) -> PageKey;
+
+    /// The frame that holds the page (being read counts), if any does.
+    fn lookup(&self, key: PageKey) -> Option<FrameNo>;
+
+    /// Reads and clears how often the page was used since it was asked last: 0 to [`USES_MAX`], saturating.
+    fn take_uses(&mut self, frame: FrameNo) -> u8;
+
+    /// Takes pages out of the table, except those that are pinned, locked or changed since the core last
+    /// heard of them; those it removes from `frames`. What is left in `frames`, in the same order, can no
+    /// longer be found by anybody.
+    fn evict(&mut self, frames: &mut Vec<FrameNo>);
+
+    /// Clears the page's dirty mark and sets its writeback mark, so that its content may go to the device and
+    /// a later change is a new clean-to-dirty edge. `false`: somebody is changing it at this moment; leave it.
+    fn begin_write(&mut self, frame: FrameNo) -> bool;
+}
