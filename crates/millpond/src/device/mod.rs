@@ -1,0 +1,6 @@
+//! Devices.
+
+mod facts;
+pub mod model;
+
+pub use facts::DeviceFacts;
