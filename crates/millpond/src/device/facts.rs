@@ -1,4 +1,11 @@
 //! What is known of a device without measuring it.
+//!
+//! For a file on a disk it comes from sysfs, `/sys/dev/block/MAJOR:MINOR/`, where a partition's queue is that of the
+//! directory above. A file system without a block device of its own (network, overlay, memory) has no
+//! such entry; then [`DeviceFacts::UNKNOWN`] holds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// What a device says of itself. The policy derives its limits from it: how many writes may be in flight
 /// (seed 001, Axboe 2016: from the queue depth), whether neighbours are worth waiting for.
@@ -10,4 +17,91 @@ pub struct DeviceFacts {
     pub rotational: bool,
     /// Whether the device answers writes before they are durable, so that only a flush makes them so.
     pub write_cache: bool,
+}
+
+impl DeviceFacts {
+    /// Where nothing is said: a SATA flash disk, whose queue has 32 commands (NCQ), with a write cache.
+    pub const UNKNOWN: DeviceFacts = DeviceFacts {
+        queue_depth: 32,
+        rotational: false,
+        write_cache: true,
+    };
+
+    /// Memory: as much at a time as anybody wants (256 is what the rings here hold).
+    pub const MEMORY: DeviceFacts = DeviceFacts {
+        queue_depth: 256,
+        rotational: false,
+        write_cache: false,
+    };
+
+    /// What sysfs says about the block device.
+    pub(crate) fn of_block_device(major: u32, minor: u32) -> Option<DeviceFacts> {
+        DeviceFacts::of_directory(Path::new(&format!("/sys/dev/block/{major}:{minor}")))
+    }
+
+    fn of_directory(device: &Path) -> Option<DeviceFacts> {
+        let disk = disk_directory(device)?;
+        let attribute = |name: &str| fs::read_to_string(disk.join(name)).ok();
+        let number = |name: &str| attribute(name)?.trim().parse().ok();
+        // A SCSI disk says what it takes itself; elsewhere the block layer's own limit has to do, as in Linux 6.x
+        // `blk_queue_depth`.
+        let queue_depth = number("device/queue_depth").or_else(|| number("queue/nr_requests"))?;
+        Some(DeviceFacts {
+            queue_depth,
+            rotational: number("queue/rotational")? != 0,
+            write_cache: attribute("queue/write_cache").is_none_or(|kind| kind.trim() == "write back"),
+        })
+    }
+}
+
+/// The disk's directory, for a disk or a partition of it.
+fn disk_directory(device: &Path) -> Option<PathBuf> {
+    let device = device.canonicalize().ok()?;
+    match device.join("queue").exists() {
+        true => Some(device),
+        false => device
+            .parent()
+            .filter(|disk| disk.join("queue").exists())
+            .map(Path::to_path_buf),
+    }
+}
+
+/// Bytes that the block device reads or writes at least.
+pub(crate) fn logical_block_bytes(major: u32, minor: u32) -> Option<u32> {
+    let disk = disk_directory(Path::new(&format!("/sys/dev/block/{major}:{minor}")))?;
+    fs::read_to_string(disk.join("queue/logical_block_size"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, content: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    #[test]
+    fn partition_has_the_facts_of_its_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("sda");
+        write(&disk.join("queue/nr_requests"), "256\n");
+        write(&disk.join("queue/rotational"), "1\n");
+        write(&disk.join("queue/write_cache"), "write through\n");
+        fs::create_dir(disk.join("sda1")).unwrap();
+        let expected = DeviceFacts {
+            queue_depth: 256,
+            rotational: true,
+            write_cache: false,
+        };
+        assert_eq!(DeviceFacts::of_directory(&disk), Some(expected));
+        assert_eq!(DeviceFacts::of_directory(&disk.join("sda1")), Some(expected));
+        write(&disk.join("device/queue_depth"), "32\n");
+        assert_eq!(DeviceFacts::of_directory(&disk).unwrap().queue_depth, 32);
+        assert_eq!(DeviceFacts::of_directory(&folder.path().join("none")), None);
+    }
 }

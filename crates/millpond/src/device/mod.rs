@@ -1,6 +1,121 @@
-//! Devices.
+//! Devices: what moves pages between memory and files.
+//!
+//! ```text
+//!   a miss of one page ── transfer ──────────► the calling thread reads: lowest latency
+//!   batches, from any thread ── submit ──────► queue ──► ring or threads ──► wait (one reaper) ──► completions
+//! ```
+//!
+//! [`Uring`] is the device; [`Threads`] does the same where io_uring is not allowed; [`best`] chooses and says why.
+//! Both pass the same conformance suite.
+//!
+//! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
 mod facts;
+mod file;
 pub mod model;
+mod threads;
+mod transfer;
+mod uring;
 
+#[cfg(test)]
+mod conformance;
+
+pub use crate::sys::buffer::Buffer;
+pub use crate::sys::segment::{Memory, Segments};
 pub use facts::DeviceFacts;
+pub use file::{Access, DeviceFile, FileIdentity};
+pub use threads::Threads;
+pub use uring::Uring;
+
+pub(crate) use transfer::{Progress, Step};
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    /// From the file to memory.
+    Read,
+    /// From memory to the file.
+    Write,
+}
+
+/// A transfer that is to be done.
+#[derive(Debug)]
+pub struct Request {
+    /// The caller's name for it. Need not be unique.
+    pub token: u64,
+    /// Which way.
+    pub op: Op,
+    /// The file, kept open until the transfer is completed.
+    pub file: Arc<DeviceFile>,
+    /// First byte in the file. Best a multiple of [`DeviceFile::block_bytes`].
+    pub offset: u64,
+    /// The memory, kept mapped until the transfer is completed.
+    pub segments: Segments,
+}
+
+/// A transfer that is over. Its file and memory have been let go of.
+#[derive(Debug)]
+pub struct Completion {
+    /// As in the [`Request`].
+    pub token: u64,
+    /// Bytes transferred: all, or for a read fewer if the file ends before. An error of the device carries its
+    /// errno (`raw_os_error`); then any part of the memory, or of the file, may have been written.
+    pub result: io::Result<usize>,
+}
+
+/// A way to do transfers.
+///
+/// Devices complete short transfers by themselves and repeat what a signal or a moment's shortage interrupted.
+/// Transfers that are under way at the same time may be done in any order.
+pub trait Device: Send + Sync + fmt::Debug {
+    /// Does one transfer on the calling thread, which waits for it: the lowest latency there is.
+    ///
+    /// # Errors
+    /// As [`Completion::result`].
+    fn transfer(&self, request: &Request) -> io::Result<usize>;
+
+    /// Hands over `requests`, which is empty afterwards; they are started in this order. Never waits for a transfer:
+    /// what the device cannot take at once stays queued in it. Any thread may submit, at any time.
+    ///
+    /// # Errors
+    /// If the device is broken for good. What it has not taken is left in `requests`.
+    fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()>;
+
+    /// Waits until a submitted transfer is over, [`wake`](Device::wake) is called (before or meanwhile) or `timeout`
+    /// has passed, and appends what is over to `done`; perhaps nothing. One thread, the reaper, calls this again and
+    /// again, for some devices start what was submitted here; a second one would wait for the first.
+    ///
+    /// # Errors
+    /// If the device is broken for good. What it was doing is never completed then.
+    fn wait(&self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// Makes the present or else the next [`wait`](Device::wait) return. Costs one atomic operation unless the reaper
+    /// sleeps.
+    fn wake(&self);
+
+    /// Makes all writes to the file that are completed durable. The calling thread waits for that; it must not be
+    /// the reaper.
+    ///
+    /// # Errors
+    /// As `fdatasync`: what was written since the last success may be lost, and no later call will say so.
+    fn sync(&self, file: &DeviceFile) -> io::Result<()>;
+
+    /// What is known of the disk that holds `file`.
+    fn facts(&self, file: &DeviceFile) -> DeviceFacts;
+
+    /// What it is, for people: which way transfers take and why.
+    fn name(&self) -> &str;
+}
+
+/// The best device that this system allows: io_uring, or threads where that is refused. Its name says which and why.
+pub fn best() -> Arc<dyn Device> {
+    match Uring::new() {
+        Ok(ring) => Arc::new(ring),
+        Err(refusal) => Arc::new(Threads::new(&refusal.to_string())),
+    }
+}

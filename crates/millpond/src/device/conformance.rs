@@ -1,0 +1,420 @@
+//! What every device promises, tried on every device.
+
+use super::{Access, Buffer, Completion, Device, DeviceFile, Op, Request, Segments, Threads, Uring};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Long enough that only a lost wake-up takes it.
+const FOREVER: Duration = Duration::from_secs(60);
+const PAGE: usize = 4096;
+
+struct Bench {
+    device: Arc<dyn Device>,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(device: Arc<dyn Device>) -> Bench {
+        Bench {
+            device,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn file(&self) -> Arc<DeviceFile> {
+        Arc::new(DeviceFile::open(&self.folder.path().join("file"), Access::Create).unwrap())
+    }
+
+    /// Submits the requests and waits for all of them; in order of token.
+    fn finish(&self, mut requests: Vec<Request>) -> Vec<Completion> {
+        let count = requests.len();
+        self.device.submit(&mut requests).unwrap();
+        assert!(requests.is_empty());
+        let mut done = self.reap(count);
+        done.sort_by_key(|done| done.token);
+        done
+    }
+
+    fn reap(&self, count: usize) -> Vec<Completion> {
+        let (mut done, deadline) = (Vec::new(), Instant::now() + FOREVER);
+        while done.len() < count {
+            self.device.wait(&mut done, Some(FOREVER)).unwrap();
+            assert!(
+                Instant::now() < deadline,
+                "{} of {count} completed by {:?}",
+                done.len(),
+                self.device
+            );
+        }
+        assert_eq!(done.len(), count, "more completions than requests");
+        done
+    }
+
+    /// Both ways of doing one request.
+    fn both(&self, request: impl Fn() -> Request) -> [io::Result<usize>; 2] {
+        let here = self.device.transfer(&request());
+        let submitted = self.finish(vec![request()]).remove(0);
+        assert_eq!(submitted.token, request().token);
+        [here, submitted.result]
+    }
+}
+
+fn buffer_of(bytes: &[u8]) -> Arc<Buffer> {
+    let mut buffer = Buffer::new(bytes.len());
+    Buffer::bytes(&mut buffer).unwrap().copy_from_slice(bytes);
+    buffer
+}
+
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    (0..len as u64)
+        .map(|n| ((n + seed * 7919).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .collect()
+}
+
+fn request(token: u64, op: Op, file: &Arc<DeviceFile>, offset: u64, segments: Segments) -> Request {
+    Request {
+        token,
+        op,
+        file: file.clone(),
+        offset,
+        segments,
+    }
+}
+
+fn whole(buffer: &Arc<Buffer>) -> Segments {
+    let len = super::Memory::range(&**buffer).len();
+    Segments::of(buffer.clone(), 0, len)
+}
+
+fn content(buffer: &mut Arc<Buffer>) -> &mut [u8] {
+    Buffer::bytes(buffer).expect("the device has let go of the memory")
+}
+
+fn reads_what_was_written(bench: &Bench) {
+    let file = bench.file();
+    for (n, len) in [PAGE, 64 * PAGE, 1 << 20].into_iter().enumerate() {
+        let written = noise(len, n as u64);
+        let source = buffer_of(&written);
+        for result in bench.both(|| request(1, Op::Write, &file, 0, whole(&source))) {
+            assert_eq!(result.unwrap(), len);
+        }
+        bench.device.sync(&file).unwrap();
+        let mut target = Buffer::new(len);
+        assert_eq!(
+            bench
+                .device
+                .transfer(&request(2, Op::Read, &file, 0, whole(&target)))
+                .unwrap(),
+            len
+        );
+        assert!(content(&mut target) == written);
+        content(&mut target).fill(0);
+        assert_eq!(
+            bench.finish(vec![request(3, Op::Read, &file, 0, whole(&target))])[0]
+                .result
+                .as_ref()
+                .unwrap(),
+            &len
+        );
+        assert!(content(&mut target) == written);
+    }
+}
+
+fn odd_ends_and_offsets_are_whole(bench: &Bench) {
+    let file = bench.file();
+    for (offset, len) in [
+        (0, 100),
+        (0, 2 * PAGE + 100),
+        (PAGE, 3 * PAGE + 1),
+        (513, 5000),
+        (7, 1),
+    ] {
+        file.set_len(0).unwrap();
+        let written = noise(len, offset as u64);
+        let source = buffer_of(&written);
+        for result in bench.both(|| request(1, Op::Write, &file, offset as u64, whole(&source))) {
+            assert_eq!(result.unwrap(), len, "{len} bytes at {offset}");
+        }
+        assert_eq!(file.len().unwrap(), (offset + len) as u64);
+        let mut target = Buffer::new(len);
+        for result in bench.both(|| request(1, Op::Read, &file, offset as u64, whole(&target))) {
+            assert_eq!(result.unwrap(), len);
+        }
+        assert!(content(&mut target) == written, "{len} bytes at {offset}");
+        // The odd end is written again as whole blocks, past what the page cache holds of it.
+        let again = buffer_of(&noise(4 * PAGE, 99));
+        bench
+            .device
+            .transfer(&request(1, Op::Write, &file, 0, whole(&again)))
+            .unwrap();
+        let mut all = Buffer::new(4 * PAGE);
+        bench
+            .device
+            .transfer(&request(1, Op::Read, &file, 0, whole(&all)))
+            .unwrap();
+        assert!(content(&mut all) == noise(4 * PAGE, 99));
+    }
+}
+
+fn read_ends_with_the_file(bench: &Bench) {
+    let file = bench.file();
+    for len in [0, 1, PAGE, PAGE + 1, 3 * PAGE - 1] {
+        file.set_len(0).unwrap();
+        file.set_len(len as u64).unwrap();
+        let target = Buffer::new(4 * PAGE);
+        for result in bench.both(|| request(1, Op::Read, &file, 0, whole(&target))) {
+            assert_eq!(result.unwrap(), len);
+        }
+        for result in bench.both(|| request(1, Op::Read, &file, 1 << 40, whole(&target))) {
+            assert_eq!(result.unwrap(), 0, "beyond the end");
+        }
+    }
+}
+
+fn frames_anywhere_in_memory_meet_the_file_in_order(bench: &Bench) {
+    let file = bench.file();
+    // 600 frames in a shuffled order: more than any ring has slots, and with neighbours here and there.
+    let frames: Vec<usize> = (0..600).map(|n| n * 7 % 600).collect();
+    let written = noise(600 * PAGE, 3);
+    let mut source = Segments::new(buffer_of(&written));
+    frames.iter().for_each(|frame| source.push(frame * PAGE, PAGE));
+    for result in bench.both(|| request(1, Op::Write, &file, 0, source.clone())) {
+        assert_eq!(result.unwrap(), 600 * PAGE);
+    }
+    let mut plain = Buffer::new(600 * PAGE);
+    bench.finish(vec![request(1, Op::Read, &file, 0, whole(&plain))]);
+    for (n, frame) in frames.iter().enumerate() {
+        assert!(
+            content(&mut plain)[n * PAGE..][..PAGE] == written[frame * PAGE..][..PAGE],
+            "page {n}"
+        );
+    }
+    let mut target = Buffer::new(600 * PAGE);
+    let mut scattered = Segments::new(target.clone());
+    frames.iter().for_each(|frame| scattered.push(frame * PAGE, PAGE));
+    bench.finish(vec![request(1, Op::Read, &file, 0, scattered)]);
+    assert!(content(&mut target) == written);
+}
+
+fn many_at_a_time_are_each_completed_once(bench: &Bench) {
+    let file = bench.file();
+    let count = 1000;
+    let buffers: Vec<_> = (0..count).map(|n| buffer_of(&noise(PAGE, n))).collect();
+    let all = |op, buffers: &[Arc<Buffer>]| -> Vec<Request> {
+        let each = (0_u64..).zip(buffers);
+        each.map(|(n, buffer)| request(n, op, &file, n * PAGE as u64, whole(buffer)))
+            .collect()
+    };
+    let check = |done: Vec<Completion>| {
+        let tokens: Vec<_> = done.iter().map(|done| done.token).collect();
+        assert!(tokens == (0..count).collect::<Vec<_>>());
+        assert!(
+            done.iter()
+                .all(|done| done.result.as_ref().is_ok_and(|&bytes| bytes == PAGE))
+        );
+    };
+    check(bench.finish(all(Op::Write, &buffers)));
+    let mut targets: Vec<_> = (0..count).map(|_| Buffer::new(PAGE)).collect();
+    check(bench.finish(all(Op::Read, &targets)));
+    for (n, target) in targets.iter_mut().enumerate() {
+        assert!(content(target) == noise(PAGE, n as u64), "page {n}");
+    }
+}
+
+fn threads_submit_and_end_while_one_reaps(bench: &Bench) {
+    let file = bench.file();
+    file.set_len(256 * PAGE as u64).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (device, file) = (&bench.device, &file);
+            scope.spawn(move || {
+                for n in 0..32 {
+                    let page = thread * 32 + n;
+                    let read = request(
+                        page,
+                        Op::Read,
+                        file,
+                        page * PAGE as u64,
+                        whole(&Buffer::new(PAGE)),
+                    );
+                    device.submit(&mut vec![read]).unwrap();
+                }
+            });
+        }
+        let mut done = bench.reap(256);
+        done.sort_by_key(|done| done.token);
+        assert!(done.iter().map(|done| done.token).eq(0..256));
+        assert!(
+            done.iter()
+                .all(|done| done.result.as_ref().is_ok_and(|&bytes| bytes == PAGE))
+        );
+    });
+}
+
+fn wake_ends_the_present_or_the_next_wait(bench: &Bench) {
+    let started = Instant::now();
+    bench.device.wake();
+    bench.device.wait(&mut Vec::new(), Some(FOREVER)).unwrap();
+    for _ in 0..50 {
+        std::thread::scope(|scope| {
+            let reaper = scope.spawn(|| bench.device.wait(&mut Vec::new(), Some(FOREVER)));
+            bench.device.wake();
+            reaper.join().unwrap().unwrap();
+        });
+    }
+    assert!(started.elapsed() < FOREVER, "a wake-up was lost");
+}
+
+fn wait_ends_when_its_time_is_over(bench: &Bench) {
+    let mut done = Vec::new();
+    bench.device.wait(&mut done, Some(Duration::ZERO)).unwrap();
+    bench
+        .device
+        .wait(&mut done, Some(Duration::from_millis(1)))
+        .unwrap();
+    assert!(done.is_empty());
+}
+
+fn errors_carry_their_errno(bench: &Bench) {
+    drop(bench.file());
+    let path = bench.folder.path().join("file");
+    let buffer = Buffer::new(PAGE);
+    let read_only = Arc::new(DeviceFile::open(&path, Access::Read).unwrap());
+    for result in bench.both(|| request(9, Op::Write, &read_only, 0, whole(&buffer))) {
+        assert_eq!(
+            result.unwrap_err().raw_os_error(),
+            Some(libc::EBADF),
+            "not open for writing"
+        );
+    }
+    let file = bench.file();
+    for result in bench.both(|| request(9, Op::Write, &file, (i64::MAX as u64) - 4095, whole(&buffer))) {
+        let errno = result.unwrap_err().raw_os_error();
+        assert!(
+            matches!(errno, Some(libc::EINVAL | libc::EFBIG | libc::EOVERFLOW)),
+            "{errno:?}"
+        );
+    }
+    if Path::new("/dev/full").exists() {
+        let refused = DeviceFile::open(Path::new("/dev/full"), Access::ReadWrite);
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+    let mut bad = vec![request(0, Op::Write, &read_only, 0, whole(&buffer))];
+    bad.extend((1..4).map(|n| request(n, Op::Write, &file, 0, whole(&buffer))));
+    let done = bench.finish(bad);
+    assert!(
+        done[0].result.is_err() && done[1..].iter().all(|done| done.result.is_ok()),
+        "{done:?}"
+    );
+}
+
+fn nothing_is_nothing(bench: &Bench) {
+    let file = bench.file();
+    let buffer = Buffer::new(PAGE);
+    for op in [Op::Read, Op::Write] {
+        for result in bench.both(|| request(1, op, &file, 0, Segments::new(buffer.clone()))) {
+            assert_eq!(result.unwrap(), 0);
+        }
+    }
+    bench.device.submit(&mut Vec::new()).unwrap();
+}
+
+fn file_without_direct_io_works_like_any(bench: &Bench) {
+    let path = bench.folder.path().join("file");
+    for by_flag in [true, false] {
+        let file = Arc::new(
+            DeviceFile::open(&path, Access::Create)
+                .unwrap()
+                .without_direct(by_flag),
+        );
+        file.set_len(0).unwrap();
+        let written = noise(300 * PAGE + 77, 5);
+        let source = buffer_of(&written);
+        for result in bench.both(|| request(1, Op::Write, &file, 5, whole(&source))) {
+            assert_eq!(result.unwrap(), written.len(), "{file:?}");
+        }
+        bench.device.sync(&file).unwrap();
+        let mut target = Buffer::new(written.len());
+        for result in bench.both(|| request(1, Op::Read, &file, 5, whole(&target))) {
+            assert_eq!(result.unwrap(), written.len(), "{file:?}");
+        }
+        assert!(content(&mut target) == written);
+    }
+}
+
+fn file_in_memory_works_like_any(bench: &Bench) {
+    let file = Arc::new(DeviceFile::memory("pond", 0).unwrap());
+    let written = noise(10 * PAGE + 5, 1);
+    let source = buffer_of(&written);
+    bench.finish(vec![request(1, Op::Write, &file, 0, whole(&source))]);
+    bench.device.sync(&file).unwrap();
+    let mut target = Buffer::new(written.len());
+    assert_eq!(
+        bench
+            .device
+            .transfer(&request(1, Op::Read, &file, 0, whole(&target)))
+            .unwrap(),
+        written.len()
+    );
+    assert!(content(&mut target) == written);
+}
+
+/// Drops the device in the middle: memory and files outlive whatever it was doing.
+fn device_may_be_dropped_at_work(bench: &Bench) {
+    let file = bench.file();
+    file.set_len(64 << 20).unwrap();
+    let reads = (0..300).map(|n| request(n, Op::Read, &file, n * 65536, whole(&Buffer::new(65536))));
+    bench.device.submit(&mut reads.collect()).unwrap();
+    bench.device.wait(&mut Vec::new(), Some(FOREVER)).unwrap();
+}
+
+fn uring() -> Result<Arc<dyn Device>, String> {
+    Uring::new()
+        .map(|device| Arc::new(device) as Arc<dyn Device>)
+        .map_err(|error| error.to_string())
+}
+
+fn threads() -> Result<Arc<dyn Device>, String> {
+    Ok(Arc::new(Threads::new("a test")))
+}
+
+macro_rules! conformance {
+    ($($device:ident: $tests:tt)*) => {$(conformance!(@ $device $tests);)*};
+    (@ $device:ident [$($test:ident)*]) => {
+        mod $device {
+            $(#[test]
+            fn $test() {
+                match super::$device() {
+                    Ok(device) => super::$test(&super::Bench::new(device)),
+                    Err(why) => println!("skipped: {why}"),
+                }
+            })*
+        }
+    };
+}
+
+macro_rules! for_devices {
+    ($($device:ident)*) => {
+        conformance! {$(
+            $device: [
+                reads_what_was_written
+                odd_ends_and_offsets_are_whole
+                read_ends_with_the_file
+                frames_anywhere_in_memory_meet_the_file_in_order
+                many_at_a_time_are_each_completed_once
+                threads_submit_and_end_while_one_reaps
+                wake_ends_the_present_or_the_next_wait
+                wait_ends_when_its_time_is_over
+                errors_carry_their_errno
+                nothing_is_nothing
+                file_without_direct_io_works_like_any
+                file_in_memory_works_like_any
+                device_may_be_dropped_at_work
+            ]
+        )*}
+    };
+}
+
+for_devices!(uring threads);

@@ -1,0 +1,411 @@
+//! A file as a device sees it: opened past the page cache, and once more through it.
+//!
+//! Direct I/O takes whole blocks only, so the odd end of a file goes through the page cache, on a second
+//! descriptor; the kernel keeps the two coherent (a direct read first writes back, a direct write then drops,
+//! what is cached of its range). Where the file system refuses direct I/O everything goes through the page cache and
+//! is dropped from it afterwards, and the file says so: memory is then used twice for a moment.
+
+use super::facts::{self, DeviceFacts};
+use crate::sys::direct;
+use std::ffi::CString;
+use std::fmt;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+    /// Reading and writing; a regular file is made if there is none.
+    Create,
+}
+
+/// Which file it is, whatever its name and however often it is open.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FileIdentity {
+    /// Of the file system, or of the block device itself.
+    pub device: u64,
+    /// In the file system; zero for a block device.
+    pub inode: u64,
+}
+
+/// An open file or block device.
+pub struct DeviceFile {
+    name: String,
+    buffered: File,
+    direct: Option<Direct>,
+    direct_reason: String,
+    caching: Caching,
+    identity: FileIdentity,
+    is_block_device: bool,
+    facts: DeviceFacts,
+}
+
+struct Direct {
+    file: File,
+    memory_alignment: usize,
+    block_bytes: usize,
+}
+
+/// What happens to pages that buffered I/O leaves in the page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Caching {
+    /// They may stay: memory is where the file lives, or they are only the end of a direct file.
+    Stays,
+    /// The kernel drops them with the transfer.
+    DroppedByFlag,
+    /// They are dropped by advice after the transfer.
+    DroppedByAdvice,
+}
+
+impl DeviceFile {
+    /// Opens the file or block device at `path`, with direct I/O if the file system allows it.
+    ///
+    /// # Errors
+    /// If `path` is neither (a directory, a pipe, a terminal), or as opening it fails.
+    pub fn open(path: &Path, access: Access) -> io::Result<DeviceFile> {
+        let named = |error: io::Error| with_name(path, &error);
+        // Before opening it, since opening a pipe waits for its other end.
+        match fs::metadata(path) {
+            Ok(metadata) => check_kind(path, &metadata)?,
+            Err(error) if access == Access::Create && error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(named(error)),
+        }
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(access != Access::Read)
+            .create(access == Access::Create);
+        DeviceFile::with_name(options.open(path).map_err(named)?, path)
+    }
+
+    /// Takes an open file, for instance one without a name. Its cursor is not used.
+    ///
+    /// # Errors
+    /// If it is neither a regular file nor a block device.
+    pub fn from_file(file: File) -> io::Result<DeviceFile> {
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+        DeviceFile::with_name(file, &path)
+    }
+
+    /// A file of `len` zero bytes that lives in memory, which takes the disk out of a measurement.
+    ///
+    /// # Errors
+    /// If there is not enough memory, or `name` has a NUL in it or more than 249 bytes.
+    pub fn memory(name: &str, len: u64) -> io::Result<DeviceFile> {
+        let file = direct::memory_file(&CString::new(name)?)?;
+        file.set_len(len)?;
+        let metadata = file.metadata()?;
+        Ok(DeviceFile {
+            name: format!("{name} (memory)"),
+            buffered: file,
+            direct: None,
+            direct_reason: String::from("the file is in memory"),
+            caching: Caching::Stays,
+            identity: identity(&metadata),
+            is_block_device: false,
+            facts: DeviceFacts::MEMORY,
+        })
+    }
+
+    fn with_name(file: File, path: &Path) -> io::Result<DeviceFile> {
+        let metadata = file.metadata()?;
+        check_kind(path, &metadata)?;
+        let is_block_device = metadata.file_type().is_block_device();
+        let number = if is_block_device {
+            metadata.rdev()
+        } else {
+            metadata.dev()
+        };
+        let (major, minor) = (libc::major(number), libc::minor(number));
+        let (direct, direct_reason) = match Direct::open(&file, major, minor) {
+            Ok(direct) => {
+                let reason = format!("direct, blocks of {} bytes", direct.block_bytes);
+                (Some(direct), reason)
+            }
+            Err(error) => (None, format!("direct I/O is refused ({error})")),
+        };
+        let caching = match &direct {
+            Some(_) => Caching::Stays,
+            None if direct::takes_dont_cache(&file) => Caching::DroppedByFlag,
+            None => Caching::DroppedByAdvice,
+        };
+        Ok(DeviceFile {
+            name: path.display().to_string(),
+            buffered: file,
+            direct,
+            direct_reason,
+            caching,
+            identity: identity(&metadata),
+            is_block_device,
+            facts: DeviceFacts::of_block_device(major, minor).unwrap_or(DeviceFacts::UNKNOWN),
+        })
+    }
+
+    /// The same file as on a file system that refuses direct I/O, with pages dropped by flag (where the kernel
+    /// can) or by advice.
+    #[cfg(test)]
+    pub(super) fn without_direct(mut self, by_flag: bool) -> DeviceFile {
+        self.direct = None;
+        self.direct_reason = String::from("direct I/O is refused (a test)");
+        self.caching = match by_flag && direct::takes_dont_cache(&self.buffered) {
+            true => Caching::DroppedByFlag,
+            false => Caching::DroppedByAdvice,
+        };
+        self
+    }
+
+    /// The path it was opened by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether whole blocks go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    /// How its transfers go, and why: for people.
+    pub fn path_taken(&self) -> String {
+        let dropped = match self.caching {
+            Caching::Stays => "",
+            Caching::DroppedByFlag => "; buffered, pages dropped with each transfer (RWF_DONTCACHE)",
+            Caching::DroppedByAdvice => "; buffered, pages dropped by posix_fadvise",
+        };
+        format!("{}{dropped}", self.direct_reason)
+    }
+
+    /// What offset and length of a transfer should be multiples of, to go past the page cache in one piece.
+    pub fn block_bytes(&self) -> usize {
+        self.direct.as_ref().map_or(1, |direct| direct.block_bytes)
+    }
+
+    /// Which file it is.
+    pub fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// What is known of the disk below.
+    pub fn facts(&self) -> DeviceFacts {
+        self.facts
+    }
+
+    /// Its present length in bytes; of a block device, its size.
+    ///
+    /// # Errors
+    /// As `fstat` fails.
+    pub fn len(&self) -> io::Result<u64> {
+        match self.is_block_device {
+            true => (&self.buffered).seek(SeekFrom::End(0)),
+            false => Ok(self.buffered.metadata()?.len()),
+        }
+    }
+
+    /// Whether it has no bytes.
+    ///
+    /// # Errors
+    /// As [`len`](DeviceFile::len).
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Makes it `len` bytes long: what is beyond is gone, what is new reads as zero.
+    ///
+    /// # Errors
+    /// As `ftruncate` fails; a block device cannot change its size.
+    pub fn set_len(&self, len: u64) -> io::Result<()> {
+        self.buffered.set_len(len)
+    }
+
+    /// Makes what was written durable, including a length that has changed (`fdatasync`).
+    ///
+    /// # Errors
+    /// As `fdatasync` fails. Writes may be lost then, and the kernel may not say so again.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        loop {
+            match self.buffered.sync_data() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// The descriptor for whole blocks, if there is one, with what memory and offsets must be aligned to.
+    pub(super) fn direct(&self) -> Option<(usize, usize)> {
+        self.direct
+            .as_ref()
+            .map(|direct| (direct.memory_alignment, direct.block_bytes))
+    }
+
+    pub(crate) fn descriptor(&self, direct: bool) -> BorrowedFd<'_> {
+        match &self.direct {
+            Some(open) if direct => open.file.as_fd(),
+            _ => self.buffered.as_fd(),
+        }
+    }
+
+    /// For a buffered transfer.
+    pub(super) fn flags(&self) -> i32 {
+        match self.caching {
+            Caching::DroppedByFlag => direct::DONT_CACHE,
+            _ => 0,
+        }
+    }
+
+    /// After a buffered transfer.
+    pub(super) fn drop_cached(&self, offset: u64, len: usize) {
+        if self.caching == Caching::DroppedByAdvice {
+            direct::drop_cached(self.buffered.as_fd(), offset, len);
+        }
+    }
+}
+
+impl Direct {
+    /// Opens the same file once more, for direct I/O.
+    fn open(file: &File, major: u32, minor: u32) -> io::Result<Direct> {
+        let alignment = direct::direct_alignment(file);
+        if alignment.is_some_and(|alignment| alignment.offset == 0) {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the file system has none for this file",
+            ));
+        }
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(direct::is_writable(file)?)
+            .custom_flags(libc::O_DIRECT)
+            .open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let (memory_alignment, block_bytes) = match alignment {
+            Some(alignment) => (alignment.memory, alignment.offset),
+            None => {
+                // Without a block device below (FUSE, network) 4096, which no file system finds too little.
+                let block = facts::logical_block_bytes(major, minor).unwrap_or(4096);
+                (block, block)
+            }
+        };
+        let sane = |alignment: u32| {
+            let sane = alignment.is_power_of_two() && alignment <= 1 << 16;
+            sane.then_some(alignment as usize).ok_or_else(|| {
+                let said = format!("its transfers would have to be aligned to {alignment} bytes");
+                io::Error::new(io::ErrorKind::Unsupported, said)
+            })
+        };
+        Ok(Direct {
+            file: opened,
+            memory_alignment: sane(memory_alignment)?,
+            block_bytes: sane(block_bytes)?,
+        })
+    }
+}
+
+impl fmt::Debug for DeviceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.path_taken())
+    }
+}
+
+fn identity(metadata: &Metadata) -> FileIdentity {
+    match metadata.file_type().is_block_device() {
+        true => FileIdentity {
+            device: metadata.rdev(),
+            inode: 0,
+        },
+        false => FileIdentity {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        },
+    }
+}
+
+fn check_kind(path: &Path, metadata: &Metadata) -> io::Result<()> {
+    let kind = metadata.file_type();
+    if kind.is_file() || kind.is_block_device() {
+        return Ok(());
+    }
+    let (error, what) = match () {
+        () if kind.is_dir() => (io::ErrorKind::IsADirectory, "a directory"),
+        () if kind.is_fifo() => (io::ErrorKind::InvalidInput, "a pipe"),
+        () if kind.is_socket() => (io::ErrorKind::InvalidInput, "a socket"),
+        () => (io::ErrorKind::InvalidInput, "a character device"),
+    };
+    let said = format!(
+        "{} is {what}: open a regular file or a block device",
+        path.display()
+    );
+    Err(io::Error::new(error, said))
+}
+
+fn with_name(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn only_regular_files_and_block_devices_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |path: &Path| DeviceFile::open(path, Access::Create).unwrap_err().to_string();
+        assert!(open(folder.path()).ends_with("is a directory: open a regular file or a block device"));
+        assert!(open(Path::new("/dev/null")).contains("is a character device"));
+        let pipe = folder.path().join("pipe");
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert!(open(&pipe).contains("is a pipe"));
+        let missing = DeviceFile::open(&folder.path().join("missing"), Access::ReadWrite).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert!(missing.to_string().contains("missing"), "{missing}");
+    }
+
+    #[test]
+    fn identity_is_of_the_file_not_of_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        let first = DeviceFile::open(&one, Access::Create).unwrap();
+        fs::hard_link(&one, &two).unwrap();
+        let second = DeviceFile::open(&two, Access::Read).unwrap();
+        assert_eq!(first.identity(), second.identity());
+        let other = DeviceFile::open(&folder.path().join("three"), Access::Create).unwrap();
+        assert_ne!(first.identity(), other.identity());
+    }
+
+    #[test]
+    fn length_changes_under_every_handle() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = DeviceFile::open(&path, Access::Create).unwrap();
+        assert!(file.is_empty().unwrap());
+        file.set_len(12_345).unwrap();
+        assert_eq!(file.len().unwrap(), 12_345);
+        File::create(&path).unwrap().write_all(b"abc").unwrap();
+        assert_eq!(file.len().unwrap(), 3);
+    }
+
+    #[test]
+    fn file_without_a_name_can_be_taken() {
+        let file = DeviceFile::from_file(tempfile::tempfile().unwrap()).unwrap();
+        file.set_len(5).unwrap();
+        assert_eq!(file.len().unwrap(), 5);
+    }
+
+    #[test]
+    fn memory_file_is_not_direct_and_says_why() {
+        let file = DeviceFile::memory("pond", 8192).unwrap();
+        assert_eq!(file.len().unwrap(), 8192);
+        assert!(!file.is_direct());
+        assert_eq!(file.path_taken(), "the file is in memory");
+    }
+}

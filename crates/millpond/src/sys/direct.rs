@@ -1,0 +1,121 @@
+//! Files without the page cache: the system calls that std does not have.
+
+use super::segment::Segments;
+use crate::device::Op;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+
+/// Ranges that one call takes (`UIO_MAXIOV`).
+pub(crate) const RANGES_MAX: usize = 1024;
+
+/// Buffered I/O that drops its pages from the page cache when it is done (Linux 6.14).
+pub(crate) const DONT_CACHE: i32 = libc::RWF_DONTCACHE;
+
+/// What direct I/O on a file wants to be aligned to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DirectAlignment {
+    pub(crate) memory: u32,
+    /// Of offsets and lengths. Zero: the file cannot do direct I/O.
+    pub(crate) offset: u32,
+}
+
+/// One call of preadv2 or pwritev2 for `len` bytes after the first `skip` of `segments`.
+///
+/// # Errors
+/// The call's, `EINTR` and `EAGAIN` among them.
+pub(crate) fn transfer_some(
+    file: BorrowedFd<'_>,
+    op: Op,
+    segments: &Segments,
+    (skip, len): (usize, usize),
+    offset: u64,
+    flags: i32,
+) -> io::Result<usize> {
+    let fd = file.as_raw_fd();
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+    let mut scratch = Vec::new();
+    let iovecs = segments.window(skip, len, &mut scratch);
+    let count = iovecs.len() as i32;
+    let transferred = match (op, iovecs) {
+        // SAFETY: the range is inside memory that `segments` owns, and `Memory` allows transfers of it.
+        (Op::Read, [one]) if flags == 0 => unsafe { libc::pread(fd, one.iov_base, one.iov_len, offset) },
+        // SAFETY: as for the read.
+        (Op::Write, [one]) if flags == 0 => unsafe { libc::pwrite(fd, one.iov_base, one.iov_len, offset) },
+        // SAFETY: as above for every range; the array of `count` ranges lives until the call returns.
+        (Op::Read, _) => unsafe { libc::preadv2(fd, iovecs.as_ptr(), count, offset, flags) },
+        // SAFETY: as for the reads.
+        (Op::Write, _) => unsafe { libc::pwritev2(fd, iovecs.as_ptr(), count, offset, flags) },
+    };
+    usize::try_from(transferred).map_err(|_| io::Error::last_os_error())
+}
+
+/// Whether the file takes [`DONT_CACHE`].
+pub(crate) fn takes_dont_cache(file: &File) -> bool {
+    let mut byte = 0_u8;
+    let iovec = libc::iovec {
+        iov_base: (&raw mut byte).cast(),
+        iov_len: 1,
+    };
+    // SAFETY: one range of one byte, both of which live until the call returns.
+    let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const iovec, 1, 0, DONT_CACHE) };
+    read >= 0
+}
+
+/// Starts writing what the page cache holds of the range and drops what is clean. Only advice.
+pub(crate) fn drop_cached(file: BorrowedFd<'_>, offset: u64, len: usize) {
+    if let (Ok(offset), Ok(len)) = (libc::off_t::try_from(offset), libc::off_t::try_from(len)) {
+        // SAFETY: touches no memory of ours. Its failure means that pages stay cached.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, libc::POSIX_FADV_DONTNEED) };
+    }
+}
+
+/// What the kernel says about direct I/O on the file, if it says anything (Linux 6.1, ext4, xfs, f2fs, block devices).
+pub(crate) fn direct_alignment(file: &File) -> Option<DirectAlignment> {
+    let mut statx = MaybeUninit::<libc::statx>::zeroed();
+    let (empty, flags): (&CStr, i32) = (c"", libc::AT_EMPTY_PATH);
+    // SAFETY: an empty path ended by NUL, and room for the answer.
+    let failed = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            empty.as_ptr(),
+            flags,
+            libc::STATX_DIOALIGN,
+            statx.as_mut_ptr(),
+        )
+    };
+    // SAFETY: zeroed, which is a valid statx, and perhaps written by the kernel.
+    let statx = unsafe { statx.assume_init() };
+    (failed == 0 && statx.stx_mask & libc::STATX_DIOALIGN != 0).then_some(DirectAlignment {
+        memory: statx.stx_dio_mem_align,
+        offset: statx.stx_dio_offset_align,
+    })
+}
+
+/// A file without a name, in memory.
+///
+/// # Errors
+/// If the process has no memory or descriptors left.
+pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
+    // SAFETY: a name ended by NUL.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, and nobody else knows it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Whether the file may be read and written through this descriptor.
+///
+/// # Errors
+/// If the descriptor is not one.
+pub(crate) fn is_writable(file: &File) -> io::Result<bool> {
+    // SAFETY: no memory is passed.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) } {
+        -1 => Err(io::Error::last_os_error()),
+        flags => Ok(flags & libc::O_ACCMODE != libc::O_RDONLY),
+    }
+}

@@ -1,0 +1,264 @@
+//! The memory of a transfer: ranges of one owner, in the order in which they meet the file.
+//!
+//! ```text
+//!   file     offset ├────────────────────────────┤
+//!   memory   [frame 7][frame 8]   [frame 3]   [frame 12]      contiguous neighbours become one range
+//! ```
+//!
+//! A [`Segments`] holds its owner, so the memory stays mapped until the transfer is over whoever else lets go of
+//! it, and ranges are checked against the owner when they are added. What keeps two parties from using the same
+//! bytes at the same time is the owner's business; see [`Memory`].
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+
+/// Memory that a device may transfer to and from.
+///
+/// # Safety
+/// Whoever implements it promises that
+/// - `range` is always the same, readable and writable, and stays mapped until the value is dropped;
+/// - a reference into the range exists only while no transfer of those bytes can be under way: the bytes of a
+///   read change at any time until it is completed, those of a write are read at any time until then.
+pub unsafe trait Memory: Send + Sync + fmt::Debug {
+    /// All of it.
+    fn range(&self) -> NonNull<[u8]>;
+}
+
+/// Ranges of a [`Memory`], in file order. One range needs no allocation.
+#[derive(Clone)]
+pub struct Segments {
+    memory: Arc<dyn Memory>,
+    /// The only range, while `many` is empty.
+    one: libc::iovec,
+    /// All ranges, if there is more than one.
+    many: Vec<libc::iovec>,
+    bytes: usize,
+    address_bits: usize,
+    inner_length_bits: usize,
+}
+
+// SAFETY: the pointers point into `memory`, which is Send and Sync and owned; nothing here reads or writes
+// through them but system calls, under the promise of `Memory`.
+unsafe impl Send for Segments {}
+// SAFETY: as for Send; `&Segments` only copies pointers out.
+unsafe impl Sync for Segments {}
+
+impl Segments {
+    /// No ranges yet.
+    pub fn new(memory: Arc<dyn Memory>) -> Segments {
+        let one = libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
+        Segments {
+            memory,
+            one,
+            many: Vec::new(),
+            bytes: 0,
+            address_bits: 0,
+            inner_length_bits: 0,
+        }
+    }
+
+    /// One range: `len` bytes of `memory` from `start`.
+    ///
+    /// # Panics
+    /// As [`push`](Segments::push).
+    pub fn of(memory: Arc<dyn Memory>, start: usize, len: usize) -> Segments {
+        let mut segments = Segments::new(memory);
+        segments.push(start, len);
+        segments
+    }
+
+    /// Adds `len` bytes of the memory from `start`. If they go on where the last range ends, that range grows.
+    ///
+    /// # Panics
+    /// If they are not all inside the memory.
+    pub fn push(&mut self, start: usize, len: usize) {
+        let range = self.memory.range();
+        assert!(
+            start.checked_add(len).is_some_and(|end| end <= range.len()),
+            "{len} bytes from {start} are not inside the memory, which has {} bytes",
+            range.len()
+        );
+        if len == 0 {
+            return;
+        }
+        let base = range.cast::<u8>().as_ptr().wrapping_add(start).cast::<c_void>();
+        let added = libc::iovec {
+            iov_base: base,
+            iov_len: len,
+        };
+        let first = self.bytes == 0;
+        self.bytes += len;
+        if first {
+            self.one = added;
+        } else {
+            let last = self.many.last_mut().unwrap_or(&mut self.one);
+            if last.iov_base.wrapping_byte_add(last.iov_len) == base {
+                last.iov_len += len;
+                return;
+            }
+            self.inner_length_bits |= last.iov_len;
+            if self.many.is_empty() {
+                self.many.push(self.one);
+            }
+            self.many.push(added);
+        }
+        self.address_bits |= base.addr();
+    }
+
+    /// Bytes in all.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Ranges, after joining neighbours.
+    pub fn ranges(&self) -> usize {
+        self.iovecs().len()
+    }
+
+    /// The same ranges without what is beyond the first `bytes`.
+    pub fn prefix(&self, bytes: usize) -> Segments {
+        let mut prefix = Segments::new(self.memory.clone());
+        let base = self.memory.range().cast::<u8>().as_ptr().addr();
+        let mut left = bytes;
+        for iovec in self.iovecs() {
+            let len = iovec.iov_len.min(left);
+            prefix.push(iovec.iov_base.addr() - base, len);
+            left -= len;
+        }
+        prefix
+    }
+
+    /// Whether every range starts at a multiple of `address` and every one but the last has a length that is a
+    /// multiple of `length`, both powers of two.
+    #[inline]
+    pub(crate) fn is_aligned(&self, address: usize, length: usize) -> bool {
+        self.address_bits & (address - 1) == 0 && self.inner_length_bits & (length - 1) == 0
+    }
+
+    pub(crate) fn iovecs(&self) -> &[libc::iovec] {
+        match (self.bytes, self.many.is_empty()) {
+            (0, _) => &[],
+            (_, true) => slice::from_ref(&self.one),
+            (_, false) => &self.many,
+        }
+    }
+
+    /// Bytes of the ranges that a call of at most `ranges_max` ranges can have after the first `skip` bytes.
+    pub(crate) fn bytes_within(&self, skip: usize, ranges_max: usize) -> usize {
+        if self.many.len() <= ranges_max {
+            return self.bytes - skip;
+        }
+        self.rest(skip).take(ranges_max).map(|iovec| iovec.iov_len).sum()
+    }
+
+    /// The `len` bytes after the first `skip`, as ranges. `scratch` is used unless that is all there is.
+    pub(crate) fn window<'a>(
+        &'a self,
+        skip: usize,
+        len: usize,
+        scratch: &'a mut Vec<libc::iovec>,
+    ) -> &'a [libc::iovec] {
+        debug_assert!(
+            skip + len <= self.bytes,
+            "{len} bytes after {skip} of {}",
+            self.bytes
+        );
+        if skip == 0 && len == self.bytes {
+            return self.iovecs();
+        }
+        let mut left = len;
+        scratch.clear();
+        scratch.extend(self.rest(skip).map_while(|mut iovec| {
+            iovec.iov_len = iovec.iov_len.min(left);
+            left -= iovec.iov_len;
+            (iovec.iov_len > 0).then_some(iovec)
+        }));
+        scratch
+    }
+
+    fn rest(&self, mut skip: usize) -> impl Iterator<Item = libc::iovec> + '_ {
+        self.iovecs().iter().filter_map(move |iovec| {
+            let passed = skip.min(iovec.iov_len);
+            skip -= passed;
+            let iov_base = iovec.iov_base.wrapping_byte_add(passed);
+            (passed < iovec.iov_len).then_some(libc::iovec {
+                iov_base,
+                iov_len: iovec.iov_len - passed,
+            })
+        })
+    }
+}
+
+impl fmt::Debug for Segments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes in {} ranges", self.bytes, self.ranges())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::buffer::Buffer;
+
+    const PAGE: usize = 4096;
+
+    fn pages(buffer: &Arc<Buffer>, starts: &[usize]) -> Segments {
+        let mut segments = Segments::new(buffer.clone());
+        starts.iter().for_each(|start| segments.push(start * PAGE, PAGE));
+        segments
+    }
+
+    fn lengths(iovecs: &[libc::iovec]) -> Vec<usize> {
+        iovecs.iter().map(|iovec| iovec.iov_len).collect()
+    }
+
+    #[test]
+    fn neighbours_in_memory_become_one_range() {
+        let buffer = Buffer::new(16 * PAGE);
+        let segments = pages(&buffer, &[3, 4, 5, 9, 2, 3]);
+        assert_eq!(lengths(segments.iovecs()), [3 * PAGE, PAGE, 2 * PAGE]);
+        assert_eq!(segments.bytes(), 6 * PAGE);
+        assert_eq!(pages(&buffer, &[]).ranges(), 0);
+    }
+
+    #[test]
+    fn window_cuts_both_ends() {
+        let buffer = Buffer::new(16 * PAGE);
+        let segments = pages(&buffer, &[0, 2, 4]);
+        let mut scratch = Vec::new();
+        assert_eq!(
+            lengths(segments.window(100, 2 * PAGE, &mut scratch)),
+            [PAGE - 100, PAGE, 100]
+        );
+        assert_eq!(lengths(segments.window(PAGE, PAGE, &mut scratch)), [PAGE]);
+        assert_eq!(lengths(segments.window(0, 3 * PAGE, &mut scratch)), [PAGE; 3]);
+        assert_eq!(segments.bytes_within(100, 2), 2 * PAGE - 100);
+        assert_eq!(segments.bytes_within(100, 3), 3 * PAGE - 100);
+        assert_eq!(lengths(segments.prefix(PAGE + 1).iovecs()), [PAGE, 1]);
+    }
+
+    #[test]
+    fn only_the_last_length_may_be_odd() {
+        let buffer = Buffer::new(16 * PAGE);
+        let mut segments = pages(&buffer, &[0, 2]);
+        segments.push(4 * PAGE, 100);
+        assert!(segments.is_aligned(512, 512));
+        segments.push(8 * PAGE, PAGE);
+        assert!(!segments.is_aligned(512, 512));
+        assert!(!Segments::of(buffer.clone(), 8, PAGE).is_aligned(512, 512));
+        assert!(Segments::of(buffer, 8, PAGE).is_aligned(4, 512));
+    }
+
+    #[test]
+    #[should_panic(expected = "4096 bytes from 61441 are not inside the memory, which has 65536 bytes")]
+    fn range_outside_the_memory_is_refused() {
+        pages(&Buffer::new(16 * PAGE), &[]).push(15 * PAGE + 1, PAGE);
+    }
+}
