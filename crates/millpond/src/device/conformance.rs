@@ -1,6 +1,9 @@
 //! What every device promises, tried on every device.
 
-use super::{Access, Buffer, Completion, Device, DeviceFile, Op, Request, Segments, Threads, Uring};
+use super::{
+    Access, Buffer, Completion, Device, DeviceFile, Modelled, Op, Request, Segments, Threads, Uring, model,
+};
+use millpond_core::units::Nanos;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -380,6 +383,18 @@ fn threads() -> Result<Arc<dyn Device>, String> {
     Ok(Arc::new(Threads::new("a test")))
 }
 
+fn modelled() -> Result<Arc<dyn Device>, String> {
+    let fast = model::SsdParameters {
+        read_latency: Nanos::from_micros(1),
+        read_bytes_per_s: 100_000_000_000,
+        write_burst_bytes_per_s: 100_000_000_000,
+        link_bytes_per_s: 100_000_000_000,
+        ..model::SsdParameters::default()
+    };
+    let disk = model::Model::ssd(fast).unwrap();
+    Ok(Arc::new(Modelled::new(super::best(), disk).unwrap()))
+}
+
 macro_rules! conformance {
     ($($device:ident: $tests:tt)*) => {$(conformance!(@ $device $tests);)*};
     (@ $device:ident [$($test:ident)*]) => {
@@ -417,4 +432,4 @@ macro_rules! for_devices {
     };
 }
 
-for_devices!(uring threads);
+for_devices!(uring threads modelled);

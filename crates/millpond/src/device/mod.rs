@@ -6,13 +6,15 @@
 //! ```
 //!
 //! [`Uring`] is the device; [`Threads`] does the same where io_uring is not allowed; [`best`] chooses and says why.
-//! Both pass the same conformance suite.
+//! [`Modelled`] puts the service time of a modelled disk around any of them. All pass the same conformance suite.
 //!
 //! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
 mod facts;
 mod file;
+mod layout;
 pub mod model;
+mod modelled;
 mod threads;
 mod transfer;
 mod uring;
@@ -24,6 +26,7 @@ pub use crate::sys::buffer::Buffer;
 pub use crate::sys::segment::{Memory, Segments};
 pub use facts::DeviceFacts;
 pub use file::{Access, DeviceFile, FileIdentity};
+pub use modelled::{Lateness, Modelled};
 pub use threads::Threads;
 pub use uring::Uring;
 

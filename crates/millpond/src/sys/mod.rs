@@ -5,5 +5,6 @@
 
 pub(crate) mod buffer;
 pub(crate) mod direct;
+pub(crate) mod realtime;
 pub(crate) mod segment;
 pub(crate) mod uring;
