@@ -1,7 +1,8 @@
 //! What every device promises, tried on every device.
 
 use super::{
-    Access, Buffer, Completion, Device, DeviceFile, Modelled, Op, Request, Segments, Threads, Uring, model,
+    Access, Buffer, Completion, Device, DeviceFile, Faulty, Modelled, Op, Request, Segments, Threads, Uring,
+    model,
 };
 use millpond_core::units::Nanos;
 use std::io;
@@ -395,6 +396,10 @@ fn modelled() -> Result<Arc<dyn Device>, String> {
     Ok(Arc::new(Modelled::new(super::best(), disk).unwrap()))
 }
 
+fn faulty() -> Result<Arc<dyn Device>, String> {
+    Ok(Arc::new(Faulty::new(super::best(), 1)))
+}
+
 macro_rules! conformance {
     ($($device:ident: $tests:tt)*) => {$(conformance!(@ $device $tests);)*};
     (@ $device:ident [$($test:ident)*]) => {
@@ -432,4 +437,4 @@ macro_rules! for_devices {
     };
 }
 
-for_devices!(uring threads modelled);
+for_devices!(uring threads modelled faulty);

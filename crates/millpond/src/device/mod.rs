@@ -6,11 +6,13 @@
 //! ```
 //!
 //! [`Uring`] is the device; [`Threads`] does the same where io_uring is not allowed; [`best`] chooses and says why.
-//! [`Modelled`] puts the service time of a modelled disk around any of them. All pass the same conformance suite.
+//! [`Modelled`] puts the service time of a modelled disk around any of them and [`Faulty`] makes chosen transfers
+//! fail, so both can be stacked. All pass the same conformance suite.
 //!
 //! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
 mod facts;
+mod fault;
 mod file;
 mod layout;
 pub mod model;
@@ -25,6 +27,7 @@ mod conformance;
 pub use crate::sys::buffer::Buffer;
 pub use crate::sys::segment::{Memory, Segments};
 pub use facts::DeviceFacts;
+pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
 pub use file::{Access, DeviceFile, FileIdentity};
 pub use modelled::{Lateness, Modelled};
 pub use threads::Threads;

@@ -1,0 +1,568 @@
+//! A device on which chosen transfers fail, stop short, come late or hang: for tests, here and in programs that
+//! use this crate.
+//!
+//! Rules are asked in order; the first that matches decides. What is left to chance comes from a seed, so the same
+//! calls in the same order meet the same faults.
+
+use super::{Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request};
+use millpond_core::units::Ratio;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What happens to a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It fails with this errno and moves nothing.
+    Fail(i32),
+    /// It stops after so many bytes: a read as if the file ended there, a write with `EIO`. A sync just fails.
+    Cut(usize),
+    /// It is done, and completed so much later.
+    Delay(Duration),
+    /// It is not even started until [`Faulty::release`].
+    Hold,
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultTarget {
+    /// Reads.
+    Reads,
+    /// Writes.
+    Writes,
+    /// Syncs, which have no offset.
+    Syncs,
+}
+
+/// When a fault happens.
+///
+/// ```
+/// use millpond::device::{Fault, FaultRule, FaultTarget};
+/// // The first two writes that touch the second page fail.
+/// let rule = FaultRule { offsets: 4096..8192, times: 2, ..FaultRule::always(FaultTarget::Writes, Fault::Fail(5)) };
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct FaultRule {
+    /// What it is about.
+    pub target: FaultTarget,
+    /// Of this file only.
+    pub file: Option<FileIdentity>,
+    /// If the transfer touches any of these bytes.
+    pub offsets: Range<u64>,
+    /// In so many of the cases.
+    pub chance: Ratio,
+    /// At most so often.
+    pub times: u64,
+    /// What happens.
+    pub fault: Fault,
+}
+
+impl FaultRule {
+    /// The fault happens to all of them.
+    pub fn always(target: FaultTarget, fault: Fault) -> FaultRule {
+        FaultRule {
+            target,
+            file: None,
+            offsets: 0..u64::MAX,
+            chance: Ratio::percent(100),
+            times: u64::MAX,
+            fault,
+        }
+    }
+
+    fn matches(&self, target: FaultTarget, file: &DeviceFile, touched: Option<Range<u64>>) -> bool {
+        let meets = touched
+            .is_none_or(|touched| touched.start < self.offsets.end && self.offsets.start < touched.end);
+        self.times > 0 && self.target == target && self.file.is_none_or(|own| own == file.identity()) && meets
+    }
+}
+
+/// A device with faults.
+#[derive(Debug)]
+pub struct Faulty {
+    inner: Arc<dyn Device>,
+    name: String,
+    state: Mutex<State>,
+    released: Condvar,
+    woken: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    rules: Vec<FaultRule>,
+    random: u64,
+    faults: u64,
+    under_way: HashMap<u64, UnderWay>,
+    next_key: u64,
+    over: Vec<Completion>,
+    late: Vec<(Instant, Completion)>,
+    held: Vec<Request>,
+    held_calls: usize,
+    releases: u64,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    token: u64,
+    then: Then,
+}
+
+/// What happens to a transfer that the inner device has finished.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Completed,
+    CutWrite,
+    Delayed(Duration),
+}
+
+impl Then {
+    fn apply(self, result: io::Result<usize>) -> io::Result<usize> {
+        match self {
+            Then::CutWrite => result.and_then(|_| Err(io::Error::from_raw_os_error(libc::EIO))),
+            _ => result,
+        }
+    }
+}
+
+impl Faulty {
+    /// `inner`, without faults until rules are added.
+    pub fn new(inner: Arc<dyn Device>, seed: u64) -> Faulty {
+        Faulty {
+            name: format!("faulty {}", inner.name()),
+            inner,
+            state: Mutex::new(State {
+                rules: Vec::new(),
+                random: seed,
+                faults: 0,
+                under_way: HashMap::new(),
+                next_key: 0,
+                over: Vec::new(),
+                late: Vec::new(),
+                held: Vec::new(),
+                held_calls: 0,
+                releases: 0,
+            }),
+            released: Condvar::new(),
+            woken: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds a rule behind the others. It applies to what comes from now on.
+    pub fn add(&self, rule: FaultRule) {
+        self.state.lock().rules.push(rule);
+    }
+
+    /// Forgets all rules; what is held stays held.
+    pub fn clear(&self) {
+        self.state.lock().rules.clear();
+    }
+
+    /// Faults that have happened.
+    pub fn faults(&self) -> u64 {
+        self.state.lock().faults
+    }
+
+    /// Transfers and syncs that are being held.
+    pub fn held(&self) -> usize {
+        let state = self.state.lock();
+        state.held.len() + state.held_calls
+    }
+
+    /// Lets go of what is being held. What comes later is held again, if the rule is still there.
+    ///
+    /// # Errors
+    /// As [`Device::submit`].
+    pub fn release(&self) -> io::Result<()> {
+        let mut held = {
+            let mut state = self.state.lock();
+            state.releases += 1;
+            std::mem::take(&mut state.held)
+        };
+        self.released.notify_all();
+        self.inner.submit(&mut held)
+    }
+
+    fn hold_here(&self) {
+        let mut state = self.state.lock();
+        let releases = state.releases;
+        state.held_calls += 1;
+        self.released
+            .wait_while(&mut state, |state| state.releases == releases);
+        state.held_calls -= 1;
+    }
+}
+
+impl State {
+    fn fault_of(&mut self, request: &Request) -> Option<Fault> {
+        let target = match request.op {
+            Op::Read => FaultTarget::Reads,
+            Op::Write => FaultTarget::Writes,
+        };
+        let end = request.offset.saturating_add(request.segments.bytes() as u64);
+        match self.fault(target, &request.file, Some(request.offset..end)) {
+            // Nothing is cut off.
+            Some(Fault::Cut(bytes)) if bytes >= request.segments.bytes() => None,
+            fault => fault,
+        }
+    }
+
+    fn fault(
+        &mut self,
+        target: FaultTarget,
+        file: &DeviceFile,
+        touched: Option<Range<u64>>,
+    ) -> Option<Fault> {
+        for rule in &mut self.rules {
+            if !rule.matches(target, file, touched.clone()) {
+                continue;
+            }
+            // SplitMix64's step and first mixing round: enough for chance.
+            self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
+            if mixed % u64::from(rule.chance.den) < u64::from(rule.chance.num) {
+                rule.times -= 1;
+                self.faults += 1;
+                return Some(rule.fault);
+            }
+        }
+        None
+    }
+
+    /// Remembers the request under a name of our own.
+    fn begin(&mut self, request: &mut Request, then: Then) {
+        self.next_key += 1;
+        self.under_way.insert(
+            self.next_key,
+            UnderWay {
+                token: request.token,
+                then,
+            },
+        );
+        request.token = self.next_key;
+    }
+
+    fn finish(&mut self, done: Completion, now: Instant) {
+        let Some(UnderWay { token, then }) = self.under_way.remove(&done.token) else {
+            return;
+        };
+        let completion = Completion {
+            token,
+            result: then.apply(done.result),
+        };
+        match then {
+            Then::Delayed(delay) => self.late.push((now + delay, completion)),
+            _ => self.over.push(completion),
+        }
+    }
+
+    /// Moves what is over by `now` to `done`; when the next one is.
+    fn collect(&mut self, done: &mut Vec<Completion>, now: Instant) -> Option<Instant> {
+        done.append(&mut self.over);
+        done.extend(
+            self.late
+                .extract_if(.., |(due, _)| *due <= now)
+                .map(|(_, completion)| completion),
+        );
+        self.late.iter().map(|(due, _)| *due).min()
+    }
+}
+
+impl Device for Faulty {
+    fn transfer(&self, request: &Request) -> io::Result<usize> {
+        let fault = self.state.lock().fault_of(request);
+        match fault {
+            None => self.inner.transfer(request),
+            Some(Fault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(Fault::Cut(bytes)) => {
+                let result = self.inner.transfer(&cut(request, bytes));
+                if request.op == Op::Write {
+                    Then::CutWrite.apply(result)
+                } else {
+                    result
+                }
+            }
+            Some(Fault::Delay(delay)) => {
+                let result = self.inner.transfer(request);
+                thread::sleep(delay);
+                result
+            }
+            Some(Fault::Hold) => {
+                self.hold_here();
+                self.inner.transfer(request)
+            }
+        }
+    }
+
+    fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()> {
+        let mut passed = Vec::with_capacity(requests.len());
+        let failed = {
+            let mut state = self.state.lock();
+            for mut request in requests.drain(..) {
+                let then = match state.fault_of(&request) {
+                    Some(Fault::Fail(errno)) => {
+                        let result = Err(io::Error::from_raw_os_error(errno));
+                        state.over.push(Completion {
+                            token: request.token,
+                            result,
+                        });
+                        continue;
+                    }
+                    Some(Fault::Hold) => {
+                        state.begin(&mut request, Then::Completed);
+                        state.held.push(request);
+                        continue;
+                    }
+                    Some(Fault::Cut(bytes)) => {
+                        request = cut(&request, bytes);
+                        if request.op == Op::Write {
+                            Then::CutWrite
+                        } else {
+                            Then::Completed
+                        }
+                    }
+                    Some(Fault::Delay(delay)) => Then::Delayed(delay),
+                    None => Then::Completed,
+                };
+                state.begin(&mut request, then);
+                passed.push(request);
+            }
+            !state.over.is_empty()
+        };
+        let result = self.inner.submit(&mut passed);
+        let mut state = self.state.lock();
+        for mut request in passed {
+            if let Some(UnderWay { token, .. }) = state.under_way.remove(&request.token) {
+                request.token = token;
+            }
+            requests.push(request);
+        }
+        drop(state);
+        if failed {
+            self.inner.wake();
+        }
+        result
+    }
+
+    fn wait(&self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> io::Result<()> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let done_before = done.len();
+        let mut inner_done = Vec::new();
+        loop {
+            let next_late = self.state.lock().collect(done, Instant::now());
+            if done.len() > done_before || self.woken.swap(false, Ordering::SeqCst) {
+                return Ok(());
+            }
+            let until = deadline.into_iter().chain(next_late).min();
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            self.inner.wait(&mut inner_done, left)?;
+            let now = Instant::now();
+            let mut state = self.state.lock();
+            inner_done
+                .drain(..)
+                .for_each(|completion| state.finish(completion, now));
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                state.collect(done, now);
+                return Ok(());
+            }
+        }
+    }
+
+    fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+        self.inner.wake();
+    }
+
+    fn sync(&self, file: &DeviceFile) -> io::Result<()> {
+        let fault = self.state.lock().fault(FaultTarget::Syncs, file, None);
+        match fault {
+            None => {}
+            Some(Fault::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(Fault::Cut(_)) => return Err(io::Error::from_raw_os_error(libc::EIO)),
+            Some(Fault::Delay(delay)) => thread::sleep(delay),
+            Some(Fault::Hold) => self.hold_here(),
+        }
+        self.inner.sync(file)
+    }
+
+    fn facts(&self, file: &DeviceFile) -> DeviceFacts {
+        self.inner.facts(file)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn cut(request: &Request, bytes: usize) -> Request {
+    Request {
+        token: request.token,
+        op: request.op,
+        file: request.file.clone(),
+        offset: request.offset,
+        segments: request.segments.prefix(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Buffer, Segments, Threads};
+    use super::*;
+
+    fn device() -> (Faulty, Arc<DeviceFile>) {
+        let file = Arc::new(DeviceFile::memory("file", 1 << 20).unwrap());
+        (Faulty::new(Arc::new(Threads::new("a test")), 1), file)
+    }
+
+    fn request(token: u64, op: Op, file: &Arc<DeviceFile>, page: u64) -> Request {
+        let segments = Segments::of(Buffer::new(4096), 0, 4096);
+        Request {
+            token,
+            op,
+            file: file.clone(),
+            offset: page * 4096,
+            segments,
+        }
+    }
+
+    fn finish(device: &Faulty, requests: Vec<Request>) -> Vec<Completion> {
+        let count = requests.len();
+        let mut done = Vec::new();
+        device.submit(&mut { requests }).unwrap();
+        while done.len() < count {
+            device.wait(&mut done, None).unwrap();
+        }
+        done.sort_by_key(|done| done.token);
+        done
+    }
+
+    #[test]
+    fn chosen_writes_fail_so_many_times() {
+        let (device, file) = device();
+        let fault = Fault::Fail(libc::EIO);
+        device.add(FaultRule {
+            offsets: 4096..8192,
+            times: 2,
+            ..FaultRule::always(FaultTarget::Writes, fault)
+        });
+        let pages = |op| (0..3).map(|page| request(page, op, &file, page)).collect();
+        let errors = |done: Vec<Completion>| -> Vec<u64> {
+            done.iter()
+                .filter(|done| done.result.is_err())
+                .map(|done| done.token)
+                .collect()
+        };
+        assert_eq!(errors(finish(&device, pages(Op::Read))), []);
+        assert_eq!(errors(finish(&device, pages(Op::Write))), [1]);
+        let error = device.transfer(&request(0, Op::Write, &file, 1)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO));
+        assert_eq!(
+            errors(finish(&device, pages(Op::Write))),
+            [],
+            "twice, and no more"
+        );
+        assert_eq!(device.faults(), 2);
+    }
+
+    #[test]
+    fn cut_read_is_short_and_cut_write_fails_in_the_middle() {
+        let (device, file) = device();
+        device.add(FaultRule::always(FaultTarget::Reads, Fault::Cut(1000)));
+        device.add(FaultRule::always(FaultTarget::Writes, Fault::Cut(1000)));
+        let results = [
+            device.transfer(&request(0, Op::Read, &file, 0)),
+            finish(&device, vec![request(0, Op::Read, &file, 0)])
+                .remove(0)
+                .result,
+        ];
+        assert!(
+            results
+                .iter()
+                .all(|result| result.as_ref().is_ok_and(|&bytes| bytes == 1000))
+        );
+        file.set_len(0).unwrap();
+        assert!(device.transfer(&request(0, Op::Write, &file, 0)).is_err());
+        assert_eq!(file.len().unwrap(), 1000, "so much of it reached the file");
+        assert!(
+            finish(&device, vec![request(0, Op::Write, &file, 1)])[0]
+                .result
+                .is_err()
+        );
+        assert_eq!(file.len().unwrap(), 5096);
+    }
+
+    #[test]
+    fn held_transfers_go_on_when_released() {
+        let (device, file) = device();
+        device.add(FaultRule {
+            times: 3,
+            ..FaultRule::always(FaultTarget::Reads, Fault::Hold)
+        });
+        device
+            .submit(&mut (0..2).map(|n| request(n, Op::Read, &file, n)).collect())
+            .unwrap();
+        thread::scope(|scope| {
+            let blocked = scope.spawn(|| device.transfer(&request(2, Op::Read, &file, 2)));
+            while device.held() < 3 {
+                thread::yield_now();
+            }
+            let passing = finish(&device, vec![request(9, Op::Read, &file, 9)]);
+            assert_eq!((passing[0].token, passing.len()), (9, 1));
+            assert!(!blocked.is_finished());
+            device.release().unwrap();
+            assert_eq!(blocked.join().unwrap().unwrap(), 4096);
+        });
+        let mut done = Vec::new();
+        while done.len() < 2 {
+            device.wait(&mut done, None).unwrap();
+        }
+        assert_eq!(device.held(), 0);
+    }
+
+    #[test]
+    fn delayed_transfer_is_completed_no_earlier() {
+        let (device, file) = device();
+        let delay = Duration::from_millis(5);
+        device.add(FaultRule {
+            times: 1,
+            ..FaultRule::always(FaultTarget::Reads, Fault::Delay(delay))
+        });
+        let started = Instant::now();
+        finish(&device, vec![request(0, Op::Read, &file, 0)]);
+        assert!(started.elapsed() >= delay);
+    }
+
+    #[test]
+    fn sync_can_fail() {
+        let (device, file) = device();
+        device.add(FaultRule {
+            times: 1,
+            ..FaultRule::always(FaultTarget::Syncs, Fault::Fail(libc::ENOSPC))
+        });
+        assert_eq!(device.sync(&file).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+        device.sync(&file).unwrap();
+    }
+
+    #[test]
+    fn same_seed_same_faults() {
+        let faults = |seed| {
+            let file = Arc::new(DeviceFile::memory("file", 1 << 20).unwrap());
+            let device = Faulty::new(Arc::new(Threads::new("a test")), seed);
+            let rule = FaultRule::always(FaultTarget::Reads, Fault::Fail(libc::EIO));
+            device.add(FaultRule {
+                chance: Ratio::percent(30),
+                ..rule
+            });
+            let tries = (0..200).map(|n| device.transfer(&request(0, Op::Read, &file, n)).is_err());
+            tries.collect::<Vec<_>>()
+        };
+        assert_eq!(faults(7), faults(7));
+        assert_ne!(faults(7), faults(8));
+        let count = faults(7).iter().filter(|&&failed| failed).count();
+        assert!((40..80).contains(&count), "30 % of 200: {count}");
+    }
+}
