@@ -8,4 +8,5 @@ extern crate std;
 
 pub mod frame;
 pub mod list;
+pub mod lru;
 pub mod units;

@@ -1,0 +1,289 @@
+//! Millpond's own replacement: two lists, lazy promotion, and entry to the active list by challenge.
+//!
+//! ```text
+//!   new ─► fresh ─► inactive ── cold end: used? ── no ─► victim
+//!                     ▲   ▲            │ yes
+//!          use none   │   │            ▼
+//!    active cold end ─┘   └── lost ── active ◄── won: a page that came back, or is on trial
+//! ```
+//!
+//! 1. A new page is *fresh* for 1 % of memory in insertions. Uses meanwhile are one burst with the use that brought it
+//!    in, and are dropped when it goes on to the inactive list.
+//! 2. While the inactive list is longer than its target, the scan looks at its cold end: used pages become active, the
+//!    others are victims. Otherwise it looks at the cold end of the active list: a page gives up one saved use for
+//!    another lap, or is demoted to the warm end of the inactive list. After 32 such pages without a victim the next
+//!    one comes from the inactive list in any case.
+//! 3. A page that comes back within memory's size in evictions belongs on the active list. It gets there if the
+//!    inactive list is above its target (then there is room), or else by *challenge*: it looks at up to four pages at
+//!    the active cold end, each of which gives up a saved use, and takes the place of the first that has none. If none
+//!    yields, it starts inactive. It enters with one use saved, so that it is not the next to yield.
+//! 4. Of pages about which nothing is known, one in 32 is on trial in the same way, against one page and with nothing
+//!    saved; one in four while less than half of memory is active. In a loop longer than memory this is what makes a
+//!    part of it stay: what is kept is used once a lap and defends itself, where a list would hold nothing in time.
+//! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
+//!    up if it was evicted without having been active, down if it had been.
+//!
+//! Millpond's variant of the candidate that decision 0002 tells of; the challenges are what is new against it.
+
+use super::lists::List;
+use super::options::{MillpondOptions, Replacement};
+use super::workingset::Distance;
+use super::{Lru, Refault, Scanned, offered};
+use crate::frame::FrameTable;
+use crate::units::{FrameNo, PageCount};
+use alloc::vec::Vec;
+
+/// Active pages after which the scan takes a victim from the inactive list even if that is below its target: it bounds
+/// the work for a victim when all that is active was used lately. A batch of Linux; from 8 pages on the miss ratios of
+/// the traces of decision 0002 are the same as without a bound.
+const VAIN_MAX: u32 = 32;
+
+/// What the rule remembers besides the lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    /// The inactive list's length aimed at, per mille of memory: a share, so that it means the same when memory is
+    /// made larger or smaller. No meaning by another rule.
+    target_per_mille: u32,
+    /// Pages about which nothing was known, to count out those on trial.
+    unknown: u32,
+    /// Active pages that the scan looked at since its last victim.
+    vain: u32,
+    /// Pages on lists when the last batch of the scan had taken its victims.
+    after_scan: u64,
+}
+
+impl State {
+    pub(super) fn new(replacement: &Replacement) -> State {
+        State {
+            target_per_mille: match replacement {
+                Replacement::Linux(_) => 0,
+                Replacement::Millpond(options) => options.inactive_start_per_mille,
+            },
+            unknown: 0,
+            vain: 0,
+            after_scan: u64::MAX,
+        }
+    }
+
+    /// Memory has another size: what the last scan left says nothing about what the next one leaves.
+    pub(super) fn resized(&mut self) {
+        self.after_scan = u64::MAX;
+    }
+
+    pub(super) fn inactive_target(&self, memory: PageCount) -> PageCount {
+        PageCount(memory.0 * u64::from(self.target_per_mille) / 1000)
+    }
+
+    pub(super) fn validate(&self, replacement: &Replacement) {
+        if let Replacement::Millpond(options) = replacement {
+            let range = options.inactive_min_per_mille..=options.inactive_max_per_mille;
+            let target = self.target_per_mille;
+            assert!(
+                range.contains(&target),
+                "target {target} per mille is not in {range:?}"
+            );
+        }
+    }
+}
+
+impl Lru {
+    /// Rule 5, and whether the page came back soon enough for rule 3.
+    pub(super) fn millpond_refault(&mut self, options: &MillpondOptions, distance: &Distance) -> bool {
+        if u64::from(distance.of_class) <= options.inactive_regret.of(self.memory.0) {
+            let (target, step) = (self.millpond.target_per_mille, options.inactive_step_per_mille);
+            self.millpond.target_per_mille = if distance.workingset {
+                target.saturating_sub(step).max(options.inactive_min_per_mille)
+            } else {
+                (target + step).min(options.inactive_max_per_mille)
+            };
+        }
+        u64::from(distance.pages) <= self.memory.0
+    }
+
+    pub(super) fn millpond_insert(
+        &mut self,
+        options: &MillpondOptions,
+        frame: FrameNo,
+        refault: Refault,
+        first_use: bool,
+        frames: &mut impl FrameTable,
+    ) {
+        if refault.recent {
+            if self.has_room_or_wins(options, options.challenge_pages, frames) {
+                self.pages.admit(frame, List::Active, first_use, 1);
+                self.statistics.workingset_activate_file += 1;
+                self.statistics.workingset_restore_file += u64::from(refault.workingset);
+                return;
+            }
+        } else if self.is_on_trial(options) && self.has_room_or_wins(options, 1, frames) {
+            self.pages.admit(frame, List::Active, first_use, 0);
+            self.statistics.trial_activate_file += 1;
+            return;
+        }
+        self.pages.admit(frame, List::Fresh, first_use, 0);
+        self.end_freshness(options, frames);
+    }
+
+    /// Rule 4: counts out the pages on trial.
+    fn is_on_trial(&mut self, options: &MillpondOptions) -> bool {
+        let one_in = if self.active().0 * 2 < self.memory.0 {
+            options.trial_one_in_when_short
+        } else {
+            options.trial_one_in
+        };
+        self.millpond.unknown = self.millpond.unknown.wrapping_add(1);
+        self.millpond.unknown.is_multiple_of(one_in)
+    }
+
+    /// Rule 3: whether a page may enter the active list, by room or by winning a challenge of up to `pages` pages.
+    fn has_room_or_wins(
+        &mut self,
+        options: &MillpondOptions,
+        pages: u32,
+        frames: &mut impl FrameTable,
+    ) -> bool {
+        if self.has_room() {
+            return true;
+        }
+        let mut scanned = Scanned::default();
+        for _ in 0..pages {
+            let Some(frame) = self.pages.cold(List::Active) else {
+                break;
+            };
+            self.spend_use_or_demote(options, frame, frames, &mut scanned);
+            if scanned.deactivated > 0 {
+                break;
+            }
+        }
+        self.statistics.pgrefill += scanned.refilled;
+        self.statistics.pgdeactivate += scanned.deactivated;
+        scanned.deactivated > 0
+    }
+
+    /// Whether the active list can take a page and still leave the inactive one its target when the scan has done its
+    /// work next. Right after the scan that is the case if the inactive list is above its target; until the next scan
+    /// pages fill the memory that it freed, of which the active list must not take a part.
+    fn has_room(&self) -> bool {
+        let (inactive, active) = (self.inactive().0, self.active().0);
+        let after_scan = self.millpond.after_scan.min(inactive + active);
+        (after_scan.saturating_sub(active)) * 1000 > self.memory.0 * u64::from(self.millpond.target_per_mille)
+    }
+
+    fn is_inactive_above_target(&self) -> bool {
+        self.inactive().0 * 1000 > self.memory.0 * u64::from(self.millpond.target_per_mille)
+    }
+
+    /// Rule 1: the pages that have been fresh long enough go on, without the uses of their burst. One insertion makes
+    /// one page go on; a second one, if memory was made smaller, until that is worked off.
+    fn end_freshness(&mut self, options: &MillpondOptions, frames: &mut impl FrameTable) {
+        // Freshness ends once *more* insertions than its share have followed: hence one page more.
+        let fresh_max = options.fresh.of(self.memory.0) + 1;
+        for _ in 0..2 {
+            if self.pages.len(List::Fresh) <= fresh_max {
+                return;
+            }
+            let Some(frame) = self.pages.cold(List::Fresh) else {
+                return;
+            };
+            let used = frames.take_uses(frame) > 0;
+            self.pages.page(frame).touched |= used;
+            self.pages.move_to_warm(frame, List::Fresh, List::Inactive);
+        }
+    }
+
+    /// Rule 2, one page after the other. Which list is looked at is decided anew for each page.
+    pub(super) fn millpond_isolate(
+        &mut self,
+        options: &MillpondOptions,
+        priority: u32,
+        batch: u64,
+        frames: &mut impl FrameTable,
+        victims: &mut Vec<FrameNo>,
+    ) -> Scanned {
+        let mut scanned = Scanned::default();
+        let most = offered(self.inactive().0 + self.active().0, priority).min(batch);
+        while scanned.scanned < most {
+            match self.pages.cold(List::Active) {
+                Some(frame) if self.is_active_next() => {
+                    if scanned.refilled == most {
+                        break;
+                    }
+                    self.spend_use_or_demote(options, frame, frames, &mut scanned);
+                    self.millpond.vain += 1;
+                }
+                _ => {
+                    if !self.scan_inactive(frames, victims, &mut scanned) {
+                        break;
+                    }
+                }
+            }
+        }
+        self.millpond.after_scan = self.inactive().0 + self.active().0;
+        scanned
+    }
+
+    /// Whether the scan looks at the active list next, if that has pages.
+    fn is_active_next(&self) -> bool {
+        !self.is_inactive_above_target() && (self.millpond.vain < VAIN_MAX || self.inactive().0 == 0)
+    }
+
+    /// One page at the cold end of the inactive list, or of the fresh one if that is all there is: promoted, given
+    /// another lap, or made a victim. `false`: both are empty.
+    fn scan_inactive(
+        &mut self,
+        frames: &mut impl FrameTable,
+        victims: &mut Vec<FrameNo>,
+        scanned: &mut Scanned,
+    ) -> bool {
+        let (frame, from) = match self.pages.cold(List::Inactive) {
+            Some(frame) => (frame, List::Inactive),
+            None => match self.pages.cold(List::Fresh) {
+                Some(frame) => (frame, List::Fresh),
+                None => return false,
+            },
+        };
+        scanned.scanned += 1;
+        let page = self.pages.page(frame);
+        let uses = page.uses + frames.take_uses(frame);
+        let was_touched = page.touched || uses == 0;
+        page.uses = 0;
+        page.touched |= uses > 0;
+        if from == List::Fresh || uses == 0 || (!was_touched && uses == 1) {
+            // No use but a burst, or the first use of a page that was read ahead: not known to be used again.
+            self.pages.isolate(frame, from);
+            victims.push(frame);
+            self.millpond.vain = 0;
+        } else if was_touched {
+            self.pages.move_to_warm(frame, List::Inactive, List::Active);
+            scanned.activated += 1;
+        } else {
+            // Read ahead, and used more than once since: one burst or two uses, a lap will tell.
+            self.pages.move_to_warm(frame, List::Inactive, List::Inactive);
+            scanned.rotated += 1;
+        }
+        true
+    }
+
+    /// The page at the cold end of the active list gives up a saved use for another lap, or is demoted.
+    fn spend_use_or_demote(
+        &mut self,
+        options: &MillpondOptions,
+        frame: FrameNo,
+        frames: &mut impl FrameTable,
+        scanned: &mut Scanned,
+    ) {
+        scanned.refilled += 1;
+        let page = self.pages.page(frame);
+        let uses = (page.uses + frames.take_uses(frame)).min(options.active_uses_max);
+        page.uses = uses.saturating_sub(1);
+        page.touched |= uses > 0;
+        if uses > 0 {
+            self.pages.move_to_warm(frame, List::Active, List::Active);
+            scanned.rotated += 1;
+        } else {
+            page.workingset = true;
+            self.pages.move_to_warm(frame, List::Active, List::Inactive);
+            scanned.deactivated += 1;
+        }
+    }
+}

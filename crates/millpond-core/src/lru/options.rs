@@ -1,0 +1,266 @@
+//! Which rule replaces pages, and its numbers.
+//!
+//! A closed set: what Linux did, by version, and Millpond's own. Every field says its unit, default, range
+//! and source. [`Replacement::check`] names the field, the value and the range when one is out of it.
+
+use crate::units::{PageSize, Ratio};
+use core::fmt;
+
+/// How pages are chosen for eviction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replacement {
+    /// Two lists as Linux keeps them.
+    Linux(LinuxOptions),
+    /// Two lists with a fresh segment, an inactive list whose length adapts, and entry to the active list
+    /// by challenge. The default.
+    Millpond(MillpondOptions),
+}
+
+impl Default for Replacement {
+    fn default() -> Self {
+        Replacement::Millpond(MillpondOptions::default())
+    }
+}
+
+impl Replacement {
+    /// Whether every number is in its range.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] names the first field that is not; correct it and try again.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        match self {
+            Replacement::Linux(_) => Ok(()),
+            Replacement::Millpond(options) => options.check(),
+        }
+    }
+}
+
+/// Linux's rule, in its versions.
+///
+/// The default is what seed 002 (Kim 2020) built on, Linux 5.5.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinuxOptions {
+    /// When a second use moves a page to the active list. Default [`Promotion::Lazy`].
+    pub promotion: Promotion,
+    /// How long the active list may be for a given inactive one. Default [`InactiveRatio::SquareRoot`] with
+    /// pages of 4 KiB.
+    pub inactive_ratio: InactiveRatio,
+    /// How a page that comes back soon after its eviction is recognised. Default [`Detection::Linux4_19`].
+    pub detection: Detection,
+    /// Whether a page that was recognised lets the next batch of the scan shorten the active list even if its ratio
+    /// is satisfied (the comparison of refault counters in `inactive_list_is_low`, later `may_deactivate`). Default
+    /// true.
+    pub refaults_deactivate: bool,
+}
+
+impl Default for LinuxOptions {
+    fn default() -> Self {
+        LinuxOptions {
+            promotion: Promotion::Lazy,
+            inactive_ratio: InactiveRatio::SquareRoot(PageSize::KIB_4),
+            detection: Detection::Linux4_19,
+            refaults_deactivate: true,
+        }
+    }
+}
+
+/// When a second use of an inactive page moves it to the active list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promotion {
+    /// When the scan meets the page: hits only leave a count, so they touch no list and take no lock.
+    Lazy,
+    /// At once, as `mark_page_accessed` does: the driver calls [`super::Lru::mark_accessed`] at every hit. The
+    /// list then moves, and the age of evicted pages advances, at the moment of the hit.
+    Immediate,
+}
+
+/// The longest active list for a given inactive one: it is shortened while `inactive * ratio < active`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InactiveRatio {
+    /// Ratio 1 whatever the size: file pages up to about Linux 4.6.
+    Equal,
+    /// Ratio `isqrt(10 * GiB)` of inactive and active together, 1 below 1 GiB: since about Linux 4.7
+    /// (`inactive_is_low`). Needs the page size to know what a GiB is.
+    SquareRoot(PageSize),
+}
+
+/// How a page that comes back too soon is recognised by the shadow that it left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detection {
+    /// Not at all: Linux before 3.15, and so seed 000 (Gorman 2011).
+    Off,
+    /// Linux 4.19 to 5.5 (`workingset_eviction`): the shadow keeps the age after its own eviction was counted;
+    /// a page is activated if its distance is at most the active list's length.
+    Linux4_19,
+    /// Linux 5.9 and later: the shadow keeps the age before its own eviction was counted, so that distances are
+    /// one longer; the length compared with also counts lists of anonymous pages, where there are any.
+    Linux5_9,
+}
+
+/// Millpond's own rule. The defaults were measured: see `docs/decisions/0002-replacement.md`.
+///
+/// Shares are of the memory that the cache has at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MillpondOptions {
+    /// Insertions, as a share of memory, during which all uses of a new page count as the one that brought it
+    /// in: a burst of touches says nothing about reuse. Default 1 %; 0 to 10 %.
+    pub fresh: Ratio,
+    /// Length of the inactive list that is aimed at first, per mille of memory. Default 100; between
+    /// `inactive_min` and `inactive_max`.
+    pub inactive_start_per_mille: u32,
+    /// The shortest that the aim may become, per mille. Default 20; 1 to `inactive_max`.
+    pub inactive_min_per_mille: u32,
+    /// The longest that the aim may become, per mille. Default 500; `inactive_min` to 900.
+    pub inactive_max_per_mille: u32,
+    /// How far one page that came back moves the aim, per mille. Default 2; 0 (never) to 100.
+    pub inactive_step_per_mille: u32,
+    /// A page that came back moves the aim if no more than this share of memory was evicted of its class (never
+    /// active, or once active) in between: a little longer list of that class would have kept it. Default 5 %;
+    /// 0 to 100 %.
+    pub inactive_regret: Ratio,
+    /// Uses that an active page can save up; each is worth a lap. Default 3; 1 to 3, what a frame's word counts.
+    pub active_uses_max: u8,
+    /// How many pages at the cold end of the active list a page that came back may challenge; the first without
+    /// a saved use makes room, the others lose a use. Default 4 pages; 1 to 32.
+    pub challenge_pages: u32,
+    /// Of pages about which nothing is known, one in this many may challenge one active page: what keeps a part
+    /// of a loop that is longer than memory. Default 32; 1 or more.
+    pub trial_one_in: u32,
+    /// The same while the active list holds less than half of the memory. Default 4; 1 or more.
+    pub trial_one_in_when_short: u32,
+}
+
+impl Default for MillpondOptions {
+    fn default() -> Self {
+        MillpondOptions {
+            fresh: Ratio::percent(1),
+            inactive_start_per_mille: 100,
+            inactive_min_per_mille: 20,
+            inactive_max_per_mille: 500,
+            inactive_step_per_mille: 2,
+            inactive_regret: Ratio::percent(5),
+            active_uses_max: 3,
+            challenge_pages: 4,
+            trial_one_in: 32,
+            trial_one_in_when_short: 4,
+        }
+    }
+}
+
+impl MillpondOptions {
+    fn check(&self) -> Result<(), OutOfRange> {
+        const WHOLE: u64 = 1_000_000;
+        let in_range = |field, value: u64, low: u64, high: u64| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(OutOfRange {
+                    field,
+                    value,
+                    low,
+                    high,
+                })
+            }
+        };
+        for (field, ratio) in [
+            ("fresh (denominator)", self.fresh),
+            ("inactive_regret (denominator)", self.inactive_regret),
+        ] {
+            in_range(field, ratio.den.into(), 1, u32::MAX.into())?;
+        }
+        in_range("fresh (per million)", self.fresh.of(WHOLE), 0, WHOLE / 10)?;
+        let (low, high) = (self.inactive_min_per_mille, self.inactive_max_per_mille);
+        in_range("inactive_max_per_mille", high.into(), 1, 900)?;
+        in_range("inactive_min_per_mille", low.into(), 1, high.into())?;
+        in_range(
+            "inactive_start_per_mille",
+            self.inactive_start_per_mille.into(),
+            low.into(),
+            high.into(),
+        )?;
+        in_range(
+            "inactive_step_per_mille",
+            self.inactive_step_per_mille.into(),
+            0,
+            100,
+        )?;
+        in_range(
+            "inactive_regret (per million)",
+            self.inactive_regret.of(WHOLE),
+            0,
+            WHOLE,
+        )?;
+        in_range("active_uses_max", self.active_uses_max.into(), 1, 3)?;
+        in_range("challenge_pages", self.challenge_pages.into(), 1, 32)?;
+        let any = u64::from(u32::MAX);
+        in_range("trial_one_in", self.trial_one_in.into(), 1, any)?;
+        in_range(
+            "trial_one_in_when_short",
+            self.trial_one_in_when_short.into(),
+            1,
+            any,
+        )
+    }
+}
+
+/// A number of [`Replacement`] that is not in its range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfRange {
+    /// The field's name, with its unit where the value is not in the field's own.
+    pub field: &'static str,
+    /// What it was set to.
+    pub value: u64,
+    /// The least that is allowed.
+    pub low: u64,
+    /// The most that is allowed.
+    pub high: u64,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is {}, must be from {} to {}",
+            self.field, self.value, self.low, self.high
+        )
+    }
+}
+
+impl core::error::Error for OutOfRange {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn defaults_are_in_range() {
+        assert_eq!(Replacement::default().check(), Ok(()));
+        assert_eq!(Replacement::Linux(LinuxOptions::default()).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named_with_its_range() {
+        let wrong = |change: fn(&mut MillpondOptions)| {
+            let mut options = MillpondOptions::default();
+            change(&mut options);
+            Replacement::Millpond(options).check().unwrap_err().to_string()
+        };
+        assert_eq!(
+            wrong(|o| o.inactive_start_per_mille = 10),
+            "inactive_start_per_mille is 10, must be from 20 to 500"
+        );
+        assert_eq!(
+            wrong(|o| o.active_uses_max = 4),
+            "active_uses_max is 4, must be from 1 to 3"
+        );
+        assert_eq!(
+            wrong(|o| o.fresh = Ratio::percent(11)),
+            "fresh (per million) is 110000, must be from 0 to 100000"
+        );
+        assert_eq!(
+            wrong(|o| o.trial_one_in = 0),
+            "trial_one_in is 0, must be from 1 to 4294967295"
+        );
+    }
+}

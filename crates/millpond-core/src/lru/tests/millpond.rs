@@ -1,0 +1,274 @@
+//! Millpond's rule, by the numbers of its file's list.
+
+use super::*;
+
+fn options() -> MillpondOptions {
+    MillpondOptions::default()
+}
+
+/// Memory of 100 pages: 10 may be inactive, 2 are fresh at a time. Pages 0..90 are active, page 0 is next.
+fn pond_with_active() -> Pond {
+    let mut pond = Pond::millpond(100);
+    pond.insert_all(9_000..9_020);
+    (0..90).for_each(|n| pond.insert_active(n));
+    for _ in 0..10 {
+        pond.evict_one();
+    }
+    (0..90).for_each(|n| pond.lru.pages.page(FrameNo(n)).uses = 0);
+    assert_eq!((pond.lru.active().0, pond.lru.inactive().0), (90, 10));
+    pond
+}
+
+fn recent() -> Refault {
+    Refault {
+        recent: true,
+        ..Refault::NEW
+    }
+}
+
+#[test]
+fn uses_while_fresh_are_one_burst() {
+    let mut pond = Pond::millpond(100);
+    pond.insert_all(0..2);
+    assert_eq!(pond.list(List::Fresh), [0, 1], "1 % of 100 pages, and the newest");
+    (0..3).for_each(|_| pond.use_page(0));
+    pond.insert(2);
+    assert_eq!(pond.list(List::Inactive), [0]);
+    pond.isolate(1);
+    assert_eq!(pond.take_victims(), [0]);
+}
+
+#[test]
+fn one_use_after_that_makes_a_page_active() {
+    let mut pond = Pond::millpond(100);
+    pond.insert_all(0..4);
+    pond.use_page(1);
+    let scanned = pond.isolate(2);
+    assert_eq!((scanned.scanned, scanned.activated), (2, 1));
+    assert_eq!(pond.list(List::Active), [1]);
+    assert_eq!(pond.take_victims(), [0]);
+}
+
+#[test]
+fn fresh_pages_go_when_there_is_nothing_else() {
+    let mut pond = Pond::millpond(100);
+    pond.insert_all(0..2);
+    pond.use_page(0);
+    pond.isolate(32);
+    assert_eq!(pond.take_victims(), [0, 1], "a burst saves no page");
+}
+
+#[test]
+fn the_first_use_of_a_page_read_ahead_is_no_reuse() {
+    let mut pond = Pond::millpond_small();
+    for n in 0..9 {
+        pond.lru.insert(FrameNo(n), Refault::NEW, false, &mut pond.frames);
+    }
+    assert_eq!(pond.list(List::Fresh), [8]);
+    // 0 is never used, 1 once, 2 and 3 twice.
+    for n in [1, 2, 2, 3, 3] {
+        pond.use_page(n);
+    }
+    let scanned = pond.isolate(4);
+    assert_eq!(pond.take_victims(), [0, 1]);
+    assert_eq!((scanned.activated, scanned.rotated), (0, 2));
+    assert_eq!(pond.list(List::Inactive), [4, 5, 6, 7, 2, 3]);
+    pond.isolate(4);
+    assert_eq!(pond.take_victims(), [4, 5, 6, 7]);
+    pond.use_page(2);
+    pond.isolate(1);
+    assert_eq!(pond.list(List::Active), [2]);
+    pond.insert(9);
+    pond.isolate(1);
+    assert_eq!(pond.take_victims(), [3]);
+}
+
+#[test]
+fn victims_are_inactive_above_the_target_and_else_the_active_list_is_looked_at() {
+    let mut pond = pond_with_active();
+    assert_eq!(pond.lru.inactive_target(), Some(PageCount(10)));
+    let scanned = pond.isolate(1);
+    assert_eq!(
+        (scanned.refilled, scanned.deactivated),
+        (1, 1),
+        "10 are not above 10"
+    );
+    assert_eq!(pond.lru.list_of(FrameNo(0)), Some(List::Inactive));
+    assert_eq!(scanned.scanned, 1, "11 are");
+    assert_eq!(pond.take_victims(), [9_010]);
+}
+
+#[test]
+fn an_active_page_gives_up_one_saved_use_for_each_lap() {
+    let mut pond = pond_with_active();
+    (1..90).for_each(|n| pond.lru.remove(FrameNo(n)));
+    (0..3).for_each(|_| pond.use_page(0));
+    let laps = (0..4).map(|_| {
+        let scanned = pond.isolate(1);
+        (scanned.rotated, scanned.deactivated)
+    });
+    assert_eq!(laps.collect::<Vec<_>>(), [(1, 0), (1, 0), (1, 0), (0, 1)]);
+}
+
+#[test]
+fn after_32_active_pages_in_vain_an_inactive_one_goes() {
+    let mut pond = pond_with_active();
+    (0..90).for_each(|n| pond.use_page(n));
+    let scanned = pond.isolate(32);
+    assert_eq!((scanned.refilled, scanned.rotated), (32, 32));
+    assert_eq!(pond.take_victims(), [9_010]);
+    assert_eq!(scanned.scanned, 1, "and then it looks at the active list again");
+}
+
+#[test]
+fn a_page_that_came_back_becomes_active_if_one_of_four_yields() {
+    let mut pond = pond_with_active();
+    (0..3).for_each(|n| pond.use_page(n));
+    pond.lru.insert(FrameNo(500), recent(), true, &mut pond.frames);
+    assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Active));
+    assert_eq!(pond.list(List::Inactive).last(), Some(&3), "3 had no use saved");
+    assert_eq!(pond.list(List::Active)[86..], [0, 1, 2, 500]);
+
+    (4..8).for_each(|n| pond.use_page(n));
+    pond.lru.remove(FrameNo(3));
+    pond.lru.insert(FrameNo(501), recent(), true, &mut pond.frames);
+    assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Fresh));
+    assert_eq!(pond.list(List::Active)[86..], [4, 5, 6, 7]);
+}
+
+#[test]
+fn where_there_is_room_it_becomes_active_without_a_challenge() {
+    let mut pond = pond_with_active();
+    for n in 0..90 {
+        pond.use_page(n);
+    }
+    let mut insert_recent = |n| {
+        let before = pond.lru.statistics().pgrefill;
+        pond.lru.insert(FrameNo(n), recent(), true, &mut pond.frames);
+        let challenged = pond.lru.statistics().pgrefill - before;
+        pond.lru.remove(FrameNo(challenged as u32));
+        (pond.lru.list_of(FrameNo(n)), challenged)
+    };
+    // What the scan has freed is no room: the inactive pages that fill it are the next scan's victims.
+    assert_eq!(insert_recent(500), (Some(List::Fresh), 4));
+    // Page 4 was removed: 89 active pages leave 11 of the 100 that the scan left, one above the target.
+    assert_eq!(insert_recent(501), (Some(List::Active), 0));
+}
+
+#[test]
+fn of_unknown_pages_one_in_32_is_on_trial_and_one_in_4_while_little_is_active() {
+    let on_trial = |pond: &mut Pond| {
+        let before = pond.lru.statistics().trial_activate_file;
+        pond.insert_all(1_000..1_064);
+        pond.lru.statistics().trial_activate_file - before
+    };
+    assert_eq!(on_trial(&mut pond_with_active()), 2);
+    let mut pond = Pond::millpond(1_000);
+    pond.insert_all(2_000..2_200);
+    assert_eq!(on_trial(&mut pond), 16);
+}
+
+#[test]
+fn a_page_on_trial_challenges_one_page() {
+    let mut pond = pond_with_active();
+    pond.use_page(0);
+    let insert_on_trial = |pond: &mut Pond, n| {
+        let options = MillpondOptions {
+            trial_one_in: 1,
+            ..options()
+        };
+        pond.lru.replacement = Replacement::Millpond(options);
+        pond.insert(n);
+        pond.lru.list_of(FrameNo(n))
+    };
+    assert_eq!(insert_on_trial(&mut pond, 500), Some(List::Fresh));
+    pond.lru.remove(FrameNo(500));
+    assert_eq!(insert_on_trial(&mut pond, 501), Some(List::Active));
+}
+
+#[test]
+fn the_target_grows_for_pages_never_active_and_shrinks_for_those_that_were() {
+    let mut pond = Pond::millpond(1_000);
+    pond.insert_all(0..900);
+    (0..120).for_each(|_| {
+        pond.evict_one();
+    });
+    let target = |pond: &Pond| pond.lru.inactive_target().map(|t| t.0);
+    let Some(first) = pond.lru.iter_from_cold(List::Inactive).next() else {
+        panic!("there are inactive pages");
+    };
+    assert_eq!(target(&pond), Some(100));
+    // The last victim came back at once; the first has more than 50 evictions of its class behind it.
+    let last_gone = FrameNo(first.0 - 1);
+    let _ = pond.lru.refault(key(last_gone.0));
+    assert_eq!(target(&pond), Some(102));
+    let _ = pond.lru.refault(key(0));
+    assert_eq!(target(&pond), Some(102));
+
+    pond.lru.pages.page(first).workingset = true;
+    assert_eq!(pond.evict_one(), first.0);
+    let _ = pond.lru.refault(key(first.0));
+    assert_eq!(target(&pond), Some(100));
+}
+
+#[test]
+fn the_target_stays_between_its_limits() {
+    let mut pond = Pond::millpond(1_000);
+    pond.insert_all(0..2);
+    for workingset in [false, true] {
+        for _ in 0..500 {
+            pond.insert(7);
+            pond.lru.pages.page(FrameNo(7)).workingset = workingset;
+            pond.lru.rotate_to_cold(FrameNo(7));
+            assert_eq!(pond.evict_one(), 7);
+            let _ = pond.lru.refault(key(7));
+            pond.lru.validate();
+        }
+        let target = if workingset { 20 } else { 500 };
+        assert_eq!(pond.lru.inactive_target(), Some(PageCount(target)));
+    }
+}
+
+#[test]
+fn a_recent_page_came_back_within_memorys_size_in_evictions() {
+    let mut pond = Pond::millpond(100);
+    let distance = |pond: &mut Pond, n| {
+        let refault = pond.lru.refault(key(n));
+        (refault.distance().map(|d| d.0), refault.is_recent())
+    };
+    pond.insert_all(0..110);
+    (0..103).for_each(|_| {
+        pond.evict_one();
+    });
+    let evicted: Vec<u32> = (0..110)
+        .filter(|&n| pond.lru.list_of(FrameNo(n)).is_none())
+        .collect();
+    assert_eq!(distance(&mut pond, evicted[1]), (Some(101), false));
+    assert_eq!(distance(&mut pond, evicted[2]), (Some(100), true));
+    assert_eq!(
+        distance(&mut pond, evicted[2]),
+        (None, false),
+        "its shadow is taken"
+    );
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let wrong = MillpondOptions {
+        inactive_max_per_mille: 901,
+        ..options()
+    };
+    let refused = std::panic::catch_unwind(|| Lru::new(Replacement::Millpond(wrong), PageCount(8)));
+    assert!(refused.is_err());
+}
+
+#[test]
+fn without_a_fresh_share_only_the_newest_page_is_fresh() {
+    let options = MillpondOptions {
+        fresh: Ratio::percent(0),
+        ..options()
+    };
+    let mut pond = Pond::new(Replacement::Millpond(options), 100);
+    pond.insert_all(0..3);
+    assert_eq!(pond.list(List::Fresh), [2]);
+}
