@@ -1,0 +1,89 @@
+//! What each part of Millpond's rule is worth: the tables of decision 0002.
+//!
+//! `MILLPOND_TRACES=folder cargo test -p millpond-core --test replacement_variants -- --ignored --nocapture`
+
+mod support;
+
+use millpond_core::lru::{MillpondOptions, Replacement};
+use millpond_core::units::Ratio;
+use support::{Case, LINUX, LINUX_IMMEDIATE, mean, misses, recorded, synthetic};
+
+#[test]
+#[ignore = "prints tables, asserts nothing"]
+fn variants() {
+    let with = |change: fn(&mut MillpondOptions)| {
+        let mut options = MillpondOptions::default();
+        change(&mut options);
+        Replacement::Millpond(options)
+    };
+    let variants: &[(&str, Replacement)] = &[
+        ("linux", LINUX),
+        ("linux, hits told at once", LINUX_IMMEDIATE),
+        ("millpond", with(|_| ())),
+        (
+            "no trials",
+            with(|o| (o.trial_one_in, o.trial_one_in_when_short) = (u32::MAX, u32::MAX)),
+        ),
+        ("trials 1 in 32 always", with(|o| o.trial_one_in_when_short = 32)),
+        (
+            "trials 1 in 8 while short",
+            with(|o| o.trial_one_in_when_short = 8),
+        ),
+        (
+            "trials 1 in 2 while short",
+            with(|o| o.trial_one_in_when_short = 2),
+        ),
+        ("trials 1 in 16", with(|o| o.trial_one_in = 16)),
+        ("trials 1 in 64", with(|o| o.trial_one_in = 64)),
+        ("challenge 1", with(|o| o.challenge_pages = 1)),
+        ("challenge 2", with(|o| o.challenge_pages = 2)),
+        ("challenge 8", with(|o| o.challenge_pages = 8)),
+        ("challenge 32", with(|o| o.challenge_pages = 32)),
+        ("regret 2 %", with(|o| o.inactive_regret = Ratio::percent(2))),
+        ("regret 10 %", with(|o| o.inactive_regret = Ratio::percent(10))),
+        ("target fixed at 10 %", with(|o| o.inactive_step_per_mille = 0)),
+        ("target from 5 %", with(|o| o.inactive_start_per_mille = 50)),
+        ("target from 20 %", with(|o| o.inactive_start_per_mille = 200)),
+        ("target to 80 %", with(|o| o.inactive_max_per_mille = 800)),
+        ("nothing fresh", with(|o| o.fresh = Ratio::percent(0))),
+        ("fresh 2 %", with(|o| o.fresh = Ratio::percent(2))),
+        ("one saved use", with(|o| o.active_uses_max = 1)),
+        ("two saved uses", with(|o| o.active_uses_max = 2)),
+    ];
+    let recorded = recorded();
+    let synthetic = synthetic();
+    let cases = |traces: &mut dyn Iterator<Item = (&'static str, &'static [u32])>| -> Vec<Case<'static>> {
+        traces
+            .flat_map(|(name, trace)| {
+                [10, 25, 50, 100, 250, 500].map(|per_mille| Case::new(name, trace, per_mille))
+            })
+            .collect()
+    };
+    // The traces live as long as the test program.
+    let recorded: &'static Vec<_> = Box::leak(Box::new(recorded));
+    let synthetic: &'static Vec<_> = Box::leak(Box::new(synthetic));
+    let groups = [
+        cases(&mut recorded.iter().map(|(n, t)| (n.as_str(), t.as_slice()))),
+        cases(&mut synthetic.iter().map(|(n, t)| (*n, t.as_slice()))),
+    ];
+    println!(
+        "| variant | recorded: gap left | worst against LRU | synthetic: gap left | worst against LRU |"
+    );
+    println!("|---|---|---|---|---|");
+    for (name, replacement) in variants {
+        print!("| {name} |");
+        for cases in &groups {
+            let counts: Vec<u64> = cases
+                .iter()
+                .map(|case| misses(*replacement, case.trace, case.pages))
+                .collect();
+            let pairs = || cases.iter().zip(&counts);
+            let gap = mean(pairs().filter_map(|(case, &n)| case.gap_left(n)));
+            let worst = pairs()
+                .map(|(case, &n)| n as f64 / case.lru as f64)
+                .fold(0.0, f64::max);
+            print!(" {gap:.3} | {worst:.3} |");
+        }
+        println!();
+    }
+}
