@@ -1,1 +1,23 @@
-//! x
+//! Millpond's laboratory: the experiments of five posts about page caches, run again.
+//!
+//! ```text
+//!   experiment ──► rows ──► for each run: a child process ──► target ──► workload ──► outcome ──► report
+//!   (what and      (target,               (own memory,        (engine,   (reads and   (measures,  (table,
+//!    how much)      variant,               own limit)          kernel)    writes)      series)     JSON, HTML)
+//!                   device)      or, for a simulator, a call in this process
+//! ```
+//!
+//! An experiment knows its workload and what its post reported. A target is something that has files: the
+//! kernel's page cache, Millpond's engine. The runs of all rows are interleaved, so that what else the
+//! machine does falls on all of them alike; each run on real files has a process of its own, so that
+//! resident memory, memory limits and caches are its own as well. Reports know nothing of experiments: they
+//! take rows of metrics, columns and charts.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod machine;
+pub mod measure;
+pub mod outcome;
+pub mod quantity;
+
+pub use error::LabError;

@@ -1,0 +1,140 @@
+//! What a directory stands on: file system, block device, scheduler, and the kernel's settings for it.
+
+use crate::measure::process;
+use crate::outcome::Setting;
+use procfs::process::Process;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The type of the file system that holds `dir`, such as `ext4`, if the kernel tells.
+pub fn file_system(dir: &Path) -> Option<String> {
+    let dir = dir.canonicalize().ok()?;
+    let mounts = Process::myself().ok()?.mountinfo().ok()?;
+    // of mounts over each other the last one is seen
+    let holds = mounts.into_iter().filter(|m| dir.starts_with(&m.mount_point));
+    holds
+        .max_by_key(|m| m.mount_point.components().count())
+        .map(|m| m.fs_type)
+}
+
+/// Whether files in `dir` live in memory, so that no disk takes part.
+pub fn is_in_memory(dir: &Path) -> bool {
+    matches!(file_system(dir).as_deref(), Some("tmpfs" | "ramfs"))
+}
+
+/// Where sysfs shows the block device that holds `dir`: the partition, if it is one.
+pub fn block_device(dir: &Path) -> Option<PathBuf> {
+    let device = fs::metadata(dir).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
+}
+
+/// The queue of the block device that holds `dir`: a partition's is its disk's.
+pub fn block_queue(dir: &Path) -> Option<PathBuf> {
+    let device = block_device(dir)?;
+    let candidates = [Some(device.as_path()), device.parent()];
+    candidates
+        .into_iter()
+        .flatten()
+        .map(|d| d.join("queue"))
+        .find(|q| q.is_dir())
+}
+
+/// The I/O scheduler of the device under `dir`: the one in brackets of `none [mq-deadline] bfq`.
+pub fn scheduler(dir: &Path) -> Option<String> {
+    let text = fs::read_to_string(block_queue(dir)?.join("scheduler")).ok()?;
+    chosen(&text).map(str::to_owned)
+}
+
+fn chosen(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once('[')?;
+    rest.split_once(']').map(|(name, _)| name)
+}
+
+/// The goal of the kernel's writeback throttling for the device under `dir`, in microseconds; 0 is off.
+pub fn writeback_latency_us(dir: &Path) -> Option<u64> {
+    number_in(&block_queue(dir)?.join("wbt_lat_usec"))
+}
+
+/// A number in a file of one line.
+fn number_in(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The kernel's settings that shape buffered writing to `dir`, as they are now.
+pub fn kernel_settings(dir: &Path) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    let names = [
+        ("dirty_ratio", "%"),
+        ("dirty_bytes", "B"),
+        ("dirty_background_ratio", "%"),
+        ("dirty_background_bytes", "B"),
+        ("dirty_expire_centisecs", "cs"),
+        ("dirty_writeback_centisecs", "cs"),
+    ];
+    for (name, unit) in names {
+        // of ratio and bytes one is in force, the other reads 0
+        if let Some(value) = number_in(&Path::new("/proc/sys/vm").join(name)).filter(|&v| v != 0) {
+            settings.push(Setting::new(name, format_args!("{value} {unit}")));
+        }
+    }
+    if let Some(queue) = block_queue(dir) {
+        for name in ["nr_requests", "rotational", "write_cache", "read_ahead_kb"] {
+            if let Ok(value) = fs::read_to_string(queue.join(name)) {
+                settings.push(Setting::new(name, value.trim()));
+            }
+        }
+    }
+    settings.extend(scheduler(dir).map(|name| Setting::new("scheduler", name)));
+    settings.extend(writeback_latency_us(dir).map(|us| Setting::new("wbt_lat_usec", us)));
+    settings
+}
+
+/// The machine in lines of (what, value): processors, memory, kernel, the file system and device of `dir`.
+pub fn describe(dir: Option<&Path>) -> Vec<Setting> {
+    let mut facts = Vec::new();
+    let processors = process::processors();
+    let name = process::processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    facts.push(Setting::new("processors", format_args!("{processors} × {name}")));
+    if let Some(mib) = process::machine_memory_mib() {
+        facts.push(Setting::new("memory", format_args!("{:.1} GiB", mib / 1024.0)));
+    }
+    let system = rustix::system::uname();
+    let words = [system.sysname(), system.release(), system.machine()].map(|w| w.to_string_lossy());
+    facts.push(Setting::new("system", words.join(" ")));
+    if let Some(dir) = dir {
+        if let Some(name) = file_system(dir) {
+            facts.push(Setting::new("file system", name));
+        }
+        if let Some(device) = block_device(dir).and_then(|d| d.file_name().map(|n| n.to_owned())) {
+            facts.push(Setting::new("block device", device.to_string_lossy()));
+        }
+    }
+    if let Some(load) = process::load_average() {
+        facts.push(Setting::new(
+            "load before the first run",
+            format_args!("{load:.1}"),
+        ));
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheduler_in_force_stands_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber bfq\n"), Some("mq-deadline"));
+        assert_eq!(chosen("[none] mq-deadline\n"), Some("none"));
+        assert_eq!(chosen("none\n"), None);
+    }
+
+    #[test]
+    fn proc_is_no_disk() {
+        assert_eq!(file_system(Path::new("/proc/self")).as_deref(), Some("proc"));
+        assert_eq!(block_device(Path::new("/proc")), None);
+        assert!(!is_in_memory(Path::new("/proc")));
+    }
+}

@@ -1,0 +1,6 @@
+//! Instruments: latencies, series over time, memory and processor time of this process, the disk's counters.
+
+pub mod disk;
+pub mod latency;
+pub mod process;
+pub mod steps;

@@ -1,0 +1,61 @@
+//! What this process and its machine use: resident memory, processor time, page cache.
+
+use procfs::{Current, Meminfo, process::Process};
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// The greatest resident set this process had since it started, in MiB (`VmHWM`), shared memory included.
+pub fn resident_peak_mib() -> Option<f64> {
+    let status = Process::myself().ok()?.status().ok()?;
+    status.vmhwm.map(|kib| kib as f64 / 1024.0)
+}
+
+/// Processor time of this process so far, as (user, system) seconds. Work that the kernel does for it in
+/// threads of its own, such as writeback, is not in it.
+pub fn processor_seconds() -> Option<(f64, f64)> {
+    let stat = Process::myself().ok()?.stat().ok()?;
+    let tick = rustix::param::clock_ticks_per_second() as f64;
+    Some((stat.utime as f64 / tick, stat.stime as f64 / tick))
+}
+
+/// How large the machine's page cache is now, in MiB: whoever's pages they are.
+pub fn page_cache_mib() -> Option<f64> {
+    let meminfo = Meminfo::current().ok()?;
+    Some((meminfo.cached + meminfo.buffers) as f64 / MIB)
+}
+
+/// The machine's memory in MiB.
+pub fn machine_memory_mib() -> Option<f64> {
+    Some(Meminfo::current().ok()?.mem_total as f64 / MIB)
+}
+
+/// How many tasks were runnable or waiting for a disk, on average over the last minute.
+pub fn load_average() -> Option<f32> {
+    procfs::LoadAverage::current().ok().map(|load| load.one)
+}
+
+/// How many processors this process may run on.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The processor's name, if the machine tells.
+pub fn processor_name() -> Option<String> {
+    let info = procfs::CpuInfo::current().ok()?;
+    info.model_name(0).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touched_memory_shows_in_the_peak() {
+        let before = resident_peak_mib().unwrap();
+        let touched = vec![1_u8; 64 << 20];
+        assert!(touched.iter().map(|&b| u64::from(b)).sum::<u64>() == 64 << 20);
+        let grown = resident_peak_mib().unwrap() - before;
+        // other tests of this process allocate as well; that can only add
+        assert!(grown > 32.0 || before > 64.0, "{before} MiB, then {grown} more");
+    }
+}

@@ -1,0 +1,218 @@
+//! Sizes, spans of time and numbers, as people type and read them.
+//!
+//! Typed sizes follow GNU coreutils and fio: `K`, `M`, `G`, `T` (also `KiB` …) are powers of 1024, `KB`,
+//! `MB` … powers of 1000. Typed times always name their unit. Printed numbers have three significant
+//! digits: the spread between runs is wider than that.
+
+use millpond_core::units::{Bytes, Nanos};
+
+/// Reads a size such as `512M`, `1.5G`, `64KiB`, `100MB`.
+///
+/// # Errors
+/// A sentence that names the text and what is allowed.
+pub fn parse_size(text: &str) -> Result<Bytes, String> {
+    let bad =
+        || format!("`{text}` is not a size: give a number with K, M, G or T, such as 512M, 1.5G or 64KiB");
+    let (number, unit) = split_number(text).ok_or_else(bad)?;
+    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return Err(bad()),
+    };
+    let bytes = number * factor as f64;
+    // beyond 2^53 a float no longer counts single bytes
+    if bytes > (1_u64 << 53) as f64 {
+        return Err(format!("`{text}` is too large: sizes go up to 8192T"));
+    }
+    Ok(Bytes(bytes.round() as u64))
+}
+
+/// Reads a span of time such as `40ms`, `2s`, `500us`, `1.5s`.
+///
+/// # Errors
+/// A sentence that names the text and what is allowed.
+pub fn parse_time(text: &str) -> Result<Nanos, String> {
+    let bad = || format!("`{text}` is not a time: give a number with us, ms, s or min, such as 40ms or 2s");
+    let (number, unit) = split_number(text).ok_or_else(bad)?;
+    let nanos = match unit {
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        _ => return Err(bad()),
+    } * number;
+    // a day is longer than any experiment, and far from where nanoseconds overflow
+    if nanos > 86_400e9 {
+        return Err(format!("`{text}` is too long: times go up to 24 hours (1440min)"));
+    }
+    Ok(Nanos(nanos.round() as u64))
+}
+
+fn split_number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    number.is_finite().then_some((number, text[end..].trim()))
+}
+
+/// Three significant digits, never in exponent form: `0.0123`, `1.23`, `123`, `12345`.
+pub fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude == 0.0 {
+        return "0".into();
+    }
+    // the rounding itself may carry into the next decade: 9.996 is 10.0
+    let digits = 2 - magnitude.log10().floor() as i32;
+    let rounded = format!("{value:.*}", digits.clamp(0, 9) as usize);
+    let carried: f64 = rounded.parse().unwrap_or(value);
+    let digits = 2 - carried.abs().max(f64::MIN_POSITIVE).log10().floor() as i32;
+    format!("{value:.*}", digits.clamp(0, 9) as usize)
+}
+
+/// A time that is known in microseconds, in the unit that fits: `41 us`, `9.63 ms`, `1.20 s`.
+pub fn micros(us: f64) -> String {
+    match us {
+        _ if us >= 999_500.0 => format!("{} s", number(us / 1e6)),
+        _ if us >= 999.5 => format!("{} ms", number(us / 1e3)),
+        _ => format!("{} us", number(us)),
+    }
+}
+
+/// The same without digits that say nothing, for the ticks of an axis: `50 ms`, `0.5 s`.
+pub fn micros_tick(us: f64) -> String {
+    match us {
+        _ if us >= 999_500.0 => format!("{} s", number_tick(us / 1e6)),
+        _ if us >= 999.5 => format!("{} ms", number_tick(us / 1e3)),
+        _ => format!("{} us", number_tick(us)),
+    }
+}
+
+/// A number without digits that say nothing, for the ticks of an axis: `0.5`, `200`.
+pub fn number_tick(value: f64) -> String {
+    let text = number(value);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// A span of seconds: `0.41 s`, `89.4 s`.
+pub fn seconds(s: f64) -> String {
+    format!("{} s", number(s))
+}
+
+/// A size in the largest binary unit that keeps it at 1 or more, with three digits: `1.50 GiB`, `512 MiB`.
+pub fn size(bytes: Bytes) -> String {
+    let n = bytes.0 as f64;
+    match bytes.0 {
+        b if b >= 1 << 40 => format!("{} TiB", trimmed(n / (1_u64 << 40) as f64)),
+        b if b >= 1 << 30 => format!("{} GiB", trimmed(n / (1 << 30) as f64)),
+        b if b >= 1 << 20 => format!("{} MiB", trimmed(n / (1 << 20) as f64)),
+        b if b >= 1 << 10 => format!("{} KiB", trimmed(n / 1024.0)),
+        b => format!("{b} B"),
+    }
+}
+
+/// A size as it would be typed again: `512M`, or in bytes where no unit divides it.
+pub fn size_typed(bytes: Bytes) -> String {
+    match bytes.0 {
+        b if b > 0 && b % (1 << 30) == 0 => format!("{}G", b >> 30),
+        b if b > 0 && b % (1 << 20) == 0 => format!("{}M", b >> 20),
+        b if b > 0 && b % (1 << 10) == 0 => format!("{}K", b >> 10),
+        b => b.to_string(),
+    }
+}
+
+fn trimmed(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        number(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_binary_unless_they_say_otherwise() {
+        let good = [
+            ("0", 0),
+            ("4096", 4096),
+            ("512M", 512 << 20),
+            ("512m", 512 << 20),
+            ("1.5G", 3 << 29),
+            ("64KiB", 64 << 10),
+            ("100MB", 100_000_000),
+            (" 2 T ", 2 << 40),
+        ];
+        for (text, bytes) in good {
+            assert_eq!(parse_size(text), Ok(Bytes(bytes)), "{text}");
+        }
+        for text in ["", "M", "12Q", "-1M", "1e3", "0x10", "1..2M", "M512", "9999999T"] {
+            let error = parse_size(text).unwrap_err();
+            assert!(error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn times_name_their_unit() {
+        assert_eq!(parse_time("40ms"), Ok(Nanos::from_millis(40)));
+        assert_eq!(parse_time("1.5s"), Ok(Nanos::from_millis(1500)));
+        assert_eq!(parse_time("500us"), Ok(Nanos::from_micros(500)));
+        assert_eq!(parse_time("2min"), Ok(Nanos::from_secs(120)));
+        for text in ["40", "ms", "-4ms", "4 fortnights", "1441min"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn printed_numbers_have_three_digits() {
+        let table = [
+            (0.0, "0"),
+            (0.001234, "0.00123"),
+            (0.5, "0.500"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (123.4, "123"),
+            (35_580.4, "35580"),
+            (-1.5, "-1.50"),
+        ];
+        for (value, text) in table {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(micros(41.0), "41.0 us");
+        assert_eq!(micros(999.7), "1.00 ms");
+        assert_eq!(micros(181_400.0), "181 ms");
+        assert_eq!(micros(1_200_000.0), "1.20 s");
+        assert_eq!(size(Bytes(3 << 29)), "1.50 GiB");
+        assert_eq!(size(Bytes(512 << 20)), "512 MiB");
+        assert_eq!(micros_tick(50_000.0), "50 ms");
+        assert_eq!(number_tick(0.5), "0.5");
+        assert_eq!(number_tick(200.0), "200");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_to_be_typed_is_read_back(bytes in 0_u64..1 << 50) {
+            prop_assert_eq!(parse_size(&size_typed(Bytes(bytes))), Ok(Bytes(bytes)));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,12}") {
+            let _ = parse_size(&text);
+            let _ = parse_time(&text);
+        }
+    }
+}
