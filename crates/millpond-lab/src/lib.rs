@@ -17,7 +17,10 @@
 pub mod error;
 pub mod machine;
 pub mod measure;
+pub mod memory_group;
 pub mod outcome;
 pub mod quantity;
+pub mod target;
+pub mod workload;
 
 pub use error::LabError;

@@ -1,0 +1,314 @@
+//! The kernel's own page cache, with the settings that this machine has.
+//!
+//! Writers write in the ordinary way: into the page cache, from which the kernel writes back when its limits
+//! or a sync say so. The reader comes in two kinds:
+//!
+//! * `direct`: with `O_DIRECT`. Every read goes to the device, so every read is a miss, and what is measured
+//!   is the wait behind the kernel's writeback and nothing else;
+//! * `memory-group`: through the page cache, with writers and reader together in a memory control group of
+//!   the size that Millpond gets, and with read-ahead off (`POSIX_FADV_RANDOM`). Hits are told from misses by
+//!   asking first with `RWF_NOWAIT`, which reads only what is in memory.
+//!
+//! The first kind gives the writers the whole machine's memory, as the kernel does; the second is what a
+//! container gets. In the first version of control groups the limits for dirty pages do not know of the
+//! group; in the second they do.
+
+use super::{Device, Driver, Row, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind};
+use crate::error::{LabError, Result};
+use crate::machine;
+use crate::memory_group::MemoryGroup;
+use crate::outcome::Setting;
+use crate::quantity::size_typed;
+use rustix::fs::{Advice, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// This kind of target.
+pub const KIND: TargetKind = TargetKind {
+    name: "kernel",
+    about: "the same reads and writes through this machine's own page cache",
+    rows,
+    driver: Driver::Files(open),
+};
+
+const DIRECT: &str = "direct";
+const MEMORY_GROUP: &str = "memory-group";
+
+/// Why the kernel has no rows on a modelled disk.
+pub const NO_MODELLED_DISK: &str =
+    "the kernel joins on a modelled disk in a later version: it needs the slow disk mounted";
+
+fn rows(request: &RowRequest) -> Result<Rows> {
+    if request.device != Device::Real {
+        return Err(LabError::BadValue {
+            option: "--device",
+            value: request.device.to_string(),
+            allowed: NO_MODELLED_DISK.into(),
+            instead: "use --device real, or leave the kernel out of --on".into(),
+        });
+    }
+    let mut label = String::from("kernel");
+    if let Some(scheduler) = machine::scheduler(request.dir) {
+        label += &format!(" {scheduler}");
+    }
+    match machine::writeback_latency_us(request.dir) {
+        Some(0) => label += " wbt=off",
+        Some(us) => label += &format!(" wbt={us}us"),
+        None => {}
+    }
+    let row = |label: String, variant: &str, in_memory_group| Row {
+        label,
+        setup: Setup {
+            target: "kernel".into(),
+            variant: variant.into(),
+            device: Device::Real,
+            dir: request.dir.to_owned(),
+            memory: request.memory,
+            read_latency_goal: None,
+            seed: request.seed,
+        },
+        in_memory_group,
+        is_deterministic: false,
+        device_bytes_per_s: None,
+    };
+    let mut rows = Rows::default();
+    rows.rows.push(row(label.clone(), DIRECT, false));
+    let memory = size_typed(request.memory);
+    let group = match machine::is_in_memory(request.dir) {
+        true => Err("where files are in memory they would fill it".to_owned()),
+        false => MemoryGroup::create(request.memory).map(drop),
+    };
+    match group {
+        Ok(()) => rows
+            .rows
+            .push(row(format!("{label} memory={memory}"), MEMORY_GROUP, true)),
+        Err(why) => rows.notes.push(format!(
+            "The kernel within {memory} of memory was left out: {why}."
+        )),
+    }
+    if !request.variants.is_empty() {
+        rows.notes.push(format!(
+            "--variant {} says nothing to the kernel: it runs as this machine has it set.",
+            request.variants.join(",")
+        ));
+    }
+    Ok(rows)
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Target>> {
+    let reads = match setup.variant.as_str() {
+        DIRECT => Reads::Direct,
+        MEMORY_GROUP => Reads::Buffered,
+        other => {
+            return Err(LabError::UnknownName {
+                what: "variant of the kernel",
+                value: other.into(),
+                allowed: format!("{DIRECT}, {MEMORY_GROUP}"),
+            });
+        }
+    };
+    let dir = File::open(&setup.dir).map_err(|e| LabError::path("cannot open", &setup.dir, e))?;
+    Ok(Box::new(Kernel {
+        dir,
+        reads,
+        settings: machine::kernel_settings(&setup.dir),
+        cannot_tell_hits: Arc::default(),
+    }))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Direct,
+    Buffered,
+}
+
+struct Kernel {
+    dir: File,
+    reads: Reads,
+    settings: Vec<Setting>,
+    cannot_tell_hits: Arc<AtomicBool>,
+}
+
+impl Target for Kernel {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn TargetFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        if self.reads == Reads::Direct {
+            options.custom_flags(OFlags::DIRECT.bits() as i32);
+        }
+        let file = options.open(path).map_err(|e| explain_direct(e, path))?;
+        if self.reads == Reads::Buffered {
+            rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
+        }
+        Ok(self.file(file))
+    }
+
+    fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
+        Ok(self.file(File::create_new(path)?))
+    }
+
+    /// Of the file system, as `sync` does it: all files at once, so that the kernel can order the writes.
+    fn sync_all(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.dir)?)
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        self.settings.clone()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.cannot_tell_hits.load(Ordering::Relaxed) {
+            warnings.push(
+                "this file system cannot say whether a read is a hit (no RWF_NOWAIT): hits are counted as misses"
+                    .into(),
+            );
+        }
+        warnings
+    }
+}
+
+impl Kernel {
+    fn file(&self, file: File) -> Box<dyn TargetFile> {
+        Box::new(KernelFile {
+            file,
+            reads: self.reads,
+            cannot_tell_hits: Arc::clone(&self.cannot_tell_hits),
+        })
+    }
+}
+
+fn explain_direct(error: io::Error, path: &Path) -> io::Error {
+    if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) {
+        let dir = path.parent().unwrap_or(path).display();
+        return io::Error::other(format!(
+            "{error}: the file system of {dir} has no O_DIRECT; give --dir on one that has (ext4, xfs, btrfs)"
+        ));
+    }
+    error
+}
+
+struct KernelFile {
+    file: File,
+    reads: Reads,
+    cannot_tell_hits: Arc<AtomicBool>,
+}
+
+impl TargetFile for KernelFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
+        let mut missed = Served::Device;
+        if self.reads == Reads::Buffered {
+            let now = rustix::io::preadv2(
+                &self.file,
+                &mut [IoSliceMut::new(buf)],
+                offset,
+                ReadWriteFlags::NOWAIT,
+            );
+            match now {
+                Ok(n) if n == buf.len() => return Ok(Served::Memory),
+                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    self.cannot_tell_hits.store(true, Ordering::Relaxed);
+                    missed = Served::Unknown;
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        self.file.read_exact_at(buf, offset)?;
+        Ok(missed)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::data::{AlignedBuf, PAGE};
+    use millpond_core::units::Bytes;
+
+    fn kernel(dir: &Path, variant: &str) -> Box<dyn Target> {
+        let setup = Setup {
+            target: "kernel".into(),
+            variant: variant.into(),
+            device: Device::Real,
+            dir: dir.to_owned(),
+            memory: Bytes::from_mib(64),
+            read_latency_goal: None,
+            seed: 1,
+        };
+        open(&setup).unwrap()
+    }
+
+    #[test]
+    fn a_buffered_read_misses_once_and_then_hits() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("file");
+        let target = kernel(dir.path(), MEMORY_GROUP);
+        let written = target.create(&path, PAGE as u64).unwrap();
+        written.write_at(0, &[7; PAGE]).unwrap();
+        written.sync().unwrap();
+        target.sync_all().unwrap();
+        let raw = File::open(&path).unwrap();
+        rustix::fs::fadvise(&raw, 0, None, Advice::DontNeed).unwrap();
+
+        let file = target.open(&path).unwrap();
+        let mut buf = AlignedBuf::new(PAGE);
+        let first = file.read_at(0, &mut buf).unwrap();
+        assert_eq!(buf[..], [7; PAGE]);
+        let second = file.read_at(0, &mut buf).unwrap();
+        if first == Served::Unknown {
+            eprintln!("skipped: this file system has no RWF_NOWAIT");
+            assert_eq!(target.warnings().len(), 1);
+            return;
+        }
+        // on a file system in memory the first read hits as well
+        assert!(
+            first == Served::Device || machine::is_in_memory(dir.path()),
+            "{first:?}"
+        );
+        assert_eq!(second, Served::Memory);
+        assert!(target.warnings().is_empty());
+    }
+
+    #[test]
+    fn a_read_past_the_end_is_an_error() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("file");
+        let target = kernel(dir.path(), MEMORY_GROUP);
+        target.create(&path, 0).unwrap().write_at(0, &[7; PAGE]).unwrap();
+        let file = target.open(&path).unwrap();
+        let mut buf = AlignedBuf::new(2 * PAGE);
+        let error = file.read_at(0, &mut buf).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_modelled_disk_is_refused_with_the_reason() {
+        let request = RowRequest {
+            experiment: "axboe2016",
+            variants: &[],
+            device: Device::Hdd,
+            dir: Path::new("/"),
+            memory: Bytes::from_mib(64),
+            read_latency_goal: None,
+            seed: 1,
+        };
+        let error = rows(&request).err().map(|e| e.to_string()).unwrap();
+        assert!(
+            error.contains("--device hdd") && error.contains("slow disk mounted"),
+            "{error}"
+        );
+    }
+}

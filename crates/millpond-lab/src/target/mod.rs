@@ -1,0 +1,318 @@
+//! Targets: whatever has files that a workload can read and write, and where they are listed.
+//!
+//! To add one, write a [`TargetKind`] and put it into [`TARGETS`]:
+//!
+//! * a target on real files gives [`Driver::Files`]: a function that opens it. Each run calls it in a fresh
+//!   child process, inside that run's memory group if it has one, and drives it through [`Target`] and
+//!   [`TargetFile`];
+//! * a simulator gives [`Driver::InProcess`]: a function that performs a whole run in virtual time.
+//!
+//! Either way the result is an [`Outcome`] with the metric names of the experiment, and everything else
+//! (interleaving, tables, JSON, reports) follows.
+
+pub mod kernel;
+
+use crate::error::{LabError, Result};
+use crate::measure::disk::DiskBytes;
+use crate::outcome::{Measure, Outcome, Setting};
+use crate::workload::{Progress, Workload};
+use millpond_core::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Every kind of target of this build, in the order in which tables list them: what there is today first.
+pub const TARGETS: &[TargetKind] = &[kernel::KIND];
+
+/// Targets that the command line knows and this build does not have.
+pub const TARGETS_NOT_BUILT: &[&str] = &["engine", "sim"];
+
+/// A kind of target.
+pub struct TargetKind {
+    /// The name that `--on` takes.
+    pub name: &'static str,
+    /// One line for `lab list`.
+    pub about: &'static str,
+    /// The rows that this target contributes to an experiment.
+    pub rows: fn(&RowRequest) -> Result<Rows>,
+    /// How a run is made.
+    pub driver: Driver,
+}
+
+/// How a run is made.
+#[derive(Clone, Copy)]
+pub enum Driver {
+    /// On real files, in a child process.
+    Files(fn(&Setup) -> Result<Box<dyn Target>>),
+    /// In virtual time, by a call. The function reports its progress now and then, and gives up with
+    /// [`LabError::Interrupted`] when it is told to.
+    InProcess(Simulate),
+}
+
+/// A whole run of a workload in virtual time.
+pub type Simulate = fn(&Setup, &Workload, &mut dyn FnMut(Progress) -> Proceed) -> Result<Outcome>;
+
+/// The answer to a report of progress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proceed {
+    /// Go on.
+    Yes,
+    /// The user has asked to stop.
+    Stop,
+}
+
+/// What a target is asked when an experiment is planned.
+pub struct RowRequest<'a> {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// The variants that were asked for; none means the target's own choice. All are known to the experiment.
+    pub variants: &'a [String],
+    /// The device that was asked for.
+    pub device: Device,
+    /// Where files will be, on real devices.
+    pub dir: &'a Path,
+    /// The memory that a target may use.
+    pub memory: Bytes,
+    /// The read latency that variants which have a goal aim at; `None` leaves it to them.
+    pub read_latency_goal: Option<Nanos>,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+/// What a target answers: its rows, and what the user should know of those it left out.
+#[derive(Default)]
+pub struct Rows {
+    /// The rows, baseline first.
+    pub rows: Vec<Row>,
+    /// Sentences for the report.
+    pub notes: Vec<String>,
+}
+
+/// A row of the tables: a target in one variant on one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The variant as reports and JSON show it: `kernel mq-deadline wbt=2000us`, `goal`.
+    pub label: String,
+    /// What the target is opened with.
+    pub setup: Setup,
+    /// Put the run's process into a memory group of [`Setup::memory`].
+    pub in_memory_group: bool,
+    /// Repeating the run would give the same numbers, so one run is enough.
+    pub is_deterministic: bool,
+    /// How fast the device takes writes, in bytes a second, where that is known without measuring.
+    pub device_bytes_per_s: Option<f64>,
+}
+
+/// All that a target's process must know to open it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The [`TargetKind`]'s name.
+    pub target: String,
+    /// The variant as the target knows it: a preset's name, or what it wrote here itself.
+    pub variant: String,
+    /// The device.
+    pub device: Device,
+    /// The directory of the files.
+    pub dir: PathBuf,
+    /// The memory that it may use, in bytes.
+    #[serde(with = "bytes_as_number")]
+    pub memory: Bytes,
+    /// The read latency goal in nanoseconds, if one was given.
+    #[serde(with = "nanos_as_number")]
+    pub read_latency_goal: Option<Nanos>,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+/// The device under a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// Whatever holds the directory.
+    Real,
+    /// A rotating disk's service times.
+    Hdd,
+    /// A SATA flash drive's service times.
+    Ssd,
+}
+
+impl Device {
+    /// All of them.
+    pub const ALL: [Device; 3] = [Device::Real, Device::Hdd, Device::Ssd];
+
+    /// The name that `--device` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Device::Real => "real",
+            Device::Hdd => "hdd",
+            Device::Ssd => "ssd",
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a read's bytes came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// From memory: a hit.
+    Memory,
+    /// From the device, or by waiting for somebody else's read from it: a miss.
+    Device,
+    /// The target cannot tell. Counts as a miss, so that no wait is left out.
+    Unknown,
+}
+
+/// An opened target. Used by several threads at a time.
+pub trait Target: Send + Sync {
+    /// Opens a file that exists, to be read.
+    ///
+    /// # Errors
+    /// The system's or the target's own.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn TargetFile>>;
+
+    /// Creates a file that will be written from its start to `len` bytes. It must not exist.
+    ///
+    /// # Errors
+    /// The system's or the target's own.
+    fn create(&self, path: &Path, len: u64) -> io::Result<Box<dyn TargetFile>>;
+
+    /// Brings everything that was written to the device, as `sync` does; returns when it would survive a loss
+    /// of power, names of new files included.
+    ///
+    /// # Errors
+    /// The first write that failed.
+    fn sync_all(&self) -> io::Result<()>;
+
+    /// What it is set to, for the report.
+    fn settings(&self) -> Vec<Setting>;
+
+    /// What a reader of its numbers must know. Asked after the run.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Counters of its own, with stable metric names. Asked after the run.
+    fn measures(&self) -> Vec<Measure> {
+        Vec::new()
+    }
+
+    /// What its device has transferred so far, where the target has a device of its own. `None`: take the
+    /// counters of the block device under the directory.
+    fn device_bytes(&self) -> Option<DiskBytes> {
+        None
+    }
+}
+
+/// A file of a target. Used by several threads at a time; dropping it closes it.
+pub trait TargetFile: Send + Sync {
+    /// Fills `buf`, which starts on a 4 KiB boundary and has whole pages, from `offset`, a multiple of 4 KiB, and
+    /// says where the bytes came from.
+    ///
+    /// # Errors
+    /// The system's or the target's own; also when the file ends before `buf` does.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served>;
+
+    /// Writes all of `buf` at `offset`, both in whole pages of 4 KiB. May pause its caller.
+    ///
+    /// # Errors
+    /// The system's or the target's own.
+    fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()>;
+
+    /// Brings what was written to this file to the device.
+    ///
+    /// # Errors
+    /// The first write that failed.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// The kind of that name.
+///
+/// # Errors
+/// [`LabError::Unavailable`] for a target that this build does not have, [`LabError::UnknownName`] for any
+/// other name.
+pub fn find(name: &str) -> Result<&'static TargetKind> {
+    if let Some(kind) = TARGETS.iter().find(|kind| kind.name == name) {
+        return Ok(kind);
+    }
+    let built = names(TARGETS.iter().map(|kind| kind.name));
+    if TARGETS_NOT_BUILT.contains(&name) {
+        return Err(LabError::Unavailable {
+            target: name.into(),
+            why: format!("it is not built yet in this version; this one has: {built} (--on {built})"),
+        });
+    }
+    let all = TARGETS.iter().map(|kind| kind.name);
+    Err(LabError::UnknownName {
+        what: "target",
+        value: name.into(),
+        allowed: names(all.chain(TARGETS_NOT_BUILT.iter().copied())),
+    })
+}
+
+fn names(names: impl Iterator<Item = &'static str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+mod bytes_as_number {
+    use super::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u64(bytes.0)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
+        u64::deserialize(d).map(Bytes)
+    }
+}
+
+mod nanos_as_number {
+    use super::Nanos;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(nanos: &Option<Nanos>, s: S) -> Result<S::Ok, S::Error> {
+        nanos.map(|n| n.0).serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Nanos>, D::Error> {
+        Ok(Option::<u64>::deserialize(d)?.map(Nanos))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setup_survives_the_way_to_the_child() {
+        let setup = Setup {
+            target: "kernel".into(),
+            variant: "direct".into(),
+            device: Device::Real,
+            dir: "/a b/\u{e9}".into(),
+            memory: Bytes::from_mib(512),
+            read_latency_goal: Some(Nanos::from_millis(40)),
+            seed: u64::MAX,
+        };
+        let json = serde_json::to_string(&setup).unwrap();
+        assert_eq!(serde_json::from_str::<Setup>(&json).unwrap(), setup);
+    }
+
+    #[test]
+    fn a_wrong_name_hears_the_right_ones() {
+        for kind in TARGETS {
+            assert!(find(kind.name).is_ok());
+        }
+        let error = find("kernal").err().map(|e| e.to_string()).unwrap();
+        assert!(error.contains("`kernal`") && error.contains("kernel"), "{error}");
+        for name in TARGETS_NOT_BUILT {
+            assert_eq!(find(name).err().map(|e| e.exit_code()), Some(3));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a run writes down, and how it becomes metrics and series.
+
+use super::{Axboe2016, Run};
+use crate::measure::latency::{Latencies, PERCENTILES};
+use crate::measure::process;
+use crate::measure::steps::{LatencySteps, STEP, Sampled, Sums};
+use crate::outcome::{Outcome, Series};
+use crate::target::Served;
+use std::time::Duration;
+
+/// What the reader saw.
+#[derive(Default)]
+pub(super) struct Read {
+    misses: Latencies,
+    hits: Latencies,
+    latency_steps: LatencySteps,
+    count_steps: Sums,
+    pub(super) last_end: Duration,
+}
+
+impl Read {
+    /// A read that was under way from `from` to `to`, as far as that lies after the beginning.
+    pub(super) fn add(&mut self, from: Duration, to: Duration, latency: Duration, served: Served) {
+        self.count_steps.add(to, 1);
+        self.last_end = to;
+        if served == Served::Memory {
+            self.hits.record(latency);
+        } else {
+            self.misses.record(latency);
+            self.latency_steps.add(from, to, latency);
+        }
+    }
+
+    pub(super) fn report(&self, length: Duration, steps: usize, outcome: &mut Outcome) {
+        let (hits, misses) = (self.hits.count(), self.misses.count());
+        let reads = hits + misses;
+        outcome.push("reader_reads_per_s", "1/s", reads as f64 / length.as_secs_f64());
+        let mut push = |name: &str, us: Option<f64>| {
+            if let Some(us) = us {
+                outcome.push(&format!("reader_latency_{name}_us"), "us", us);
+            }
+        };
+        for (share, name) in PERCENTILES {
+            push(name, self.misses.percentile_us(share));
+        }
+        push("max", self.misses.max_us());
+        push("mean", self.misses.mean_us());
+        if let Some(us) = self.hits.percentile_us(0.5) {
+            outcome.push("reader_hit_latency_p50_us", "us", us);
+        }
+        if reads > 0 {
+            outcome.push("reader_hits_percent", "%", hits as f64 * 100.0 / reads as f64);
+        }
+        outcome.push("reader_misses", "1", misses as f64);
+        outcome.latency_curve = self.misses.curve();
+        outcome.series.extend([
+            self.latency_steps.max_series("reader_latency_max_us", steps),
+            self.latency_steps.mean_series("reader_latency_mean_us", steps),
+            self.count_steps
+                .series("reader_reads_per_s", "1/s", steps, 1.0 / STEP.as_secs_f64()),
+        ]);
+    }
+}
+
+/// What the writers did.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) calls: Latencies,
+    pub(super) bytes: Sums,
+    pub(super) write_seconds: f64,
+    pub(super) seconds: f64,
+}
+
+impl Written {
+    pub(super) fn merge(&mut self, other: &Written) {
+        self.calls.merge(&other.calls);
+        self.bytes.merge(&other.bytes);
+    }
+
+    pub(super) fn report(&self, work: &Axboe2016, steps: usize, outcome: &mut Outcome) {
+        outcome.push("writers_seconds", "s", self.seconds);
+        outcome.push("writers_write_seconds", "s", self.write_seconds);
+        let megabytes = work.written_bytes() as f64 / 1e6;
+        outcome.push("writers_mb_per_s", "MB/s", megabytes / self.seconds);
+        for (name, us) in [
+            ("writers_call_p99_us", self.calls.percentile_us(0.99)),
+            ("writers_call_max_us", self.calls.max_us()),
+        ] {
+            if let Some(us) = us {
+                outcome.push(name, "us", us);
+            }
+        }
+        outcome.series.push(
+            self.bytes
+                .series("writers_mb_per_s", "MB/s", steps, PER_STEP_TO_MB_PER_S),
+        );
+    }
+}
+
+/// Bytes in a step to megabytes a second: 10 steps a second.
+const PER_STEP_TO_MB_PER_S: f64 = 10.0 / 1e6;
+
+/// What others counted meanwhile.
+#[derive(Default)]
+pub(super) struct Watched {
+    device_read: Sampled,
+    device_written: Sampled,
+    pub(super) device_written_bytes: u64,
+    has_device: bool,
+    page_cache_mib_max: f64,
+}
+
+impl Watched {
+    pub(super) fn sample(&mut self, run: &Run<'_>) {
+        let now = run.now();
+        if let Some(bytes) = run.device() {
+            self.has_device = true;
+            self.device_read.sample(now, bytes.read);
+            self.device_written.sample(now, bytes.written);
+            self.device_written_bytes = bytes.written;
+        }
+        if let Some(mib) = process::page_cache_mib() {
+            self.page_cache_mib_max = self.page_cache_mib_max.max(mib);
+        }
+    }
+
+    pub(super) fn report(&self, steps: usize, cache_before: Option<f64>, outcome: &mut Outcome) {
+        if let Some(before) = cache_before {
+            let growth = (self.page_cache_mib_max - before).max(0.0);
+            outcome.push("page_cache_growth_mib", "MiB", growth);
+        }
+        if self.has_device {
+            let series = |sampled: &Sampled, name| -> Series {
+                sampled.sums().series(name, "MB/s", steps, PER_STEP_TO_MB_PER_S)
+            };
+            outcome
+                .series
+                .push(series(&self.device_read, "device_read_mb_per_s"));
+            outcome
+                .series
+                .push(series(&self.device_written, "device_written_mb_per_s"));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Workloads: what is read and written, however and wherever that happens.
+//!
+//! A workload is a value that fits through a pipe. On a target with real files it is performed by threads
+//! of the run's own process ([`perform`]); a simulator reads the same value and performs it in virtual time.
+
+pub mod axboe2016;
+pub mod data;
+
+use crate::error::Result;
+use crate::outcome::Outcome;
+use crate::target::{Proceed, Setup, Target};
+use serde::{Deserialize, Serialize};
+
+/// One run's work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "experiment", rename_all = "lowercase")]
+pub enum Workload {
+    /// Writers of many files beside a random reader (seed 001, Axboe 2016).
+    Axboe2016(axboe2016::Axboe2016),
+}
+
+/// How far a run has come, several times a second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What it does at the moment: "writing", "syncing", "reading".
+    pub doing: String,
+    /// How much of the run is behind it, from 0 to 1, as far as that can be known.
+    pub share: f64,
+    /// A line for the user: "1.2 of 4.9 GiB written, 61 reads/s, slowest 181 ms".
+    pub detail: String,
+    /// Any count that grows while the run is alive; a run whose count stands still is stuck.
+    pub beat: u64,
+}
+
+/// Performs `workload` on a target with real files.
+///
+/// # Errors
+/// The first error of the target; a page that came back wrong; [`crate::LabError::Interrupted`].
+pub fn perform(
+    workload: &Workload,
+    target: &dyn Target,
+    setup: &Setup,
+    progress: &mut dyn FnMut(Progress) -> Proceed,
+) -> Result<Outcome> {
+    match workload {
+        Workload::Axboe2016(work) => axboe2016::perform(work, target, setup, progress),
+    }
+}
+
+impl Workload {
+    /// The same work with other random choices, for run number `run`; the same ones for every row.
+    #[must_use]
+    pub fn with_run(&self, run: u32) -> Workload {
+        match self {
+            Workload::Axboe2016(work) => Workload::Axboe2016(axboe2016::Axboe2016 {
+                seed: work.seed.wrapping_add(u64::from(run)),
+                ..work.clone()
+            }),
+        }
+    }
+}
