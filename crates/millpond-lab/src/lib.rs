@@ -14,12 +14,14 @@
 //! take rows of metrics, columns and charts.
 #![forbid(unsafe_code)]
 
+pub mod child;
 pub mod error;
 pub mod machine;
 pub mod measure;
 pub mod memory_group;
 pub mod outcome;
 pub mod quantity;
+pub mod scratch;
 pub mod target;
 pub mod workload;
 
