@@ -21,6 +21,7 @@ pub mod measure;
 pub mod memory_group;
 pub mod outcome;
 pub mod quantity;
+pub mod report;
 pub mod scratch;
 pub mod target;
 pub mod workload;

@@ -1,0 +1,300 @@
+//! A report as one HTML page that opens from a disk, without a network and without script.
+//!
+//! The macro escapes everything that it is given, so a variant or a path cannot become markup. The page is
+//! also well-formed XML, which is how its tests read it.
+
+use super::svg;
+use super::{Chart, Report, Table};
+use crate::outcome::Setting;
+use crate::quantity::number;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// The page.
+pub fn page(report: &Report) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                // written out because these elements have no end tag in HTML and need one in XML
+                (PreEscaped("<meta charset=\"utf-8\"/>"))
+                (PreEscaped("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"))
+                title { (report.title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { (report.title) }
+                    @for paragraph in &report.intro { p class="intro" { (paragraph) } }
+                    @if !report.verdict.is_empty() {
+                        section class="verdict" aria-label="Result" {
+                            @for sentence in &report.verdict { p { (sentence) } }
+                        }
+                    }
+                    @for table in report.tables.iter().filter(|t| !t.rows.is_empty()) { (self::table(table)) }
+                    @for chart in &report.charts { (self::chart(chart)) }
+                    @if !report.notes.is_empty() {
+                        h2 { "To beware of" }
+                        ul { @for note in &report.notes { li { (note) } } }
+                    }
+                    @if !report.definitions.is_empty() {
+                        h2 { "What the words mean" }
+                        dl {
+                            @for (word, meaning) in &report.definitions {
+                                dt { (word) }
+                                dd { (meaning) }
+                            }
+                        }
+                    }
+                    h2 { "How it was made" }
+                    p { "Command: " code { (report.command) } }
+                    (facts("Machine", &report.machine))
+                    @for (row, settings) in &report.settings {
+                        @if !settings.is_empty() { (facts(row, settings)) }
+                    }
+                    details {
+                        summary { "Every metric (" (report.metrics.len()) ")" }
+                        (metrics(report))
+                    }
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn table(table: &Table) -> Markup {
+    html! {
+        h2 { (table.title) }
+        div class="scroll" tabindex="0" role="region" aria-label=(table.title) {
+            table {
+                thead { tr { @for head in &table.head { th scope="col" { (head) } } } }
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            th scope="row" { (row.label) }
+                            @for cell in &row.cells {
+                                td {
+                                    @if cell.value.is_empty() { "–" } @else { (cell.value) }
+                                    @if !cell.spread.is_empty() { span class="spread" { (cell.spread) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn chart(chart: &Chart) -> Markup {
+    let Some(drawing) = svg::draw(chart) else {
+        return html! {};
+    };
+    html! {
+        h2 { (chart.title) }
+        figure {
+            figcaption { (chart.caption) }
+            ul class="legend" {
+                @for line in &chart.lines {
+                    li {
+                        svg class="swatch" viewBox="0 0 30 6" aria-hidden="true" {
+                            path class=(svg::class(line)) d="M2 3H28" {}
+                        }
+                        (line.name)
+                    }
+                }
+            }
+            div class="scroll" tabindex="0" role="region" aria-label=(chart.title) { (drawing) }
+        }
+    }
+}
+
+fn facts(title: &str, facts: &[Setting]) -> Markup {
+    html! {
+        h3 { (title) }
+        ul class="facts" {
+            @for fact in facts { li { span { (fact.name) } " " (fact.value) } }
+        }
+    }
+}
+
+fn metrics(report: &Report) -> Markup {
+    html! {
+        div class="scroll" {
+            table class="dense" {
+                thead {
+                    tr {
+                        @for head in ["workload", "target", "device", "variant", "metric", "median", "unit", "runs"] {
+                            th scope="col" { (head) }
+                        }
+                    }
+                }
+                tbody {
+                    @for m in &report.metrics {
+                        @let runs = m.runs.iter().map(|&v| number(v)).collect::<Vec<_>>().join(", ");
+                        tr {
+                            @for text in [&m.workload, &m.target, &m.device, &m.variant, &m.metric] { td class="text" { (text) } }
+                            td { (number(m.value)) }
+                            td class="text" { (m.unit) }
+                            td { (runs) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Colours of the lines: Okabe and Ito's, which people with any kind of colour vision tell apart; lighter
+/// ones on dark. Neither `<` nor `&` may occur here: the page is XML as well.
+const STYLE: &str = "
+:root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #59636e; --rule: #d8dee4; --box: #f4f6f8;
+  --c0: #c04e00; --c1: #0068a8; --c2: #00795a; --c3: #a8487c; --c4: #8a6d00; --c5: #3c3c46; }
+@media (prefers-color-scheme: dark) { :root { --paper: #14171c; --ink: #e8ebee; --soft: #9aa4af; --rule: #343b44; --box: #1d2229;
+  --c0: #ff8c3a; --c1: #5ab8f5; --c2: #36c99b; --c3: #e695be; --c4: #ecd24a; --c5: #c9ccd2; } }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+main { max-width: 66rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .6rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; } p { margin: .4rem 0; max-width: 50rem; }
+.intro { color: var(--soft); }
+.verdict { background: var(--box); border-left: .3rem solid var(--c1); padding: .6rem 1rem; margin: 1.2rem 0; font-size: 1.1rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+thead th { color: var(--soft); font-weight: 600; font-size: .85rem; }
+th:first-child, td.text { text-align: left; } tbody th { font-weight: 600; white-space: normal; min-width: 11rem; }
+.spread { display: block; color: var(--soft); font-size: .8rem; }
+.dense { font-size: .8rem; } .dense th, .dense td { padding: .15rem .5rem; }
+figure { margin: 0; } figcaption { color: var(--soft); max-width: 50rem; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; padding: 0; margin: .5rem 0; font-size: .9rem; }
+.swatch { width: 1.9rem; height: .4rem; margin-right: .5rem; vertical-align: middle; }
+figure .scroll svg { display: block; width: 100%; min-width: 34rem; height: auto; }
+.grid { stroke: var(--rule); stroke-width: 1; } .tick { fill: var(--soft); font-size: 12px; } .axis { fill: var(--ink); font-size: 13px; }
+.line { fill: none; stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
+.line.look0 { stroke: var(--c0); } .line.look1 { stroke: var(--c1); } .line.look2 { stroke: var(--c2); }
+.line.look3 { stroke: var(--c3); } .line.look4 { stroke: var(--c4); } .line.look5 { stroke: var(--c5); }
+.line.reference { stroke-width: 1.2; stroke-dasharray: 5 4; }
+.facts { list-style: none; padding: 0; margin: 0; font-size: .9rem; columns: 20rem; } .facts span { color: var(--soft); }
+dt { font-weight: 600; } dd { margin: 0 0 .5rem 1.2rem; max-width: 48rem; }
+code { background: var(--box); padding: .1rem .35rem; border-radius: .2rem; overflow-wrap: anywhere; }
+summary { cursor: pointer; margin-top: 1.4rem; }
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::micros;
+    use crate::report::table::{Column, pick};
+    use crate::report::tests::runs;
+    use crate::report::{Axis, Line, Scale};
+
+    /// What would break out of text, of an attribute and of a script, if it were not escaped.
+    const EVIL: &str = "\"'></title><script>alert(1)</script>&amp;&bogus;";
+
+    fn report(text: &str) -> Report {
+        let row = runs("kernel", text, "m_us", &[1.0, 2.0, 3.0]);
+        let column = Column {
+            head: "m",
+            workload: "writers-and-reader",
+            metric: "m_us",
+        };
+        let metrics = row.metrics("axboe2016");
+        let axis = |scale| Axis {
+            label: text.into(),
+            scale,
+            show: micros,
+        };
+        let line = |look, y| Line {
+            name: text.into(),
+            look,
+            is_reference: look > 0,
+            points: vec![(0.0, Some(y)), (1.0, None), (2.0, Some(2.0 * y))],
+        };
+        Report {
+            title: text.into(),
+            intro: vec![text.into()],
+            command: text.into(),
+            verdict: vec![text.into()],
+            notes: vec![text.into()],
+            tables: vec![pick(
+                text,
+                text,
+                &[column],
+                std::slice::from_ref(&row.row),
+                &metrics,
+            )],
+            charts: vec![Chart {
+                title: text.into(),
+                caption: text.into(),
+                x: axis(Scale::Linear),
+                y: axis(Scale::Log),
+                lines: vec![line(0, 10.0), line(7, 1e4)],
+            }],
+            definitions: vec![(text.into(), text.into())],
+            machine: vec![Setting::new(text, text)],
+            settings: vec![(text.into(), vec![Setting::new(text, text)])],
+            metrics,
+        }
+    }
+
+    fn parse(page: &str) -> roxmltree::Document<'_> {
+        let options = roxmltree::ParsingOptions {
+            allow_dtd: true,
+            ..Default::default()
+        };
+        roxmltree::Document::parse_with_options(page, options).unwrap_or_else(|e| panic!("{e}\n{page}"))
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_complete() {
+        let page = page(&report("plain"));
+        let document = parse(&page);
+        let count = |name: &str| document.descendants().filter(|n| n.has_tag_name(name)).count();
+        // a chart and, for each of its lines, a swatch
+        assert_eq!(count("svg"), 3);
+        assert_eq!(count("path"), 4);
+        assert_eq!(count("h1"), 1);
+        assert_eq!(count("table"), 2);
+        assert!(page.starts_with("<!DOCTYPE html>"));
+        for word in ["http:", "https:", "src=", "url(", "@import", "<script", "<link"] {
+            assert!(!page.contains(word), "{word} needs a network or runs something");
+        }
+    }
+
+    #[test]
+    fn whatever_comes_from_outside_stays_text() {
+        let page = page(&report(EVIL));
+        let document = parse(&page);
+        assert!(!document.descendants().any(|n| n.has_tag_name("script")));
+        let title = document
+            .descendants()
+            .find(|n| n.has_tag_name("title"))
+            .and_then(|n| n.text());
+        assert_eq!(title, Some(EVIL));
+        let drawing = document
+            .descendants()
+            .find(|n| n.has_tag_name("svg") && n.has_attribute("role"))
+            .unwrap();
+        assert!(drawing.attribute("aria-label").unwrap().contains(EVIL));
+    }
+
+    #[test]
+    fn every_image_says_what_it_shows_and_every_column_what_it_is() {
+        let page = page(&report("plain"));
+        let document = parse(&page);
+        for node in document.descendants() {
+            if node.has_tag_name("svg") && node.attribute("aria-hidden").is_none() {
+                assert!(node.attribute("aria-label").is_some_and(|t| t.contains("median")));
+            }
+            if node.has_tag_name("th") {
+                assert!(node.attribute("scope").is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_report_is_a_page_too() {
+        let page = page(&Report::default());
+        parse(&page);
+    }
+}

@@ -1,0 +1,280 @@
+//! Reports: the same content as a text table, as JSON lines and as an HTML page.
+//!
+//! Nothing here knows an experiment. A report is rows of metrics (a median and every run's value), tables
+//! that pick some of them, charts, sentences. Experiments fill it in; the renderers escape and lay out.
+
+pub mod html;
+pub mod json;
+mod svg;
+pub mod table;
+pub mod words;
+
+use crate::outcome::{Outcome, Setting};
+use serde::{Deserialize, Serialize};
+
+/// One metric of one row over all runs: one JSON line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The experiment: `axboe2016`.
+    pub experiment: String,
+    /// What was done: `writers-and-reader`.
+    pub workload: String,
+    /// On what: `kernel`.
+    pub target: String,
+    /// On which device: `real`, `hdd`, `ssd`.
+    pub device: String,
+    /// In which variant: `goal`, `kernel mq-deadline wbt=75000us`.
+    pub variant: String,
+    /// A stable name that ends in its unit: `reader_latency_p99_us`.
+    pub metric: String,
+    /// The unit.
+    pub unit: String,
+    /// The median of `runs`.
+    pub value: f64,
+    /// Every run's value, in the order of the runs.
+    pub runs: Vec<f64>,
+}
+
+/// Who a row is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowName {
+    /// The target.
+    pub target: String,
+    /// The device.
+    pub device: String,
+    /// The variant as shown.
+    pub variant: String,
+}
+
+/// A report.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The headline.
+    pub title: String,
+    /// What was asked and how, in a paragraph or two.
+    pub intro: Vec<String>,
+    /// The command that gives this report again.
+    pub command: String,
+    /// The answer, in sentences.
+    pub verdict: Vec<String>,
+    /// What to beware of, in sentences.
+    pub notes: Vec<String>,
+    /// Tables, the main one first.
+    pub tables: Vec<Table>,
+    /// Charts.
+    pub charts: Vec<Chart>,
+    /// What the words mean: (word, definition).
+    pub definitions: Vec<(String, String)>,
+    /// The machine.
+    pub machine: Vec<Setting>,
+    /// What each row was set to.
+    pub settings: Vec<(String, Vec<Setting>)>,
+    /// Every metric.
+    pub metrics: Vec<Metric>,
+}
+
+/// A table of finished text.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Its headline.
+    pub title: String,
+    /// What its columns are called, the label's column first.
+    pub head: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<TableRow>,
+    /// Only in pages, which have room: the text output leaves it out.
+    pub is_wide: bool,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug)]
+pub struct TableRow {
+    /// What the row is about.
+    pub label: String,
+    /// One for each column but the first.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// The value with its unit; empty where there is none.
+    pub value: String,
+    /// Least and greatest of the runs, `9.63..12.5`; empty for a single run.
+    pub spread: String,
+}
+
+/// A line chart.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// Its headline.
+    pub title: String,
+    /// What is to be seen in it, in a sentence or two.
+    pub caption: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The lines, in the order of the tables' rows.
+    pub lines: Vec<Line>,
+}
+
+/// An axis of a chart.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it shows, with the unit.
+    pub label: String,
+    /// How values are spread over it.
+    pub scale: Scale,
+    /// How a value is written.
+    pub show: fn(f64) -> String,
+}
+
+/// How values are spread over an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly, from zero.
+    Linear,
+    /// Each power of ten takes the same room. Values must be above zero; others are left out.
+    Log,
+    /// Shares from 0 to 1 such that 90 %, 99 %, 99.9 % … are equally far apart.
+    Tail,
+}
+
+/// A line of a chart.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// What the legend calls it.
+    pub name: String,
+    /// Its look: lines of the same number look alike in all charts of a report.
+    pub look: usize,
+    /// Something to compare the others with: dashed and thin.
+    pub is_reference: bool,
+    /// Its points.
+    pub points: Points,
+}
+
+/// Points (x, y) of a line; `None` is a gap.
+pub type Points = Vec<(f64, Option<f64>)>;
+
+/// The outcomes of one row and workload, one for each run.
+pub struct Runs {
+    /// Who.
+    pub row: RowName,
+    /// What was done.
+    pub workload: String,
+    /// One for each run, in their order.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Runs {
+    /// The metrics of these runs, each with its median.
+    pub fn metrics(&self, experiment: &str) -> Vec<Metric> {
+        let mut metrics: Vec<Metric> = Vec::new();
+        for measure in self.outcomes.iter().flat_map(|outcome| &outcome.measures) {
+            match metrics.iter_mut().find(|m| m.metric == measure.metric) {
+                Some(metric) => metric.runs.push(measure.value),
+                None => metrics.push(Metric {
+                    experiment: experiment.into(),
+                    workload: self.workload.clone(),
+                    target: self.row.target.clone(),
+                    device: self.row.device.clone(),
+                    variant: self.row.variant.clone(),
+                    metric: measure.metric.clone(),
+                    unit: measure.unit.clone(),
+                    value: 0.0,
+                    runs: vec![measure.value],
+                }),
+            }
+        }
+        for metric in &mut metrics {
+            metric.value = median(&metric.runs).unwrap_or_default();
+        }
+        metrics
+    }
+
+    /// The run whose `metric` is the median (the lower one of two): the one that a chart shows.
+    pub fn typical(&self, metric: &str) -> Option<&Outcome> {
+        let mut by_value: Vec<_> = self
+            .outcomes
+            .iter()
+            .filter_map(|o| Some((o.value(metric)?, o)))
+            .collect();
+        by_value.sort_by(|a, b| a.0.total_cmp(&b.0));
+        match by_value.len() {
+            0 => self.outcomes.first(),
+            n => Some(by_value[(n - 1) / 2].1),
+        }
+    }
+}
+
+/// The metric of a row in a workload.
+pub fn lookup<'a>(metrics: &'a [Metric], row: &RowName, workload: &str, metric: &str) -> Option<&'a Metric> {
+    metrics.iter().find(|m| {
+        m.metric == metric
+            && m.workload == workload
+            && m.target == row.target
+            && m.device == row.device
+            && m.variant == row.variant
+    })
+}
+
+/// The middle value, or the mean of the two in the middle; none of none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[n / 2]),
+        n => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn runs(target: &str, variant: &str, metric: &str, values: &[f64]) -> Runs {
+        Runs {
+            row: RowName {
+                target: target.into(),
+                device: "real".into(),
+                variant: variant.into(),
+            },
+            workload: "writers-and-reader".into(),
+            outcomes: values
+                .iter()
+                .map(|&value| {
+                    let mut outcome = Outcome::default();
+                    outcome.push(metric, "us", value);
+                    outcome
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+    }
+
+    #[test]
+    fn every_runs_value_is_kept_in_order() {
+        let runs = runs("kernel", "kernel", "reader_latency_p99_us", &[30.0, 10.0, 20.0]);
+        let metrics = runs.metrics("axboe2016");
+        assert_eq!(metrics.len(), 1);
+        assert_eq!(metrics[0].runs, [30.0, 10.0, 20.0]);
+        assert_eq!(metrics[0].value, 20.0);
+        assert!(lookup(&metrics, &runs.row, "writers-and-reader", "reader_latency_p99_us").is_some());
+        assert!(lookup(&metrics, &runs.row, "reader-alone", "reader_latency_p99_us").is_none());
+    }
+
+    #[test]
+    fn a_chart_shows_the_run_in_the_middle() {
+        let runs = runs("kernel", "kernel", "m_us", &[30.0, 10.0, 20.0, 40.0]);
+        assert_eq!(runs.typical("m_us").and_then(|o| o.value("m_us")), Some(20.0));
+    }
+}

@@ -1,0 +1,312 @@
+//! Line charts as inline SVG: no script, no colours of its own (the page's style sheet has them).
+
+use super::{Axis, Chart, Line, Scale};
+use maud::{Markup, html};
+
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 330.0;
+const LEFT: f64 = 88.0;
+const RIGHT: f64 = 18.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 46.0;
+/// More points than this to a line cannot be told apart: neighbours are joined, and the greatest shown.
+const POINTS_MAX: usize = 430;
+/// How many looks the style sheet knows.
+const LOOKS: usize = 6;
+
+/// The chart's drawing, or `None` if no line has a point that its scales can show.
+pub(super) fn draw(chart: &Chart) -> Option<Markup> {
+    let lines: Vec<_> = chart.lines.iter().map(|line| place(chart, &thin(line))).collect();
+    let points = || lines.iter().flatten().flatten();
+    let x = Span::of(&chart.x, points().map(|p| p.0))?;
+    let y = Span::of(&chart.y, points().map(|p| p.1))?;
+    let at_x = |v: f64| LEFT + x.share(v) * (WIDTH - LEFT - RIGHT);
+    let at_y = |v: f64| HEIGHT - BOTTOM - y.share(v) * (HEIGHT - TOP - BOTTOM);
+    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+    Some(html! {
+        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(describe(chart)) {
+            @for (v, text) in y.ticks(&chart.y) {
+                line class="grid" x1=(LEFT) x2=(right) y1=(px(at_y(v))) y2=(px(at_y(v))) {}
+                text class="tick" x=(LEFT - 8.0) y=(px(at_y(v) + 4.0)) text-anchor="end" { (text) }
+            }
+            @for (v, text) in x.ticks(&chart.x) {
+                line class="grid" x1=(px(at_x(v))) x2=(px(at_x(v))) y1=(TOP) y2=(bottom) {}
+                text class="tick" x=(px(at_x(v))) y=(bottom + 18.0) text-anchor=(anchor(at_x(v))) { (text) }
+            }
+            text class="axis" x=((LEFT + right) / 2.0) y=(HEIGHT - 6.0) text-anchor="middle" { (chart.x.label) }
+            text class="axis" transform=(format!("translate(14 {}) rotate(-90)", (TOP + bottom) / 2.0)) text-anchor="middle" { (chart.y.label) }
+            @for (line, points) in chart.lines.iter().zip(&lines) {
+                @let path = path(points, at_x, at_y);
+                @if !path.is_empty() {
+                    path class=(class(line)) d=(path) {
+                        title { (line.name) }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// A tick at the right edge is written to its left, so that it stays within the drawing.
+fn anchor(x: f64) -> &'static str {
+    if x > WIDTH - RIGHT - 20.0 { "end" } else { "middle" }
+}
+
+/// The classes that the style sheet gives a look.
+pub(super) fn class(line: &Line) -> String {
+    let kind = if line.is_reference { " reference" } else { "" };
+    format!("line look{}{kind}", line.look % LOOKS)
+}
+
+/// A line with at most [`POINTS_MAX`] points.
+fn thin(line: &Line) -> Line {
+    let joined = line.points.len().div_ceil(POINTS_MAX).max(1);
+    let greatest = |points: &[(f64, Option<f64>)]| {
+        let y = points.iter().filter_map(|p| p.1).max_by(f64::total_cmp);
+        (points[points.len() / 2].0, y)
+    };
+    Line {
+        name: line.name.clone(),
+        look: line.look,
+        is_reference: line.is_reference,
+        points: line.points.chunks(joined).map(greatest).collect(),
+    }
+}
+
+/// The points on even scales; `None` where there is nothing to show.
+fn place(chart: &Chart, line: &Line) -> Vec<Option<(f64, f64)>> {
+    // the last operation has nobody behind it: it is drawn a little further out than the one before
+    let tail_end = line
+        .points
+        .iter()
+        .filter(|p| p.0 < 1.0)
+        .map(|p| tail(p.0))
+        .fold(0.0, f64::max)
+        + 0.1;
+    let even = |scale: Scale, v: f64| match scale {
+        Scale::Linear => Some(v),
+        Scale::Log => (v > 0.0).then(|| v.log10()),
+        Scale::Tail if v >= 1.0 => Some(tail_end),
+        Scale::Tail => Some(tail(v)),
+    };
+    line.points
+        .iter()
+        .map(|&(x, y)| Some((even(chart.x.scale, x)?, even(chart.y.scale, y?)?)))
+        .collect()
+}
+
+/// How far out in the tail a share is: 1 for 90 %, 2 for 99 %, 3 for 99.9 %.
+fn tail(share: f64) -> f64 {
+    -(1.0 - share).log10()
+}
+
+fn path(points: &[Option<(f64, f64)>], at_x: impl Fn(f64) -> f64, at_y: impl Fn(f64) -> f64) -> String {
+    let mut path = String::new();
+    let mut pen_is_down = false;
+    for (n, point) in points.iter().enumerate() {
+        let Some((x, y)) = *point else {
+            pen_is_down = false;
+            continue;
+        };
+        path += if pen_is_down { "L" } else { "M" };
+        path += &format!("{} {}", px(at_x(x)), px(at_y(y)));
+        // a point between two gaps is a line of no length, which round ends make a dot
+        if !pen_is_down && points.get(n + 1).is_none_or(Option::is_none) {
+            path += "h0";
+        }
+        pen_is_down = true;
+    }
+    path
+}
+
+fn px(v: f64) -> String {
+    format!("{v:.1}")
+}
+
+/// What an axis shows, on an even scale.
+struct Span {
+    from: f64,
+    to: f64,
+}
+
+impl Span {
+    fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Option<Span> {
+        let (least, greatest) = values.fold((f64::MAX, f64::MIN), |(least, greatest), v| {
+            (least.min(v), greatest.max(v))
+        });
+        if least > greatest {
+            return None;
+        }
+        let (from, to) = match axis.scale {
+            Scale::Linear => (least.min(0.0), greatest),
+            // to the next 1, 2 or 5 of the decade
+            Scale::Log => (log_step_below(least), -log_step_below(-greatest)),
+            Scale::Tail => (0.0, greatest),
+        };
+        // a single value still needs room
+        Some(Span {
+            from,
+            to: if to > from { to } else { from + 1.0 },
+        })
+    }
+
+    fn share(&self, v: f64) -> f64 {
+        ((v - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
+    }
+
+    fn ticks(&self, axis: &Axis) -> Vec<(f64, String)> {
+        let within = |&v: &f64| v >= self.from - 1e-9 && v <= self.to + 1e-9;
+        match axis.scale {
+            Scale::Linear => {
+                let step = round_step((self.to - self.from) / 6.0);
+                let first = (self.from / step).ceil() as i64;
+                let last = (self.to / step + 1e-9).floor() as i64;
+                (first..=last)
+                    .map(|n| n as f64 * step)
+                    .map(|v| (v, (axis.show)(v)))
+                    .collect()
+            }
+            Scale::Log => {
+                let decades = self.from.floor() as i32..=self.to.ceil() as i32;
+                let steps: &[f64] = if self.to - self.from > 3.2 {
+                    &[1.0]
+                } else {
+                    &[1.0, 2.0, 5.0]
+                };
+                decades
+                    .flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)))
+                    .map(|v| (v.log10(), (axis.show)(v)))
+                    .filter(|(v, _)| within(v))
+                    .collect()
+            }
+            Scale::Tail => [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999]
+                .into_iter()
+                .map(|share| (tail(share), (axis.show)(share)))
+                .filter(|(v, _)| within(v))
+                .collect(),
+        }
+    }
+}
+
+/// The greatest 1, 2 or 5 times a power of ten whose logarithm is not above `v`. Of negative logarithms it
+/// gives the least one not below, mirrored, since 1/2 and 1/5 are 5 and 2 tenths.
+fn log_step_below(v: f64) -> f64 {
+    let decade = v.floor();
+    let steps = [5_f64.log10(), 2_f64.log10(), 0.0];
+    let step = steps.into_iter().find(|s| decade + s <= v + 1e-9);
+    decade + step.unwrap_or(0.0)
+}
+
+/// The least 1, 2 or 5 times a power of ten that is not below `v`.
+fn round_step(v: f64) -> f64 {
+    let decade = 10_f64.powf(v.max(f64::MIN_POSITIVE).log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|s| s * decade)
+        .find(|&s| s >= v * (1.0 - 1e-9))
+        .unwrap_or(decade * 10.0)
+}
+
+/// The chart for those who do not see it.
+fn describe(chart: &Chart) -> String {
+    let mut text = format!("Line chart. {}. {}", chart.title, chart.caption);
+    for line in &chart.lines {
+        let values: Vec<f64> = line.points.iter().filter_map(|p| p.1).collect();
+        if let (Some(median), Some(greatest)) = (
+            super::median(&values),
+            values.iter().copied().max_by(f64::total_cmp),
+        ) {
+            let show = chart.y.show;
+            text += &format!(
+                " {}: median {}, greatest {}.",
+                line.name,
+                show(median),
+                show(greatest)
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::number;
+
+    fn axis(scale: Scale) -> Axis {
+        Axis {
+            label: "axis".into(),
+            scale,
+            show: number,
+        }
+    }
+
+    fn chart(y: Scale, points: Vec<(f64, Option<f64>)>) -> Chart {
+        Chart {
+            title: "t".into(),
+            caption: "c".into(),
+            x: axis(Scale::Linear),
+            y: axis(y),
+            lines: vec![Line {
+                name: "a".into(),
+                look: 0,
+                is_reference: false,
+                points,
+            }],
+        }
+    }
+
+    #[test]
+    fn nothing_to_show_is_no_chart() {
+        assert!(draw(&chart(Scale::Linear, vec![])).is_none());
+        assert!(draw(&chart(Scale::Linear, vec![(0.0, None)])).is_none());
+        assert!(draw(&chart(Scale::Log, vec![(0.0, Some(0.0))])).is_none());
+    }
+
+    #[test]
+    fn a_gap_lifts_the_pen_and_a_lone_point_is_a_dot() {
+        let points = [Some((0.0, 0.0)), Some((1.0, 1.0)), None, Some((3.0, 3.0)), None];
+        assert_eq!(path(&points, |x| x, |y| y), "M0.0 0.0L1.0 1.0M3.0 3.0h0");
+    }
+
+    #[test]
+    fn thinning_keeps_the_greatest() {
+        let points = (0..5000).map(|n| (f64::from(n), Some(if n == 3333 { 99.0 } else { 1.0 })));
+        let line = thin(&chart(Scale::Linear, points.collect()).lines[0]);
+        assert!(line.points.len() <= POINTS_MAX);
+        assert_eq!(line.points.iter().filter(|p| p.1 == Some(99.0)).count(), 1);
+    }
+
+    #[test]
+    fn ticks_are_round_and_within() {
+        let linear = Span { from: 0.0, to: 87.0 };
+        let ticks: Vec<_> = linear
+            .ticks(&axis(Scale::Linear))
+            .into_iter()
+            .map(|t| t.0)
+            .collect();
+        assert_eq!(ticks, [0.0, 20.0, 40.0, 60.0, 80.0]);
+        let log = Span::of(&axis(Scale::Log), [30_f64, 7000.0].into_iter().map(f64::log10)).unwrap();
+        let ticks: Vec<_> = log.ticks(&axis(Scale::Log)).into_iter().map(|t| t.1).collect();
+        assert_eq!(
+            ticks,
+            [
+                "20.0", "50.0", "100", "200", "500", "1000", "2000", "5000", "10000"
+            ]
+        );
+        let tails = Span { from: 0.0, to: 3.2 };
+        assert_eq!(tails.ticks(&axis(Scale::Tail)).len(), 5);
+    }
+
+    #[test]
+    fn the_last_operation_is_drawn_beyond_the_one_before() {
+        let mut chart = chart(
+            Scale::Linear,
+            vec![(0.5, Some(1.0)), (0.9, Some(2.0)), (1.0, Some(3.0))],
+        );
+        chart.x.scale = Scale::Tail;
+        let placed = place(&chart, &chart.lines[0]);
+        let xs: Vec<_> = placed.iter().map(|p| p.unwrap().0).collect();
+        assert!(xs[0] < xs[1] && xs[1] < xs[2] && xs[2] < xs[1] + 0.2, "{xs:?}");
+    }
+}

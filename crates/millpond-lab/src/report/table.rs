@@ -1,0 +1,254 @@
+//! Tables: picked out of metrics, and laid out as text.
+//!
+//! A cell has the median with its unit and, below it, the least and the greatest of the runs in that unit.
+
+use super::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
+use crate::quantity::number;
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
+
+/// The width that text output keeps to, in characters.
+pub const WIDTH: u16 = 120;
+/// The label's column: two lines of this hold the kernel's variant.
+const LABEL_WIDTH: u16 = 26;
+
+/// A column of a table: a metric in a workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its head.
+    pub head: &'static str,
+    /// The workload that it is from.
+    pub workload: &'static str,
+    /// The metric.
+    pub metric: &'static str,
+}
+
+/// A table of these columns over these rows. Rows without any of the metrics are left out.
+pub fn pick(title: &str, first: &str, columns: &[Column], rows: &[RowName], metrics: &[Metric]) -> Table {
+    let mut head = vec![first.to_owned()];
+    head.extend(columns.iter().map(|column| column.head.to_owned()));
+    let mut table = Table {
+        title: title.into(),
+        head,
+        ..Table::default()
+    };
+    for row in rows {
+        let cells: Vec<Cell> = columns
+            .iter()
+            .map(|c| lookup(metrics, row, c.workload, c.metric).map_or_else(Cell::default, cell))
+            .collect();
+        if cells.iter().any(|cell| !cell.value.is_empty()) {
+            table.rows.push(TableRow {
+                label: label(row, rows),
+                cells,
+            });
+        }
+    }
+    table
+}
+
+/// What a row is called: its variant, with the target where the variant does not say it, and with the device
+/// where the rows differ in it.
+pub fn label(row: &RowName, among: &[RowName]) -> String {
+    let mut label = if row.variant.starts_with(&row.target) {
+        row.variant.clone()
+    } else {
+        format!("{} {}", row.target, row.variant)
+    };
+    if among.iter().any(|other| other.device != row.device) {
+        label += &format!(" ({})", row.device);
+    }
+    label
+}
+
+/// The cell that shows a metric.
+pub fn cell(metric: &Metric) -> Cell {
+    let (divisor, unit) = unit_for(metric);
+    let show = |value: f64| number(value / divisor);
+    let value = match unit {
+        "" => show(metric.value),
+        "%" => format!("{} %", show(metric.value)),
+        _ => format!("{} {unit}", show(metric.value)),
+    };
+    let (least, greatest) = metric
+        .runs
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(least, greatest), &v| {
+            (least.min(v), greatest.max(v))
+        });
+    let spread = match metric.runs.len() {
+        0 | 1 => String::new(),
+        _ => format!("{}..{}", show(least), show(greatest)),
+    };
+    Cell { value, spread }
+}
+
+/// What to divide a metric by, and what the unit is called then. Chosen by the median, for the spread as well.
+fn unit_for(metric: &Metric) -> (f64, &str) {
+    match (metric.unit.as_str(), metric.value) {
+        ("us", us) if us >= 999_500.0 => (1e6, "s"),
+        ("us", us) if us >= 999.5 => (1e3, "ms"),
+        ("MiB", mib) if mib >= 1023.5 => (1024.0, "GiB"),
+        // rates and counts are told by the column's head
+        ("1/s" | "1", _) => (1.0, ""),
+        (unit, _) => (1.0, unit),
+    }
+}
+
+/// The report as text: verdict, tables, notes. No line is wider than [`WIDTH`].
+pub fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for table in report.tables.iter().filter(|t| !t.is_wide && !t.rows.is_empty()) {
+        text += &format!("{}\n{}\n\n", table.title, layout(table));
+    }
+    for sentence in &report.verdict {
+        text += &wrap(sentence, "");
+    }
+    if !report.notes.is_empty() {
+        text.push('\n');
+    }
+    for note in &report.notes {
+        text += &wrap(note, "note: ");
+    }
+    text
+}
+
+fn layout(table: &Table) -> String {
+    let mut out = comfy_table::Table::new();
+    out.load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH)
+        .set_header(&table.head);
+    for row in &table.rows {
+        let mut cells = vec![row.label.clone()];
+        cells.extend(
+            row.cells
+                .iter()
+                .map(|cell| match (cell.value.as_str(), cell.spread.as_str()) {
+                    ("", _) => "-".to_owned(),
+                    (value, "") => value.to_owned(),
+                    (value, spread) => format!("{value}\n{spread}"),
+                }),
+        );
+        out.add_row(cells);
+    }
+    for (n, column) in out.column_iter_mut().enumerate() {
+        if n == 0 {
+            column.set_padding((0, 1));
+            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(LABEL_WIDTH)));
+        } else {
+            column.set_padding((1, 0));
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    out.trim_fmt()
+}
+
+/// `sentence` in lines of at most [`WIDTH`], the further ones indented to the length of `first`.
+fn wrap(sentence: &str, first: &str) -> String {
+    let indent = " ".repeat(first.len());
+    let mut text = String::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in sentence.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > usize::from(WIDTH) {
+            text += line.trim_end();
+            text.push('\n');
+            line = indent.clone();
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += word;
+        is_empty = false;
+    }
+    text += line.trim_end();
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::runs;
+
+    const COLUMNS: [Column; 8] = [Column {
+        head: "p99.9",
+        workload: "writers-and-reader",
+        metric: "m_us",
+    }; 8];
+
+    fn table() -> Table {
+        let kernel = runs(
+            "kernel",
+            "kernel mq-deadline wbt=75000us memory=512M",
+            "m_us",
+            &[181_000.0, 1_186_432.0, 99.0],
+        );
+        let engine = runs("engine", "goal", "m_us", &[9.0]);
+        let silent = runs("sim", "off", "other", &[1.0]);
+        let rows = [&kernel, &engine, &silent].map(|r| r.row.clone());
+        let metrics: Vec<_> = [kernel, engine, silent]
+            .iter()
+            .flat_map(|r| r.metrics("axboe2016"))
+            .collect();
+        pick("Beside each other", "target", &COLUMNS, &rows, &metrics)
+    }
+
+    #[test]
+    fn the_spread_has_the_medians_unit() {
+        let table = table();
+        assert_eq!(table.rows.len(), 2, "a row with none of the metrics is left out");
+        let cell = &table.rows[0].cells[0];
+        assert_eq!(
+            (cell.value.as_str(), cell.spread.as_str()),
+            ("181 ms", "0.0990..1186")
+        );
+        assert_eq!(table.rows[1].label, "engine goal");
+        assert_eq!(
+            table.rows[1].cells[0],
+            Cell {
+                value: "9.00 us".into(),
+                spread: String::new()
+            }
+        );
+    }
+
+    #[test]
+    fn text_fits_120_columns_with_eight_columns_of_long_numbers() {
+        let report = Report {
+            tables: vec![table()],
+            verdict: vec!["word ".repeat(100)],
+            notes: vec!["a note that is rather long ".repeat(20)],
+            ..Report::default()
+        };
+        let text = text(&report);
+        for line in text.lines() {
+            assert!(
+                line.chars().count() <= usize::from(WIDTH),
+                "{} wide: {line}",
+                line.len()
+            );
+            assert_eq!(line.trim_end(), line);
+        }
+        assert!(text.contains("181 ms") && text.contains("0.0990..1186"), "{text}");
+        assert!(!text.contains("..\n"), "a spread was broken: {text}");
+    }
+
+    #[test]
+    fn rates_have_no_unit_and_devices_show_where_they_differ() {
+        let mut metric = runs("kernel", "kernel", "reader_reads_per_s", &[182.4])
+            .metrics("x")
+            .remove(0);
+        metric.unit = "1/s".into();
+        assert_eq!(cell(&metric).value, "182");
+        metric.unit = "MiB".into();
+        metric.value = 5120.0;
+        assert_eq!(cell(&metric).value, "5.00 GiB");
+        let real = runs("kernel", "kernel", "m", &[]).row;
+        let mut hdd = real.clone();
+        hdd.device = "hdd".into();
+        assert_eq!(label(&real, std::slice::from_ref(&real)), "kernel");
+        assert_eq!(label(&real, &[real.clone(), hdd]), "kernel (real)");
+    }
+}
