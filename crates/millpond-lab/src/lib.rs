@@ -16,6 +16,7 @@
 
 pub mod child;
 pub mod error;
+pub mod experiment;
 pub mod machine;
 pub mod measure;
 pub mod memory_group;

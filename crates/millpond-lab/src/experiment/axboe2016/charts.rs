@@ -1,0 +1,153 @@
+//! The experiment's charts: of each row the run in the middle.
+
+use super::report::{BOTH, P99, READER, SECONDS, WRITERS};
+use crate::outcome::Outcome;
+use crate::quantity::{micros_tick, number_tick};
+use crate::report::table::label;
+use crate::report::{Axis, Chart, Line, Points, RowName, Runs, Scale};
+
+/// The charts of rows that ran in one place.
+pub(super) fn charts(place: &str, rows: &[RowName], results: &[Runs]) -> Vec<Chart> {
+    let seconds = |label: &str| Axis {
+        label: label.into(),
+        scale: Scale::Linear,
+        show: number_tick,
+    };
+    let latency = || Axis {
+        label: "latency".into(),
+        scale: Scale::Log,
+        show: micros_tick,
+    };
+    let rate = || Axis {
+        label: "MB/s".into(),
+        scale: Scale::Linear,
+        show: number_tick,
+    };
+    let over_time = |workload: &'static str, series: &'static str, typical: &'static str| -> Vec<Line> {
+        lines(rows, results, workload, typical, &|outcome| {
+            let series = outcome.series(series)?;
+            let at = |n: usize| (n as f64 + 0.5) * series.step_s;
+            Some(
+                series
+                    .values
+                    .iter()
+                    .enumerate()
+                    .map(|(n, &v)| (at(n), v))
+                    .collect(),
+            )
+        })
+    };
+    let curve = |workload: &'static str| -> Vec<Line> {
+        lines(rows, results, workload, P99, &|outcome| {
+            Some(
+                outcome
+                    .latency_curve
+                    .iter()
+                    .map(|&(share, us)| (share, Some(us)))
+                    .collect(),
+            )
+        })
+    };
+    let alone = curve(READER).into_iter().map(|line| Line {
+        name: format!("{}, reader alone", line.name),
+        is_reference: true,
+        ..line
+    });
+    let beside = if results.iter().any(|runs| runs.workload == BOTH) {
+        BOTH
+    } else {
+        WRITERS
+    };
+    let charts = [
+        Chart {
+            title: format!("How long reads waited, over time ({place})"),
+            caption: "The longest read under way in each tenth of a second, beside the writers. A calm line is what \
+                      the reader wants; a line that climbs by a power of ten is a reader waiting behind writeback."
+                .into(),
+            x: seconds("seconds since the writers began"),
+            y: latency(),
+            lines: over_time(BOTH, "reader_latency_max_us", P99),
+        },
+        Chart {
+            title: format!("How long reads waited, by share of reads ({place})"),
+            caption: "Each point: this share of the reads that missed took no longer. Further right are rarer, \
+                      slower reads; the last point is the slowest. Dashed: the same reader without writers, which is what \
+                      the device does when nothing else is asked of it."
+                .into(),
+            x: Axis {
+                label: "share of reads that were no slower".into(),
+                scale: Scale::Tail,
+                show: share,
+            },
+            y: latency(),
+            lines: curve(BOTH).into_iter().chain(alone).collect(),
+        },
+        Chart {
+            title: format!("What the writers got rid of ({place})"),
+            caption: "Bytes that write calls accepted. A page cache takes them at the speed of memory until it is full; \
+                      then the device's speed shows."
+                .into(),
+            x: seconds("seconds since the writers began"),
+            y: rate(),
+            lines: over_time(beside, "writers_mb_per_s", SECONDS),
+        },
+        Chart {
+            title: format!("What reached the device ({place})"),
+            caption: "Bytes written to the device, by its own counters: everybody's. After the last write call it is the sync."
+                .into(),
+            x: seconds("seconds since the writers began"),
+            y: rate(),
+            lines: over_time(beside, "device_written_mb_per_s", SECONDS),
+        },
+    ];
+    charts
+        .into_iter()
+        .filter(|chart| !chart.lines.is_empty())
+        .collect()
+}
+
+/// One line for each row that has one: of the run that is the median by `typical`.
+fn lines(
+    rows: &[RowName],
+    results: &[Runs],
+    workload: &str,
+    typical: &str,
+    points: &dyn Fn(&Outcome) -> Option<Points>,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (look, row) in rows.iter().enumerate() {
+        let runs = results
+            .iter()
+            .find(|runs| runs.row == *row && runs.workload == workload);
+        if let Some(points) = runs.and_then(|r| r.typical(typical)).and_then(points)
+            && points.iter().any(|p| p.1.is_some())
+        {
+            lines.push(Line {
+                name: label(row, rows),
+                look,
+                is_reference: false,
+                points,
+            });
+        }
+    }
+    lines
+}
+
+/// A share on the axis of tails: "99.9 %".
+fn share(share: f64) -> String {
+    let text = format!("{:.4}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_written_as_percent() {
+        assert_eq!(
+            [0.0, 0.5, 0.999, 0.999_999].map(share),
+            ["0 %", "50 %", "99.9 %", "99.9999 %"]
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! Seed 001 (Axboe 2016): 50 files of 100 MB are written and synced while another file is read.
+//!
+//! ```text
+//!   reader and writers      the post's case: how long do reads wait, how much do the writers lose
+//!   reader alone            what the device can do; the same reads, nothing beside them
+//!   writers alone           the post's third measurement: without a reader nothing may be lost
+//! ```
+//!
+//! Each row does all three, in runs that are interleaved. On real files the sizes are the post's unless that
+//! would take longer than about two minutes on this disk: then all of them shrink alike, and the report
+//! says so. A simulator always gets the post's sizes, unless `--scale` says otherwise.
+
+mod charts;
+mod files;
+mod options;
+mod published;
+mod report;
+mod verdict;
+
+pub use options::Options;
+pub use published::{PUBLISHED, Published, published};
+
+use super::{Experiment, Watch, perform, rows};
+use crate::error::{LabError, Result};
+use crate::machine;
+use crate::measure::process;
+use crate::outcome::Setting;
+use crate::quantity;
+use crate::report::Report;
+use crate::scratch::{self, Scratch};
+use crate::target::{self, Driver, Row, RowRequest, TargetKind};
+use crate::workload::Workload;
+use crate::workload::axboe2016::Phase;
+use options::Sizes;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// This experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "axboe2016",
+    post: "Jens Axboe, \"Make background writeback not suck\" v3, March 2016 (seed 001)",
+    shows: "50 files are written and synced beside one reader: read latency, read rate, the writers' time",
+    variants: &[
+        "off", "v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency", "bytes", "goal",
+    ],
+    workloads: &[
+        Phase::WritersAndReader.name(),
+        Phase::ReaderAlone.name(),
+        Phase::WritersAlone.name(),
+    ],
+};
+
+/// When the sizes are ours to choose, no round begins that would end later than this after the start: a disk
+/// that has slowed down costs a run and does not take more than three minutes.
+const SECONDS_MAX: u64 = 160;
+
+/// Runs the experiment and returns its report.
+///
+/// # Errors
+/// Options out of range, before anything is done; a target that was named and cannot run; a run that failed;
+/// [`LabError::Interrupted`]. Whatever it made on disk is removed either way.
+pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
+    let began = Instant::now();
+    options.check()?;
+    let targets = options.targets()?;
+    let mut scratch = None;
+    if targets.iter().any(|kind| matches!(kind.driver, Driver::Files(_))) {
+        scratch = Some(Scratch::create(&options.dir)?);
+    }
+    let machine = machine::describe(scratch.as_ref().map(Scratch::path));
+    let dir = scratch.as_ref().map_or(options.dir.as_path(), Scratch::path);
+    let Prepared {
+        real,
+        simulated,
+        sizes,
+        rate,
+        mut notes,
+    } = prepare(options, &targets, dir, watch)?;
+    let simulated_sizes = options.sizes(options.scale.unwrap_or(1.0));
+    let mut jobs = Vec::new();
+    for phase in options.phases() {
+        jobs.extend(real.iter().map(|row| options.job(row, *phase, &sizes, rate)));
+        // a simulator's speed is not known before; it is quick
+        jobs.extend(
+            simulated
+                .iter()
+                .map(|row| options.job(row, *phase, &simulated_sizes, 1e9)),
+        );
+    }
+    let until = options
+        .scale
+        .is_none()
+        .then(|| began + Duration::from_secs(SECONDS_MAX));
+    let results = perform(
+        &options.program,
+        &jobs,
+        until,
+        0.05,
+        watch,
+        &mut |job, workload| {
+            let Workload::Axboe2016(work) = workload;
+            files::settle(&job.row.setup.dir, work)
+        },
+    )?;
+    let runs = results.iter().map(|runs| runs.outcomes.len()).max().unwrap_or(0);
+    if !real.is_empty() && runs < options.runs as usize {
+        notes.push(format!(
+            "There was time for {runs} of {} runs; a smaller --scale has time for all.",
+            options.runs
+        ));
+    }
+    drop(scratch);
+
+    let mut report = report::report(&real, &simulated, &results, &sizes);
+    report.command = options.command.clone();
+    notes.append(&mut report.notes);
+    report.notes = notes;
+    report.machine = machine;
+    report.machine.push(Setting::new(
+        "written",
+        format_args!("{} files of {}", sizes.files, quantity::size(sizes.file)),
+    ));
+    report.machine.push(Setting::new(
+        "read",
+        format_args!("a file of {}", quantity::size(sizes.read_file)),
+    ));
+    report.machine.push(Setting::new("writers", options.writers));
+    report.machine.push(Setting::new("seed", options.seed));
+    Ok(report)
+}
+
+/// What is known when the runs begin.
+struct Prepared {
+    real: Vec<Row>,
+    simulated: Vec<Row>,
+    /// Of the files on real devices.
+    sizes: Sizes,
+    /// Bytes a second that the device under the files takes.
+    rate: f64,
+    notes: Vec<String>,
+}
+
+/// Finds the rows and the sizes, and makes the file that is read.
+fn prepare(
+    options: &Options,
+    targets: &[&TargetKind],
+    dir: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Prepared> {
+    let plan = |memory| {
+        let request = RowRequest {
+            experiment: EXPERIMENT.name,
+            variants: &options.variants,
+            device: options.device,
+            dir,
+            memory,
+            read_latency_goal: options.read_latency_goal,
+            seed: options.seed,
+        };
+        rows(targets, options.on.is_some(), &request)
+    };
+    let mut sizes = options.sizes(options.scale.unwrap_or(1.0));
+    let target::Rows { rows, mut notes } = plan(sizes.memory)?;
+    let (mut real, simulated): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_real);
+    if real.is_empty() && simulated.is_empty() {
+        let names: Vec<_> = targets.iter().map(|kind| kind.name).collect();
+        return Err(LabError::Unavailable {
+            target: names.join(", "),
+            why: notes.join(" "),
+        });
+    }
+    let mut rate = f64::INFINITY;
+    if !real.is_empty() {
+        if options.scale.is_none() {
+            rate = files::write_rate(dir, watch)?;
+            let full = sizes.memory;
+            let note;
+            (sizes, note) = options.choose_sizes(&real, rate, scratch::free_bytes(dir));
+            if sizes.memory != full {
+                // rows say how much memory they have
+                let target::Rows { rows, notes: new } = plan(sizes.memory)?;
+                real = rows.into_iter().filter(is_real).collect();
+                notes = new;
+            }
+            notes.extend(note);
+        }
+        notes.extend(warn_of_the_place(dir));
+        check_space(options, &sizes, dir)?;
+        rate = files::make_read_file(dir, sizes.read_file.0, 0.04, watch)?;
+    }
+    Ok(Prepared {
+        real,
+        simulated,
+        sizes,
+        rate,
+        notes,
+    })
+}
+
+fn is_real(row: &Row) -> bool {
+    target::find(&row.setup.target).is_ok_and(|kind| matches!(kind.driver, Driver::Files(_)))
+}
+
+fn check_space(options: &Options, sizes: &Sizes, dir: &Path) -> Result<()> {
+    match scratch::free_bytes(dir) {
+        Some(free) if free < sizes.needed() => Err(LabError::BadValue {
+            option: "--dir",
+            value: options.dir.display().to_string(),
+            allowed: format!(
+                "{} are free there and {} are needed",
+                quantity::size(free),
+                quantity::size(sizes.needed())
+            ),
+            instead: "give another directory, or smaller sizes (--scale)".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What the place of the files does to the numbers.
+fn warn_of_the_place(dir: &Path) -> Vec<String> {
+    let mut notes = Vec::new();
+    if machine::is_in_memory(dir) {
+        notes.push(format!(
+            "{} is in memory: no disk takes part, and nothing here can show what writing does to reading. Give --dir on a disk.",
+            dir.parent().unwrap_or(dir).display()
+        ));
+    }
+    let processors = process::processors();
+    if let Some(load) = process::load_average().filter(|&load| f64::from(load) > 0.75 * processors as f64) {
+        notes.push(format!(
+            "The machine was busy before the first run (load {load:.1} on {processors} processors): a tail may be somebody else's."
+        ));
+    }
+    notes
+}

@@ -1,0 +1,305 @@
+//! The experiment's report: its tables, notes and definitions; charts and sentences come from beside.
+//!
+//! Rows on real files and rows of a simulator are two groups: one is this machine, the other the post's. The
+//! post's own numbers stand in the second group's table.
+
+use super::options::Sizes;
+use super::published::PUBLISHED;
+use super::{EXPERIMENT, charts, verdict};
+use crate::quantity;
+use crate::report::table::{Column, label, pick};
+use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
+use crate::target::Row;
+use crate::workload::axboe2016::Phase;
+
+pub(super) const BOTH: &str = Phase::WritersAndReader.name();
+pub(super) const READER: &str = Phase::ReaderAlone.name();
+pub(super) const WRITERS: &str = Phase::WritersAlone.name();
+
+pub(super) const READS: &str = "reader_reads_per_s";
+pub(super) const P99: &str = "reader_latency_p99_us";
+pub(super) const MAX: &str = "reader_latency_max_us";
+pub(super) const SECONDS: &str = "writers_seconds";
+
+pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &Sizes) -> Report {
+    let metrics: Vec<Metric> = results
+        .iter()
+        .flat_map(|runs| runs.metrics(EXPERIMENT.name))
+        .collect();
+    let names = |rows: &[Row]| rows.iter().map(super::super::row_name).collect::<Vec<_>>();
+    let (real, simulated) = (names(real), names(simulated));
+    let mut report = Report {
+        title: "axboe2016: writers of large files beside a reader".into(),
+        intro: vec![
+            format!(
+                "{} files of {} are written and synced while one reader reads 4 KiB at a time, at random, from another file of {}. How long does it wait, and what do the writers pay for its comfort?",
+                sizes.files,
+                quantity::size(sizes.file),
+                quantity::size(sizes.read_file),
+            ),
+            format!("After {}.", EXPERIMENT.post),
+        ],
+        definitions: definitions(),
+        ..Report::default()
+    };
+    if !real.is_empty() {
+        report
+            .tables
+            .extend(tables("this machine", &real, &metrics, &metrics));
+        report.verdict.extend(verdict::of_this_machine(&real, &metrics));
+        report
+            .charts
+            .extend(charts::charts("this machine", &real, results));
+        report.notes.extend(notes(&real, &metrics, sizes));
+    }
+    if !simulated.is_empty() {
+        let (rows, with_post) = beside_the_post(&simulated, &metrics);
+        report.tables.extend(tables(
+            "in virtual time, the post's own machine",
+            &rows,
+            &with_post,
+            &metrics,
+        ));
+        report
+            .verdict
+            .extend(verdict::of_virtual_time(&simulated, &metrics));
+        report
+            .charts
+            .extend(charts::charts("in virtual time", &simulated, results));
+    }
+    let all: Vec<RowName> = real.into_iter().chain(simulated).collect();
+    for row in &all {
+        let Some(outcome) = results
+            .iter()
+            .find(|r| r.row == *row)
+            .and_then(|r| r.outcomes.first())
+        else {
+            continue;
+        };
+        report.settings.push((label(row, &all), outcome.settings.clone()));
+    }
+    report.notes.extend(warnings(results, &all));
+    report.metrics = metrics;
+    report
+}
+
+const fn column(head: &'static str, workload: &'static str, metric: &'static str) -> Column {
+    Column {
+        head,
+        workload,
+        metric,
+    }
+}
+
+fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]) -> Vec<Table> {
+    let main = [
+        column("reads/s", BOTH, READS),
+        column("p50", BOTH, "reader_latency_p50_us"),
+        column("p99", BOTH, P99),
+        column("p99.9", BOTH, "reader_latency_p999_us"),
+        column("slowest", BOTH, MAX),
+        column("writers", BOTH, SECONDS),
+        column("resident", BOTH, "resident_peak_mib"),
+        column("page cache", BOTH, "page_cache_growth_mib"),
+    ];
+    let alone = [
+        column("reads/s", READER, READS),
+        column("p50", READER, "reader_latency_p50_us"),
+        column("p99", READER, P99),
+        column("p99.9", READER, "reader_latency_p999_us"),
+        column("slowest", READER, MAX),
+        column("writers", WRITERS, SECONDS),
+        column("resident", WRITERS, "resident_peak_mib"),
+        column("page cache", WRITERS, "page_cache_growth_mib"),
+    ];
+    let more = [
+        column("hits", BOTH, "reader_hits_percent"),
+        column("mean", BOTH, "reader_latency_mean_us"),
+        column("p90", BOTH, "reader_latency_p90_us"),
+        column("p95", BOTH, "reader_latency_p95_us"),
+        column("writing only", BOTH, "writers_write_seconds"),
+        column("writers", BOTH, "writers_mb_per_s"),
+        column("write call p99", BOTH, "writers_call_p99_us"),
+        column("slowest call", BOTH, "writers_call_max_us"),
+        column("user", BOTH, "cpu_user_seconds"),
+        column("system", BOTH, "cpu_system_seconds"),
+        column("group's peak", BOTH, "memory_group_peak_mib"),
+    ];
+    let used = |columns: &[Column]| -> Vec<Column> {
+        let is_measured = |c: &&Column| {
+            metrics
+                .iter()
+                .any(|m| m.workload == c.workload && m.metric == c.metric)
+        };
+        columns.iter().filter(is_measured).copied().collect()
+    };
+    let mut more = pick(
+        &format!("Reader and writers together, more of it ({place})"),
+        "",
+        &used(&more),
+        rows,
+        measured,
+    );
+    more.is_wide = true;
+    vec![
+        pick(
+            &format!("Reader and writers together ({place})"),
+            "",
+            &used(&main),
+            rows,
+            metrics,
+        ),
+        pick(&format!("Each alone ({place})"), "", &used(&alone), rows, metrics),
+        more,
+    ]
+}
+
+/// The simulator's rows with the post's before them, and the metrics of both.
+fn beside_the_post(rows: &[RowName], metrics: &[Metric]) -> (Vec<RowName>, Vec<Metric>) {
+    let name = |variant: &str| RowName {
+        target: "post".into(),
+        device: rows[0].device.clone(),
+        variant: format!("post, 2016: {variant}"),
+    };
+    let mut with_post = metrics.to_vec();
+    with_post.extend(PUBLISHED.iter().map(|p| Metric {
+        experiment: EXPERIMENT.name.into(),
+        workload: p.workload.into(),
+        target: "post".into(),
+        device: name("").device,
+        variant: name(p.variant).variant,
+        metric: p.metric.into(),
+        unit: p.unit.into(),
+        value: p.value,
+        runs: vec![p.value],
+    }));
+    let post = ["off", "v3-10"].map(name);
+    (post.into_iter().chain(rows.iter().cloned()).collect(), with_post)
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+fn notes(rows: &[RowName], metrics: &[Metric], sizes: &Sizes) -> Vec<String> {
+    let mut notes = Vec::new();
+    let unlimited = rows
+        .iter()
+        .any(|row| row.target == "kernel" && !row.variant.contains("memory="));
+    let limited = rows
+        .iter()
+        .any(|row| row.target != "kernel" || row.variant.contains("memory="));
+    if unlimited && limited {
+        notes.push(format!(
+            "The kernel without `memory=` has the whole machine's memory for its page cache; the other rows have {}.",
+            quantity::size(sizes.memory)
+        ));
+    }
+    let shortest = rows
+        .iter()
+        .filter_map(|row| lookup(metrics, row, BOTH, SECONDS))
+        .map(|m| m.value)
+        .fold(f64::MAX, f64::min);
+    if shortest < 1.0 {
+        notes.push(format!(
+            "The writers were done in {}: too short for a tail to show. A larger --scale or --file-size helps.",
+            quantity::seconds(shortest)
+        ));
+    }
+    notes
+}
+
+/// What the targets themselves warn of, each once.
+fn warnings(results: &[Runs], all: &[RowName]) -> Vec<String> {
+    let mut warnings: Vec<String> = Vec::new();
+    for runs in results {
+        for warning in runs.outcomes.iter().flat_map(|outcome| &outcome.warnings) {
+            let text = format!("{}: {warning}.", capital(&label(&runs.row, all)));
+            if !warnings.contains(&text) {
+                warnings.push(text);
+            }
+        }
+    }
+    warnings
+}
+
+fn definitions() -> Vec<(String, String)> {
+    let definitions = [
+        (
+            "reads/s",
+            "Reads of 4 KiB that the reader completed in a second, hits and misses. It is one thread that asks again as soon as it is \
+             answered. A read counts if it was under way at any time between the writers' first write and the end of their sync, with its full length.",
+        ),
+        (
+            "p50, p99, p99.9, slowest",
+            "The latency that 50 %, 99 %, 99.9 % and all of the reads that missed did not exceed (nearest rank). Hits, which came out of \
+             memory, are counted apart. Of fewer than 1000 reads p99.9 is the slowest one.",
+        ),
+        (
+            "writers",
+            "Seconds from the first write call to the end of the sync of everything, as `time (write-files; sync)` shows them; or the bytes \
+             written in that time, in millions a second. \"Writing only\" ends with the last write call.",
+        ),
+        (
+            "resident",
+            "The largest resident set of the run's process (VmHWM). The kernel's page cache is not in it.",
+        ),
+        (
+            "page cache",
+            "By how much the machine's page cache grew at most during the run, whoever's it is.",
+        ),
+        (
+            "the small numbers",
+            "Least and greatest of the runs; the large number is their median. Charts show the run in the middle.",
+        ),
+        (
+            "kernel",
+            "Ordinary buffered writes through this machine's page cache. Without `memory=` the reader reads with O_DIRECT, so that it always \
+             misses, and the page cache may use the whole machine; with it, both are in a memory control group of that size and the \
+             reader is buffered too, without read-ahead.",
+        ),
+    ];
+    definitions
+        .map(|(word, meaning)| (word.into(), meaning.into()))
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::tests::{both, row};
+    use super::*;
+    use millpond_core::units::Bytes;
+
+    #[test]
+    fn the_posts_numbers_stand_before_the_simulators() {
+        let rows = ["off", "v3-10"].map(|variant| row("sim", variant));
+        let mut metrics = both(&rows[0], &[650e3], &[250e3], &[130.0], &[66.0]);
+        metrics.extend(both(&rows[1], &[400e3], &[500.0], &[4550.0], &[89.1]));
+        let (with_post, all) = beside_the_post(&rows, &metrics);
+        let table = tables("virtual", &with_post, &all, &metrics).remove(0);
+        let labels: Vec<_> = table.rows.iter().map(|r| r.label.as_str()).collect();
+        assert_eq!(
+            labels,
+            ["post, 2016: off", "post, 2016: v3-10", "sim off", "sim v3-10"]
+        );
+        assert_eq!(table.rows[0].cells[0].value, "134");
+    }
+
+    #[test]
+    fn a_short_run_is_called_short() {
+        let kernel = row("kernel", "kernel");
+        let metrics = both(&kernel, &[1e3], &[1e3], &[1e3], &[0.4]);
+        let sizes = Sizes {
+            scale: 1.0,
+            files: 1,
+            file: Bytes(1),
+            read_file: Bytes(1),
+            memory: Bytes::from_mib(64),
+        };
+        let notes = notes(std::slice::from_ref(&kernel), &metrics, &sizes);
+        assert!(notes.len() == 1 && notes[0].contains("0.400 s"), "{notes:?}");
+    }
+}

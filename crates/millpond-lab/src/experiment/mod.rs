@@ -1,0 +1,217 @@
+//! Experiments: what each post measured, and how its runs are made here.
+//!
+//! An experiment plans rows (who) and workloads (what), has them performed by [`perform`] and turns the
+//! outcomes into a report. Runs are interleaved: the first run of every row and workload, then the second
+//! of every one, each time starting with another row. What the machine does besides, how full the disk is
+//! and how warm it ran then fall on all rows alike.
+
+pub mod axboe2016;
+
+use crate::child::{self, Program, Request};
+use crate::error::{LabError, Result};
+use crate::memory_group::MemoryGroup;
+use crate::outcome::Outcome;
+use crate::report::{RowName, Runs};
+use crate::target::{self, Device, Driver, Proceed, Row, RowRequest, TargetKind};
+use crate::workload::{Progress, Workload};
+use std::time::{Duration, Instant};
+
+/// Every experiment of this build.
+pub const EXPERIMENTS: &[Experiment] = &[axboe2016::EXPERIMENT];
+
+/// An experiment, as `lab list` shows it.
+pub struct Experiment {
+    /// The name that `lab run` takes.
+    pub name: &'static str,
+    /// The post.
+    pub post: &'static str,
+    /// What it shows.
+    pub shows: &'static str,
+    /// The variants of the simulator and the engine.
+    pub variants: &'static [&'static str],
+    /// The workloads as metrics name them.
+    pub workloads: &'static [&'static str],
+}
+
+/// The experiment of that name.
+///
+/// # Errors
+/// [`LabError::UnknownName`].
+pub fn find(name: &str) -> Result<&'static Experiment> {
+    let found = EXPERIMENTS.iter().find(|e| e.name == name);
+    found.ok_or_else(|| LabError::UnknownName {
+        what: "experiment",
+        value: name.into(),
+        allowed: EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Whoever looks on: a progress bar, and the one who may press Ctrl-C.
+pub trait Watch {
+    /// The experiment has come so far (0 to 1), is at this step, and this is how it goes.
+    fn at(&mut self, share: f64, step: &str, detail: &str) -> Proceed;
+}
+
+/// Nobody looks on.
+impl Watch for () {
+    fn at(&mut self, _share: f64, _step: &str, _detail: &str) -> Proceed {
+        Proceed::Yes
+    }
+}
+
+/// A row with what it is to do.
+struct Job {
+    row: Row,
+    /// The workload, and its name in metrics.
+    workload: Workload,
+    workload_name: &'static str,
+    /// How often.
+    runs: u32,
+    /// About how long one run takes; for the progress bar.
+    seconds: f64,
+}
+
+/// The rows that these targets contribute. `by_name` tells whether the user has named the targets: what one of them
+/// cannot do is then an error, and otherwise a note.
+fn rows(kinds: &[&TargetKind], by_name: bool, request: &RowRequest<'_>) -> Result<target::Rows> {
+    let mut all = target::Rows::default();
+    for kind in kinds {
+        match (kind.rows)(request) {
+            Ok(rows) => {
+                all.rows.extend(rows.rows);
+                all.notes.extend(rows.notes);
+            }
+            Err(error) if by_name => return Err(error),
+            Err(error) => all
+                .notes
+                .push(format!("Target `{}` was left out: {error}.", kind.name)),
+        }
+    }
+    Ok(all)
+}
+
+/// Performs all runs of all jobs, interleaved, and calls `after` when a run on real files has ended. Once
+/// the clock shows that another round would end after `until`, there is none; the first one always is.
+fn perform(
+    program: &Program,
+    jobs: &[Job],
+    until: Option<Instant>,
+    from_share: f64,
+    watch: &mut dyn Watch,
+    after: &mut dyn FnMut(&Job, &Workload) -> Result<()>,
+) -> Result<Vec<Runs>> {
+    let mut results: Vec<Runs> = jobs.iter().map(Job::no_runs).collect();
+    let runs_max = jobs.iter().map(|job| job.runs).max().unwrap_or(0);
+    let seconds: f64 = jobs.iter().map(|job| job.seconds * f64::from(job.runs)).sum();
+    let mut behind = 0.0;
+    let mut round_longest = Duration::ZERO;
+    for run in 0..runs_max {
+        let round_began = Instant::now();
+        if run > 0 && until.is_some_and(|until| round_began + round_longest > until) {
+            break;
+        }
+        for n in 0..jobs.len() {
+            // each run starts with another row
+            let n = (n + run as usize) % jobs.len();
+            let job = &jobs[n];
+            if run >= job.runs {
+                continue;
+            }
+            let step = format!("run {} of {runs_max}: {}", run + 1, job.title());
+            let mut progress = |progress: Progress| {
+                let behind = behind + job.seconds * progress.share;
+                let share = from_share + (1.0 - from_share) * behind / seconds;
+                watch.at(share, &step, &format!("{}: {}", progress.doing, progress.detail))
+            };
+            let workload = job.workload.with_run(run);
+            results[n]
+                .outcomes
+                .push(job.perform(program, &workload, &mut progress)?);
+            if !job.is_in_process()? {
+                after(job, &workload)?;
+            }
+            behind += job.seconds;
+        }
+        round_longest = round_longest.max(round_began.elapsed());
+    }
+    Ok(results)
+}
+
+impl Job {
+    fn title(&self) -> String {
+        format!("{}, {}", self.row.label, self.workload_name)
+    }
+
+    fn no_runs(&self) -> Runs {
+        Runs {
+            row: row_name(&self.row),
+            workload: self.workload_name.into(),
+            outcomes: Vec::new(),
+        }
+    }
+
+    fn is_in_process(&self) -> Result<bool> {
+        Ok(matches!(
+            target::find(&self.row.setup.target)?.driver,
+            Driver::InProcess(_)
+        ))
+    }
+
+    fn perform(
+        &self,
+        program: &Program,
+        workload: &Workload,
+        progress: &mut dyn FnMut(Progress) -> Proceed,
+    ) -> Result<Outcome> {
+        let setup = self.row.setup.clone();
+        if let Driver::InProcess(run) = target::find(&setup.target)?.driver {
+            return run(&setup, workload, progress);
+        }
+        let group = self
+            .row
+            .in_memory_group
+            .then(|| {
+                MemoryGroup::create(setup.memory).map_err(|why| LabError::Unavailable {
+                    target: self.row.label.clone(),
+                    why,
+                })
+            })
+            .transpose()?;
+        let request = Request {
+            enter: group.as_ref().map(MemoryGroup::entry),
+            setup,
+            workload: workload.clone(),
+        };
+        let mut outcome = child::run(program, &request, &self.title(), progress)?;
+        if let Some(group) = group {
+            if let Some(mib) = group.peak_mib() {
+                outcome.push("memory_group_peak_mib", "MiB", mib);
+            }
+            outcome
+                .settings
+                .push(crate::outcome::Setting::new("memory group", group.version()));
+        }
+        Ok(outcome)
+    }
+}
+
+fn row_name(row: &Row) -> RowName {
+    RowName {
+        target: row.setup.target.clone(),
+        device: row.setup.device.to_string(),
+        variant: row.label.clone(),
+    }
+}
+
+/// The device of that name.
+///
+/// # Errors
+/// [`LabError::UnknownName`].
+pub fn device(name: &str) -> Result<Device> {
+    let found = Device::ALL.into_iter().find(|device| device.name() == name);
+    found.ok_or_else(|| LabError::UnknownName {
+        what: "device",
+        value: name.into(),
+        allowed: Device::ALL.map(Device::name).join(", "),
+    })
+}
