@@ -20,6 +20,7 @@ pub trait FrameTable {
     fn lookup(&self, key: PageKey) -> Option<FrameNo>;
 
     /// Reads and clears how often the page was used since it was asked last: 0 to [`USES_MAX`], saturating.
+    /// A frame that was granted in the present step and is not in the table yet has no uses.
     fn take_uses(&mut self, frame: FrameNo) -> u8;
 
     /// Takes pages out of the table, except those that are pinned, locked or changed since the core last

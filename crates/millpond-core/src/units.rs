@@ -35,7 +35,7 @@ impl fmt::Debug for FileId {
 }
 
 /// The number of a page in its file, from 0: byte offset divided by the page size.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PageIndex(pub u64);
 
 impl fmt::Debug for PageIndex {

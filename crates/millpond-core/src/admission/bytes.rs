@@ -1,0 +1,115 @@
+//! Seed 003 (Dillon 2000): bytes in transit, with a high and a low water mark.
+//!
+//! A write is issued first; when more than `high` is then in transit, no further one is until `low` is
+//! reached. So the high mark can be passed by one request, deliberately. Reads count, but never wait:
+//! heavy reading lowers the writers' share by itself.
+
+use super::{InTransit, Verdict};
+use crate::units::Bytes;
+
+/// The water marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BytesOptions {
+    /// More than this in transit: writes stop. Seed 003: "For example, 1 MB" is 1 MiB, the default.
+    pub high: Bytes,
+    /// Writes go on when this much is left. Seed 003: 512 KiB, the default.
+    pub low: Bytes,
+}
+
+impl Default for BytesOptions {
+    fn default() -> Self {
+        BytesOptions {
+            high: Bytes::from_mib(1),
+            low: Bytes::from_kib(512),
+        }
+    }
+}
+
+/// Whether writes are stopped.
+#[derive(Clone, Debug)]
+pub struct BytesState {
+    options: BytesOptions,
+    stopped: bool,
+}
+
+impl BytesState {
+    /// Not stopped.
+    pub fn new(options: BytesOptions) -> BytesState {
+        BytesState {
+            options,
+            stopped: false,
+        }
+    }
+
+    /// The settings.
+    pub fn options(&self) -> BytesOptions {
+        self.options
+    }
+
+    pub(super) fn may_write(&mut self, in_transit: &InTransit) -> Verdict {
+        if self.stopped && in_transit.all() <= self.options.low {
+            self.stopped = false;
+        }
+        // With no write in transit one may always go: reads alone never stop the writers for good.
+        if self.stopped && in_transit.writes() > Bytes(0) {
+            Verdict::Wait(None)
+        } else {
+            Verdict::Go
+        }
+    }
+
+    pub(super) fn issued(&mut self, in_transit: &InTransit) {
+        if in_transit.all() > self.options.high {
+            self.stopped = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Admission, AdmissionOptions};
+    use super::*;
+    use crate::event::Reason::{Background, Fault};
+    use crate::units::Instant;
+
+    #[test]
+    fn the_seventeenth_write_of_64_kib_is_the_last_until_nine_have_ended() {
+        let mut a = Admission::new(
+            AdmissionOptions::Bytes(BytesOptions::default()),
+            Bytes::from_mib(1),
+        );
+        let (now, unit) = (Instant(0), Bytes::from_kib(64));
+        for n in 1..=17 {
+            assert_eq!(a.may_write(now, unit), Verdict::Go, "write {n}");
+            a.issued(now, Background, unit);
+        }
+        for n in 1..=9 {
+            assert_eq!(
+                a.may_write(now, unit),
+                Verdict::Wait(None),
+                "after {} have ended",
+                n - 1
+            );
+            a.completed(now, Background, unit, now);
+        }
+        assert_eq!(a.may_write(now, unit), Verdict::Go);
+    }
+
+    #[test]
+    fn reads_count_and_never_wait() {
+        let mut a = Admission::new(
+            AdmissionOptions::Bytes(BytesOptions::default()),
+            Bytes::from_mib(1),
+        );
+        let now = Instant(0);
+        a.issued(now, Background, Bytes::from_kib(64));
+        a.issued(now, Fault, Bytes::from_mib(1));
+        assert_eq!(a.may_write(now, Bytes::from_kib(64)), Verdict::Wait(None));
+        a.completed(now, Background, Bytes::from_kib(64), now);
+        assert_eq!(
+            a.may_write(now, Bytes::from_kib(64)),
+            Verdict::Go,
+            "no write in transit: one may go"
+        );
+    }
+}

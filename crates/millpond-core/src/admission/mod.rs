@@ -1,0 +1,194 @@
+//! When a write may go to the device.
+//!
+//! Reads are admitted always and at once; what is limited is how much writing stands before them in the
+//! device's queue. Three forms, a closed enum:
+//!
+//! - `Off`: as much as the device's queue takes (seed 001's "base").
+//! - `Bytes`: seed 003's high and low water marks on bytes in transit; reads count and never wait.
+//! - `Goal`: Millpond's default, a goal for read latency; see [`goal`].
+
+pub mod bytes;
+pub mod goal;
+
+use crate::event::Reason;
+use crate::units::{Bytes, Instant, Nanos};
+use bytes::{BytesOptions, BytesState};
+use goal::{GoalOptions, GoalState};
+
+/// Which form, and its settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AdmissionOptions {
+    /// No limit but the device's queue.
+    Off,
+    /// High and low water marks.
+    Bytes(BytesOptions),
+    /// A goal for read latency.
+    Goal(GoalOptions),
+}
+
+/// Whether a write may be issued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Now.
+    Go,
+    /// Not before some transfer ends, or this time has come.
+    Wait(Option<Instant>),
+}
+
+/// What is on its way to and from the device: the facts that all forms decide by.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InTransit {
+    /// Bytes by [`Reason`].
+    bytes: [Bytes; Reason::COUNT],
+    /// Reads that somebody waits for.
+    faults: u32,
+    /// Since when there has been a read that somebody waits for without any of them ending.
+    waiting_since: Instant,
+    /// When a read that somebody waits for was last issued or ended.
+    last_fault: Option<Instant>,
+    /// When one ended last.
+    last_fault_done: Instant,
+}
+
+impl InTransit {
+    /// Bytes of writes.
+    pub fn writes(&self) -> Bytes {
+        Reason::ALL
+            .into_iter()
+            .filter(|r| !r.is_read())
+            .fold(Bytes(0), |sum, r| sum + self.bytes[r as usize])
+    }
+
+    /// Bytes of reads and writes.
+    pub fn all(&self) -> Bytes {
+        self.bytes.iter().fold(Bytes(0), |sum, &b| sum + b)
+    }
+
+    /// Reads that somebody waits for.
+    pub fn faults(&self) -> u32 {
+        self.faults
+    }
+
+    /// How long reads have been waiting without any of them ending.
+    pub fn waiting(&self, now: Instant) -> Nanos {
+        if self.faults == 0 {
+            Nanos::ZERO
+        } else {
+            now.since(self.waiting_since)
+        }
+    }
+
+    /// Whether somebody has read from the device within `span`.
+    pub fn reader_active(&self, now: Instant, span: Nanos) -> bool {
+        self.faults > 0 || self.last_fault.is_some_and(|t| now.since(t) < span)
+    }
+
+    /// When a read that somebody waited for ended last.
+    pub fn last_fault_done(&self) -> Instant {
+        self.last_fault_done
+    }
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Off,
+    Bytes(BytesState),
+    Goal(GoalState),
+}
+
+/// The admission of one device.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    in_transit: InTransit,
+    state: State,
+    /// No single write is larger.
+    write_bytes_max: Bytes,
+}
+
+impl Admission {
+    /// Nothing in transit.
+    pub fn new(options: AdmissionOptions, write_bytes_max: Bytes) -> Admission {
+        let mut admission = Admission {
+            in_transit: InTransit::default(),
+            state: State::Off,
+            write_bytes_max,
+        };
+        admission.retune(options, write_bytes_max);
+        admission
+    }
+
+    /// Takes other settings; what is in transit stays counted.
+    pub fn retune(&mut self, options: AdmissionOptions, write_bytes_max: Bytes) {
+        self.write_bytes_max = write_bytes_max;
+        self.state = match (options, &self.state) {
+            (AdmissionOptions::Off, _) => State::Off,
+            (AdmissionOptions::Bytes(options), _) => State::Bytes(BytesState::new(options)),
+            (AdmissionOptions::Goal(options), State::Goal(old)) if old.options() == options => {
+                State::Goal(old.clone())
+            }
+            (AdmissionOptions::Goal(options), _) => State::Goal(GoalState::new(options)),
+        };
+    }
+
+    /// What is in transit.
+    pub fn in_transit(&self) -> &InTransit {
+        &self.in_transit
+    }
+
+    /// How many bytes of writes may be in transit now.
+    pub fn allowance(&self, now: Instant) -> Bytes {
+        match &self.state {
+            State::Off => Bytes(u64::MAX),
+            State::Bytes(s) => s.options().high,
+            State::Goal(s) => s.allowance(now, &self.in_transit),
+        }
+    }
+
+    /// How large a write should be.
+    pub fn write_bytes(&self, now: Instant) -> Bytes {
+        match &self.state {
+            State::Goal(s) => s.write_bytes(now, &self.in_transit).min(self.write_bytes_max),
+            State::Off | State::Bytes(_) => self.write_bytes_max,
+        }
+    }
+
+    /// Whether a write of `bytes` may be issued now.
+    pub fn may_write(&mut self, now: Instant, bytes: Bytes) -> Verdict {
+        match &mut self.state {
+            State::Off => Verdict::Go,
+            State::Bytes(s) => s.may_write(&self.in_transit),
+            State::Goal(s) => s.may_write(now, bytes, &self.in_transit),
+        }
+    }
+
+    /// A transfer was issued.
+    pub fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
+        let t = &mut self.in_transit;
+        t.bytes[reason as usize] += bytes;
+        if reason == Reason::Fault {
+            if t.faults == 0 {
+                t.waiting_since = now;
+            }
+            t.faults += 1;
+            t.last_fault = Some(now);
+        }
+        if let State::Bytes(s) = &mut self.state {
+            s.issued(&self.in_transit);
+        }
+    }
+
+    /// A transfer that was issued at `issued_at` has ended.
+    pub fn completed(&mut self, now: Instant, reason: Reason, bytes: Bytes, issued_at: Instant) {
+        let t = &mut self.in_transit;
+        t.bytes[reason as usize] -= bytes;
+        if reason == Reason::Fault {
+            t.faults -= 1;
+            t.waiting_since = now;
+            t.last_fault = Some(now);
+            t.last_fault_done = now;
+            if let State::Goal(s) = &mut self.state {
+                s.read_done(now, now.since(issued_at));
+            }
+        }
+    }
+}

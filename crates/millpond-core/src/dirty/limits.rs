@@ -1,0 +1,188 @@
+//! The limits on dirty pages: pure functions of the settings and of memory now.
+//!
+//! ```text
+//!   0 ───────── background ───────── free-run ───────── hard
+//!       nothing      writeback runs       a dirtier above    everybody
+//!       happens      beside the writers   its share waits    waits
+//! ```
+//!
+//! Seed 004 (Hills 2015): a limit once collapsed to zero because it was derived from a difference of
+//! totals at the moment a setting was touched. Here nothing is subtracted that could be the larger part,
+//! nothing reads who is asking, and every limit has a floor: [`limits`] of any input is never zero.
+
+use crate::units::{Bytes, PageCount, PageSize, Ratio};
+
+/// A limit as the user gave it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DirtyLimit {
+    /// A share of dirtyable memory (Linux: `dirty_ratio`).
+    Share(Ratio),
+    /// A size (Linux: `dirty_bytes`).
+    Size(Bytes),
+}
+
+/// The settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirtyOptions {
+    /// Above: writeback runs in the background. Default 10 % of dirtyable memory (Linux:
+    /// `dirty_background_ratio`).
+    pub background: DirtyLimit,
+    /// Above: whoever dirties waits. Default 20 % (Linux: `dirty_ratio`).
+    pub hard: DirtyLimit,
+}
+
+/// Memory that dirty pages may fill: the frames of the pool less its reserve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirtyableMemory {
+    /// All frames of the pool.
+    pub frames: PageCount,
+    /// Those that only I/O may take.
+    pub reserve: PageCount,
+    /// The size of a frame.
+    pub page_size: PageSize,
+}
+
+impl DirtyableMemory {
+    /// The number of pages: never less than a sixteenth of the pool, so that no reserve can make it vanish.
+    pub fn pages(&self) -> PageCount {
+        PageCount(
+            self.frames
+                .saturating_sub(self.reserve)
+                .0
+                .max(self.frames.0 / 16)
+                .max(1),
+        )
+    }
+}
+
+/// The limits in pages. `1 <= background < hard`, `background <= free_run <= hard`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thresholds {
+    /// Above: writeback runs.
+    pub background: PageCount,
+    /// Below: nobody waits. The middle between the other two, as in Linux.
+    pub free_run: PageCount,
+    /// Above: everybody who dirties waits.
+    pub hard: PageCount,
+}
+
+/// The floor of the hard limit in pages: one batch of faults and one write of it must fit side by side.
+pub const HARD_PAGES_MIN: u64 = 32;
+
+/// The limits that `options` come to in `memory`.
+///
+/// ```
+/// use millpond_core::dirty::limits::*;
+/// use millpond_core::units::*;
+/// let memory = DirtyableMemory { frames: PageCount(100_000), reserve: PageCount(0), page_size: PageSize::KIB_4 };
+/// let options = DirtyOptions {
+///     background: DirtyLimit::Share(Ratio::percent(10)),
+///     hard: DirtyLimit::Share(Ratio::percent(20)),
+/// };
+/// let t = limits(&memory, &options);
+/// assert_eq!((t.background.0, t.free_run.0, t.hard.0), (10_000, 15_000, 20_000));
+/// ```
+pub fn limits(memory: &DirtyableMemory, options: &DirtyOptions) -> Thresholds {
+    let dirtyable = memory.pages().0;
+    let pages = |limit| match limit {
+        DirtyLimit::Share(share) => share.of(dirtyable),
+        DirtyLimit::Size(bytes) => bytes.0.div_ceil(memory.page_size.bytes()),
+    };
+    // Room for reads must remain whatever was asked for: at most 15 of 16 pages may be dirty. In a pool
+    // too small for the floor, half of it is the limit.
+    let ceiling = (dirtyable - dirtyable / 16).max(2);
+    let floor = HARD_PAGES_MIN.min(ceiling / 2).max(2);
+    let hard = pages(options.hard).clamp(floor, ceiling);
+    let background = match pages(options.background) {
+        // Linux: a background limit that is not below the hard one counts as half of it.
+        background if background >= hard => hard / 2,
+        background => background,
+    }
+    .max(1);
+    Thresholds {
+        background: PageCount(background),
+        free_run: PageCount((background + hard) / 2),
+        hard: PageCount(hard),
+    }
+}
+
+/// How many dirty pages there may be before a dirtier with `share` of the recent dirtying waits: the hard
+/// limit less up to an eighth of it, by that share, and never below the free-run limit.
+///
+/// Linux before 3.2 (`task_dirty_limit`): the heaviest dirtier stops first, a light one hardly notices.
+pub fn dirtier_limit(thresholds: &Thresholds, share: Ratio) -> PageCount {
+    let hard = thresholds.hard.0;
+    PageCount(
+        (hard - share.of(hard / 8))
+            .max(hard / 2)
+            .max(thresholds.free_run.0),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(frames: u64, reserve: u64) -> DirtyableMemory {
+        DirtyableMemory {
+            frames: PageCount(frames),
+            reserve: PageCount(reserve),
+            page_size: PageSize::KIB_4,
+        }
+    }
+
+    fn shares(background: u32, hard: u32) -> DirtyOptions {
+        DirtyOptions {
+            background: DirtyLimit::Share(Ratio::percent(background)),
+            hard: DirtyLimit::Share(Ratio::percent(hard)),
+        }
+    }
+
+    #[test]
+    fn bytes_are_rounded_up_to_pages() {
+        let options = DirtyOptions {
+            background: DirtyLimit::Size(Bytes(5000 * 4096 + 1)),
+            hard: DirtyLimit::Size(Bytes(1_048_576_000)),
+        };
+        let t = limits(&memory(3_000_000, 0), &options);
+        assert_eq!((t.background.0, t.hard.0), (5001, 256_000));
+    }
+
+    #[test]
+    fn no_setting_and_no_memory_yields_zero_or_the_whole() {
+        for frames in [1, 2, 16, 64, 1000, 1 << 20] {
+            for reserve in [0, frames / 2, frames, frames * 10] {
+                for (background, hard) in [(0, 0), (0, 100), (100, 100), (100, 1), (10, 20)] {
+                    let t = limits(&memory(frames, reserve), &shares(background, hard));
+                    let case = (frames, reserve, background, hard, t);
+                    assert!(t.background.0 >= 1 && t.background < t.hard, "{case:?}");
+                    assert!(t.background <= t.free_run && t.free_run <= t.hard, "{case:?}");
+                    assert!(frames < 32 || t.hard.0 < frames, "{case:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn limits_grow_with_the_setting_and_with_memory() {
+        for (a, b) in [(1, 2), (10, 20), (20, 21), (50, 90)] {
+            assert!(
+                limits(&memory(50_000, 100), &shares(1, a)).hard
+                    < limits(&memory(50_000, 100), &shares(1, b)).hard
+            );
+        }
+        for (a, b) in [(1_000, 2_000), (50_000, 50_100)] {
+            assert!(
+                limits(&memory(a, 100), &shares(10, 20)).hard < limits(&memory(b, 100), &shares(10, 20)).hard
+            );
+        }
+    }
+
+    #[test]
+    fn the_heaviest_dirtier_waits_first() {
+        let t = limits(&memory(100_000, 0), &shares(10, 20));
+        let at = |percent| dirtier_limit(&t, Ratio::percent(percent)).0;
+        assert_eq!((at(0), at(50), at(100)), (20_000, 18_750, 17_500));
+        assert!(at(100) >= t.free_run.0);
+    }
+}

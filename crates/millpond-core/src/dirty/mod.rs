@@ -1,0 +1,5 @@
+//! How much may be dirty, who must wait for it, and where the dirty pages are.
+
+pub mod index;
+pub mod limits;
+pub mod throttle;

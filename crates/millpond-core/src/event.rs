@@ -1,0 +1,360 @@
+//! What the world tells the core, and what the core asks of the world.
+//!
+//! ```text
+//!   world ── Event, now, &mut FrameTable ──► Manager::step ── Effects ──► world
+//! ```
+//!
+//! Waiting is a value ([`Effect::Wait`], [`Effect::Pause`], [`Effects::next_tick`]), never a sleep. The same
+//! events at the same times give the same effects, bit for bit.
+
+use crate::options::Options;
+use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Names a transfer between its start and its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct IoId(pub u32);
+
+/// Who dirties pages: a thread or a client, as the driver tells them apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DirtierId(pub u32);
+
+/// Names a request for durability. The driver chooses it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SyncTicket(pub u64);
+
+/// Why the device refused, as an operating system's error number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct IoError(pub i32);
+
+/// Why a transfer is made. Every request carries one, through engine, simulator, statistics and reports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Reason {
+    /// Somebody waits for the page.
+    Fault,
+    /// A sequential reader is expected to want the page soon, or a user said so.
+    ReadAhead,
+    /// The page has been dirty for long, or many are.
+    Background,
+    /// A dirtier waits for pages to become clean.
+    DirtierBlocked,
+    /// Reclaim met the page at the cold end.
+    Reclaim,
+    /// Somebody waits for the page to be durable.
+    Sync,
+}
+
+impl Reason {
+    /// How many there are.
+    pub const COUNT: usize = 6;
+    /// All of them, in order.
+    pub const ALL: [Reason; Reason::COUNT] = [
+        Reason::Fault,
+        Reason::ReadAhead,
+        Reason::Background,
+        Reason::DirtierBlocked,
+        Reason::Reclaim,
+        Reason::Sync,
+    ];
+
+    /// Whether a transfer for this reason reads.
+    #[inline]
+    pub fn is_read(self) -> bool {
+        matches!(self, Reason::Fault | Reason::ReadAhead)
+    }
+
+    /// The name in statistics and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Fault => "fault",
+            Reason::ReadAhead => "readahead",
+            Reason::Background => "background",
+            Reason::DirtierBlocked => "dirtier_blocked",
+            Reason::Reclaim => "reclaim",
+            Reason::Sync => "sync",
+        }
+    }
+}
+
+/// What a faulting thread is about to do with the pages that it lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Intent {
+    /// Use their content: they are read from the device.
+    Read,
+    /// Overwrite them whole: they are granted without being read.
+    Overwrite,
+    /// Nothing yet; a user expects to need them. Read in the background; dropped when memory is short.
+    Prefetch,
+}
+
+/// How a user expects to use a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pattern {
+    /// Find out: read ahead when reads turn out to be sequential.
+    #[default]
+    Normal,
+    /// Never read ahead.
+    Random,
+    /// Read ahead with the largest window at once.
+    Sequential,
+}
+
+/// What happened in the world.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// A file is to be cached under this number. `pages` is its length, rounded up.
+    Opened {
+        /// The number, not in use.
+        file: FileId,
+        /// Pages up to the end of the file: read-ahead stops there.
+        pages: PageCount,
+    },
+    /// The file's length has changed.
+    Resized {
+        /// The file.
+        file: FileId,
+        /// Its length, rounded up to pages.
+        pages: PageCount,
+    },
+    /// The file's number is free again. Its pages were discarded before.
+    Closed {
+        /// The file.
+        file: FileId,
+    },
+    /// The user says how the file will be used.
+    Advised {
+        /// The file.
+        file: FileId,
+        /// How.
+        pattern: Pattern,
+    },
+    /// A thread needs pages that are not in the table; all of `first..first + count` are missing.
+    /// Answered by [`Effect::Read`] or [`Effect::Grant`] for a prefix of them, or by [`Effect::Wait`].
+    Fault {
+        /// The file.
+        file: FileId,
+        /// The first missing page.
+        first: PageIndex,
+        /// How many, at least 1.
+        count: u32,
+        /// What for.
+        intent: Intent,
+    },
+    /// A reader has come to the page that [`Effect::MarkReadAhead`] named: time to read on.
+    ReadAheadDue {
+        /// The file.
+        file: FileId,
+        /// The page that was marked.
+        at: PageIndex,
+    },
+    /// A transfer that reads has ended. After an error the driver has already taken its pages out of the table.
+    ReadDone {
+        /// Which.
+        io: IoId,
+        /// How.
+        result: Result<(), IoError>,
+    },
+    /// A transfer that writes has ended.
+    WriteDone {
+        /// Which.
+        io: IoId,
+        /// How.
+        result: Result<(), IoError>,
+    },
+    /// Pages went from clean (or being written) to dirty. Answered by [`Effect::Pause`] if the dirtier must wait
+    /// before it dirties more.
+    Dirtied {
+        /// The file.
+        file: FileId,
+        /// The page in the first frame; the others follow it in the file.
+        first: PageIndex,
+        /// The frames.
+        frames: &'a [FrameNo],
+        /// Who.
+        dirtier: DirtierId,
+    },
+    /// A dirtier that was paused asks whether it may go on. Answered by another [`Effect::Pause`], or not.
+    Resume {
+        /// Who.
+        dirtier: DirtierId,
+    },
+    /// Everything that is dirty in the file now must become durable. Answered by [`Effect::Synced`], later.
+    Sync {
+        /// The file.
+        file: FileId,
+        /// How the answer is named.
+        ticket: SyncTicket,
+    },
+    /// Pages are no more, and the driver has taken them out of the table: their frames are free.
+    Discarded {
+        /// The file.
+        file: FileId,
+        /// The pages and their frames, none of them loading or being written.
+        pages: &'a [(PageIndex, FrameNo)],
+    },
+    /// The background reclaimer has time for a batch. Answered by [`Effect::ReclaimMore`] if another is wanted.
+    Reclaim,
+    /// The time that [`Effects::next_tick`] named has come, or any other time.
+    Tick,
+    /// The user has changed options; they were checked before.
+    Retuned(Box<Options>),
+    /// The budget has changed: so many frames from now on, numbered from 0.
+    MemoryChanged {
+        /// The number of frames that the pool shall have.
+        frames: PageCount,
+    },
+}
+
+/// Why an allocation has to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WaitReason {
+    /// What could be reclaimed is being written; a write that ends wakes.
+    Writeback,
+    /// Nothing can be reclaimed at this moment: all is pinned, loading or in other hands.
+    NoProgress,
+}
+
+/// Whom a wake-up is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waiters {
+    /// Those that were told [`Effect::Wait`].
+    Memory,
+    /// Those that were told [`Effect::Pause`].
+    Dirtiers,
+}
+
+/// Why a dirtier pauses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PauseReason {
+    /// Pages dirty or being written.
+    pub unclean: PageCount,
+    /// Until no more than this many are.
+    pub until: PageCount,
+    /// Bytes of writes in transit to the device.
+    pub in_transit: Bytes,
+}
+
+/// What the core asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Read the pages from `first` on into the frames, which enter the table as loading, and answer
+    /// [`Event::ReadDone`].
+    Read {
+        /// The transfer's name.
+        io: IoId,
+        /// Why; the one who raised [`Event::Fault`] does a read for [`Reason::Fault`] itself.
+        reason: Reason,
+        /// The file.
+        file: FileId,
+        /// The page for the first frame.
+        first: PageIndex,
+        /// Which of [`Effects::frames`].
+        frames: Range<u32>,
+    },
+    /// The frames enter the table for the pages from `first` on, owned by whoever raised the event, who fills them.
+    Grant {
+        /// The file.
+        file: FileId,
+        /// The page for the first frame.
+        first: PageIndex,
+        /// Which of [`Effects::frames`].
+        frames: Range<u32>,
+    },
+    /// Write the pages from `first` on, whose writeback marks are set, and answer [`Event::WriteDone`].
+    Write {
+        /// The transfer's name.
+        io: IoId,
+        /// Why.
+        reason: Reason,
+        /// The file.
+        file: FileId,
+        /// The page in the first frame.
+        first: PageIndex,
+        /// Which of [`Effects::frames`].
+        frames: Range<u32>,
+    },
+    /// To the one who raised the event: no frame can be had. Ask again when [`Waiters::Memory`] are woken, or
+    /// after `at_most`.
+    Wait {
+        /// Why.
+        reason: WaitReason,
+        /// The longest sleep.
+        at_most: Nanos,
+    },
+    /// To the dirtier who raised the event: send [`Event::Resume`] when [`Waiters::Dirtiers`] are woken, or
+    /// after `at_most`.
+    Pause {
+        /// Why.
+        reason: PauseReason,
+        /// The longest sleep.
+        at_most: Nanos,
+    },
+    /// Wake all who wait for this.
+    Wake(Waiters),
+    /// A request for durability has ended: everything that was dirty then was written, or this error
+    /// stopped it. The device's own cache still has to be flushed.
+    Synced {
+        /// Which.
+        ticket: SyncTicket,
+        /// How.
+        result: Result<(), IoError>,
+    },
+    /// Send [`Event::ReadAheadDue`] when a reader comes to this page of the file. Replaces the file's last mark.
+    MarkReadAhead {
+        /// The file.
+        file: FileId,
+        /// The page.
+        at: PageIndex,
+    },
+    /// The background reclaimer is wanted: send [`Event::Reclaim`].
+    WakeReclaimer,
+    /// To the background reclaimer: another batch is wanted.
+    ReclaimMore,
+    /// The frame left the pool: its memory can go back to the system.
+    Withdraw {
+        /// The frame.
+        frame: FrameNo,
+    },
+}
+
+/// The effects of one step. Reuse one value for all steps: it then allocates nothing in the steady state.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    /// In the order in which they are to be carried out.
+    pub list: Vec<Effect>,
+    /// The frames that the effects name by range.
+    pub frames: Vec<FrameNo>,
+    /// When to send [`Event::Tick`] at the latest, if at all.
+    pub next_tick: Option<Instant>,
+}
+
+impl Effects {
+    /// Empties it for the next step.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.frames.clear();
+        self.next_tick = None;
+    }
+
+    /// The frames of a range that an effect names.
+    #[inline]
+    pub fn frames(&self, range: &Range<u32>) -> &[FrameNo] {
+        &self.frames[range.start as usize..range.end as usize]
+    }
+
+    /// Asks for a tick at `at` or before.
+    #[inline]
+    pub fn tick_at(&mut self, at: Instant) {
+        self.next_tick = Some(self.next_tick.map_or(at, |t| t.min(at)));
+    }
+
+    /// Appends frames and returns the range that names them.
+    pub(crate) fn add_frames(&mut self, frames: impl IntoIterator<Item = FrameNo>) -> Range<u32> {
+        let start = self.frames.len() as u32;
+        self.frames.extend(frames);
+        start..self.frames.len() as u32
+    }
+}

@@ -1,0 +1,79 @@
+//! Transfers between their start and their end.
+
+use crate::event::{IoId, Reason};
+use crate::units::{FileId, FrameNo, Instant, PageIndex};
+use alloc::vec::Vec;
+
+/// One transfer.
+#[derive(Clone, Debug)]
+pub struct Io {
+    /// Why.
+    pub reason: Reason,
+    /// The file.
+    pub file: FileId,
+    /// The page of the first frame.
+    pub first: PageIndex,
+    /// The frames, of pages that follow one another.
+    pub frames: Vec<FrameNo>,
+    /// When it was issued.
+    pub issued_at: Instant,
+}
+
+/// All transfers that have been issued and have not ended. Their frame lists are reused: in the steady state
+/// nothing is allocated.
+#[derive(Clone, Debug, Default)]
+pub struct IoTable {
+    slots: Vec<Option<Io>>,
+    empty: Vec<u32>,
+    spare: Vec<Vec<FrameNo>>,
+}
+
+impl IoTable {
+    /// A list to fill with the frames of the next transfer.
+    pub fn frame_list(&mut self) -> Vec<FrameNo> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Enters a transfer.
+    pub fn start(&mut self, io: Io) -> IoId {
+        if let Some(slot) = self.empty.pop() {
+            self.slots[slot as usize] = Some(io);
+            return IoId(slot);
+        }
+        self.slots.push(Some(io));
+        IoId(self.slots.len() as u32 - 1)
+    }
+
+    /// Takes out a transfer that has ended.
+    ///
+    /// # Panics
+    /// If there is none of this name: the driver reported an end twice.
+    pub fn end(&mut self, id: IoId) -> Io {
+        let io = self.slots.get_mut(id.0 as usize).and_then(Option::take);
+        self.empty.push(id.0);
+        io.unwrap_or_else(|| panic!("{id:?} is not in transit"))
+    }
+
+    /// Gives back the list of a transfer that was taken out.
+    pub fn recycle(&mut self, mut frames: Vec<FrameNo>) {
+        frames.clear();
+        if self.spare.len() < 64 {
+            self.spare.push(frames);
+        }
+    }
+
+    /// The transfers in transit.
+    pub fn iter(&self) -> impl Iterator<Item = (IoId, &Io)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(n, io)| Some((IoId(n as u32), io.as_ref()?)))
+    }
+
+    /// Bytes that the table holds.
+    pub fn metadata_bytes(&self) -> u64 {
+        let lists = self.spare.iter().chain(self.iter().map(|(_, io)| &io.frames));
+        let frames: usize = lists.map(Vec::capacity).sum();
+        (self.slots.capacity() * size_of::<Option<Io>>() + frames * size_of::<FrameNo>()) as u64
+    }
+}

@@ -1,0 +1,269 @@
+//! Faults: frames for pages that are not in memory, and what is read with them.
+
+use super::{FREE, Manager};
+use crate::event::{Effect, Effects, Intent, IoError, IoId, Reason, Waiters};
+use crate::frame::FrameTable;
+use crate::io::Io;
+use crate::memory::reserve::{AllocationClass, may_take};
+use crate::page::PageEvent;
+use crate::readahead::Window;
+use crate::reclaim::stall;
+use crate::units::{FileId, FrameNo, Instant, PageCount, PageIndex, PageKey};
+
+impl Manager {
+    /// Grants frames for a prefix of the missing pages. Whether there may be something to write now.
+    #[allow(clippy::too_many_arguments, reason = "the fields of one event and the world")]
+    pub(super) fn fault<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        first: PageIndex,
+        count: u32,
+        intent: Intent,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) -> bool {
+        debug_assert!(count > 0);
+        let mut granted = self.ios.frame_list();
+        for n in 0..u64::from(count) {
+            let key = PageKey::new(file, first.after(n));
+            debug_assert_eq!(frames.lookup(key), None, "{key:?} is in memory");
+            let Some(frame) = self.grant(
+                key,
+                AllocationClass::Ordinary,
+                intent != Intent::Prefetch,
+                frames,
+                effects,
+            ) else {
+                break;
+            };
+            granted.push(frame);
+        }
+        if granted.is_empty() {
+            self.ios.recycle(granted);
+            if intent == Intent::Prefetch {
+                self.stats.readahead_dropped_pages += u64::from(count);
+                return false;
+            }
+            self.wait_for_memory(effects);
+            return true;
+        }
+        let got = granted.len() as u64;
+        match intent {
+            Intent::Overwrite => {
+                let range = effects.add_frames(granted.iter().copied());
+                for &frame in &granted {
+                    self.transition(frame, PageEvent::Filled);
+                }
+                self.ios.recycle(granted);
+                effects.list.push(Effect::Grant {
+                    file,
+                    first,
+                    frames: range,
+                });
+            }
+            Intent::Read => {
+                self.stats.pgmajfault += got;
+                self.start_read(now, Reason::Fault, file, first, granted, effects);
+                let (options, page_size) = (self.options.readahead, self.options.page_size);
+                let state = self.file(file);
+                if let Some(window) = state
+                    .readahead
+                    .missed(first, got, state.pages, &options, page_size)
+                {
+                    self.read_ahead(now, file, window, frames, effects);
+                }
+            }
+            Intent::Prefetch => {
+                self.stats.readahead_pages += got;
+                self.start_read(now, Reason::ReadAhead, file, first, granted, effects);
+            }
+        }
+        false
+    }
+
+    /// A frame for the page, entered into the lists, or `None` if none can be had without waiting.
+    fn grant<F: FrameTable>(
+        &mut self,
+        key: PageKey,
+        class: AllocationClass,
+        first_use: bool,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) -> Option<FrameNo> {
+        // The distance is taken before room is made, else making room adds to it.
+        let refault = match self.pending_refault.take_if(|(pending, _)| *pending == key) {
+            Some((_, refault)) => refault,
+            None => self.lru.refault(key),
+        };
+        let Some(frame) = self.allocate(class, frames, effects) else {
+            self.pending_refault = Some((key, refault));
+            return None;
+        };
+        self.stats.pgalloc += 1;
+        self.states[frame.index()] = FREE;
+        self.transition(frame, PageEvent::Granted);
+        self.lru.insert(frame, refault, first_use, frames);
+        Some(frame)
+    }
+
+    fn allocate<F: FrameTable>(
+        &mut self,
+        class: AllocationClass,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) -> Option<FrameNo> {
+        let (min, reserve) = (self.derived.watermarks.min, self.derived.reserve);
+        if self.free.len() <= min && class == AllocationClass::Ordinary {
+            self.direct_reclaim(frames, effects);
+        }
+        if !may_take(class, self.free.len(), min, reserve) {
+            return None;
+        }
+        let frame = self.free.take()?;
+        if self.free.len() < reserve {
+            self.stats.reserve_taken += 1;
+        }
+        self.wake_reclaimer(effects);
+        Some(frame)
+    }
+
+    fn wait_for_memory(&mut self, effects: &mut Effects) {
+        let (reason, at_most) = stall::wait(self.unclean().0);
+        match reason {
+            crate::event::WaitReason::Writeback => self.stats.nr_vmscan_throttled_writeback += 1,
+            crate::event::WaitReason::NoProgress => self.stats.nr_vmscan_throttled_noprogress += 1,
+        }
+        self.memory_waiters = true;
+        effects.list.push(Effect::Wait { reason, at_most });
+    }
+
+    fn start_read(
+        &mut self,
+        now: Instant,
+        reason: Reason,
+        file: FileId,
+        first: PageIndex,
+        granted: alloc::vec::Vec<FrameNo>,
+        effects: &mut Effects,
+    ) {
+        let bytes = PageCount(granted.len() as u64).to_bytes(self.options.page_size);
+        let range = effects.add_frames(granted.iter().copied());
+        let io = self.ios.start(Io {
+            reason,
+            file,
+            first,
+            frames: granted,
+            issued_at: now,
+        });
+        self.admission.issued(now, reason, bytes);
+        self.stats.io_requests[reason as usize] += 1;
+        self.stats.io_bytes[reason as usize] += bytes.0;
+        effects.list.push(Effect::Read {
+            io,
+            reason,
+            file,
+            first,
+            frames: range,
+        });
+    }
+
+    /// Reads the window's pages that are missing, in runs of at most a large write's size.
+    fn read_ahead<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        window: Window,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) {
+        let run_max = self
+            .options
+            .flusher
+            .write_max
+            .to_pages(self.options.page_size)
+            .0
+            .max(1) as usize;
+        let mut run = self.ios.frame_list();
+        let mut run_first = window.first;
+        for n in 0..window.count.0 {
+            let page = window.first.after(n);
+            let key = PageKey::new(file, page);
+            let frame = if frames.lookup(key).is_some() {
+                None
+            } else {
+                let frame = self.grant(key, AllocationClass::ReadAhead, false, frames, effects);
+                if frame.is_none() {
+                    // Whoever needs the page will fault it in; what is left of the window is dropped.
+                    self.stats.readahead_dropped_pages += window.count.0 - n;
+                    self.pending_refault = None;
+                }
+                frame
+            };
+            if let Some(frame) = frame {
+                if run.is_empty() {
+                    run_first = page;
+                }
+                run.push(frame);
+                self.stats.readahead_pages += 1;
+            }
+            if (frame.is_none() && !run.is_empty()) || run.len() == run_max {
+                let full = core::mem::replace(&mut run, self.ios.frame_list());
+                self.start_read(now, Reason::ReadAhead, file, run_first, full, effects);
+            }
+            if self.free.len() <= self.derived.reserve {
+                break;
+            }
+        }
+        if run.is_empty() {
+            self.ios.recycle(run);
+        } else {
+            self.start_read(now, Reason::ReadAhead, file, run_first, run, effects);
+        }
+        effects.list.push(Effect::MarkReadAhead {
+            file,
+            at: window.mark,
+        });
+    }
+
+    pub(super) fn readahead_due<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        at: PageIndex,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) {
+        let (options, page_size) = (self.options.readahead, self.options.page_size);
+        let state = self.file(file);
+        if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
+            self.read_ahead(now, file, window, frames, effects);
+        }
+    }
+
+    pub(super) fn read_done(
+        &mut self,
+        now: Instant,
+        io: IoId,
+        result: Result<(), IoError>,
+        effects: &mut Effects,
+    ) {
+        let io = self.ios.end(io);
+        let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
+        self.admission.completed(now, io.reason, bytes, io.issued_at);
+        for &frame in &io.frames {
+            if result.is_ok() {
+                self.transition(frame, PageEvent::Filled);
+            } else {
+                self.transition(frame, PageEvent::ReadFailed);
+                self.lru.remove(frame);
+                self.release(frame, effects);
+            }
+        }
+        if self.memory_waiters {
+            self.memory_waiters = false;
+            effects.list.push(Effect::Wake(Waiters::Memory));
+        }
+        self.ios.recycle(io.frames);
+    }
+}

@@ -1,0 +1,481 @@
+//! The policy as one state machine: the one place where two rooms must agree.
+//!
+//! A driver tells it what happened ([`Event`]), at what time, and lends it the world's frames
+//! ([`FrameTable`]); it answers with [`Effects`]. The same events, times and answers of the frames give the
+//! same effects. One step takes well under a microsecond for a single page and allocates nothing once its
+//! lists have grown to their size.
+//!
+//! ```
+//! use millpond_core::{event::*, manager::Manager, options::Options, units::*};
+//! # use millpond_core::frame::FrameTable;
+//! # struct Frames;
+//! # impl FrameTable for Frames {
+//! #     fn key(&self, _: FrameNo) -> PageKey { PageKey::NONE }
+//! #     fn lookup(&self, _: PageKey) -> Option<FrameNo> { None }
+//! #     fn take_uses(&mut self, _: FrameNo) -> u8 { 0 }
+//! #     fn evict(&mut self, _: &mut Vec<FrameNo>) {}
+//! #     fn begin_write(&mut self, _: FrameNo) -> bool { true }
+//! # }
+//! # let mut frames = Frames;
+//! let mut manager = Manager::new(Options::default(), PageCount(1024)).unwrap();
+//! let mut effects = Effects::default();
+//! let (now, file) = (Instant(0), FileId(0));
+//! manager.step(now, Event::Opened { file, pages: PageCount(10) }, &mut frames, &mut effects);
+//! let fault = Event::Fault { file, first: PageIndex(7), count: 1, intent: Intent::Read };
+//! manager.step(now, fault, &mut frames, &mut effects);
+//! assert!(matches!(effects.list[0], Effect::Read { reason: Reason::Fault, first: PageIndex(7), .. }));
+//! ```
+
+mod fault;
+mod reclaim;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use crate::admission::{Admission, AdmissionOptions};
+use crate::dirty::limits::{DirtyableMemory, Thresholds, limits};
+use crate::dirty::throttle::Dirtiers;
+use crate::event::{DirtierId, Effect, Effects, Event, Waiters};
+use crate::frame::FrameTable;
+use crate::io::IoTable;
+use crate::lru::{Lru, Refault};
+use crate::memory::free::FreeFrames;
+use crate::memory::watermark::Watermarks;
+use crate::options::{OptionError, Options};
+use crate::page::{PageEvent, Phase};
+use crate::readahead::ReadAhead;
+use crate::reclaim::launder::PRIORITY_DEFAULT;
+use crate::stats::Stats;
+use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
+use crate::writeback::flusher::Flusher;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// The fewest frames that a pool can have: a scan batch, a write and a fault fit side by side.
+pub const FRAMES_MIN: PageCount = PageCount(64);
+/// The most frames that a pool can have.
+pub const FRAMES_MAX: PageCount = PageCount(1 << 31);
+
+/// Between two ticks while pages are dirty: fine enough for expiry (seconds) and retries.
+const TICK_WHILE_DIRTY: Nanos = Nanos::from_millis(100);
+/// When pages that somebody waits for were in other hands: try again after this.
+const TICK_WHEN_BUSY: Nanos = Nanos::from_millis(1);
+
+/// What the manager knows of a frame, in one byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct FrameState {
+    phase: Phase,
+    /// Reclaim met it dirty once.
+    lap: bool,
+    /// To be freed when its write ends.
+    free_on_clean: bool,
+}
+
+const FREE: FrameState = FrameState {
+    phase: Phase::Free,
+    lap: false,
+    free_on_clean: false,
+};
+
+#[derive(Clone, Debug)]
+struct FileState {
+    pages: PageCount,
+    readahead: ReadAhead,
+}
+
+/// Derived from the options and from memory now, and from nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Derived {
+    /// Frames of the pool.
+    pub frames: PageCount,
+    /// When reclaim wakes and sleeps.
+    pub watermarks: Watermarks,
+    /// Frames that only I/O may take.
+    pub reserve: PageCount,
+    /// Limits on dirty pages.
+    pub dirty: Thresholds,
+}
+
+impl Derived {
+    /// What `options` come to in a pool of `frames` frames.
+    pub fn of(options: &Options, frames: PageCount) -> Derived {
+        let watermarks = Watermarks::of(options.watermarks, frames, options.page_size);
+        let reserve = PageCount(options.reserve.of(frames.0).clamp(1, watermarks.min.0));
+        let memory = DirtyableMemory {
+            frames,
+            reserve,
+            page_size: options.page_size,
+        };
+        Derived {
+            frames,
+            watermarks,
+            reserve,
+            dirty: limits(&memory, &options.dirty),
+        }
+    }
+}
+
+/// How full the pool is and with what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Occupancy {
+    /// Frames of the pool.
+    pub frames: PageCount,
+    /// Frames that hold nothing.
+    pub free: PageCount,
+    /// Pages on the active list.
+    pub active: PageCount,
+    /// Pages on the inactive list.
+    pub inactive: PageCount,
+    /// Pages that the device lacks.
+    pub dirty: PageCount,
+    /// Pages being written.
+    pub writing: PageCount,
+    /// Dirtiers that wait.
+    pub dirtiers_blocked: u64,
+    /// Bytes of writes in transit to the device.
+    pub in_transit_writes: Bytes,
+    /// Bytes of writes that may be in transit now.
+    pub allowance: Bytes,
+}
+
+/// The state machine.
+#[derive(Clone, Debug)]
+pub struct Manager {
+    options: Options,
+    derived: Derived,
+    states: Vec<FrameState>,
+    free: FreeFrames,
+    lru: Lru,
+    flusher: Flusher,
+    admission: Admission,
+    ios: IoTable,
+    files: Vec<Option<FileState>>,
+    dirtiers: Dirtiers,
+    /// Dirtiers that were told to pause, and until how many unclean pages.
+    blocked: BTreeMap<DirtierId, PageCount>,
+    /// Pages being written.
+    writing: PageCount,
+    /// Somebody was told to wait for memory.
+    memory_waiters: bool,
+    /// The background reclaimer has been woken and has not gone back to sleep.
+    reclaimer_awake: bool,
+    reclaimer_priority: u32,
+    /// Pages that it still looks at before it raises its effort, and whether it has freed one at this effort.
+    reclaimer_left: u64,
+    reclaimer_freed: bool,
+    /// The distance of a page whose fault got no frame: its shadow is gone, its next fault needs it.
+    pending_refault: Option<(PageKey, Refault)>,
+    /// When the admission or a page in other hands wants another look.
+    look_again: Option<Instant>,
+    last_tick: Instant,
+    stats: Stats,
+    /// Scratch lists of a scan.
+    victims: Vec<FrameNo>,
+    taken: Vec<(FrameNo, PageKey)>,
+}
+
+impl Manager {
+    /// A manager of `frames` free frames, numbered from 0.
+    ///
+    /// # Errors
+    /// [`OptionError`] if an option is out of its range or the pool is too small or too large.
+    pub fn new(options: Options, frames: PageCount) -> Result<Manager, OptionError> {
+        options.check()?;
+        check_frames(frames)?;
+        let derived = Derived::of(&options, frames);
+        Ok(Manager {
+            derived,
+            states: alloc::vec![FREE; frames.0 as usize],
+            free: FreeFrames::new(frames),
+            lru: Lru::new(options.replacement, frames),
+            flusher: Flusher::new(options.flusher, options.page_size),
+            admission: Admission::new(options.admission, options.flusher.write_max),
+            ios: IoTable::default(),
+            files: Vec::new(),
+            dirtiers: Dirtiers::default(),
+            blocked: BTreeMap::new(),
+            writing: PageCount(0),
+            memory_waiters: false,
+            reclaimer_awake: false,
+            reclaimer_priority: PRIORITY_DEFAULT,
+            reclaimer_left: 0,
+            reclaimer_freed: true,
+            pending_refault: None,
+            look_again: None,
+            last_tick: Instant(0),
+            stats: Stats::default(),
+            victims: Vec::new(),
+            taken: Vec::new(),
+            options,
+        })
+    }
+
+    /// Takes in what happened and says in `effects`, which it empties first, what is to be done.
+    ///
+    /// # Panics
+    /// If the event can't be: an end of a transfer that was not issued, a file that is not open. That is
+    /// a bug of the driver.
+    pub fn step<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        event: Event<'_>,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) {
+        effects.clear();
+        let mut pump = true;
+        match event {
+            Event::Opened { file, pages } => {
+                pump = false;
+                self.open(file, pages);
+            }
+            Event::Resized { file, pages } => {
+                pump = false;
+                self.file(file).pages = pages;
+            }
+            Event::Closed { file } => {
+                self.flusher.close(file);
+                self.files[file.0 as usize] = None;
+            }
+            Event::Advised { file, pattern } => {
+                pump = false;
+                self.file(file).readahead.advise(pattern);
+            }
+            Event::Fault {
+                file,
+                first,
+                count,
+                intent,
+            } => {
+                pump = self.fault(now, file, first, count, intent, frames, effects);
+            }
+            Event::ReadAheadDue { file, at } => {
+                pump = false;
+                self.readahead_due(now, file, at, frames, effects);
+            }
+            Event::ReadDone { io, result } => self.read_done(now, io, result, effects),
+            Event::WriteDone { io, result } => self.write_done(now, io, result, effects),
+            Event::Dirtied {
+                file,
+                first,
+                frames: dirtied,
+                dirtier,
+            } => {
+                self.dirtied(now, file, first, dirtied, dirtier, effects);
+            }
+            Event::Resume { dirtier } => {
+                self.blocked.remove(&dirtier);
+                self.throttle(dirtier, effects);
+            }
+            Event::Sync { file, ticket } => {
+                self.flusher.sync(file, ticket);
+                self.flusher.ended(file, |e| {
+                    effects.list.push(Effect::Synced {
+                        ticket: e.ticket,
+                        result: e.result,
+                    });
+                });
+            }
+            Event::Discarded { file, pages } => self.discarded(file, pages, effects),
+            Event::Reclaim => self.background_reclaim(frames, effects),
+            Event::Tick => {
+                self.last_tick = now;
+                self.flusher.tick();
+                self.wake_blocked(effects);
+            }
+            Event::Retuned(options) => self.retune(*options, effects),
+            Event::MemoryChanged { frames: count } => self.memory_changed(count, frames, effects),
+        }
+        if pump {
+            self.pump(now, frames, effects);
+        }
+        if let Some(at) = self.look_again {
+            effects.tick_at(at);
+        }
+        if self.flusher.dirty() > PageCount(0) {
+            effects.tick_at(self.last_tick + TICK_WHILE_DIRTY);
+        }
+    }
+
+    fn open(&mut self, file: FileId, pages: PageCount) {
+        let at = file.0 as usize;
+        if at >= self.files.len() {
+            self.files.resize_with(at + 1, || None);
+        }
+        self.flusher.open(file);
+        self.files[at] = Some(FileState {
+            pages,
+            readahead: ReadAhead::default(),
+        });
+    }
+
+    fn file(&mut self, file: FileId) -> &mut FileState {
+        self.files[file.0 as usize].as_mut().expect("the file is open")
+    }
+
+    /// Takes other options, which were checked by [`Options::check`]; the page size stays as it is.
+    fn retune(&mut self, options: Options, effects: &mut Effects) {
+        let page_size = self.options.page_size;
+        self.options = Options { page_size, ..options };
+        self.derive(effects);
+        self.lru.set_replacement(self.options.replacement);
+        self.flusher.retune(self.options.flusher);
+        self.admission
+            .retune(self.options.admission, self.options.flusher.write_max);
+    }
+
+    /// Re-derives all that depends on options and memory. Nothing else is looked at.
+    fn derive(&mut self, effects: &mut Effects) {
+        self.derived = Derived::of(&self.options, self.derived.frames);
+        // Whoever waits finds out by asking again.
+        self.wake_all(effects);
+        self.wake_reclaimer(effects);
+    }
+
+    fn wake_all(&mut self, effects: &mut Effects) {
+        if core::mem::take(&mut self.memory_waiters) {
+            effects.list.push(Effect::Wake(Waiters::Memory));
+        }
+        if !self.blocked.is_empty() {
+            effects.list.push(Effect::Wake(Waiters::Dirtiers));
+        }
+    }
+
+    /// Applies `event` to the page in `frame`.
+    #[inline]
+    fn transition(&mut self, frame: FrameNo, event: PageEvent) -> Phase {
+        let state = &mut self.states[frame.index()];
+        match state.phase.after(event) {
+            Some(phase) => state.phase = phase,
+            None => panic!("{frame:?}, {:?}, can't be {event:?}", state.phase),
+        }
+        state.phase
+    }
+
+    /// Pages that are dirty or being written.
+    fn unclean(&self) -> PageCount {
+        self.flusher.dirty() + self.writing
+    }
+
+    /// The options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What they come to.
+    pub fn derived(&self) -> &Derived {
+        &self.derived
+    }
+
+    /// The counters, with those of the lists.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The counters of the replacement.
+    pub fn lru_statistics(&self) -> &crate::lru::Statistics {
+        self.lru.statistics()
+    }
+
+    /// The phase of the page in `frame`.
+    pub fn phase(&self, frame: FrameNo) -> Phase {
+        self.states[frame.index()].phase
+    }
+
+    /// How full the pool is at `now`.
+    pub fn occupancy(&self, now: Instant) -> Occupancy {
+        Occupancy {
+            frames: self.derived.frames,
+            free: self.free.len(),
+            active: self.lru.active(),
+            inactive: self.lru.inactive(),
+            dirty: self.flusher.dirty(),
+            writing: self.writing,
+            dirtiers_blocked: self.blocked.len() as u64,
+            in_transit_writes: self.admission.in_transit().writes(),
+            allowance: self.admission.allowance(now),
+        }
+    }
+
+    /// Bytes that the manager holds: part of the budget.
+    pub fn metadata_bytes(&self) -> u64 {
+        (self.states.capacity() * size_of::<FrameState>()) as u64
+            + self.free.metadata_bytes()
+            + self.lru.metadata_bytes()
+            + self.flusher.metadata_bytes()
+            + self.ios.metadata_bytes()
+    }
+
+    /// Re-derives every counter and checks every structure.
+    ///
+    /// # Panics
+    /// If one is wrong; the message says which.
+    pub fn validate<F: FrameTable>(&self, frames: &F) {
+        self.lru.validate();
+        self.flusher.validate();
+        let mut free = alloc::vec![false; self.states.len()];
+        for frame in self.free.iter() {
+            assert!(
+                !core::mem::replace(&mut free[frame.index()], true),
+                "{frame:?} is free twice"
+            );
+            assert_eq!(self.states[frame.index()], FREE, "{frame:?} is free");
+        }
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (n, state) in self.states.iter().enumerate() {
+            let frame = FrameNo(n as u32);
+            if state.phase == Phase::Free {
+                continue;
+            }
+            let key = frames.key(frame);
+            assert_eq!(
+                frames.lookup(key),
+                Some(frame),
+                "{key:?} is in {frame:?}, {state:?}"
+            );
+            *counts.entry("held").or_default() += 1;
+            *counts.entry("writing").or_default() += u64::from(state.phase.is_writing());
+            *counts.entry("dirty").or_default() += u64::from(state.phase.is_dirty());
+        }
+        let count = |name| counts.get(name).copied().unwrap_or(0);
+        assert_eq!(count("writing"), self.writing.0, "pages being written");
+        assert_eq!(count("dirty"), self.flusher.dirty().0, "dirty pages");
+        assert_eq!(
+            count("held") + self.free.len().0 + self.free.withdrawn().0,
+            self.states.len() as u64,
+            "every frame is held, free or withdrawn"
+        );
+        let in_writes: u64 = self
+            .ios
+            .iter()
+            .filter(|(_, io)| !io.reason.is_read())
+            .map(|(_, io)| io.frames.len() as u64)
+            .sum();
+        assert_eq!(in_writes, self.writing.0, "frames of writes in transit");
+    }
+}
+
+/// Whether a pool can have so many frames.
+///
+/// # Errors
+/// [`OptionError`] with the range.
+pub fn check_frames(frames: PageCount) -> Result<(), OptionError> {
+    if frames < FRAMES_MIN || frames > FRAMES_MAX {
+        return Err(OptionError {
+            option: "memory",
+            value: format!("{} frames", frames.0),
+            allowed: format!("{} to {} frames", FRAMES_MIN.0, FRAMES_MAX.0),
+        });
+    }
+    Ok(())
+}
+
+/// A limit on what admission lets through, for `inspect`-like uses.
+impl Manager {
+    /// The form of admission in use.
+    pub fn admission_options(&self) -> AdmissionOptions {
+        self.options.admission
+    }
+}

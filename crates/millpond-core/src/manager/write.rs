@@ -1,0 +1,201 @@
+//! Dirty pages: who made them, who waits for them, and their way to the device.
+
+use super::{Manager, TICK_WHEN_BUSY};
+use crate::admission::Verdict;
+use crate::dirty::throttle::{Throttle, decide};
+use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Waiters};
+use crate::frame::FrameTable;
+use crate::io::Io;
+use crate::page::{PageEvent, Phase};
+use crate::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use crate::writeback::cluster;
+use crate::writeback::flusher::Job;
+
+/// No dirtier sleeps longer at a stretch: Linux' `MAX_PAUSE`.
+const PAUSE_MAX: Nanos = Nanos::from_millis(200);
+
+impl Manager {
+    pub(super) fn dirtied(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        first: PageIndex,
+        dirtied: &[FrameNo],
+        dirtier: DirtierId,
+        effects: &mut Effects,
+    ) {
+        for &frame in dirtied {
+            self.transition(frame, PageEvent::Changed);
+        }
+        let count = dirtied.len() as u64;
+        self.stats.nr_dirtied += count;
+        self.flusher.dirtied(now, file, first, count);
+        self.dirtiers.dirtied(dirtier, count);
+        self.throttle(dirtier, effects);
+    }
+
+    /// Tells the dirtier to pause if too much is dirty.
+    pub(super) fn throttle(&mut self, dirtier: DirtierId, effects: &mut Effects) {
+        let unclean = self.unclean();
+        match decide(unclean, &self.derived.dirty, self.dirtiers.share(dirtier)) {
+            Throttle::Run => {}
+            Throttle::Until(until) => {
+                self.stats.balance_dirty_pauses += 1;
+                self.blocked.insert(dirtier, until);
+                let reason = PauseReason {
+                    unclean,
+                    until,
+                    in_transit: self.admission.in_transit().writes(),
+                };
+                effects.list.push(Effect::Pause {
+                    reason,
+                    at_most: PAUSE_MAX,
+                });
+            }
+        }
+    }
+
+    /// Issues writes for as long as there is something to write and the admission lets it through.
+    pub(super) fn pump<F: FrameTable>(&mut self, now: Instant, frames: &mut F, effects: &mut Effects) {
+        self.look_again = None;
+        loop {
+            let over = self.memory_waiters || self.flusher.dirty() > self.derived.dirty.background;
+            let Some(job) = self.flusher.job(now, over, !self.blocked.is_empty()) else {
+                break;
+            };
+            let write_max = self.admission.write_bytes(now).to_pages(self.options.page_size).0;
+            let contiguous = self.flusher.contiguous(&job, write_max.max(1));
+            let count = cluster::length(job.first, contiguous, write_max);
+            let bytes = PageCount(count).to_bytes(self.options.page_size);
+            if let Verdict::Wait(until) = self.admission.may_write(now, bytes) {
+                self.look_again = until;
+                return;
+            }
+            self.write(now, &job, count, frames, effects);
+        }
+        if self.flusher.pass_needs_tick() {
+            self.look_again = Some(now + TICK_WHEN_BUSY);
+        }
+    }
+
+    /// Issues one write of up to `count` pages, as many as can be written without a gap.
+    fn write<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        job: &Job,
+        count: u64,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) {
+        let mut cluster = self.ios.frame_list();
+        for n in 0..count {
+            let key = PageKey::new(job.file, job.first.after(n));
+            let frame = frames
+                .lookup(key)
+                .unwrap_or_else(|| panic!("{key:?} is dirty but not in memory"));
+            if self.states[frame.index()].phase != Phase::Dirty || !frames.begin_write(frame) {
+                break;
+            }
+            self.transition(frame, PageEvent::WriteStarted);
+            cluster.push(frame);
+        }
+        if cluster.is_empty() {
+            self.ios.recycle(cluster);
+            self.flusher.passed_over(job, 1);
+            return;
+        }
+        let pages = PageCount(cluster.len() as u64);
+        let bytes = pages.to_bytes(self.options.page_size);
+        let range = effects.add_frames(cluster.iter().copied());
+        let (reason, file, first) = (job.reason, job.file, job.first);
+        let io = self.ios.start(Io {
+            reason,
+            file,
+            first,
+            frames: cluster,
+            issued_at: now,
+        });
+        self.flusher.issued(job, io, pages.0);
+        self.writing += pages;
+        self.admission.issued(now, reason, bytes);
+        self.stats.io_requests[reason as usize] += 1;
+        self.stats.io_bytes[reason as usize] += bytes.0;
+        effects.list.push(Effect::Write {
+            io,
+            reason,
+            file,
+            first,
+            frames: range,
+        });
+    }
+
+    pub(super) fn write_done(
+        &mut self,
+        now: Instant,
+        id: IoId,
+        result: Result<(), IoError>,
+        effects: &mut Effects,
+    ) {
+        let io = self.ios.end(id);
+        let pages = PageCount(io.frames.len() as u64);
+        self.admission.completed(
+            now,
+            io.reason,
+            pages.to_bytes(self.options.page_size),
+            io.issued_at,
+        );
+        self.writing -= pages;
+        self.flusher.write_done(now, io.file, id, result);
+        for (n, &frame) in io.frames.iter().enumerate() {
+            if result.is_err() {
+                self.stats.nr_write_failed += 1;
+                self.transition(frame, PageEvent::WriteFailed);
+                self.flusher.redirtied(now, io.file, io.first.after(n as u64));
+                continue;
+            }
+            self.stats.nr_written += 1;
+            let phase = self.transition(frame, PageEvent::Written);
+            let state = &mut self.states[frame.index()];
+            state.lap = false;
+            if core::mem::take(&mut state.free_on_clean) && phase == Phase::Clean {
+                self.lru.rotate_to_cold(frame);
+            }
+        }
+        self.flusher.ended(io.file, |e| {
+            effects.list.push(Effect::Synced {
+                ticket: e.ticket,
+                result: e.result,
+            })
+        });
+        self.ios.recycle(io.frames);
+        self.wake_blocked(effects);
+        if core::mem::take(&mut self.memory_waiters) {
+            effects.list.push(Effect::Wake(Waiters::Memory));
+        }
+        self.wake_reclaimer(effects);
+    }
+
+    /// Wakes the dirtiers if one of them may go on.
+    pub(super) fn wake_blocked(&mut self, effects: &mut Effects) {
+        let unclean = self.unclean();
+        if self.blocked.values().any(|&until| unclean <= until) {
+            effects.list.push(Effect::Wake(Waiters::Dirtiers));
+        }
+    }
+
+    pub(super) fn discarded(&mut self, file: FileId, pages: &[(PageIndex, FrameNo)], effects: &mut Effects) {
+        for &(page, frame) in pages {
+            self.flusher.discarded(file, page);
+            self.transition(frame, PageEvent::Discarded);
+            self.lru.remove(frame);
+            self.release(frame, effects);
+        }
+        self.flusher.ended(file, |e| {
+            effects.list.push(Effect::Synced {
+                ticket: e.ticket,
+                result: e.result,
+            })
+        });
+        self.wake_all(effects);
+    }
+}

@@ -1,0 +1,5 @@
+//! How much is free, and when that is too little.
+
+pub mod free;
+pub mod reserve;
+pub mod watermark;

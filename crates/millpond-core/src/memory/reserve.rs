@@ -1,0 +1,43 @@
+//! The I/O reserve: frames that only I/O may take, so that cleaning memory never waits for memory.
+//!
+//! Seed 003 (Dillon 2000): I/O must always progress; allocations by the I/O subsystem may use the reserve
+//! down to nothing; everybody else waits until reclaim has freed something. The rule is one pure function,
+//! [`may_take`], and the checkers of the simulator hold every allocation against it.
+
+use crate::units::PageCount;
+
+/// On whose behalf a frame is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AllocationClass {
+    /// A fault: somebody needs the page. Stops at the reserve.
+    Ordinary,
+    /// Read-ahead: nobody needs the page yet. Stops at the `min` watermark and never reclaims.
+    ReadAhead,
+    /// What an I/O in progress needs to complete. May use the reserve to the last frame.
+    Io,
+}
+
+/// Whether `class` may take one more frame when `free` are free.
+#[inline]
+pub fn may_take(class: AllocationClass, free: PageCount, min: PageCount, reserve: PageCount) -> bool {
+    free.0
+        > match class {
+            AllocationClass::Ordinary => reserve.0,
+            AllocationClass::ReadAhead => reserve.0.max(min.0),
+            AllocationClass::Io => 0,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_io_may_use_the_reserve() {
+        let (min, reserve) = (PageCount(30), PageCount(10));
+        let may = |class, free| may_take(class, PageCount(free), min, reserve);
+        assert!(may(AllocationClass::Ordinary, 11) && !may(AllocationClass::Ordinary, 10));
+        assert!(may(AllocationClass::ReadAhead, 31) && !may(AllocationClass::ReadAhead, 30));
+        assert!(may(AllocationClass::Io, 1) && !may(AllocationClass::Io, 0));
+    }
+}

@@ -1,0 +1,256 @@
+//! Reading ahead of sequential readers.
+//!
+//! ```text
+//!   pages read so far          window n             window n+1
+//!   ─────────────────────────►|═════════════════════|─────────────────────
+//!                              ▲ mark: when a reader comes here, n+1 is read
+//! ```
+//!
+//! A miss right behind the last page of a known stream continues it; a miss at the start of a file, or
+//! right behind the miss before, opens one. The window doubles each time up to the maximum, and the mark at
+//! its start keeps one window in transit while the reader works on the one before (as Linux' on-demand
+//! read-ahead). A miss anywhere else is random and reads just what was asked for.
+//!
+//! Each file has up to [`STREAMS_MAX`] streams, so that several sequential readers don't reset one another.
+
+use crate::event::Pattern;
+use crate::units::{Bytes, PageCount, PageIndex, PageSize};
+use alloc::vec::Vec;
+
+/// The settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadAheadOptions {
+    /// The largest window. 0 switches read-ahead off. Default 2 MiB: on a device with 1 ms of latency and
+    /// 1 GB/s, two windows in transit are enough for all its bandwidth.
+    pub max: Bytes,
+    /// The first window of a stream. Default 128 KiB, Linux' default for the whole.
+    pub start: Bytes,
+}
+
+impl Default for ReadAheadOptions {
+    fn default() -> Self {
+        ReadAheadOptions {
+            max: Bytes::from_mib(2),
+            start: Bytes::from_kib(128),
+        }
+    }
+}
+
+/// How many sequential readers a file's read-ahead can tell apart.
+pub const STREAMS_MAX: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// The page behind the last one that was read or asked for.
+    end: PageIndex,
+    /// The window before, in pages.
+    window: u64,
+    /// The page whose use asks for the next window.
+    mark: Option<PageIndex>,
+}
+
+/// Pages to read ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// The first of them.
+    pub first: PageIndex,
+    /// How many.
+    pub count: PageCount,
+    /// The page whose use asks for the next window.
+    pub mark: PageIndex,
+}
+
+/// The streams of one file.
+#[derive(Clone, Debug, Default)]
+pub struct ReadAhead {
+    /// The most recently used first.
+    streams: Vec<Stream>,
+    pattern: Pattern,
+}
+
+impl ReadAhead {
+    /// The user says how the file is used.
+    pub fn advise(&mut self, pattern: Pattern) {
+        self.pattern = pattern;
+        self.streams.clear();
+    }
+
+    /// A reader missed pages `first..first + count` of a file of `pages` pages, and reads them itself. What
+    /// to read beyond them, if anything.
+    pub fn missed(
+        &mut self,
+        first: PageIndex,
+        count: u64,
+        pages: PageCount,
+        options: &ReadAheadOptions,
+        page_size: PageSize,
+    ) -> Option<Window> {
+        let max = options.max.to_pages(page_size).0;
+        if max == 0 || self.pattern == Pattern::Random {
+            return None;
+        }
+        let end = first.after(count);
+        // A reader that overtook its window (the pages were dropped, or came too late) is still the same stream.
+        let known = self
+            .streams
+            .iter()
+            .position(|s| first <= s.end && s.end.0 <= end.0.max(first.0 + s.window) && s.window > 0);
+        let adjacent = self.streams.iter().position(|s| s.end == first);
+        let start = options.start.to_pages(page_size).0.clamp(1, max);
+        let (at, window) = match known.or(adjacent) {
+            Some(at) => (
+                Some(at),
+                if self.streams[at].window == 0 {
+                    start
+                } else {
+                    self.streams[at].window * 2
+                },
+            ),
+            None if first.0 == 0 || self.pattern == Pattern::Sequential || count > start => (None, start),
+            None => (None, 0),
+        };
+        let window = if self.pattern == Pattern::Sequential {
+            max
+        } else {
+            window.min(max)
+        };
+        if let Some(at) = at {
+            self.streams.remove(at);
+        }
+        self.streams.truncate(STREAMS_MAX - 1);
+        self.streams.insert(
+            0,
+            Stream {
+                end,
+                window,
+                mark: None,
+            },
+        );
+        if window == 0 { None } else { self.extend(0, pages) }
+    }
+
+    /// A reader came to the mark at `at`: the next window of its stream.
+    pub fn due(
+        &mut self,
+        at: PageIndex,
+        pages: PageCount,
+        options: &ReadAheadOptions,
+        page_size: PageSize,
+    ) -> Option<Window> {
+        let max = options.max.to_pages(page_size).0;
+        let stream = self.streams.iter().position(|s| s.mark == Some(at))?;
+        if max == 0 {
+            return None;
+        }
+        let moved = self.streams.remove(stream);
+        self.streams.insert(
+            0,
+            Stream {
+                window: (moved.window * 2).min(max),
+                mark: None,
+                ..moved
+            },
+        );
+        self.extend(0, pages)
+    }
+
+    /// The window behind stream `at`, cut at the end of the file.
+    fn extend(&mut self, at: usize, pages: PageCount) -> Option<Window> {
+        let stream = &mut self.streams[at];
+        let (first, count) = (
+            stream.end,
+            stream.window.min(pages.0.saturating_sub(stream.end.0)),
+        );
+        if count == 0 {
+            return None;
+        }
+        stream.mark = Some(first);
+        stream.end = first.after(count);
+        Some(Window {
+            first,
+            count: PageCount(count),
+            mark: first,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: PageCount = PageCount(10_000);
+
+    fn missed(ra: &mut ReadAhead, first: u64, count: u64) -> Option<(u64, u64)> {
+        let w = ra.missed(
+            PageIndex(first),
+            count,
+            FILE,
+            &ReadAheadOptions::default(),
+            PageSize::KIB_4,
+        )?;
+        Some((w.first.0, w.count.0))
+    }
+
+    fn due(ra: &mut ReadAhead, at: u64) -> Option<(u64, u64)> {
+        let w = ra.due(PageIndex(at), FILE, &ReadAheadOptions::default(), PageSize::KIB_4)?;
+        Some((w.first.0, w.count.0))
+    }
+
+    #[test]
+    fn windows_double_up_to_the_maximum_as_the_reader_comes_to_the_marks() {
+        let mut ra = ReadAhead::default();
+        assert_eq!(missed(&mut ra, 0, 1), Some((1, 32)));
+        assert_eq!(due(&mut ra, 1), Some((33, 64)));
+        assert_eq!(due(&mut ra, 33), Some((97, 128)));
+        assert_eq!(due(&mut ra, 97), Some((225, 256)));
+        assert_eq!(due(&mut ra, 225), Some((481, 512)));
+        assert_eq!(due(&mut ra, 481), Some((993, 512)), "2 MiB are the most");
+        assert_eq!(due(&mut ra, 481), None, "a mark counts once");
+    }
+
+    #[test]
+    fn random_misses_read_nothing_ahead() {
+        let mut ra = ReadAhead::default();
+        for n in 1..500_u64 {
+            assert_eq!(missed(&mut ra, n * 7919 % 10_000, 1), None, "miss {n}");
+        }
+    }
+
+    #[test]
+    fn a_miss_behind_the_miss_before_opens_a_stream_in_the_middle_of_a_file() {
+        let mut ra = ReadAhead::default();
+        assert_eq!(missed(&mut ra, 500, 1), None);
+        assert_eq!(missed(&mut ra, 501, 1), Some((502, 32)));
+    }
+
+    #[test]
+    fn four_interleaved_readers_keep_their_windows() {
+        let mut ra = ReadAhead::default();
+        let starts = [0_u64, 2_000, 4_000, 6_000];
+        for start in starts {
+            missed(&mut ra, start, 1);
+            missed(&mut ra, start + 1, 1);
+        }
+        // Page 0 opened its stream at once and read pages 1 to 32; its second miss found it again.
+        for start in &starts[1..] {
+            assert_eq!(due(&mut ra, start + 2), Some((start + 34, 64)));
+        }
+    }
+
+    #[test]
+    fn advice_switches_it_off_or_opens_the_window_at_once() {
+        let mut ra = ReadAhead::default();
+        ra.advise(Pattern::Random);
+        assert_eq!(missed(&mut ra, 0, 1), None);
+        ra.advise(Pattern::Sequential);
+        assert_eq!(missed(&mut ra, 700, 1), Some((701, 512)));
+    }
+
+    #[test]
+    fn it_stops_at_the_end_of_the_file() {
+        let mut ra = ReadAhead::default();
+        ra.advise(Pattern::Sequential);
+        assert_eq!(missed(&mut ra, 9_990, 1), Some((9_991, 9)));
+        assert_eq!(due(&mut ra, 9_991), None);
+    }
+}

@@ -1,0 +1,33 @@
+//! How long whoever needs a frame and gets none waits, and for what.
+//!
+//! Event-driven with a bound: a write that ends, or a frame that is freed, wakes the waiter; the bound is only
+//! for what nobody announces (a pin that is dropped). Linux 5.16 once slept for lack of progress while
+//! nothing was being written and stalled allocators for minutes: that wait is a few milliseconds here.
+
+use crate::event::WaitReason;
+use crate::units::Nanos;
+
+/// Linux' `reclaim_throttle(WRITEBACK)`: a tenth of a second at most.
+const WRITEBACK_MAX: Nanos = Nanos::from_millis(100);
+/// Linux' single tick at HZ 250.
+const NO_PROGRESS_MAX: Nanos = Nanos::from_millis(4);
+
+/// What to wait for when nothing could be freed. `unclean`: pages dirty or being written.
+pub fn wait(unclean: u64) -> (WaitReason, Nanos) {
+    if unclean > 0 {
+        (WaitReason::Writeback, WRITEBACK_MAX)
+    } else {
+        (WaitReason::NoProgress, NO_PROGRESS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_writes_nobody_sleeps_for_long() {
+        assert_eq!(wait(1), (WaitReason::Writeback, Nanos::from_millis(100)));
+        assert_eq!(wait(0), (WaitReason::NoProgress, Nanos::from_millis(4)));
+    }
+}

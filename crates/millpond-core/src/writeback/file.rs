@@ -1,0 +1,129 @@
+//! What the flusher knows of one file: its dirty pages, its sequential writer, its requests for durability.
+
+use crate::dirty::index::PageSet;
+use crate::event::{IoError, IoId, SyncTicket};
+use crate::units::{Instant, Nanos, PageIndex};
+use alloc::vec::Vec;
+
+/// One pass of writing everything that was dirty when it began. Requests that arrive meanwhile wait for
+/// the next pass, so a racing dirtier cannot keep a pass from ending, and many requests share one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pass {
+    pub(super) tickets: Vec<SyncTicket>,
+    /// Pages that still have to be issued.
+    pub(super) todo: PageSet,
+    /// Transfers that have to end.
+    pub(super) waiting: Vec<IoId>,
+    pub(super) error: Option<IoError>,
+    /// Where the search in `todo` goes on.
+    pub(super) cursor: PageIndex,
+    /// Whether a page was issued since the search last began at the start.
+    pub(super) progress: bool,
+}
+
+/// Runs that a sequential writer has filled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Behind {
+    /// Where the next sequential write begins.
+    pub(super) next: PageIndex,
+    /// Pages from here to `ready` may leave.
+    pub(super) from: PageIndex,
+    pub(super) ready: PageIndex,
+}
+
+/// A file's place among those with dirty pages.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Place {
+    /// When its first dirty page became dirty, or when it last had its slice.
+    pub(super) since: Instant,
+    /// Tells apart what happened at the same time.
+    pub(super) number: u64,
+}
+
+/// Why a file is left alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backoff {
+    pub(super) until: Instant,
+    pub(super) span: Nanos,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct FileWork {
+    /// Pages that are dirty, whether or not an older content is being written.
+    pub(super) dirty: PageSet,
+    /// Its place in the order, while it has dirty pages.
+    pub(super) place: Place,
+    pub(super) flagged: bool,
+    pub(super) cursor: PageIndex,
+    pub(super) slice_left: u64,
+    /// Whether a page was issued since `cursor` last began at the start.
+    pub(super) progress: bool,
+    pub(super) in_transit: Vec<IoId>,
+    pub(super) pass: Option<Pass>,
+    pub(super) next_tickets: Vec<SyncTicket>,
+    /// Whether the file is in the flusher's queue of passes.
+    pub(super) pass_queued: bool,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) behind: Behind,
+    pub(super) behind_queued: bool,
+}
+
+impl FileWork {
+    pub(super) fn new() -> FileWork {
+        let zero = PageIndex(0);
+        FileWork {
+            dirty: PageSet::default(),
+            place: Place {
+                since: Instant(0),
+                number: 0,
+            },
+            flagged: false,
+            cursor: zero,
+            slice_left: 0,
+            progress: false,
+            in_transit: Vec::new(),
+            pass: None,
+            next_tickets: Vec::new(),
+            pass_queued: false,
+            backoff: None,
+            behind: Behind {
+                next: zero,
+                from: zero,
+                ready: zero,
+            },
+            behind_queued: false,
+        }
+    }
+
+    /// Begins a pass for the tickets that wait, if none is under way. Whether one is.
+    pub(super) fn begin_pass(&mut self) -> bool {
+        if self.pass.is_none() && !self.next_tickets.is_empty() {
+            self.pass = Some(Pass {
+                tickets: core::mem::take(&mut self.next_tickets),
+                todo: self.dirty.clone(),
+                waiting: self.in_transit.clone(),
+                progress: true,
+                ..Pass::default()
+            });
+        }
+        self.pass.is_some()
+    }
+
+    /// Takes out the pass if nothing is left to do for it.
+    pub(super) fn end_pass(&mut self) -> Option<Pass> {
+        self.pass
+            .take_if(|pass| pass.todo.is_empty() && pass.waiting.is_empty())
+    }
+
+    /// Notes that `count` pages from `first` on were dirtied, and where runs of `run` pages are full.
+    pub(super) fn sequential(&mut self, first: PageIndex, count: u64, run: u64) -> bool {
+        let behind = &mut self.behind;
+        if first != behind.next {
+            behind.from = first;
+        }
+        behind.next = first.after(count);
+        // Whoever dirtied these pages still holds them; a run is complete when the writer has gone on behind it.
+        behind.ready = PageIndex(first.0 / run * run);
+        behind.ready > behind.from
+    }
+}

@@ -1,0 +1,543 @@
+//! The flusher: which file is next, and which of its pages.
+//!
+//! ```text
+//!   1  passes       somebody waits for a file to be durable
+//!   2  flagged      reclaim met the file's dirty pages at the cold end (seed 000, patch 5)
+//!   3  order        by the time of the first dirtied page, when more is dirty than the background limit
+//!                   allows, or when that time is `expire` ago; a slice at a time
+//!   4  behind       runs that a sequential writer has filled (seed 003)
+//! ```
+//!
+//! The flusher answers "what would be next" ([`Flusher::job`]); whether a write may be issued now is the
+//! admission's business, and which of the pages can be written is the manager's.
+
+use super::file::{Backoff, FileWork, Pass, Place};
+use super::{FlusherOptions, RETRY_MAX};
+use crate::event::{IoError, IoId, Reason, SyncTicket};
+use crate::units::{FileId, Instant, Nanos, PageCount, PageIndex, PageSize};
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+/// Pages that should be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// The file.
+    pub file: FileId,
+    /// Why.
+    pub reason: Reason,
+    /// The first page, which is dirty.
+    pub first: PageIndex,
+    /// At most so many.
+    pub max: u64,
+    source: Source,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Source {
+    Pass,
+    Flagged,
+    Order,
+    Behind,
+}
+
+/// A request for durability that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Which.
+    pub ticket: SyncTicket,
+    /// How.
+    pub result: Result<(), IoError>,
+}
+
+/// The dirty pages of all files.
+#[derive(Clone, Debug)]
+pub struct Flusher {
+    options: FlusherOptions,
+    page_size: PageSize,
+    files: Vec<Option<FileWork>>,
+    /// Files with dirty pages, by [`Place`].
+    order: BTreeSet<(Place, FileId)>,
+    /// Counts the places given out.
+    places: u64,
+    flagged: VecDeque<FileId>,
+    passes: VecDeque<FileId>,
+    behind: VecDeque<FileId>,
+    dirty: PageCount,
+}
+
+impl Flusher {
+    /// No files.
+    pub fn new(options: FlusherOptions, page_size: PageSize) -> Flusher {
+        Flusher {
+            options,
+            page_size,
+            files: Vec::new(),
+            order: BTreeSet::new(),
+            places: 0,
+            flagged: VecDeque::new(),
+            passes: VecDeque::new(),
+            behind: VecDeque::new(),
+            dirty: PageCount(0),
+        }
+    }
+
+    /// Takes other settings.
+    pub fn retune(&mut self, options: FlusherOptions) {
+        self.options = options;
+    }
+
+    /// Pages that are dirty.
+    pub fn dirty(&self) -> PageCount {
+        self.dirty
+    }
+
+    /// A file is there from now on.
+    pub fn open(&mut self, file: FileId) {
+        let at = file.0 as usize;
+        if at >= self.files.len() {
+            self.files.resize_with(at + 1, || None);
+        }
+        assert!(self.files[at].is_none(), "{file:?} is open already");
+        self.files[at] = Some(FileWork::new());
+    }
+
+    /// A file is no more.
+    ///
+    /// # Panics
+    /// If it has dirty pages or transfers in transit.
+    pub fn close(&mut self, file: FileId) {
+        let work = self.files[file.0 as usize]
+            .take()
+            .expect("closes a file that is open");
+        assert!(
+            work.dirty.is_empty() && work.in_transit.is_empty(),
+            "{file:?} is closed with {work:?}"
+        );
+        for queue in [&mut self.flagged, &mut self.passes, &mut self.behind] {
+            queue.retain(|&f| f != file);
+        }
+    }
+
+    fn work(&mut self, file: FileId) -> &mut FileWork {
+        self.files[file.0 as usize].as_mut().expect("the file is open")
+    }
+
+    fn insert(&mut self, now: Instant, file: FileId, page: PageIndex) {
+        let (slice, place) = (
+            self.slice_pages(),
+            Place {
+                since: now,
+                number: self.places,
+            },
+        );
+        let work = self.work(file);
+        let first = work.dirty.is_empty();
+        if !work.dirty.insert(page) {
+            return;
+        }
+        work.progress = true;
+        if first {
+            (work.place, work.slice_left, work.cursor) = (place, slice, PageIndex(0));
+            self.order.insert((place, file));
+            self.places += 1;
+        }
+        self.dirty += PageCount(1);
+    }
+
+    fn remove(&mut self, file: FileId, page: PageIndex) {
+        let work = self.work(file);
+        if !work.dirty.remove(page) {
+            return;
+        }
+        if work.dirty.is_empty() {
+            let key = (work.place, file);
+            self.order.remove(&key);
+        }
+        self.dirty -= PageCount(1);
+    }
+
+    fn slice_pages(&self) -> u64 {
+        self.options.slice.to_pages(self.page_size).0.max(1)
+    }
+
+    fn run_pages(&self) -> u64 {
+        self.options.write_max.to_pages(self.page_size).0.max(1)
+    }
+
+    /// `count` pages from `first` on became dirty.
+    pub fn dirtied(&mut self, now: Instant, file: FileId, first: PageIndex, count: u64) {
+        for n in 0..count {
+            self.insert(now, file, first.after(n));
+        }
+        let run = self.run_pages();
+        if self.options.write_behind {
+            let work = self.work(file);
+            if work.sequential(first, count, run) && !work.behind_queued {
+                work.behind_queued = true;
+                self.behind.push_back(file);
+            }
+        }
+    }
+
+    /// Pages that are no more are not dirty either.
+    pub fn discarded(&mut self, file: FileId, page: PageIndex) {
+        self.remove(file, page);
+        if let Some(pass) = &mut self.work(file).pass {
+            pass.todo.remove(page);
+        }
+    }
+
+    /// Reclaim met dirty pages of the file: it is next. `true` if it was not already.
+    pub fn flag(&mut self, file: FileId) -> bool {
+        let slice = self.slice_pages();
+        let work = self.work(file);
+        if work.flagged || work.dirty.is_empty() {
+            return false;
+        }
+        (work.flagged, work.slice_left) = (true, slice);
+        self.flagged.push_back(file);
+        true
+    }
+
+    /// Somebody wants all that is dirty in the file now to be durable. Call [`Flusher::ended`] afterwards: it
+    /// may be so already.
+    pub fn sync(&mut self, file: FileId, ticket: SyncTicket) {
+        self.work(file).next_tickets.push(ticket);
+        self.queue_pass(file);
+    }
+
+    fn queue_pass(&mut self, file: FileId) {
+        let work = self.work(file);
+        if work.begin_pass() && !work.pass_queued {
+            work.pass_queued = true;
+            self.passes.push_back(file);
+        }
+    }
+
+    /// Ends the file's pass if nothing is left to do for it, begins the next, and so on.
+    pub fn ended(&mut self, file: FileId, mut each: impl FnMut(Ended)) {
+        while let Some(Pass { tickets, error, .. }) = self.work(file).end_pass() {
+            for ticket in tickets {
+                each(Ended {
+                    ticket,
+                    result: error.map_or(Ok(()), Err),
+                });
+            }
+            self.queue_pass(file);
+        }
+    }
+
+    /// What should be written next. `over_background`: more is dirty than the limit allows. `blocked`: a
+    /// dirtier waits.
+    pub fn job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
+        self.pass_job()
+            .or_else(|| self.flagged_job(now))
+            .or_else(|| self.order_job(now, over_background, blocked))
+            .or_else(|| self.behind_job(now))
+    }
+
+    fn pass_job(&mut self) -> Option<Job> {
+        while let Some(&file) = self.passes.front() {
+            let work = self.work(file);
+            if let Some(pass) = &mut work.pass {
+                if let Some(first) = pass.todo.next(pass.cursor) {
+                    return Some(Job {
+                        file,
+                        reason: Reason::Sync,
+                        first,
+                        max: u64::MAX,
+                        source: Source::Pass,
+                    });
+                }
+                // The search has come to the end. What it passed over was in other hands; look again if
+                // anything has moved, else wait until a write ends or a tick comes.
+                if !pass.todo.is_empty() && core::mem::take(&mut pass.progress) {
+                    pass.cursor = PageIndex(0);
+                    continue;
+                }
+            }
+            work.pass_queued = false;
+            self.passes.pop_front();
+        }
+        None
+    }
+
+    fn flagged_job(&mut self, now: Instant) -> Option<Job> {
+        while let Some(&file) = self.flagged.front() {
+            if let Some(first) = self.next_in_slice(now, file) {
+                return Some(Job {
+                    file,
+                    reason: Reason::Reclaim,
+                    first,
+                    max: u64::MAX,
+                    source: Source::Flagged,
+                });
+            }
+            self.work(file).flagged = false;
+            self.flagged.pop_front();
+        }
+        None
+    }
+
+    fn order_job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
+        let reason = if blocked {
+            Reason::DirtierBlocked
+        } else {
+            Reason::Background
+        };
+        // Each file is moved behind the others at most once in a search.
+        for _ in 0..self.order.len() {
+            let &(place, file) = self
+                .order
+                .iter()
+                .find(|&&(_, file)| !self.in_backoff(now, file))?;
+            if !over_background && place.since + self.options.expire > now {
+                return None;
+            }
+            if let Some(first) = self.next_in_slice(now, file) {
+                return Some(Job {
+                    file,
+                    reason,
+                    first,
+                    max: u64::MAX,
+                    source: Source::Order,
+                });
+            }
+            // Its slice is used up, or all that is left of it is in other hands: behind the others.
+            let slice = self.slice_pages();
+            self.order.remove(&(place, file));
+            let place = Place {
+                since: now,
+                number: self.places,
+            };
+            self.places += 1;
+            let work = self.work(file);
+            (work.place, work.slice_left) = (place, slice);
+            self.order.insert((place, file));
+        }
+        None
+    }
+
+    fn in_backoff(&self, now: Instant, file: FileId) -> bool {
+        let work = self.files[file.0 as usize].as_ref();
+        work.is_some_and(|w| w.backoff.is_some_and(|b| b.until > now))
+    }
+
+    /// The next dirty page of a file whose slice is not used up.
+    fn next_in_slice(&mut self, now: Instant, file: FileId) -> Option<PageIndex> {
+        if self.in_backoff(now, file) {
+            return None;
+        }
+        let work = self.work(file);
+        if work.slice_left == 0 {
+            return None;
+        }
+        if let Some(first) = work.dirty.next(work.cursor) {
+            return Some(first);
+        }
+        // The end. From the start again, unless nothing has moved since it was there last.
+        core::mem::take(&mut work.progress)
+            .then(|| work.dirty.next(PageIndex(0)))
+            .flatten()
+    }
+
+    fn behind_job(&mut self, now: Instant) -> Option<Job> {
+        while let Some(&file) = self.behind.front() {
+            let backoff = self.in_backoff(now, file);
+            let work = self.work(file);
+            let next = work
+                .dirty
+                .next(work.behind.from)
+                .filter(|&p| p < work.behind.ready && !backoff);
+            if let Some(first) = next {
+                let max = work.behind.ready.0 - first.0;
+                return Some(Job {
+                    file,
+                    reason: Reason::Background,
+                    first,
+                    max,
+                    source: Source::Behind,
+                });
+            }
+            work.behind.from = work.behind.from.max(work.behind.ready);
+            work.behind_queued = false;
+            self.behind.pop_front();
+        }
+        None
+    }
+
+    /// How many pages from the job's first on are dirty without a gap, at most `max`.
+    pub fn contiguous(&mut self, job: &Job, max: u64) -> u64 {
+        let max = max.min(job.max);
+        let work = self.work(job.file);
+        match (job.source, &work.pass) {
+            (Source::Pass, Some(pass)) => pass.todo.contiguous(job.first, max),
+            _ => work.dirty.contiguous(job.first, max),
+        }
+    }
+
+    /// None of the job's pages can be written at this moment, `skip` of them: the search goes on behind them.
+    pub fn passed_over(&mut self, job: &Job, skip: u64) {
+        self.advance(job, skip, false);
+    }
+
+    /// A transfer of `count` pages from the job's first on was issued.
+    pub fn issued(&mut self, job: &Job, io: IoId, count: u64) {
+        for n in 0..count {
+            self.remove(job.file, job.first.after(n));
+        }
+        let work = self.work(job.file);
+        work.in_transit.push(io);
+        if let Some(pass) = &mut work.pass {
+            let mut wanted = false;
+            for n in 0..count {
+                wanted |= pass.todo.remove(job.first.after(n));
+            }
+            if wanted {
+                pass.waiting.push(io);
+            }
+        }
+        self.advance(job, count, true);
+    }
+
+    fn advance(&mut self, job: &Job, count: u64, issued: bool) {
+        let behind = job.first.after(count);
+        let work = self.work(job.file);
+        match job.source {
+            Source::Pass => {
+                if let Some(pass) = &mut work.pass {
+                    pass.cursor = behind;
+                    pass.progress |= issued;
+                }
+            }
+            Source::Flagged | Source::Order => {
+                work.cursor = behind;
+                work.progress |= issued;
+                work.slice_left = work.slice_left.saturating_sub(count);
+            }
+            Source::Behind => work.behind.from = behind,
+        }
+    }
+
+    /// A transfer has ended. Pages whose write failed are dirty again: pass them to [`Flusher::redirtied`].
+    pub fn write_done(&mut self, now: Instant, file: FileId, io: IoId, result: Result<(), IoError>) {
+        let retry = self.options.retry;
+        let work = self.work(file);
+        work.in_transit.retain(|&i| i != io);
+        work.progress = true;
+        if let Some(pass) = &mut work.pass {
+            let waited = pass.waiting.len();
+            pass.waiting.retain(|&i| i != io);
+            if let (true, Err(error)) = (pass.waiting.len() < waited, result) {
+                pass.error = Some(error);
+            }
+            pass.progress = true;
+        }
+        work.backoff = match (result, work.backoff) {
+            (Ok(()), _) => None,
+            (Err(_), None) => Some(Backoff {
+                until: now + retry,
+                span: retry,
+            }),
+            (Err(_), Some(old)) if old.until > now => Some(old),
+            (Err(_), Some(old)) => {
+                let span = Nanos((old.span.0 * 2).min(RETRY_MAX.0));
+                Some(Backoff {
+                    until: now + span,
+                    span,
+                })
+            }
+        };
+        self.queue_pass(file);
+    }
+
+    /// A page whose write failed is dirty as before.
+    pub fn redirtied(&mut self, now: Instant, file: FileId, page: PageIndex) {
+        self.insert(now, file, page);
+    }
+
+    /// Pages that were in other hands may be free by now.
+    pub fn tick(&mut self) {
+        for at in 0..self.files.len() {
+            let Some(work) = &mut self.files[at] else { continue };
+            work.progress = true;
+            if let Some(pass) = &mut work.pass {
+                pass.progress = true;
+                self.queue_pass(FileId(at as u32));
+            }
+        }
+    }
+
+    /// Whether somebody waits for pages that can't be issued at this moment and aren't in transit: only
+    /// a tick can bring it on.
+    pub fn pass_needs_tick(&self) -> bool {
+        self.files
+            .iter()
+            .flatten()
+            .any(|w| w.pass.as_ref().is_some_and(|p| !p.todo.is_empty()) && !w.pass_queued)
+    }
+
+    /// Bytes that the indexes hold, about.
+    pub fn metadata_bytes(&self) -> u64 {
+        let files = self.files.capacity() * size_of::<Option<FileWork>>();
+        files as u64
+            + self
+                .files
+                .iter()
+                .flatten()
+                .map(|w| w.dirty.metadata_bytes())
+                .sum::<u64>()
+    }
+
+    /// Re-derives the totals and the order.
+    ///
+    /// # Panics
+    /// If one is wrong.
+    pub fn validate(&self) {
+        let mut dirty = 0;
+        for (at, work) in self.files.iter().enumerate() {
+            let Some(work) = work else { continue };
+            let file = FileId(at as u32);
+            work.dirty.validate();
+            dirty += work.dirty.len();
+            assert_eq!(
+                self.order.contains(&(work.place, file)),
+                !work.dirty.is_empty(),
+                "{file:?} in the order"
+            );
+            assert_eq!(
+                self.passes.contains(&file),
+                work.pass_queued,
+                "{file:?} among the passes"
+            );
+            assert_eq!(
+                self.flagged.contains(&file),
+                work.flagged,
+                "{file:?} among the flagged"
+            );
+            if let Some(pass) = &work.pass {
+                pass.todo.validate();
+                for io in &pass.waiting {
+                    assert!(
+                        work.in_transit.contains(io),
+                        "{file:?} waits for {io:?}, which is not in transit"
+                    );
+                }
+            } else {
+                assert!(work.next_tickets.is_empty(), "{file:?} has requests but no pass");
+            }
+        }
+        assert_eq!(self.dirty.0, dirty, "dirty pages in all");
+        assert_eq!(
+            self.order.len(),
+            self.files
+                .iter()
+                .flatten()
+                .filter(|w| !w.dirty.is_empty())
+                .count()
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+use super::*;
+use crate::units::Bytes;
+
+fn flusher() -> Flusher {
+    let mut f = Flusher::new(FlusherOptions::default(), PageSize::KIB_4);
+    for n in 0..3 {
+        f.open(FileId(n));
+    }
+    f
+}
+
+fn at(ms: u64) -> Instant {
+    Instant(0) + Nanos::from_millis(ms)
+}
+
+/// Issues what is next, in writes of at most 256 pages, and returns (file, reason, first, count) of each.
+fn drain(f: &mut Flusher, now: Instant, over: bool) -> Vec<(u32, Reason, u64, u64)> {
+    let mut all = Vec::new();
+    while let Some(job) = f.job(now, over, false) {
+        let count = f.contiguous(&job, 256);
+        f.issued(&job, IoId(all.len() as u32), count);
+        all.push((job.file.0, job.reason, job.first.0, count));
+        f.validate();
+    }
+    all
+}
+
+#[test]
+fn files_leave_in_the_order_of_their_first_dirtied_page() {
+    let mut f = flusher();
+    f.dirtied(at(2), FileId(0), PageIndex(5), 1);
+    f.dirtied(at(1), FileId(1), PageIndex(9), 2);
+    f.dirtied(at(3), FileId(1), PageIndex(3), 1);
+    assert_eq!(f.job(at(4), false, false), None, "below the limit and young");
+    use Reason::Background;
+    assert_eq!(
+        drain(&mut f, at(4), true),
+        [
+            (1, Background, 3, 1),
+            (1, Background, 9, 2),
+            (0, Background, 5, 1)
+        ]
+    );
+    assert_eq!(f.dirty(), PageCount(0));
+}
+
+#[test]
+fn a_page_of_30_seconds_leaves_below_the_limit() {
+    let mut f = flusher();
+    f.dirtied(at(0), FileId(0), PageIndex(5), 1);
+    assert_eq!(f.job(at(29_999), false, false), None);
+    assert!(f.job(at(30_000), false, false).is_some());
+}
+
+#[test]
+fn a_flagged_file_is_first() {
+    let mut f = flusher();
+    f.dirtied(at(1), FileId(0), PageIndex(5), 1);
+    f.dirtied(at(2), FileId(1), PageIndex(5), 1);
+    assert!(f.flag(FileId(1)) && !f.flag(FileId(1)) && !f.flag(FileId(2)));
+    assert_eq!(
+        drain(&mut f, at(3), true),
+        [(1, Reason::Reclaim, 5, 1), (0, Reason::Background, 5, 1)]
+    );
+}
+
+#[test]
+fn a_file_gives_way_after_its_slice() {
+    let mut f = flusher();
+    f.retune(FlusherOptions {
+        slice: Bytes::from_mib(2),
+        write_behind: false,
+        ..FlusherOptions::default()
+    });
+    f.dirtied(at(1), FileId(0), PageIndex(0), 1024);
+    f.dirtied(at(2), FileId(1), PageIndex(0), 256);
+    let order: Vec<_> = drain(&mut f, at(3), true)
+        .into_iter()
+        .map(|(file, _, first, _)| (file, first))
+        .collect();
+    assert_eq!(order, [(0, 0), (0, 256), (1, 0), (0, 512), (0, 768)]);
+}
+
+#[test]
+fn filled_runs_of_a_sequential_writer_leave_at_once() {
+    let mut f = flusher();
+    for n in 0..10 {
+        f.dirtied(at(n), FileId(0), PageIndex(n * 60), 60);
+    }
+    use Reason::Background;
+    assert_eq!(
+        drain(&mut f, at(10), false),
+        [(0, Background, 0, 256), (0, Background, 256, 256)]
+    );
+    assert_eq!(f.dirty(), PageCount(600 - 512), "the last run is not full yet");
+    f.dirtied(at(11), FileId(1), PageIndex(7), 1);
+    f.dirtied(at(11), FileId(1), PageIndex(3), 1);
+    assert_eq!(
+        drain(&mut f, at(12), false),
+        [],
+        "scattered pages wait for the limit or their age"
+    );
+}
+
+#[test]
+fn a_sync_ends_when_what_was_dirty_then_is_written() {
+    let mut f = flusher();
+    f.dirtied(at(0), FileId(0), PageIndex(0), 2);
+    f.sync(FileId(0), SyncTicket(7));
+    let job = f.job(at(1), false, false).unwrap();
+    assert_eq!((job.reason, job.first.0), (Reason::Sync, 0));
+    f.issued(&job, IoId(0), 2);
+    // Dirtied again while it is written, and another page: that is the next pass' business.
+    f.dirtied(at(2), FileId(0), PageIndex(0), 1);
+    f.dirtied(at(2), FileId(0), PageIndex(9), 1);
+    f.sync(FileId(0), SyncTicket(8));
+    let mut ended = Vec::new();
+    f.ended(FileId(0), |e| ended.push(e.ticket.0));
+    assert_eq!(ended, []);
+    f.write_done(at(3), FileId(0), IoId(0), Ok(()));
+    f.ended(FileId(0), |e| ended.push(e.ticket.0));
+    assert_eq!(ended, [7]);
+    assert_eq!(
+        drain(&mut f, at(4), false),
+        [(0, Reason::Sync, 0, 1), (0, Reason::Sync, 9, 1)]
+    );
+    for io in 0..2 {
+        f.write_done(at(5), FileId(0), IoId(io), Ok(()));
+    }
+    f.ended(FileId(0), |e| ended.push(e.ticket.0));
+    assert_eq!(ended, [7, 8]);
+}
+
+#[test]
+fn a_sync_of_a_clean_file_ends_at_once() {
+    let mut f = flusher();
+    f.sync(FileId(0), SyncTicket(1));
+    let mut ended = Vec::new();
+    f.ended(FileId(0), |e| ended.push(e.result));
+    assert_eq!(ended, [Ok(())]);
+}
+
+#[test]
+fn a_sync_reports_the_error_of_a_write_that_background_writeback_had_issued() {
+    let mut f = flusher();
+    f.dirtied(at(0), FileId(0), PageIndex(0), 1);
+    assert_eq!(drain(&mut f, at(1), true).len(), 1);
+    f.sync(FileId(0), SyncTicket(1));
+    f.write_done(at(2), FileId(0), IoId(0), Err(IoError(5)));
+    f.redirtied(at(2), FileId(0), PageIndex(0));
+    let mut ended = Vec::new();
+    f.ended(FileId(0), |e| ended.push(e.result));
+    assert_eq!(ended, [Err(IoError(5))]);
+    assert_eq!(f.dirty(), PageCount(1), "the page is still dirty");
+    f.validate();
+}
+
+#[test]
+fn a_file_that_fails_is_left_alone_for_a_while_but_a_sync_tries_at_once() {
+    let mut f = flusher();
+    f.dirtied(at(0), FileId(0), PageIndex(0), 1);
+    assert_eq!(drain(&mut f, at(1), true).len(), 1);
+    f.write_done(at(2), FileId(0), IoId(0), Err(IoError(5)));
+    f.redirtied(at(2), FileId(0), PageIndex(0));
+    assert_eq!(f.job(at(1_001), true, true), None);
+    assert!(f.job(at(1_002), true, true).is_some());
+    f.sync(FileId(0), SyncTicket(1));
+    assert_eq!(f.job(at(3), true, true).map(|j| j.reason), Some(Reason::Sync));
+}
+
+#[test]
+fn pages_in_other_hands_are_passed_over_and_tried_again_at_a_tick() {
+    let mut f = flusher();
+    f.dirtied(at(0), FileId(0), PageIndex(0), 1);
+    f.sync(FileId(0), SyncTicket(1));
+    let job = f.job(at(1), false, false).unwrap();
+    f.passed_over(&job, 1);
+    // Once more from the start, as passes begin with progress; then it waits.
+    let again = f.job(at(1), false, false).unwrap();
+    f.passed_over(&again, 1);
+    assert_eq!(f.job(at(1), false, false), None);
+    assert!(f.pass_needs_tick());
+    f.tick();
+    assert!(f.job(at(2), false, false).is_some());
+}
+
+#[test]
+fn a_search_with_every_page_in_other_hands_ends_until_a_tick() {
+    let mut f = flusher();
+    for file in 0..3 {
+        f.dirtied(at(0), FileId(file), PageIndex(0), 3);
+    }
+    let pass_over_all = |f: &mut Flusher| {
+        let mut jobs = 0;
+        while let Some(job) = f.job(at(1), true, false) {
+            f.passed_over(&job, 1);
+            f.validate();
+            jobs += 1;
+            assert!(jobs < 1_000, "the search does not end");
+        }
+        jobs
+    };
+    assert!(pass_over_all(&mut f) >= 9);
+    assert_eq!(pass_over_all(&mut f), 0);
+    f.tick();
+    assert_eq!(pass_over_all(&mut f), 9);
+}
