@@ -24,6 +24,7 @@ pub mod outcome;
 pub mod quantity;
 pub mod report;
 pub mod scratch;
+pub mod sim;
 pub mod target;
 pub mod workload;
 
