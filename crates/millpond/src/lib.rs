@@ -1,4 +1,52 @@
 //! A page cache and memory manager that lives in your process instead of in the kernel.
+//!
+//! Reads stay calm while writers hammer the disk; the working set stays when scans go by; memory stays in one budget;
+//! nothing is lost silently.
+//!
+//! ```
+//! use millpond::{OpenOptions, PageCache};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("data");
+//! let cache = PageCache::builder().memory(64 << 20).build()?;
+//! let file = cache.open(&path, OpenOptions::new().create(true))?;
+//!
+//! file.write_at(&[7; 100_000], 0)?;           // in memory; reaches the device in the background
+//! file.page_mut(3)?[..5].copy_from_slice(b"pond!");
+//! file.sync_data()?;                          // durable, or an error
+//!
+//! let page = file.page(3)?;                   // pinned: no copy, no lock
+//! assert_eq!(&page[..5], b"pond!");
+//! # drop(page);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The policy (which page leaves, when dirty pages are written, who waits) is the crate `millpond-core`, a pure state
+//! machine; this crate drives it with real memory, threads and devices.
 
+mod background;
+mod budget;
+mod cache;
+mod clock;
 pub mod device;
+mod driver;
+mod error;
+mod file;
+mod gate;
+mod guard;
+mod hazard;
+mod index;
+mod poison;
+mod state;
+mod stats;
+mod sync;
 mod sys;
+mod table;
+mod wait;
+
+pub use cache::{Builder, PageCache};
+pub use error::{Error, Result};
+pub use file::{Advice, File, OpenOptions};
+pub use guard::{PageMut, PageRef};
+pub use millpond_core as core;
+pub use millpond_core::options::{Options, Preset};
+pub use stats::Stats;

@@ -70,19 +70,18 @@ impl DeviceFile {
     /// # Errors
     /// If `path` is neither (a directory, a pipe, a terminal), or as opening it fails.
     pub fn open(path: &Path, access: Access) -> io::Result<DeviceFile> {
-        let named = |error: io::Error| with_name(path, &error);
         // Before opening it, since opening a pipe waits for its other end.
         match fs::metadata(path) {
             Ok(metadata) => check_kind(path, &metadata)?,
             Err(error) if access == Access::Create && error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(named(error)),
+            Err(error) => return Err(error),
         }
         let mut options = OpenOptions::new();
         options
             .read(true)
             .write(access != Access::Read)
             .create(access == Access::Create);
-        DeviceFile::with_name(options.open(path).map_err(named)?, path)
+        DeviceFile::with_name(options.open(path)?, path)
     }
 
     /// Takes an open file, for instance one without a name. Its cursor is not used.
@@ -223,6 +222,23 @@ impl DeviceFile {
         self.buffered.set_len(len)
     }
 
+    /// Gives the `len` bytes from `offset` room on the disk ahead of their writes; the file is at least that long
+    /// afterwards and reads as zeros there.
+    ///
+    /// # Errors
+    /// As `fallocate` fails: the disk is full, or the file system does not have it.
+    pub fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        direct::allocate(&self.buffered, offset, len)
+    }
+
+    /// The same open file once more.
+    ///
+    /// # Errors
+    /// As opening it fails.
+    pub fn try_clone(&self) -> io::Result<DeviceFile> {
+        DeviceFile::from_file(self.buffered.try_clone()?)
+    }
+
     /// Makes what was written durable, including a length that has changed (`fdatasync`).
     ///
     /// # Errors
@@ -341,10 +357,6 @@ fn check_kind(path: &Path, metadata: &Metadata) -> io::Result<()> {
     Err(io::Error::new(error, said))
 }
 
-fn with_name(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,7 +379,7 @@ mod tests {
         assert!(open(&pipe).contains("is a pipe"));
         let missing = DeviceFile::open(&folder.path().join("missing"), Access::ReadWrite).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
-        assert!(missing.to_string().contains("missing"), "{missing}");
+        assert_eq!(missing.raw_os_error(), Some(libc::ENOENT));
     }
 
     #[test]

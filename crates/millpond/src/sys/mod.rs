@@ -3,8 +3,18 @@
 //! What leaves this folder is safe by its types: memory is named by ranges of an owner who lives as long as
 //! they do, and what the kernel may still touch is owned by the ring until it says it is done.
 
+pub(crate) mod arena;
 pub(crate) mod buffer;
 pub(crate) mod direct;
+pub(crate) mod mapping;
 pub(crate) mod realtime;
+pub(crate) mod reserved;
 pub(crate) mod segment;
 pub(crate) mod uring;
+
+/// Bytes of memory that this machine has; 1 TiB if it does not say.
+pub(crate) fn machine_memory_bytes() -> u64 {
+    // SAFETY: takes a number and returns one.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    u64::try_from(pages).map_or(1 << 40, |pages| pages * mapping::kernel_page() as u64)
+}

@@ -1,0 +1,141 @@
+//! What can go wrong, for whoever must do something about it.
+
+use millpond_core::options::OptionError;
+use std::io;
+use std::path::PathBuf;
+
+/// A call that did not do what was asked. Says what was wrong, with the value, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option is out of its range. Nothing was changed. Choose a value from the range.
+    #[error("{0}")]
+    Option(#[from] OptionError),
+
+    /// The budget is too small for a pool of the least size and the buffers for input and output.
+    #[error(
+        "a budget of {given} bytes is too small: at least {min} bytes are needed with pages of {page_size} bytes"
+    )]
+    BudgetTooSmall {
+        /// What was asked for, in bytes.
+        given: u64,
+        /// The least that works, in bytes.
+        min: u64,
+        /// The page size, in bytes.
+        page_size: u64,
+    },
+
+    /// The file can't be opened. The message says why: it does not exist, may not be read, is a directory.
+    #[error("can't open {path}: {source}")]
+    Open {
+        /// The path as given.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+
+    /// The offset, or the length there, is beyond what a file can have or what this one has.
+    #[error("{what} {given} of {path} is out of range: allowed is 0 to {max}")]
+    OutOfRange {
+        /// The file.
+        path: PathBuf,
+        /// What was out of range: `offset`, `page`, `length`.
+        what: &'static str,
+        /// What was asked for.
+        given: u64,
+        /// The largest possible.
+        max: u64,
+    },
+
+    /// The file was opened for reading only. Open it for writing.
+    #[error("{path} is open for reading only: open it with OpenOptions::write(true) to change it")]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The device could not read. The page is not in memory; a later read asks the device again.
+    #[error("can't read {path} at offset {offset}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Where, in bytes.
+        offset: u64,
+        /// The device's answer.
+        source: io::Error,
+    },
+
+    /// The device could not write. What it lacks stays in memory, dirty and readable, and is tried again; every
+    /// sync of the file fails until it is written. Free space or mend the device, then sync again.
+    #[error("can't write {path}: {source}; its changes are kept in memory")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The device's answer.
+        source: io::Error,
+    },
+
+    /// The device could not make durable what it had taken: nobody knows what it holds. The error is
+    /// latched until the file is closed and opened again, as a later success would mean nothing.
+    #[error("can't make {path} durable: {source}; close the file and check it before going on")]
+    Sync {
+        /// The file.
+        path: PathBuf,
+        /// The device's answer.
+        source: io::Error,
+    },
+
+    /// No frame can be had, though the cache waited: too many pages are pinned by guards at a time. Drop guards or
+    /// raise the budget.
+    #[error("no frame of {frames} became free in {seconds} s: drop page guards or raise the memory budget")]
+    NoFrames {
+        /// Frames of the pool.
+        frames: u64,
+        /// How long it waited, in seconds.
+        seconds: u64,
+    },
+
+    /// A thread of the cache has died, or something inside is not as it must be. Nothing of the cache can be trusted; what
+    /// was synced is on the device. Drop the cache, open the files again, report the message.
+    #[error("the cache is unusable: {why}")]
+    Poisoned {
+        /// What happened.
+        why: String,
+    },
+
+    /// The cache's thread or its device can't be set up. The message says what the system refused.
+    #[error("can't set up the cache: {what}: {source}")]
+    Setup {
+        /// What was tried.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// What this crate's calls return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// The system's error number, where there is one; `EINVAL` for a wrong argument, `EIO` otherwise.
+    pub fn errno(&self) -> i32 {
+        let of = |source: &io::Error| {
+            source.raw_os_error().unwrap_or(match source.kind() {
+                io::ErrorKind::IsADirectory => libc::EISDIR,
+                io::ErrorKind::InvalidInput => libc::EINVAL,
+                _ => libc::EIO,
+            })
+        };
+        match self {
+            Error::Option(_) | Error::BudgetTooSmall { .. } | Error::OutOfRange { .. } => libc::EINVAL,
+            Error::ReadOnly { .. } => libc::EBADF,
+            Error::NoFrames { .. } => libc::ENOMEM,
+            Error::Poisoned { .. } => libc::EIO,
+            Error::Open { source, .. }
+            | Error::Read { source, .. }
+            | Error::Write { source, .. }
+            | Error::Sync { source, .. }
+            | Error::Setup { source, .. } => of(source),
+        }
+    }
+}

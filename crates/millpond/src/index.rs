@@ -1,0 +1,436 @@
+//! From page to frame: chains of frames under a table of heads, which readers walk without a lock.
+//!
+//! ```text
+//!   hash(key) ──► heads ──► frame ──► frame ──► end          a frame: key · word (16 bytes, one cache line)
+//!                                └── next (4 bytes) ──┘
+//! ```
+//!
+//! Everything is an atomic in memory that never moves and is never freed before the index, and every change
+//! is made by the one holder of the core lock (it shows its [`Turn`]). So a reader may be led astray by a
+//! change that overtakes it, and
+//!
+//! - X1. may miss a page that is there: a miss counts only when the holder of the lock repeats it;
+//! - X2. may find a frame that no longer holds the page: it asks the key again once it has pinned the frame;
+//! - X3. always comes to an end, because it takes at most [`STEPS_MAX`] steps.
+//!
+//! A frame's key changes only while the frame is free or leaving.
+//!
+//! The table grows and shrinks with the frames, head by head (linear hashing, Litwin 1980): with `n` heads, of
+//! which the smallest power of two not below is `m`, a hash counts modulo `m`, and modulo `m / 2` where that is `n` or
+//! more. One head more splits one chain. So no size is a bad one and nothing ever stops to be rehashed.
+
+use crate::state::Word;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Reserved};
+use millpond_core::units::{FrameNo, PageKey};
+use std::io;
+
+/// Heads for every two frames. Three make 6 bytes a frame and, at full load, 1.3 looks a hit.
+const HEADS_PER_TWO_FRAMES: u64 = 3;
+
+/// How far a reader without the lock walks. Chains longer than ten do not happen; a reader that is sent from chain
+/// to chain by changes gives up here.
+const STEPS_MAX: u32 = 64;
+
+/// "No frame" in a head or a link; frame `n` is written as `n + 1`, so that fresh memory is empty.
+const END: u32 = 0;
+
+/// Proof that the caller holds the core lock. There is one for each index.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    index: usize,
+    frames: u32,
+}
+
+/// The frames of a cache and the way to them.
+pub(crate) struct Index {
+    /// How many heads are in use (low half) and the mask of hashes (high half).
+    shape: AtomicU64,
+    heads: Reserved<AtomicU32>,
+    cells: Reserved<[AtomicU64; 2]>,
+    next: Reserved<AtomicU32>,
+}
+
+const KEY: usize = 0;
+const WORD: usize = 1;
+
+impl Index {
+    /// Room for `frames_max` frames, none of them there yet: addresses, no memory.
+    ///
+    /// # Errors
+    /// If the kernel gives no addresses.
+    pub(crate) fn new(frames_max: u32) -> io::Result<(Index, Turn)> {
+        assert!(frames_max > 0 && frames_max < u32::MAX, "{frames_max} frames");
+        let index = Index {
+            shape: AtomicU64::new(1),
+            heads: Reserved::new(heads_for(frames_max) as usize)?,
+            cells: Reserved::new(frames_max as usize)?,
+            next: Reserved::new(frames_max as usize)?,
+        };
+        let turn = Turn {
+            index: index.address(FrameNo(0)),
+            frames: 0,
+        };
+        Ok((index, turn))
+    }
+
+    /// Room for this many frames.
+    pub(crate) fn frames_max(&self) -> u32 {
+        self.next.len() as u32
+    }
+
+    /// The word of `frame`.
+    #[inline]
+    pub(crate) fn word(&self, frame: FrameNo) -> &AtomicU64 {
+        &self.cells[frame.index()][WORD]
+    }
+
+    /// The key of `frame`, as it is now.
+    #[inline]
+    pub(crate) fn key(&self, frame: FrameNo) -> PageKey {
+        PageKey::from_bits(self.cells[frame.index()][KEY].load(Ordering::Relaxed))
+    }
+
+    /// A number that means `frame` in this whole process.
+    #[inline]
+    pub(crate) fn address(&self, frame: FrameNo) -> usize {
+        core::ptr::from_ref(&self.cells[frame.index()]).addr()
+    }
+
+    /// The frame that [`Index::address`] gave `address` for, if it is one of this index.
+    pub(crate) fn frame_at(&self, address: usize) -> Option<FrameNo> {
+        let offset = address.checked_sub(self.address(FrameNo(0)))?;
+        let number = offset / size_of::<[AtomicU64; 2]>();
+        (number < self.cells.len()).then_some(FrameNo(number as u32))
+    }
+
+    /// The frame under which `key` is found without the lock. X1, X2.
+    #[inline]
+    pub(crate) fn find(&self, key: PageKey) -> Option<FrameNo> {
+        let mut link = &self.heads[self.chain(key)];
+        for _ in 0..STEPS_MAX {
+            let frame = follow(link)?;
+            if self.key(frame) == key {
+                return Some(frame);
+            }
+            link = &self.next[frame.index()];
+        }
+        None
+    }
+
+    /// The frame that holds `key`, if any does.
+    pub(crate) fn find_exact(&self, turn: &Turn, key: PageKey) -> Option<FrameNo> {
+        self.check(turn);
+        self.walk(self.chain(key)).find(|&frame| self.key(frame) == key)
+    }
+
+    /// Makes `frame`, which is free, findable under `key`, which nothing is found under.
+    pub(crate) fn insert(&self, turn: &mut Turn, frame: FrameNo, key: PageKey) {
+        self.check(turn);
+        debug_assert_eq!(self.find_exact(turn, key), None, "{key:?} is there already");
+        let head = &self.heads[self.chain(key)];
+        self.cells[frame.index()][KEY].store(key.to_bits(), Ordering::Relaxed);
+        self.next[frame.index()].store(head.load(Ordering::Relaxed), Ordering::Relaxed);
+        head.store(frame.0 + 1, Ordering::Release);
+    }
+
+    /// Takes `frame`, which is there, out of its chain and its key from it. Its link stays, for readers who stand on it.
+    pub(crate) fn remove(&self, turn: &mut Turn, frame: FrameNo) {
+        self.check(turn);
+        let key = self.key(frame);
+        let mut link = &self.heads[self.chain(key)];
+        while let Some(at) = follow(link) {
+            if at == frame {
+                link.store(
+                    self.next[frame.index()].load(Ordering::Relaxed),
+                    Ordering::Release,
+                );
+                self.cells[frame.index()][KEY].store(PageKey::NONE.to_bits(), Ordering::Relaxed);
+                return;
+            }
+            link = &self.next[at.index()];
+        }
+        panic!("{frame:?} is not in the chain of its key {key:?}");
+    }
+
+    /// How many frames there are.
+    pub(crate) fn frames(&self, turn: &Turn) -> u32 {
+        self.check(turn);
+        turn.frames
+    }
+
+    /// Makes it `frames` frames, with as many heads as they need. Each head costs a walk of one short chain. When it
+    /// becomes fewer, the last frames must be in no chain; their memory goes back to the kernel.
+    pub(crate) fn set_frames(&self, turn: &mut Turn, frames: u32) {
+        self.check(turn);
+        assert!(
+            frames <= self.frames_max(),
+            "{frames} frames of at most {}",
+            self.frames_max()
+        );
+        let heads = heads_for(frames);
+        if frames > turn.frames {
+            self.heads.use_huge_pages(heads as usize);
+            self.cells.use_huge_pages(frames as usize);
+            self.next.use_huge_pages(frames as usize);
+        }
+        let now = self.shape.load(Ordering::Relaxed) as u32;
+        for last in now..heads {
+            self.split(last);
+        }
+        for last in (heads..now).rev() {
+            self.merge(last);
+        }
+        if frames < turn.frames {
+            self.heads.release(heads as usize..now as usize);
+            self.cells.release(frames as usize..turn.frames as usize);
+            self.next.release(frames as usize..turn.frames as usize);
+        }
+        turn.frames = frames;
+    }
+
+    /// Bytes that are in use for `frames` frames and their heads.
+    pub(crate) fn metadata_bytes(&self, turn: &Turn) -> u64 {
+        let frame = size_of::<[AtomicU64; 2]>() + size_of::<AtomicU32>();
+        u64::from(turn.frames) * frame as u64
+            + u64::from(heads_for(turn.frames)) * size_of::<AtomicU32>() as u64
+    }
+
+    /// Splits the chain that hashes share with the new head `last`.
+    fn split(&self, last: u32) {
+        let shape = shape_of(last + 1);
+        let parent = &self.heads[(last & ((shape >> 32) as u32 >> 1)) as usize];
+        let mut first = END;
+        let mut link = parent;
+        while let Some(frame) = follow(link) {
+            let next = &self.next[frame.index()];
+            if chain_of(hash(self.key(frame)), shape) == last as usize {
+                link.store(next.load(Ordering::Relaxed), Ordering::Release);
+                next.store(first, Ordering::Release);
+                first = frame.0 + 1;
+            } else {
+                link = next;
+            }
+        }
+        self.heads[last as usize].store(first, Ordering::Release);
+        self.shape.store(shape, Ordering::Release);
+    }
+
+    /// Gives the chain of the last head to the head it was split from.
+    fn merge(&self, last: u32) {
+        let parent = (last & ((shape_of(last + 1) >> 32) as u32 >> 1)) as usize;
+        self.shape.store(shape_of(last), Ordering::Release);
+        let mut link = &self.heads[parent];
+        while let Some(frame) = follow(link) {
+            link = &self.next[frame.index()];
+        }
+        link.store(
+            self.heads[last as usize].load(Ordering::Relaxed),
+            Ordering::Release,
+        );
+        self.heads[last as usize].store(END, Ordering::Release);
+    }
+
+    #[inline]
+    fn chain(&self, key: PageKey) -> usize {
+        chain_of(hash(key), self.shape.load(Ordering::Acquire))
+    }
+
+    fn walk(&self, chain: usize) -> impl Iterator<Item = FrameNo> + '_ {
+        core::iter::successors(follow(&self.heads[chain]), |frame| {
+            follow(&self.next[frame.index()])
+        })
+    }
+
+    #[inline]
+    fn check(&self, turn: &Turn) {
+        assert_eq!(
+            turn.index,
+            self.address(FrameNo(0)),
+            "the core lock of another cache"
+        );
+    }
+
+    /// Re-derives the chains.
+    ///
+    /// # Panics
+    /// If a frame is in a wrong chain or in two, or if it has a page and is in none, or has none and is in one.
+    pub(crate) fn validate(&self, turn: &Turn) {
+        use crate::state::State;
+        self.check(turn);
+        let mut chained = vec![false; turn.frames as usize];
+        for head in 0..heads_for(turn.frames) as usize {
+            for frame in self.walk(head) {
+                let seen = core::mem::replace(&mut chained[frame.index()], true);
+                assert!(!seen, "{frame:?} is in two chains, or in a ring");
+                assert_eq!(
+                    self.chain(self.key(frame)),
+                    head,
+                    "chain of {frame:?} with {:?}",
+                    self.key(frame)
+                );
+            }
+        }
+        for (number, &chained) in chained.iter().enumerate() {
+            let word = Word::load(self.word(FrameNo(number as u32)), Ordering::Relaxed);
+            let has_page = matches!(word.state(), State::Loading | State::Resident | State::Leaving);
+            assert_eq!(chained, has_page, "f{number} in a chain: {word:?}");
+        }
+    }
+}
+
+#[inline]
+fn follow(link: &AtomicU32) -> Option<FrameNo> {
+    match link.load(Ordering::Acquire) {
+        END => None,
+        link => Some(FrameNo(link - 1)),
+    }
+}
+
+fn heads_for(frames: u32) -> u32 {
+    let heads = u64::from(frames) * HEADS_PER_TWO_FRAMES / 2;
+    heads.clamp(1, u64::from(u32::MAX)) as u32
+}
+
+/// Heads and mask in one word, so that a reader never mixes two sizes.
+fn shape_of(heads: u32) -> u64 {
+    let mask = u64::from(heads).next_power_of_two() - 1;
+    mask << 32 | u64::from(heads)
+}
+
+#[inline]
+fn chain_of(hash: u32, shape: u64) -> usize {
+    let (heads, mask) = (shape as u32, (shape >> 32) as u32);
+    let chain = hash & mask;
+    (if chain < heads { chain } else { chain & (mask >> 1) }) as usize
+}
+
+/// Two middle parts of a 128-bit product, folded. A bit of a product knows only of the key's bits below it, so the
+/// upper one tells small files apart, which differ in the key's high bits, and the lower one mixes the pages of a
+/// file. The factor is 2^64 over the golden ratio, made odd.
+#[inline]
+fn hash(key: PageKey) -> u32 {
+    let product = u128::from(key.to_bits()) * 0x9e37_79b9_7f4a_7c15;
+    ((product >> 32) ^ (product >> 64)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{self, Step};
+    use crate::sync;
+    use millpond_core::units::{FileId, PageIndex};
+
+    fn index(frames: u32) -> (Index, Turn) {
+        let (index, mut turn) = Index::new(1 << 12).unwrap();
+        grow(&index, &mut turn, frames);
+        (index, turn)
+    }
+
+    fn grow(index: &Index, turn: &mut Turn, frames: u32) {
+        for frame in turn.frames..frames {
+            state::must(index.word(FrameNo(frame)), Step::Add);
+        }
+        index.set_frames(turn, frames);
+    }
+
+    fn insert(index: &Index, turn: &mut Turn, frame: u32, key: PageKey) {
+        index.insert(turn, FrameNo(frame), key);
+        state::must(index.word(FrameNo(frame)), Step::Load);
+    }
+
+    fn remove(index: &Index, turn: &mut Turn, frame: u32) {
+        index.remove(turn, FrameNo(frame));
+        state::must(index.word(FrameNo(frame)), Step::Failed);
+    }
+
+    fn key(file: u32, page: u64) -> PageKey {
+        PageKey::new(FileId(file), PageIndex(page))
+    }
+
+    #[test]
+    fn page_is_found_from_insert_to_remove() {
+        sync::run(|| {
+            let (index, mut turn) = index(8);
+            assert_eq!(index.find(key(0, 0)), None);
+            insert(&index, &mut turn, 5, key(0, 0));
+            assert_eq!(index.find(key(0, 0)), Some(FrameNo(5)));
+            remove(&index, &mut turn, 5);
+            assert_eq!(index.find(key(0, 0)), None);
+            assert_eq!(index.key(FrameNo(5)), PageKey::NONE);
+            index.validate(&turn);
+        });
+    }
+
+    #[test]
+    fn pages_stay_found_while_frames_are_added_and_withdrawn() {
+        sync::run(|| {
+            let (index, mut turn) = index(1);
+            insert(&index, &mut turn, 0, key(9, 1 << 30));
+            for frames in 2..500 {
+                grow(&index, &mut turn, frames);
+                insert(&index, &mut turn, frames - 1, key(1, u64::from(frames)));
+                if frames % 32 == 0 {
+                    index.validate(&turn);
+                }
+            }
+            for frames in 2..500 {
+                assert_eq!(index.find(key(1, u64::from(frames))), Some(FrameNo(frames - 1)));
+            }
+            for frame in (1..499).rev() {
+                remove(&index, &mut turn, frame);
+                index.set_frames(&mut turn, frame);
+                if frame % 32 == 0 {
+                    index.validate(&turn);
+                }
+            }
+            assert_eq!(index.find(key(9, 1 << 30)), Some(FrameNo(0)));
+            index.validate(&turn);
+        });
+    }
+
+    /// The mean number of frames a hit looks at, and the longest chain.
+    fn looks(keys: impl Iterator<Item = PageKey>) -> (f64, usize) {
+        let (index, mut turn) = index(3_000);
+        for (frame, key) in keys.take(3_000).enumerate() {
+            insert(&index, &mut turn, frame as u32, key);
+        }
+        let lengths = (0..heads_for(3_000) as usize).map(|head| index.walk(head).count());
+        let (sum, max) = lengths.fold((0, 0), |(sum, max), n| (sum + n * (n + 1) / 2, max.max(n)));
+        (sum as f64 / 3_000.0, max)
+    }
+
+    #[test]
+    fn chains_are_short_for_the_patterns_that_files_have() {
+        sync::run(|| {
+            let patterns: [(&str, &dyn Fn(u64) -> PageKey); 7] = [
+                ("one file from its start", &|n| key(0, n)),
+                ("page 0 of many files", &|n| key(n as u32, 0)),
+                ("16 pages of many files", &|n| key((n >> 4) as u32, n & 15)),
+                ("every 512th page", &|n| key(7, n << 9)),
+                ("every 4096th page of 16 files", &|n| {
+                    key((n & 15) as u32, n >> 4 << 12)
+                }),
+                ("every 2^20th page", &|n| key(7, n << 20)),
+                ("downwards from the end", &|n| key(3, PageKey::PAGES_MAX - 1 - n)),
+            ];
+            for (name, pattern) in patterns {
+                let (mean, longest) = looks((0..).map(pattern));
+                // Chance gives 1 + 3000 / 4500 / 2 = 1.33 and a longest chain of 7 or 8.
+                assert!(
+                    mean < 1.5 && longest <= 12,
+                    "{name}: {mean} looks a hit, longest chain {longest}"
+                );
+            }
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "the core lock of another cache")]
+    fn lock_of_another_cache_is_no_proof() {
+        sync::run(|| {
+            let (one, _) = index(1);
+            let (_, mut other) = index(1);
+            one.insert(&mut other, FrameNo(0), key(0, 0));
+        });
+    }
+}

@@ -1,0 +1,48 @@
+//! A background thread that dies takes the cache with it, loudly: every call says so, nobody waits for it.
+
+use crate::error::{Error, Result};
+use std::sync::OnceLock;
+
+/// Why the cache can't be used any more, if so.
+#[derive(Debug, Default)]
+pub(crate) struct Poison(OnceLock<String>);
+
+impl Poison {
+    /// # Errors
+    /// [`Error::Poisoned`] if it is.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.0.get() {
+            None => Ok(()),
+            Some(why) => Err(Error::Poisoned { why: why.clone() }),
+        }
+    }
+
+    /// The first reason is kept.
+    pub(crate) fn set(&self, why: String) {
+        let _ = self.0.set(why);
+    }
+
+    /// Whether it is.
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+}
+
+/// Poisons when it is dropped by a panic.
+pub(crate) struct Dart<F: Fn(String)> {
+    pub(crate) who: &'static str,
+    pub(crate) hit: F,
+}
+
+impl<F: Fn(String)> Drop for Dart<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.hit)(format!(
+                "its {} has panicked; the message is on standard error",
+                self.who
+            ));
+        }
+    }
+}

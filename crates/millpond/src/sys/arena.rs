@@ -1,0 +1,238 @@
+//! The memory of the frames.
+//!
+//! ```text
+//!   reserved address space:  │ 2 MiB │ 2 MiB │ 2 MiB │ … nothing behind it … │
+//!                            └── frames 0 1 2 … ──────┘ end of what is committed
+//! ```
+//!
+//! One range of addresses is reserved for as many frames as there may ever be, so frame `n` is always at `n` times the
+//! page size. Memory is put behind it from the front as the cache grows and taken away from the end as it
+//! shrinks; both while pins are held elsewhere. Touching what is not committed is a fault, not a quiet zero.
+//!
+//! - Huge pages: asked for, because random reads over 1 GiB cost three to four times as much with small ones. A
+//!   kernel without them, or with them switched off, leaves small pages; [`Arena::huge`] says so.
+//! - Core dumps leave the frames out: they are copies of files, and may be most of the machine's memory.
+//! - A forked child does not get them: it has none of the threads that would keep them right, its copy would cost the
+//!   parent a page fault for each page changed, and a page copied while the device writes into it loses the write.
+//!   A child that touches a page faults.
+//!
+//! Slices come only from a value that proves a right to them: a pin (shared), an exclusive pin or a load token (both
+//! exclusive). The device gets addresses of pages under writeback. `table.rs` makes these values and states why
+//! they exclude each other (T1 to T4 there).
+
+use crate::sys::mapping::{Advice, HUGE_PAGE, Mapping, kernel_page};
+use crate::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
+use millpond_core::units::{Bytes, FrameNo, PageSize};
+use std::io;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+
+/// The memory of a cache's frames.
+pub(crate) struct Arena {
+    mapping: Mapping,
+    page_size: PageSize,
+    frames_max: u32,
+    huge: bool,
+}
+
+impl Arena {
+    /// Reserves addresses for `memory_max` bytes of pages; no memory yet.
+    ///
+    /// # Errors
+    /// If the process may not have as much address space, if the kernel's own pages are larger than the cache's
+    /// (aarch64 with 64 KiB pages), or if that would be 2^32 pages or more.
+    pub(crate) fn new(memory_max: Bytes, page_size: PageSize) -> io::Result<Arena> {
+        let bytes = usize::try_from(memory_max.0).map_err(io::Error::other)?;
+        if (page_size.bytes() as usize) < kernel_page() {
+            let message = format!(
+                "pages of {} bytes are smaller than the kernel's of {}; choose a page size of at least that",
+                page_size.bytes(),
+                kernel_page()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let frames = memory_max.to_pages(page_size).0;
+        const FRAMES_MAX: u32 = u32::MAX - 1;
+        let Ok(frames_max @ 1..=FRAMES_MAX) = u32::try_from(frames) else {
+            let message = format!("{frames} pages of memory at most; allowed are 1 to {FRAMES_MAX}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        let mapping = Mapping::new(bytes, false)?;
+        mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
+        mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
+        let huge = mapping.advise(0..mapping.len(), Advice::HugePages).is_ok() && !huge_pages_are_off();
+        Ok(Arena {
+            mapping,
+            page_size,
+            frames_max,
+            huge,
+        })
+    }
+
+    /// Whether the kernel was asked for huge pages and has them switched on. Where memory is short or in pieces it
+    /// may still give small ones; [`Arena::huge_bytes`] counts.
+    pub(crate) fn huge(&self) -> bool {
+        self.huge
+    }
+
+    /// How much of the arena is in huge pages at this moment, as `/proc/self/smaps` has it. Takes milliseconds.
+    ///
+    /// # Errors
+    /// If /proc cannot be read.
+    pub(crate) fn huge_bytes(&self) -> io::Result<Bytes> {
+        let smaps = std::fs::read_to_string("/proc/self/smaps")?;
+        let start = self.mapping.start().addr().get();
+        let ours = start..start + self.mapping.len();
+        let (mut inside, mut kib) = (false, 0);
+        for line in smaps.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let Some(first) = words.next() else { continue };
+            if let Some((low, _)) = first.split_once('-') {
+                inside = usize::from_str_radix(low, 16).is_ok_and(|low| ours.contains(&low));
+            } else if inside && first == "AnonHugePages:" {
+                kib += words.next().and_then(|kib| kib.parse().ok()).unwrap_or(0);
+            }
+        }
+        Ok(Bytes::from_kib(kib))
+    }
+
+    /// The size of a frame.
+    #[inline]
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// Frames in a huge page. Memory that grows and shrinks by multiples of this stays in huge pages.
+    pub(crate) fn frames_per_huge_page(&self) -> u32 {
+        (HUGE_PAGE >> self.page_size.shift()) as u32
+    }
+
+    fn bytes(&self, frames: &Range<u32>) -> Range<usize> {
+        assert!(
+            frames.start <= frames.end && frames.end <= self.frames_max,
+            "frames {frames:?} of at most {}",
+            self.frames_max
+        );
+        (frames.start as usize) << self.page_size.shift()..(frames.end as usize) << self.page_size.shift()
+    }
+
+    #[inline]
+    fn frame(&self, frame: FrameNo) -> NonNull<u8> {
+        assert!(
+            frame.0 < self.frames_max,
+            "{frame:?} of at most {}",
+            self.frames_max
+        );
+        let offset = frame.index() << self.page_size.shift();
+        // SAFETY: below `frames_max` frames, and the mapping is that long (`new`).
+        unsafe { self.mapping.start().add(offset) }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.page_size.bytes() as usize
+    }
+}
+
+impl Memory for Arena {
+    fn frames_max(&self) -> u32 {
+        self.frames_max
+    }
+
+    fn commit(&self, frames: Range<u32>) -> io::Result<()> {
+        self.mapping.protect(self.bytes(&frames), true)
+    }
+
+    fn discard(&self, vacated: Vacated) {
+        // SAFETY: as in `withdraw`; the frames stay accessible and read as zeros.
+        unsafe { self.mapping.discard(self.bytes(vacated.frames())) };
+    }
+
+    fn withdraw(&self, vacated: Vacated) {
+        let bytes = self.bytes(vacated.frames());
+        // SAFETY: no frame of `Vacated` holds a page, so there is neither a pin nor a token for any of them: T4.
+        unsafe { self.mapping.discard(bytes.clone()) };
+        // Without it a stray access would read zeros instead of faulting; the memory is gone in any case.
+        let _ = self.mapping.protect(bytes, false);
+    }
+}
+
+impl<H: Holder<Memory = Arena>> Deref for SharedPin<H> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let arena = self.table().memory();
+        // SAFETY: the page is pinned in the table that owns this arena for as long as `self` lives, so the frame is
+        // committed, loaded, and nobody has it exclusively: T1.
+        unsafe { std::slice::from_raw_parts(arena.frame(self.frame()).as_ptr(), arena.len()) }
+    }
+}
+
+impl<H: Holder<Memory = Arena>> Deref for ExclusivePin<H> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let arena = self.table().memory();
+        // SAFETY: the page belongs to `self` alone in the table that owns this arena, and is committed and loaded: T2.
+        unsafe { std::slice::from_raw_parts(arena.frame(self.frame()).as_ptr(), arena.len()) }
+    }
+}
+
+impl<H: Holder<Memory = Arena>> DerefMut for ExclusivePin<H> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let arena = self.table().memory();
+        // SAFETY: the page belongs to `self` alone in the table that owns this arena, and is committed and loaded: T2.
+        // The device may read it meanwhile (a page may change under writeback), which is the kernel's doing, not ours.
+        unsafe { std::slice::from_raw_parts_mut(arena.frame(self.frame()).as_ptr(), arena.len()) }
+    }
+}
+
+impl Table<Arena> {
+    /// The bytes of a page that is being loaded: what the frame's former page left there, until they are overwritten.
+    #[inline]
+    pub(crate) fn load_bytes<'a>(&'a self, load: &'a mut Load) -> &'a mut [u8] {
+        let arena = self.memory();
+        let frame = self.loading_frame(load);
+        // SAFETY: the frame belongs to the holder of this one token, of which we have the only reference: T3.
+        unsafe { std::slice::from_raw_parts_mut(arena.frame(frame).as_ptr(), arena.len()) }
+    }
+
+    /// The address of a page that is being loaded, for the device to write to before the load is finished.
+    pub(crate) fn load_address(&self, load: &mut Load) -> NonNull<u8> {
+        self.memory().frame(self.loading_frame(load))
+    }
+
+    /// The address of a page under writeback, for the device to read from until the write is ended. The page may be
+    /// changed meanwhile; what is written then is some mixture, and the page is dirty again.
+    ///
+    /// # Panics
+    /// If it is not under writeback.
+    pub(crate) fn write_address(&self, frame: FrameNo) -> NonNull<u8> {
+        self.memory().frame(self.writing_frame(frame))
+    }
+}
+
+impl std::fmt::Debug for Table<Arena> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table of at most {} frames", self.memory().frames_max)
+    }
+}
+
+// SAFETY: the mapping is reserved once and unmapped with the arena, which the table owns. Requests name only frames
+// that are loading, whose bytes are their load's (T3, and the load is held until the transfer has ended), or under
+// writeback, which may be changed meanwhile by design: the page is then dirty again and written once more.
+unsafe impl crate::device::Memory for Table<Arena> {
+    fn range(&self) -> NonNull<[u8]> {
+        let arena = self.memory();
+        NonNull::slice_from_raw_parts(arena.mapping.start(), arena.mapping.len())
+    }
+}
+
+/// Whether huge pages are switched off for the whole machine.
+fn huge_pages_are_off() -> bool {
+    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+        .is_ok_and(|setting| setting.contains("[never]"))
+}

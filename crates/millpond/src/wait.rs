@@ -1,0 +1,116 @@
+//! Sleeping until a frame's word changes.
+//!
+//! Sixty-four pairs of a lock and a condition variable serve all frames. A sleeper sets WAITERS in the word
+//! while it holds its pair's lock and the word still says "wait", so whoever changes the word afterwards sees
+//! WAITERS and must take that lock to wake, which it gets only when the sleeper sleeps: no wake-up is lost.
+//!
+//! One release cannot keep this bargain: a reader that clears its hazard slot and then looks for WAITERS may
+//! read the word before its clear is seen by others (to forbid that would cost every pin a second exchange).
+//! So who waits for a hazard sleeps with a bound and looks again.
+
+use crate::state::{self, Step, Word};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, SPINS, YIELDS, spin_loop, yield_now};
+use core::time::Duration;
+use millpond_core::units::FrameNo;
+use std::sync::PoisonError;
+
+const STRIPES: usize = 64;
+
+/// How long a sleeper that waits for a hazard may sleep before it looks again: some twenty times what a
+/// wake-up takes, so that looking costs little, and short enough that a missed wake-up is no stall.
+const HAZARD_SLEEP_MAX: Duration = Duration::from_millis(1);
+
+#[derive(Default)]
+struct Stripe {
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+/// The places where threads sleep.
+pub(crate) struct Stripes(Box<[Stripe]>);
+
+impl Stripes {
+    pub(crate) fn new() -> Stripes {
+        Stripes((0..STRIPES).map(|_| Stripe::default()).collect())
+    }
+
+    fn of(&self, frame: FrameNo) -> &Stripe {
+        &self.0[frame.index() % STRIPES]
+    }
+
+    /// Waits while `busy` says so of the frame's word. May return early or late by one change; the caller looks
+    /// again. `wanted`: readers shall let this waiter go first.
+    pub(crate) fn wait(&self, frame: FrameNo, word: &AtomicU64, wanted: bool, busy: impl Fn(Word) -> bool) {
+        self.wait_also(frame, word, wanted, busy, None::<fn() -> bool>);
+    }
+
+    /// Waits while `busy` says so of the frame's word and `hazard` says so too.
+    pub(crate) fn wait_hazard(
+        &self,
+        frame: FrameNo,
+        word: &AtomicU64,
+        busy: impl Fn(Word) -> bool,
+        hazard: impl Fn() -> bool,
+    ) {
+        self.wait_also(frame, word, true, busy, Some(hazard));
+    }
+
+    fn wait_also(
+        &self,
+        frame: FrameNo,
+        word: &AtomicU64,
+        wanted: bool,
+        busy: impl Fn(Word) -> bool,
+        hazard: Option<impl Fn() -> bool>,
+    ) {
+        let is_over = || {
+            !busy(Word::load(word, Ordering::Acquire)) || hazard.as_ref().is_some_and(|is_named| !is_named())
+        };
+        for _ in 0..SPINS {
+            if is_over() {
+                return;
+            }
+            spin_loop();
+        }
+        let stripe = self.of(frame);
+        let mut guard = stripe.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            // A refusal means that the page is gone, and with it the reason to wait.
+            if !busy(Word::load(word, Ordering::Acquire)) || state::step(word, Step::Wait { wanted }).is_err()
+            {
+                return;
+            }
+            // WAITERS is set; whatever ends the wait after this look will see it.
+            if is_over() {
+                return;
+            }
+            guard = if hazard.is_some() {
+                let woken = stripe.changed.wait_timeout(guard, HAZARD_SLEEP_MAX);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                stripe.changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
+            };
+        }
+    }
+
+    /// Wakes all who sleep until the frame's word changes.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wake(&self, frame: FrameNo, word: &AtomicU64) {
+        let stripe = self.of(frame);
+        let _guard = stripe.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        state::wake(word);
+        stripe.changed.notify_all();
+    }
+}
+
+/// Lets a waiting writer go first, for a bounded while.
+#[cold]
+pub(crate) fn stand_back(word: &AtomicU64) {
+    for _ in 0..YIELDS {
+        if !Word::load(word, Ordering::Relaxed).is_wanted() {
+            return;
+        }
+        yield_now();
+    }
+}
