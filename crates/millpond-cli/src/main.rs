@@ -1,2 +1,88 @@
-//! x
-fn main() {}
+//! The `millpond` program.
+//!
+//! `millpond lab` runs the experiments, `millpond doctor` says what this machine allows. Results go to
+//! stdout, progress and errors to stderr. Exit codes: 0 done, 1 something failed, 2 the command line is
+//! wrong, 3 a target cannot run on this machine or in this build, 128 + the signal's number when stopped by
+//! one (130 after Ctrl-C); whatever was made on disk is removed in each case.
+#![forbid(unsafe_code)]
+
+mod doctor;
+mod lab;
+mod output;
+mod progress;
+mod signals;
+
+use clap::{Parser, Subcommand};
+use millpond_lab::child::worker;
+use std::process::ExitCode;
+
+/// A page cache and memory manager that lives in your process: its laboratory and its tools.
+#[derive(Parser)]
+#[command(name = "millpond", version, arg_required_else_help = true)]
+#[command(
+    after_help = "Example:\n  millpond lab run axboe2016      how long do reads wait beside writers, on this machine?"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the experiments of the posts that Millpond comes from.
+    #[command(subcommand)]
+    Lab(lab::Command),
+    /// Say what this machine allows: io_uring, O_DIRECT, memory groups, userfaultfd.
+    Doctor(doctor::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        // first of all: its memory counts
+        Command::Lab(lab::Command::Worker) => return worker::serve(),
+        Command::Lab(command) => lab::run(command),
+        Command::Doctor(args) => doctor::run(&args),
+    };
+    result.unwrap_or_else(|failure| {
+        if let Some(message) = failure.message {
+            eprintln!("millpond: {message}");
+        }
+        ExitCode::from(failure.code)
+    })
+}
+
+/// Why the program ends with something else than its result.
+struct Failure {
+    code: u8,
+    /// `None` where there is nobody left to tell.
+    message: Option<String>,
+}
+
+impl Failure {
+    fn bad_usage(message: String) -> Failure {
+        Failure {
+            code: 2,
+            message: Some(message),
+        }
+    }
+}
+
+impl From<millpond_lab::LabError> for Failure {
+    fn from(error: millpond_lab::LabError) -> Failure {
+        Failure {
+            code: error.exit_code(),
+            message: Some(error.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        // `millpond lab list | head -1`: whoever read has what they wanted
+        let is_closed = error.kind() == std::io::ErrorKind::BrokenPipe;
+        Failure {
+            code: u8::from(!is_closed),
+            message: (!is_closed).then(|| format!("cannot write: {error}")),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! `millpond lab`: list the experiments, run one.
+
+use crate::Failure;
+use crate::output;
+use crate::progress::Bar;
+use crate::signals::Signals;
+use clap::{Args, Subcommand};
+use millpond_core::units::{Bytes, Nanos};
+use millpond_lab::LabError;
+use millpond_lab::child::Program;
+use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016};
+use millpond_lab::quantity::{parse_size, parse_time};
+use millpond_lab::report::{Report, html, json, table};
+use millpond_lab::target::{TARGETS, TARGETS_NOT_BUILT};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List the experiments and the targets that they run on.
+    #[command(after_help = "Example:\n  millpond lab list")]
+    List {
+        /// One JSON object a line instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run an experiment: a table, what it means in words, and a report with plots.
+    #[command(after_help = RUN_HELP)]
+    Run(Box<RunArgs>),
+    /// One run in a process of its own: JSON in, JSON out.
+    #[command(hide = true)]
+    Worker,
+}
+
+const RUN_HELP: &str = "\
+Examples:
+  millpond lab run axboe2016                               the post's sizes, as far as this disk is fast enough
+  millpond lab run axboe2016 --scale 0.02 --runs 1         a first look, in a few seconds
+  millpond lab run axboe2016 --dir /mnt/disk --json out.jsonl
+  millpond lab run axboe2016 --no-reader                   only the writers
+
+Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
+Exit codes: 0 done, 1 a run failed, 2 bad command line, 3 a target cannot run here, 130 interrupted.";
+
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// The experiment; `millpond lab list` shows them.
+    name: String,
+    /// Where to run it, separated by commas: sim, engine, kernel. Default: all that this build has.
+    #[arg(long, value_delimiter = ',', value_name = "TARGETS")]
+    on: Option<Vec<String>>,
+    /// Variants of simulator and engine, separated by commas. Default: their own choice.
+    #[arg(long, value_delimiter = ',', value_name = "VARIANTS")]
+    variant: Vec<String>,
+    /// The device under the files: real, or the modelled times of an hdd or ssd.
+    #[arg(long, default_value = "real", value_name = "DEVICE")]
+    device: String,
+    /// Where files are made, and removed again. Default: /var/tmp.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The memory that a target may use.
+    #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = parse_size)]
+    memory: Bytes,
+    /// How many files are written.
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    files: u32,
+    /// The size of each.
+    #[arg(long, default_value = "100M", value_name = "SIZE", value_parser = parse_size)]
+    file_size: Bytes,
+    /// The size of the file that is read.
+    #[arg(long, default_value = "4G", value_name = "SIZE", value_parser = parse_size)]
+    read_file_size: Bytes,
+    /// Threads that write, each one file after the other. The post's program is one.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    writers: u32,
+    /// Runs of each row; the table has their median, least and greatest.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    runs: u32,
+    /// Multiply all sizes, memory too. Default: 1, or less if this disk would take more than two minutes.
+    #[arg(long, value_name = "X")]
+    scale: Option<f64>,
+    /// The seed of everything random.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// The read latency that variants with a goal aim at, such as 40ms. Default: their own.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    read_latency_goal: Option<Nanos>,
+    /// Leave the reader out: the writers alone.
+    #[arg(long, visible_alias = "alone")]
+    no_reader: bool,
+    /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where the report goes. Default: millpond-NAME.html here.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::List { json: true } => list_json(&mut io::stdout().lock())?,
+        Command::List { json: false } => list(&mut io::stdout().lock())?,
+        Command::Run(args) => run_experiment(&args)?,
+        Command::Worker => return Ok(millpond_lab::child::worker::serve()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(to: &mut dyn Write) -> io::Result<()> {
+    writeln!(to, "Experiments (millpond lab run NAME):")?;
+    for experiment in EXPERIMENTS {
+        writeln!(to, "  {}", experiment.name)?;
+        writeln!(to, "    {}", experiment.shows)?;
+        writeln!(to, "    after {}", experiment.post)?;
+        writeln!(to, "    variants:  {}", experiment.variants.join(", "))?;
+        writeln!(to, "    workloads: {}", experiment.workloads.join(", "))?;
+    }
+    writeln!(to, "Targets (--on NAME,…):")?;
+    for target in TARGETS {
+        writeln!(to, "  {:8} {}", target.name, target.about)?;
+    }
+    for name in TARGETS_NOT_BUILT {
+        writeln!(to, "  {name:8} not built yet in this version")?;
+    }
+    Ok(())
+}
+
+fn list_json(to: &mut dyn Write) -> io::Result<()> {
+    for experiment in EXPERIMENTS {
+        let line = serde_json::json!({
+            "kind": "experiment",
+            "name": experiment.name,
+            "post": experiment.post,
+            "shows": experiment.shows,
+            "variants": experiment.variants,
+            "workloads": experiment.workloads,
+        });
+        writeln!(to, "{line}")?;
+    }
+    for target in TARGETS {
+        let line = serde_json::json!({
+            "kind": "target",
+            "name": target.name,
+            "about": target.about,
+        });
+        writeln!(to, "{line}")?;
+    }
+    Ok(())
+}
+
+fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
+    let experiment = experiment::find(&args.name)?;
+    let json_to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    if let Some(path) = args.json.as_deref().filter(|_| !json_to_stdout) {
+        output::check("--json", path)?;
+    }
+    let report_path = report_path(args, experiment.name)?;
+    let options = args.axboe2016()?;
+    let signals = Signals::catch()?;
+    let report = {
+        let mut bar = Bar::new(&signals);
+        axboe2016::run(&options, &mut bar)
+    };
+    let report = report.map_err(|error| match (error, signals.caught()) {
+        // whatever failed while it was being stopped failed because of that
+        (_, Some(signal)) => Failure {
+            code: 128 + signal,
+            message: Some("stopped; what was made on disk is removed".into()),
+        },
+        (error, None) => error.into(),
+    })?;
+    write_results(args, &report, &report_path, json_to_stdout)
+}
+
+fn write_results(
+    args: &RunArgs,
+    report: &Report,
+    report_path: &Path,
+    json_to_stdout: bool,
+) -> Result<(), Failure> {
+    output::write(report_path, &|to| to.write_all(html::page(report).as_bytes()))
+        .map_err(|e| LabError::path("cannot write", report_path, e))?;
+    let mut stdout = io::stdout().lock();
+    if json_to_stdout {
+        json::write(&report.metrics, &mut stdout)?;
+        eprintln!("report: {}", report_path.display());
+        return Ok(());
+    }
+    write!(stdout, "{}", table::text(report))?;
+    if let Some(path) = &args.json {
+        output::write(path, &|to| json::write(&report.metrics, to))
+            .map_err(|e| LabError::path("cannot write", path, e))?;
+        writeln!(stdout, "\nmetrics: {}", path.display())?;
+    }
+    let shown = report_path
+        .canonicalize()
+        .unwrap_or_else(|_| report_path.to_owned());
+    writeln!(stdout, "\nreport: {}", shown.display())?;
+    Ok(())
+}
+
+/// Where the report goes: where the user says, else here, else, where here is not writable, among temporary files.
+fn report_path(args: &RunArgs, name: &str) -> Result<PathBuf, Failure> {
+    if let Some(path) = &args.report {
+        output::check("--report", path)?;
+        return Ok(path.clone());
+    }
+    let here = PathBuf::from(format!("millpond-{name}.html"));
+    if output::check("--report", &here).is_ok() {
+        return Ok(here);
+    }
+    let elsewhere = std::env::temp_dir().join(&here);
+    output::check("--report", &elsewhere)?;
+    Ok(elsewhere)
+}
+
+impl RunArgs {
+    fn axboe2016(&self) -> Result<axboe2016::Options, Failure> {
+        Ok(axboe2016::Options {
+            on: self.on.clone(),
+            variants: self.variant.clone(),
+            device: experiment::device(&self.device)?,
+            dir: self.dir.clone().unwrap_or_else(default_dir),
+            memory: self.memory,
+            files: self.files,
+            file_size: self.file_size,
+            read_file_size: self.read_file_size,
+            writers: self.writers,
+            runs: self.runs,
+            scale: self.scale,
+            seed: self.seed,
+            read_latency_goal: self.read_latency_goal,
+            no_reader: self.no_reader,
+            program: Program::this(&["lab", "worker"]),
+            command: command_line(std::env::args().skip(1)),
+        })
+    }
+}
+
+/// `/var/tmp` is on a disk where `/tmp` often is not, and is not cleared while one looks.
+fn default_dir() -> PathBuf {
+    let dir = PathBuf::from("/var/tmp");
+    if dir.is_dir() { dir } else { std::env::temp_dir() }
+}
+
+/// The command as a shell takes it again.
+fn command_line(args: impl Iterator<Item = String>) -> String {
+    let mut line = String::from("millpond");
+    for arg in args {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+%@".contains(c);
+        line.push(' ');
+        if !arg.is_empty() && arg.chars().all(is_plain) {
+            line += &arg;
+        } else {
+            line += &format!("'{}'", arg.replace('\'', r"'\''"));
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_can_be_given_to_a_shell_again() {
+        let args = ["lab", "run", "--dir", "/a b/it's", ""].map(String::from);
+        assert_eq!(
+            command_line(args.into_iter()),
+            r"millpond lab run --dir '/a b/it'\''s' ''"
+        );
+    }
+}

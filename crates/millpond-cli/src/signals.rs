@@ -1,0 +1,36 @@
+//! Ctrl-C and its relatives: the first one asks to stop and clean up, the second one leaves at once.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Whether a signal has asked to stop.
+pub(crate) struct Signals {
+    /// The signal's number, 0 before one came.
+    caught: Arc<AtomicUsize>,
+}
+
+impl Signals {
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on.
+    pub(crate) fn catch() -> io::Result<Signals> {
+        let caught = Arc::new(AtomicUsize::new(0));
+        let stopping = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // in this order: the first signal arms what the second one finds
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stopping))?;
+            flag::register(signal, Arc::clone(&stopping))?;
+            flag::register_usize(signal, Arc::clone(&caught), signal as usize)?;
+        }
+        Ok(Signals { caught })
+    }
+
+    /// The signal that came, if one did.
+    pub(crate) fn caught(&self) -> Option<u8> {
+        match self.caught.load(Ordering::Relaxed) {
+            0 => None,
+            signal => u8::try_from(signal).ok(),
+        }
+    }
+}
