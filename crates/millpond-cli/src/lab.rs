@@ -11,7 +11,7 @@ use millpond_lab::child::Program;
 use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016};
 use millpond_lab::quantity::{parse_size, parse_time};
 use millpond_lab::report::{Report, html, json, table};
-use millpond_lab::target::{TARGETS, TARGETS_NOT_BUILT};
+use millpond_lab::target::TARGETS;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -119,9 +119,6 @@ fn list(to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "Targets (--on NAME,…):")?;
     for target in TARGETS {
         writeln!(to, "  {:8} {}", target.name, target.about)?;
-    }
-    for name in TARGETS_NOT_BUILT {
-        writeln!(to, "  {name:8} not built yet in this version")?;
     }
     Ok(())
 }

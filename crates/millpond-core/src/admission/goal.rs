@@ -28,7 +28,7 @@ use crate::units::{Bytes, Instant, Nanos};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GoalOptions {
     /// What 99 of 100 reads should not exceed while writers are at work. Default 2 ms, `blk-wbt`'s target for
-    /// devices that don't rotate; the engine takes 40 ms for one that does.
+    /// devices that don't rotate; the engine measures the device and takes up to 60 ms for one that does.
     pub read_latency: Nanos,
     /// Bytes of writes that may be in transit when nobody reads: enough to keep the device busy, not
     /// so much that the next reader waits for long. Default 8 MiB.

@@ -10,7 +10,10 @@
 //! Either way the result is an [`Outcome`] with the metric names of the experiment, and everything else
 //! (interleaving, tables, JSON, reports) follows.
 
+pub mod engine;
 pub mod kernel;
+mod millpond_rows;
+pub mod sim;
 
 use crate::error::{LabError, Result};
 use crate::measure::disk::DiskBytes;
@@ -22,11 +25,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Every kind of target of this build, in the order in which tables list them: what there is today first.
-pub const TARGETS: &[TargetKind] = &[kernel::KIND];
-
-/// Targets that the command line knows and this build does not have.
-pub const TARGETS_NOT_BUILT: &[&str] = &["engine", "sim"];
+/// Every kind of target of this build, in the order in which tables list them: the baseline first.
+pub const TARGETS: &[TargetKind] = &[kernel::KIND, engine::KIND, sim::KIND];
 
 /// A kind of target.
 pub struct TargetKind {
@@ -234,24 +234,16 @@ pub trait TargetFile: Send + Sync {
 /// The kind of that name.
 ///
 /// # Errors
-/// [`LabError::Unavailable`] for a target that this build does not have, [`LabError::UnknownName`] for any
-/// other name.
+/// [`LabError::UnknownName`] with the names there are.
 pub fn find(name: &str) -> Result<&'static TargetKind> {
     if let Some(kind) = TARGETS.iter().find(|kind| kind.name == name) {
         return Ok(kind);
-    }
-    let built = names(TARGETS.iter().map(|kind| kind.name));
-    if TARGETS_NOT_BUILT.contains(&name) {
-        return Err(LabError::Unavailable {
-            target: name.into(),
-            why: format!("it is not built yet in this version; this one has: {built} (--on {built})"),
-        });
     }
     let all = TARGETS.iter().map(|kind| kind.name);
     Err(LabError::UnknownName {
         what: "target",
         value: name.into(),
-        allowed: names(all.chain(TARGETS_NOT_BUILT.iter().copied())),
+        allowed: names(all),
     })
 }
 
@@ -311,8 +303,5 @@ mod tests {
         }
         let error = find("kernal").err().map(|e| e.to_string()).unwrap();
         assert!(error.contains("`kernal`") && error.contains("kernel"), "{error}");
-        for name in TARGETS_NOT_BUILT {
-            assert_eq!(find(name).err().map(|e| e.exit_code()), Some(3));
-        }
     }
 }

@@ -14,7 +14,7 @@
 //! A read counts with its whole length if any of it lies between the beginning and the end: otherwise the
 //! slowest one, which began before or comes back after, would be the one that is left out.
 
-mod record;
+pub(crate) mod record;
 
 use super::Progress;
 use super::data::{AlignedBuf, Content, PAGE, WRITE_MAX, is_stamped};

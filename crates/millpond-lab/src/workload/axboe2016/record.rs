@@ -10,17 +10,17 @@ use std::time::Duration;
 
 /// What the reader saw.
 #[derive(Default)]
-pub(super) struct Read {
+pub(crate) struct Read {
     misses: Latencies,
     hits: Latencies,
     latency_steps: LatencySteps,
     count_steps: Sums,
-    pub(super) last_end: Duration,
+    pub(crate) last_end: Duration,
 }
 
 impl Read {
     /// A read that was under way from `from` to `to`, as far as that lies after the beginning.
-    pub(super) fn add(&mut self, from: Duration, to: Duration, latency: Duration, served: Served) {
+    pub(crate) fn add(&mut self, from: Duration, to: Duration, latency: Duration, served: Served) {
         self.count_steps.add(to, 1);
         self.last_end = to;
         if served == Served::Memory {
@@ -31,7 +31,7 @@ impl Read {
         }
     }
 
-    pub(super) fn report(&self, length: Duration, steps: usize, outcome: &mut Outcome) {
+    pub(crate) fn report(&self, length: Duration, steps: usize, outcome: &mut Outcome) {
         let (hits, misses) = (self.hits.count(), self.misses.count());
         let reads = hits + misses;
         outcome.push("reader_reads_per_s", "1/s", reads as f64 / length.as_secs_f64());
@@ -64,11 +64,11 @@ impl Read {
 
 /// What the writers did.
 #[derive(Default)]
-pub(super) struct Written {
-    pub(super) calls: Latencies,
-    pub(super) bytes: Sums,
-    pub(super) write_seconds: f64,
-    pub(super) seconds: f64,
+pub(crate) struct Written {
+    pub(crate) calls: Latencies,
+    pub(crate) bytes: Sums,
+    pub(crate) write_seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl Written {
@@ -77,7 +77,7 @@ impl Written {
         self.bytes.merge(&other.bytes);
     }
 
-    pub(super) fn report(&self, work: &Axboe2016, steps: usize, outcome: &mut Outcome) {
+    pub(crate) fn report(&self, work: &Axboe2016, steps: usize, outcome: &mut Outcome) {
         outcome.push("writers_seconds", "s", self.seconds);
         outcome.push("writers_write_seconds", "s", self.write_seconds);
         let megabytes = work.written_bytes() as f64 / 1e6;

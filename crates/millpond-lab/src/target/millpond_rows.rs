@@ -1,0 +1,84 @@
+//! The variants of Millpond that the engine and the simulator share.
+
+use super::{Row, RowRequest, Rows, Setup};
+use crate::error::{LabError, Result};
+use millpond_core::admission::AdmissionOptions;
+use millpond_core::admission::bytes::BytesOptions;
+use millpond_core::admission::goal::GoalOptions;
+use millpond_core::options::Options;
+
+/// Variants that this version has.
+const BUILT: [&str; 3] = ["off", "bytes", "goal"];
+
+/// The rows of `target` for the variants that were asked for, or for `default`.
+pub(super) fn rows(
+    request: &RowRequest,
+    target: &str,
+    default: &[&str],
+    is_deterministic: bool,
+) -> Result<Rows> {
+    let mut rows = Rows::default();
+    let asked: Vec<&str> = match request.variants {
+        [] => default.to_vec(),
+        variants => variants.iter().map(String::as_str).collect(),
+    };
+    for variant in asked {
+        if !BUILT.contains(&variant) {
+            rows.notes.push(format!(
+                "The variant {variant} is not built yet; this version has {}.",
+                BUILT.join(", ")
+            ));
+            continue;
+        }
+        let goal = match (variant, request.read_latency_goal) {
+            ("goal", Some(goal)) => format!(" {}", crate::quantity::micros(goal.0 as f64 / 1e3)),
+            _ => String::new(),
+        };
+        rows.rows.push(Row {
+            label: format!("{target} {variant}{goal}"),
+            setup: Setup {
+                target: target.into(),
+                variant: variant.into(),
+                device: request.device,
+                dir: request.dir.to_owned(),
+                memory: request.memory,
+                read_latency_goal: request.read_latency_goal,
+                seed: request.seed,
+            },
+            in_memory_group: false,
+            is_deterministic,
+            device_bytes_per_s: None,
+        });
+    }
+    if rows.rows.is_empty() && rows.notes.is_empty() {
+        rows.notes.push(format!("{target} has no variant to run."));
+    }
+    Ok(rows)
+}
+
+/// The options of a variant: Millpond's default with another admission.
+pub(super) fn options(setup: &Setup) -> Result<Options> {
+    let admission = match setup.variant.as_str() {
+        "off" => AdmissionOptions::Off,
+        "bytes" => AdmissionOptions::Bytes(BytesOptions::default()),
+        "goal" => {
+            let default = GoalOptions::default();
+            let read_latency = setup.read_latency_goal.unwrap_or(default.read_latency);
+            AdmissionOptions::Goal(GoalOptions {
+                read_latency,
+                ..default
+            })
+        }
+        other => {
+            return Err(LabError::UnknownName {
+                what: "variant",
+                value: other.into(),
+                allowed: BUILT.join(", "),
+            });
+        }
+    };
+    Ok(Options {
+        admission,
+        ..Options::default()
+    })
+}

@@ -1,0 +1,184 @@
+//! The simulator: the same policy on a modelled disk in virtual time. Deterministic, and much faster than the disk.
+
+use super::{Device, Driver, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows};
+use crate::error::{LabError, Result};
+use crate::measure::steps::steps_in;
+use crate::outcome::{Outcome, Setting};
+use crate::quantity;
+use crate::sim::axboe::{Reader, Shared, Writer};
+use crate::sim::{Costs, Faults, World, WorldOptions};
+use crate::workload::axboe2016::Axboe2016;
+use crate::workload::axboe2016::record::{Read, Written};
+use crate::workload::{Progress, Workload};
+use millpond::device::model::{HddParameters, Model, SsdParameters};
+use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize};
+use std::io;
+use std::time::Duration;
+
+/// This kind of target.
+pub const KIND: TargetKind = TargetKind {
+    name: "sim",
+    about: "the same policy on a modelled disk in virtual time; the post's own kind of disk unless --device says otherwise",
+    rows,
+    driver: Driver::InProcess(run),
+};
+
+/// Pages of a write call: 256 KiB, about the mean of what the real targets' writers use.
+const WRITE_PAGES: u32 = 64;
+/// Virtual time between two reports of progress.
+const SLICE: Nanos = Nanos::from_millis(500);
+
+fn rows(request: &RowRequest) -> Result<Rows> {
+    // The post's disk is a rotating one.
+    let device = if request.device == Device::Ssd {
+        Device::Ssd
+    } else {
+        Device::Hdd
+    };
+    // A goal given for a real disk says nothing about a modelled one.
+    let read_latency_goal = match request.device {
+        Device::Real => None,
+        _ => request.read_latency_goal,
+    };
+    let request = RowRequest {
+        device,
+        read_latency_goal,
+        ..*request
+    };
+    let mut rows = millpond_rows::rows(&request, "sim", &["off", "bytes", "goal"], true)?;
+    for row in &mut rows.rows {
+        row.label = format!("{} {device}", row.label);
+        if row.setup.variant == "goal" && row.setup.read_latency_goal.is_none() && device == Device::Hdd {
+            // What the engine derives from calibrating such a disk.
+            row.setup.read_latency_goal = Some(Nanos::from_millis(60));
+        }
+    }
+    Ok(rows)
+}
+
+fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) -> Proceed) -> Result<Outcome> {
+    let Workload::Axboe2016(work) = workload;
+    let failed = |e: &dyn std::fmt::Display| {
+        LabError::path("cannot simulate for", &setup.dir, io::Error::other(e.to_string()))
+    };
+    let options = millpond_rows::options(setup)?;
+    let model = match setup.device {
+        Device::Ssd => Model::ssd(SsdParameters::default()),
+        Device::Real | Device::Hdd => Model::hdd(HddParameters::default()),
+    };
+    let mut world = World::new(WorldOptions {
+        frames: setup.memory.to_pages(options.page_size),
+        options,
+        model: model.map_err(|e| failed(&e))?,
+        costs: Costs::default(),
+        faults: Faults::default(),
+        seed: work.seed,
+        validate_every: 0,
+    })
+    .map_err(|e| failed(&e))?;
+    let seen = Shared::default();
+    let pages = |bytes: u64| PageCount(bytes.div_ceil(PageSize::KIB_4.bytes()));
+    let read_file = world.add_file(pages(work.read_file_bytes));
+    let until = if work.phase.writes() {
+        let files: Vec<FileId> = (0..work.files)
+            .map(|_| world.add_file(pages(work.file_bytes)))
+            .collect();
+        for n in 0..work.writers.min(work.files) {
+            let own = files
+                .iter()
+                .copied()
+                .skip(n as usize)
+                .step_by(work.writers as usize)
+                .collect();
+            world.add_process(Box::new(Writer::new(
+                own,
+                pages(work.file_bytes).0,
+                WRITE_PAGES,
+                seen.clone(),
+            )));
+        }
+        Instant::NEVER
+    } else {
+        Instant(0) + Nanos::from_millis(work.reader_alone_ms)
+    };
+    if work.phase.reads() {
+        let reader = Reader::new(
+            read_file,
+            pages(work.read_file_bytes).0,
+            work.seed,
+            until,
+            seen.clone(),
+        );
+        world.add_process(Box::new(reader));
+    }
+    while !world.is_over() {
+        world.run(world.now() + SLICE);
+        let seen = seen.borrow();
+        let written: u64 = seen
+            .writes
+            .iter()
+            .map(|&(_, pages)| u64::from(pages) * 4096)
+            .sum();
+        let now = world.now();
+        let report = Progress {
+            doing: "simulating".into(),
+            share: if work.phase.writes() {
+                (0.95 * written as f64 / work.written_bytes() as f64).min(1.0)
+            } else {
+                (now.0 as f64 / until.0 as f64).min(1.0)
+            },
+            detail: format!(
+                "{:.0} s of virtual time, {} written",
+                now.0 as f64 / 1e9,
+                quantity::size(Bytes(written))
+            ),
+            beat: now.0,
+        };
+        if progress(report) == Proceed::Stop {
+            return Err(LabError::Interrupted);
+        }
+    }
+    Ok(outcome(work, &world, &seen))
+}
+
+fn outcome(work: &Axboe2016, world: &World, seen: &Shared) -> Outcome {
+    let seen = seen.borrow();
+    let time = |at: Instant| Duration::from_nanos(at.0);
+    let length = time(world.now());
+    let steps = steps_in(length);
+    let mut outcome = Outcome::default();
+    if work.phase.reads() {
+        let mut read = Read::default();
+        for &(ended, latency) in &seen.missed {
+            let latency = Duration::from_nanos(latency.0);
+            read.add(time(ended) - latency, time(ended), latency, Served::Device);
+        }
+        for _ in 0..seen.hits {
+            read.add(length, length, Duration::ZERO, Served::Memory);
+        }
+        read.report(length, steps, &mut outcome);
+    }
+    if work.phase.writes() {
+        let mut written = Written {
+            write_seconds: time(seen.written).as_secs_f64(),
+            seconds: time(seen.synced).as_secs_f64(),
+            ..Written::default()
+        };
+        for &(ended, pages) in &seen.writes {
+            written
+                .bytes
+                .add(time(ended), u64::from(pages) * PageSize::KIB_4.bytes());
+        }
+        written.report(work, steps, &mut outcome);
+    }
+    let stats = world.manager().stats();
+    outcome.push("file_pages_written_by_reclaim", "1", stats.nr_vmscan_write as f64);
+    let disk = world.model().statistics(world.now());
+    outcome.push("device_queue_depth_mean", "1", disk.queue_depth_mean);
+    outcome.push("device_seeks", "1", disk.seeks as f64);
+    outcome.settings = vec![
+        Setting::new("disk", world.model().name()),
+        Setting::new("memory frames", world.manager().derived().frames.0),
+    ];
+    outcome
+}
