@@ -22,14 +22,14 @@ fn two_decimals(ratio: f64) -> String {
     }
 }
 
-/// "35 % more", "12 % less", "as much" (within half a percent).
+/// "35% more", "12% less", "as much" (within half a percent).
 pub fn percent_more(value: f64, base: f64) -> String {
     let percent = (value / base - 1.0) * 100.0;
     match percent {
         _ if !percent.is_finite() => "incomparably more".into(),
         _ if percent.abs() < 0.5 => "as much".into(),
-        _ if percent > 0.0 => format!("{percent:.0} % more"),
-        _ => format!("{:.0} % less", -percent),
+        _ if percent > 0.0 => format!("{percent:.0}% more"),
+        _ => format!("{:.0}% less", -percent),
     }
 }
 
@@ -66,9 +66,9 @@ mod tests {
             assert_eq!(times(value, 1.0), text);
         }
         assert_eq!(times(1.0, 0.0), "incomparably more");
-        assert_eq!(percent_more(89.4, 66.3), "35 % more");
+        assert_eq!(percent_more(89.4, 66.3), "35% more");
         assert_eq!(percent_more(66.0, 66.1), "as much");
-        assert_eq!(percent_more(50.0, 100.0), "50 % less");
+        assert_eq!(percent_more(50.0, 100.0), "50% less");
     }
 
     #[test]

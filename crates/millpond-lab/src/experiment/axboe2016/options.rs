@@ -11,7 +11,7 @@ use crate::workload::axboe2016::{Axboe2016, Phase, WRITE_UNIT};
 use millpond_core::units::{Bytes, Nanos};
 use std::path::PathBuf;
 
-/// What a user may choose. Units are in the types; ranges are checked by [`run`].
+/// What a user may choose. Units are in the types; ranges are checked by [`run`](super::run).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` is every one that this build has.
@@ -49,11 +49,11 @@ pub struct Options {
 }
 
 /// How long all runs on real files are planned to take at most when the sizes are ours to choose.
-const SECONDS_PLANNED_MAX: f64 = 100.0;
+const SECONDS_PLANNED_MAX: f64 = 130.0;
 /// No faster than this is believed in planning: a page cache does not fill faster on a busy machine.
 const RATE_MAX: f64 = 1e9;
 /// The scales among which that choice is made.
-const SCALES: [f64; 10] = [1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005];
+const SCALES: [f64; 11] = [1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005];
 /// How long the reader reads alone.
 const READER_ALONE_MS: u64 = 2_000;
 /// Below this a process hardly starts.

@@ -125,13 +125,11 @@ fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]
         column("system", BOTH, "cpu_system_seconds"),
         column("group's peak", BOTH, "memory_group_peak_mib"),
     ];
+    // columns that some of these rows have
     let used = |columns: &[Column]| -> Vec<Column> {
-        let is_measured = |c: &&Column| {
-            metrics
-                .iter()
-                .any(|m| m.workload == c.workload && m.metric == c.metric)
-        };
-        columns.iter().filter(is_measured).copied().collect()
+        let has = |c: &Column, row| lookup(metrics, row, c.workload, c.metric).is_some();
+        let is_used = |c: &&Column| rows.iter().any(|row| has(c, row));
+        columns.iter().filter(is_used).copied().collect()
     };
     let mut more = pick(
         &format!("Reader and writers together, more of it ({place})"),
@@ -177,13 +175,6 @@ fn beside_the_post(rows: &[RowName], metrics: &[Metric]) -> (Vec<RowName>, Vec<M
     (post.into_iter().chain(rows.iter().cloned()).collect(), with_post)
 }
 
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
 fn notes(rows: &[RowName], metrics: &[Metric], sizes: &Sizes) -> Vec<String> {
     let mut notes = Vec::new();
     let unlimited = rows
@@ -217,7 +208,7 @@ fn warnings(results: &[Runs], all: &[RowName]) -> Vec<String> {
     let mut warnings: Vec<String> = Vec::new();
     for runs in results {
         for warning in runs.outcomes.iter().flat_map(|outcome| &outcome.warnings) {
-            let text = format!("{}: {warning}.", capital(&label(&runs.row, all)));
+            let text = format!("{}: {warning}.", label(&runs.row, all));
             if !warnings.contains(&text) {
                 warnings.push(text);
             }

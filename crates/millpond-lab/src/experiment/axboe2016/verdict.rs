@@ -295,7 +295,7 @@ pub(super) mod tests {
             of_virtual_time(&rows, &metrics),
             [
                 "In virtual time, `v3-10` against `off`: 35 times as many reads, a p99 of 500 us instead of 250 ms, writers that took \
-              35 % more time. The post: 35 times as many reads, a p99 of 454 us instead of 255 ms, writers that took 35 % more time."
+              35% more time. The post: 35 times as many reads, a p99 of 454 us instead of 255 ms, writers that took 35% more time."
             ]
         );
     }
