@@ -30,12 +30,8 @@ pub(super) fn rows(
             ));
             continue;
         }
-        let goal = match (variant, request.read_latency_goal) {
-            ("goal", Some(goal)) => format!(" {}", crate::quantity::micros(goal.0 as f64 / 1e3)),
-            _ => String::new(),
-        };
         rows.rows.push(Row {
-            label: format!("{target} {variant}{goal}"),
+            label: variant.into(),
             setup: Setup {
                 target: target.into(),
                 variant: variant.into(),

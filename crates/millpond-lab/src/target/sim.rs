@@ -47,7 +47,6 @@ fn rows(request: &RowRequest) -> Result<Rows> {
     };
     let mut rows = millpond_rows::rows(&request, "sim", &["off", "bytes", "goal"], true)?;
     for row in &mut rows.rows {
-        row.label = format!("{} {device}", row.label);
         if row.setup.variant == "goal" && row.setup.read_latency_goal.is_none() && device == Device::Hdd {
             // What the engine derives from calibrating such a disk.
             row.setup.read_latency_goal = Some(Nanos::from_millis(60));
