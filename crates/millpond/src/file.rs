@@ -225,12 +225,7 @@ impl File {
     /// Whether the whole page that holds byte `offset` is in memory at this moment. For measuring; by the time it
     /// returns it may not be.
     pub fn is_resident(&self, offset: u64) -> bool {
-        let page = offset >> self.shared().page_size.shift();
-        offset < LEN_MAX
-            && matches!(
-                self.shared().table.try_pin(self.key(page)),
-                Lookup::Found(_) | Lookup::Busy(_)
-            )
+        offset < LEN_MAX && self.shared().table.holds(self.key(offset >> self.shared().page_size.shift()))
     }
 
     /// Reads into `buf` from byte `offset` on, as far as the file goes: the number of bytes read, less than asked for
@@ -713,7 +708,7 @@ impl File {
         }
         let (mut page, last) = (offset >> shift, (end - 1) >> shift);
         while page <= last {
-            if !matches!(self.shared().table.try_pin(self.key(page)), Lookup::Absent) {
+            if self.shared().table.holds(self.key(page)) {
                 page += 1;
                 continue;
             }

@@ -114,6 +114,14 @@ impl<M> Table<M> {
         Some(SharedPin::new(self, grip))
     }
 
+    /// Whether the page `key` is there at this moment, whoever uses it. Counts as no use.
+    pub(crate) fn holds(&self, key: PageKey) -> bool {
+        self.index.find(key).is_some_and(|frame| {
+            let word = Word::load(self.index.word(frame), Ordering::Acquire);
+            word.state() == State::Resident && self.index.key(frame) == key
+        })
+    }
+
     /// Pins the page `key` for reading, without waiting and without the core lock.
     pub(crate) fn try_pin(&self, key: PageKey) -> Lookup<SharedPin<&Self>> {
         let Some(frame) = self.index.find(key) else {

@@ -57,6 +57,9 @@ const READER_SPAN: Nanos = Nanos::from_millis(50);
 const WINDOW_MIN: Nanos = Nanos::from_millis(100);
 /// A window needs so many reads to be judged: a percentile of fewer says nothing.
 const WINDOW_READS_MIN: u32 = 20;
+/// From so many reads on the 99th percentile is looked at, below the 95th: the slowest two of 200 are a tail, the
+/// slowest of 20 is not.
+const WINDOW_READS_P99: u32 = 200;
 /// The allowance that a new reader meets, before anything was measured.
 const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
 
@@ -202,7 +205,8 @@ impl GoalState {
         }
         // Towards seven eighths of the goal, by at most a half down and a half up at once: what a read waits for
         // is roughly proportional to what was written before it.
-        let (goal, seen) = (self.options.read_latency.0, self.window.percentile(95).0);
+        let percent = if self.window.reads >= WINDOW_READS_P99 { 99 } else { 95 };
+        let (goal, seen) = (self.options.read_latency.0, self.window.percentile(percent).0);
         let allowance = self.allowance.0;
         let wanted = (u128::from(allowance) * u128::from(goal - goal / 8) / u128::from(seen.max(1))) as u64;
         if seen > goal {
