@@ -225,7 +225,11 @@ impl File {
     /// Whether the whole page that holds byte `offset` is in memory at this moment. For measuring; by the time it
     /// returns it may not be.
     pub fn is_resident(&self, offset: u64) -> bool {
-        offset < LEN_MAX && self.shared().table.holds(self.key(offset >> self.shared().page_size.shift()))
+        offset < LEN_MAX
+            && self
+                .shared()
+                .table
+                .holds(self.key(offset >> self.shared().page_size.shift()))
     }
 
     /// Reads into `buf` from byte `offset` on, as far as the file goes: the number of bytes read, less than asked for

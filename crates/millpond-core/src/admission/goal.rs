@@ -205,7 +205,11 @@ impl GoalState {
         }
         // Towards seven eighths of the goal, by at most a half down and a half up at once: what a read waits for
         // is roughly proportional to what was written before it.
-        let percent = if self.window.reads >= WINDOW_READS_P99 { 99 } else { 95 };
+        let percent = if self.window.reads >= WINDOW_READS_P99 {
+            99
+        } else {
+            95
+        };
         let (goal, seen) = (self.options.read_latency.0, self.window.percentile(percent).0);
         let allowance = self.allowance.0;
         let wanted = (u128::from(allowance) * u128::from(goal - goal / 8) / u128::from(seen.max(1))) as u64;
