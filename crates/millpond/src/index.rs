@@ -5,19 +5,21 @@
 //!                                └── next (4 bytes) ──┘
 //! ```
 //!
-//! Everything is an atomic in memory that never moves and is never freed before the index, and every change
-//! is made by the one holder of the core lock (it shows its [`Turn`]). So a reader may be led astray by a
-//! change that overtakes it, and
+//! Everything is an atomic in memory that never moves and is never freed before the index, and every
+//! change is made by the one holder of the core lock (it shows its [`Turn`]). So a reader may be led
+//! astray by a change that overtakes it, and
 //!
 //! - X1. may miss a page that is there: a miss counts only when the holder of the lock repeats it;
-//! - X2. may find a frame that no longer holds the page: it asks the key again once it has pinned the frame;
+//! - X2. may find a frame that no longer holds the page: it asks the key again once it has pinned the
+//!   frame;
 //! - X3. always comes to an end, because it takes at most [`STEPS_MAX`] steps.
 //!
 //! A frame's key changes only while the frame is free or leaving.
 //!
-//! The table grows and shrinks with the frames, head by head (linear hashing, Litwin 1980): with `n` heads, of
-//! which the smallest power of two not below is `m`, a hash counts modulo `m`, and modulo `m / 2` where that is `n` or
-//! more. One head more splits one chain. So no size is a bad one and nothing ever stops to be rehashed.
+//! The table grows and shrinks with the frames, head by head (linear hashing, Litwin 1980): with `n`
+//! heads, of which the smallest power of two not below is `m`, a hash counts modulo `m`, and modulo `m /
+//! 2` where that is `n` or more. One head more splits one chain. So no size is a bad one and nothing ever
+//! stops to be rehashed.
 
 use crate::state::Word;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Reserved};
@@ -27,8 +29,8 @@ use std::io;
 /// Heads for every two frames. Three make 6 bytes a frame and, at full load, 1.3 looks a hit.
 const HEADS_PER_TWO_FRAMES: u64 = 3;
 
-/// How far a reader without the lock walks. Chains longer than ten do not happen; a reader that is sent from chain
-/// to chain by changes gives up here.
+/// How far a reader without the lock walks. Chains longer than ten do not happen; a reader that is sent
+/// from chain to chain by changes gives up here.
 const STEPS_MAX: u32 = 64;
 
 /// "No frame" in a head or a link; frame `n` is written as `n + 1`, so that fresh memory is empty.
@@ -133,7 +135,8 @@ impl Index {
         head.store(frame.0 + 1, Ordering::Release);
     }
 
-    /// Takes `frame`, which is there, out of its chain and its key from it. Its link stays, for readers who stand on it.
+    /// Takes `frame`, which is there, out of its chain and its key from it. Its link stays, for readers
+    /// who stand on it.
     pub(crate) fn remove(&self, turn: &mut Turn, frame: FrameNo) {
         self.check(turn);
         let key = self.key(frame);
@@ -158,8 +161,9 @@ impl Index {
         turn.frames
     }
 
-    /// Makes it `frames` frames, with as many heads as they need. Each head costs a walk of one short chain. When it
-    /// becomes fewer, the last frames must be in no chain; their memory goes back to the kernel.
+    /// Makes it `frames` frames, with as many heads as they need. Each head costs a walk of one short
+    /// chain. When it becomes fewer, the last frames must be in no chain; their memory goes back to the
+    /// kernel.
     pub(crate) fn set_frames(&self, turn: &mut Turn, frames: u32) {
         self.check(turn);
         assert!(
@@ -253,7 +257,8 @@ impl Index {
     /// Re-derives the chains.
     ///
     /// # Panics
-    /// If a frame is in a wrong chain or in two, or if it has a page and is in none, or has none and is in one.
+    /// If a frame is in a wrong chain or in two, or if it has a page and is in none, or has none and is
+    /// in one.
     pub(crate) fn validate(&self, turn: &Turn) {
         use crate::state::State;
         self.check(turn);
@@ -304,9 +309,9 @@ fn chain_of(hash: u32, shape: u64) -> usize {
     (if chain < heads { chain } else { chain & (mask >> 1) }) as usize
 }
 
-/// Two middle parts of a 128-bit product, folded. A bit of a product knows only of the key's bits below it, so the
-/// upper one tells small files apart, which differ in the key's high bits, and the lower one mixes the pages of a
-/// file. The factor is 2^64 over the golden ratio, made odd.
+/// Two middle parts of a 128-bit product, folded. A bit of a product knows only of the key's bits below
+/// it, so the upper one tells small files apart, which differ in the key's high bits, and the lower one
+/// mixes the pages of a file. The factor is 2^64 over the golden ratio, made odd.
 #[inline]
 fn hash(key: PageKey) -> u32 {
     let product = u128::from(key.to_bits()) * 0x9e37_79b9_7f4a_7c15;

@@ -18,7 +18,8 @@
 //! - S2. While HAZARDS is clear no hazard record names the frame to good effect (`hazard.rs`, H3).
 //! - S3. EXCLUSIVE is never granted, and a page never leaves, while the count of pins is not zero.
 //! - S4. DIRTY is set before its owner may change a byte, so a page that is evicted as clean is clean.
-//! - S5. WAITERS and WANTED are requests: they change nobody's rights, only who is woken and who goes first.
+//! - S5. WAITERS and WANTED are requests: they change nobody's rights, only who is woken and who goes
+//!   first.
 
 use crate::sync::{AtomicU64, Ordering};
 use core::fmt;
@@ -55,9 +56,9 @@ const PIN_SHIFT: u32 = 20;
 const PIN: u64 = 1 << PIN_SHIFT;
 const PINS: u64 = 0xff_ffff << PIN_SHIFT;
 
-/// How many counted pins since the last change make a page biased again: 63, what six bits hold. Taking the
-/// bias away costs the next writer a look at every thread's hazard record, some 50 ns a thread where its line
-/// was in another core; 63 pins each save their two atomic read-modify-writes of a shared line.
+/// How many counted pins since the last change make a page biased again: 63, what six bits hold. Taking
+/// the bias away costs the next writer a read of every thread's hazard record, most likely a cache miss
+/// each; the pins in between save two atomic read-modify-writes of a shared line each.
 const HEAT_MAX: u64 = HEAT >> HEAT_SHIFT;
 
 /// A value of a frame's word.
@@ -273,7 +274,7 @@ impl Word {
             (Resident, Step::Pin { .. }) => Ok(self.pinned()),
             (Resident, Step::Unpin) if self.pins() > 0 => Ok(Word(self.0 - PIN)),
             (Resident, Step::Use) => Ok(self.used()),
-            (Resident | Loading, Step::TakeUses) => Ok(self.without(USES)),
+            (Free | Loading | Resident, Step::TakeUses) => Ok(self.without(USES)),
 
             (Resident, Step::Claim) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
             (Resident, Step::Claim) if self.pins() > 0 => refused(Refusal::Pinned),
@@ -546,7 +547,7 @@ mod tests {
             (free(), Step::Add),
             (free(), Step::Loaded),
             (free(), Step::Unpin),
-            (free(), Step::TakeUses),
+            (Word::ABSENT, Step::TakeUses),
             (resident(), Step::Load),
             (resident(), Step::Loaded),
             (resident(), Step::Withdraw),

@@ -1,8 +1,8 @@
 //! What the frame table's files take from the world of threads.
 //!
-//! `state`, `hazard`, `wait`, `index` and `table` name atomics, locks, thread-locals and zeroed arrays only
-//! through this module. `tests/shuttle.rs` compiles the same files against another `sync`, in which a
-//! scheduler decides every interleaving.
+//! `state`, `hazard`, `wait`, `index` and `table` name atomics, locks, thread-locals and zeroed arrays
+//! only through this module. `tests/shuttle.rs` compiles the same files against another `sync`, in which
+//! a scheduler decides every interleaving.
 
 pub(crate) use crate::sys::reserved::Reserved;
 pub(crate) use std::hint::spin_loop;
@@ -11,15 +11,16 @@ pub(crate) use std::sync::{Condvar, Mutex};
 pub(crate) use std::thread::yield_now;
 pub(crate) use std::thread_local;
 
-/// Threads that can have hazard pins at a time: 512 KiB of addresses, of which the kernel gives what is touched.
+/// Threads that can have hazard pins at a time: 512 KiB of addresses, of which the kernel gives what is
+/// touched.
 pub(crate) const RECORDS_MAX: usize = 4096;
 
 /// How often a waiter looks before it sleeps. A pin around a copy of one page lasts about 0.2 µs; this
 /// many looks with a pause between them last a few times that.
 pub(crate) const SPINS: u32 = 64;
 
-/// How often a reader yields to a waiting writer before it goes first after all: it may hold the very pin that
-/// the writer waits for.
+/// How often a reader yields to a waiting writer before it goes first after all: it may hold the very pin
+/// that the writer waits for.
 pub(crate) const YIELDS: u32 = 32;
 
 /// Declares a value that all threads share and that lives as long as the process.

@@ -1,29 +1,30 @@
 //! Which page is in which frame, and who may touch it: the engine's hit path.
 //!
 //! ```text
-//!   pin ──► index: key to frame ──► the frame's word: biased? ──► hazard slot of this thread ──► SharedPin
-//!                                        │ not biased ──► counted in the word ─────────────────► SharedPin
-//!   lock ─► index ──► the word: exclusive ──► were there hazards? look at every thread's ──────► ExclusivePin
+//!   pin ──► index: key to frame ──► its word: biased? ──► hazard slot of this thread ──► SharedPin
+//!                                        └── not biased ──► counted in the word ───────► SharedPin
+//!   lock ─► index ──► its word: exclusive ──► had hazards? look at every thread's ─────► ExclusivePin
 //! ```
 //!
-//! A hit takes no lock and allocates nothing. A miss goes to whoever holds the core lock, who alone changes which
-//! page is where ([`LockedTable`]) and repeats the look-up there: without the lock a page may be missed (X1) but
-//! never mistaken (X2).
+//! A hit takes no lock and allocates nothing. A miss goes to whoever holds the core lock, who alone
+//! changes which page is where ([`LockedTable`]) and repeats the look-up there: without the lock a page
+//! may be missed (X1) but never mistaken (X2).
 //!
-//! - T1. While a [`SharedPin`] lives its frame holds its page, which nobody changes: a counted pin keeps the word from
-//!   being claimed or leaving (S3), a hazard pin keeps whoever tried from going ahead (H3).
-//! - T2. While an [`ExclusivePin`] lives nobody else reads or changes the page: others' pins and claims are refused
-//!   while EXCLUSIVE is set, no count and no hazard was there when it was granted (S3, H2), and the page was marked dirty
-//!   before (S4).
-//! - T3. While a [`Load`] lives its frame's bytes are its holder's: nothing pins, claims or evicts a loading frame.
-//! - T4. [`Vacated`] frames were free when they were taken out, and a frame gets from free to anything else only
-//!   through the holder of the core lock, who is making them vacated.
+//! - T1. While a [`SharedPin`] lives its frame holds its page, which nobody changes: a counted pin keeps
+//!   the word from being claimed or leaving (S3), a hazard pin keeps whoever tried from going ahead (H3).
+//! - T2. While an [`ExclusivePin`] lives nobody else reads or changes the page: others' pins and claims
+//!   are refused while EXCLUSIVE is set, no count and no hazard was there when it was granted (S3, H2),
+//!   and the page was marked dirty before (S4).
+//! - T3. While a [`Load`] lives its frame's bytes are its holder's: nothing pins, claims or evicts a
+//!   loading frame.
+//! - T4. [`Vacated`] frames were free when they were taken out, and a frame gets from free to anything
+//!   else only through the holder of the core lock, who is making them vacated.
 //! - T5. Every change that ends somebody's reason to wait looks for WAITERS and wakes.
 //! - T6. `first_dirty` is true for exactly one owner between two moments at which the page is clean.
 //!
-//! A reader may pin a page that it has pinned already, even while a writer waits for it: writers have precedence
-//! only for a bounded while (`wait.rs`). A thread that asks for a page exclusively while it holds a pin of the same page waits
-//! for itself for ever.
+//! A reader may pin a page that it has pinned already, even while a writer waits for it: writers have
+//! precedence only for a bounded while (`wait.rs`). A thread that asks for a page exclusively while it
+//! holds a pin of the same page waits for itself for ever.
 
 use crate::hazard::{self, Hazard};
 use crate::index::Index;
@@ -66,8 +67,8 @@ pub(crate) enum Lookup<P> {
 }
 
 impl<M: Memory> Table<M> {
-    /// A table without frames, for as many as `memory` may have, and the right to change it, which belongs under the
-    /// core lock.
+    /// A table without frames, for as many as `memory` may have, and the right to change it, which
+    /// belongs under the core lock.
     ///
     /// # Errors
     /// If the kernel gives no addresses for the table's arrays (26 bytes a frame).
@@ -102,8 +103,8 @@ impl<M> Table<M> {
         Word::load(self.index.word(frame), Ordering::Acquire)
     }
 
-    /// Pins the page `key` for reading if that can be done at once, without the core lock. The hit path: small enough to be
-    /// compiled into its caller.
+    /// Pins the page `key` for reading if that can be done at once, without the core lock. The hit path:
+    /// small enough to be compiled into its caller.
     #[inline]
     pub(crate) fn hit(&self, key: PageKey) -> Option<SharedPin<&Self>> {
         let frame = self.index.find(key)?;
@@ -151,8 +152,8 @@ impl<M> Table<M> {
         self.found(frame, claimed.map(|claim| ExclusivePin::new(self, claim)))
     }
 
-    /// Locks the page `key` for changing it; waits while others read or change it. Never `Busy`. The page is dirty from
-    /// here on, and [`ExclusivePin::first_dirty`] says whether it was clean.
+    /// Locks the page `key` for changing it; waits while others read or change it. Never `Busy`. The page
+    /// is dirty from here on, and [`ExclusivePin::first_dirty`] says whether it was clean.
     pub(crate) fn lock(&self, key: PageKey) -> Lookup<ExclusivePin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;
@@ -208,8 +209,8 @@ impl<M> Table<M> {
         self.wake_waiters(frame, word);
     }
 
-    /// Ends a page's writeback without success: it is dirty. Whether it was clean, so that nobody else has
-    /// reported it dirty since.
+    /// Ends a page's writeback without success: it is dirty. Whether it was clean, so that nobody else
+    /// has reported it dirty since.
     pub(crate) fn fail_write(&self, frame: FrameNo) -> bool {
         let stepped = state::must(self.index.word(frame), Step::FailWrite);
         self.wake_waiters(frame, stepped.new);

@@ -1,12 +1,13 @@
 //! Sleeping until a frame's word changes.
 //!
-//! Sixty-four pairs of a lock and a condition variable serve all frames. A sleeper sets WAITERS in the word
-//! while it holds its pair's lock and the word still says "wait", so whoever changes the word afterwards sees
-//! WAITERS and must take that lock to wake, which it gets only when the sleeper sleeps: no wake-up is lost.
+//! Sixty-four pairs of a lock and a condition variable serve all frames. A sleeper sets WAITERS in the
+//! word while it holds its pair's lock and the word still says "wait", so whoever changes the word
+//! afterwards sees WAITERS and must take that lock to wake, which it gets only when the sleeper sleeps:
+//! no wake-up is lost.
 //!
-//! One release cannot keep this bargain: a reader that clears its hazard slot and then looks for WAITERS may
-//! read the word before its clear is seen by others (to forbid that would cost every pin a second exchange).
-//! So who waits for a hazard sleeps with a bound and looks again.
+//! One release cannot keep this bargain: a reader that clears its hazard slot and then looks for WAITERS
+//! may read the word before its clear is seen by others (to forbid that would cost every pin a second
+//! exchange). So who waits for a hazard sleeps with a bound and looks again.
 
 use crate::state::{self, Step, Word};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, SPINS, YIELDS, spin_loop, yield_now};
@@ -16,8 +17,9 @@ use std::sync::PoisonError;
 
 const STRIPES: usize = 64;
 
-/// How long a sleeper that waits for a hazard may sleep before it looks again: some twenty times what a
-/// wake-up takes, so that looking costs little, and short enough that a missed wake-up is no stall.
+/// How long a sleeper that waits for a hazard may sleep before it looks again: long against a wake-up
+/// (some tens of microseconds), so that looking costs little, and short enough that a missed wake-up is
+/// no stall.
 const HAZARD_SLEEP_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
@@ -38,8 +40,8 @@ impl Stripes {
         &self.0[frame.index() % STRIPES]
     }
 
-    /// Waits while `busy` says so of the frame's word. May return early or late by one change; the caller looks
-    /// again. `wanted`: readers shall let this waiter go first.
+    /// Waits while `busy` says so of the frame's word. May return early or late by one change; the caller
+    /// looks again. `wanted`: readers shall let this waiter go first.
     pub(crate) fn wait(&self, frame: FrameNo, word: &AtomicU64, wanted: bool, busy: impl Fn(Word) -> bool) {
         self.wait_also(frame, word, wanted, busy, None::<fn() -> bool>);
     }

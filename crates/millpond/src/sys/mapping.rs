@@ -14,14 +14,15 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a range of addresses belongs to no thread; what is read and written there is the owner's affair.
+// SAFETY: a range of addresses belongs to no thread; what is read and written there is the owner's
+// affair.
 unsafe impl Send for Mapping {}
 // SAFETY: every method that takes `&self` is a system call, and those may be made from any thread.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `len` bytes of address space, rounded up to whole huge pages. Nothing is charged for it before it is used.
-    /// Readable and writable, and then zero, only if `accessible`.
+    /// `len` bytes of address space, rounded up to whole huge pages. Nothing is charged for it before it
+    /// is used. Readable and writable, and then zero, only if `accessible`.
     ///
     /// # Errors
     /// What mmap(2) says: the process's address space (`ulimit -v`) is used up, or overcommit is off.
@@ -74,7 +75,8 @@ impl Mapping {
         } else {
             libc::PROT_NONE
         };
-        // SAFETY: `part` checked that the range is ours; to take access away breaks nobody's memory, it stops them.
+        // SAFETY: `part` checked that the range is ours; to take access away breaks nobody's memory, it
+        // stops them.
         let result = unsafe { libc::mprotect(address.cast(), len, protection) };
         if result == 0 {
             Ok(())
@@ -103,7 +105,8 @@ impl Mapping {
         }
     }
 
-    /// Gives the memory of `range`, in bytes and whole pages, back to the kernel. It reads as zero afterwards.
+    /// Gives the memory of `range`, in bytes and whole pages, back to the kernel. It reads as zero
+    /// afterwards.
     ///
     /// # Safety
     /// Nobody may hold a reference into the range, except to atomics for which zero is a value.

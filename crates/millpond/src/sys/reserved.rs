@@ -1,8 +1,8 @@
 //! Arrays that are as long as they may ever become, and use memory only where they have been touched.
 //!
-//! Readers of the frame table walk without a lock, so its arrays can neither move nor be freed under them. Address
-//! space is cheap: an array takes all it may need at once, fresh memory of the kernel's is zero and zero
-//! means "nothing there", and what is given back reads as zero again.
+//! Readers of the frame table walk without a lock, so its arrays can neither move nor be freed under
+//! them. Address space is cheap: an array takes all it may need at once, fresh memory of the kernel's is
+//! zero and zero means "nothing there", and what is given back reads as zero again.
 
 use crate::sys::mapping::{Advice, HUGE_PAGE, Mapping, kernel_page};
 use std::io;
@@ -10,7 +10,8 @@ use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Types whose all-zero bytes are a value, whose bytes may become zero at any time, and that need no drop.
+/// Types whose all-zero bytes are a value, whose bytes may become zero at any time, and that need no
+/// drop.
 ///
 /// # Safety
 /// That they are: atomics and arrays of them.
@@ -47,8 +48,8 @@ impl<T: Zeroed> Reserved<T> {
         })
     }
 
-    /// Gives back the memory of `items`, which then read as zero where whole pages of the kernel's fit among them; the
-    /// others stay what they are.
+    /// Gives back the memory of `items`, which then read as zero where whole pages of the kernel's fit
+    /// among them; the others stay what they are.
     pub(crate) fn release(&self, items: Range<usize>) {
         assert!(items.end <= self.len, "items {items:?} of {}", self.len);
         let start = (items.start * size_of::<T>()).next_multiple_of(kernel_page());
@@ -59,8 +60,8 @@ impl<T: Zeroed> Reserved<T> {
         }
     }
 
-    /// Asks for huge pages where whole ones fit into the first `len` items: a table of 64 MiB would otherwise take
-    /// more entries of the processor's address cache than there are.
+    /// Asks for huge pages where whole ones fit into the first `len` items: a table of 64 MiB would
+    /// otherwise take more entries of the processor's address cache than there are.
     pub(crate) fn use_huge_pages(&self, len: usize) {
         let end = len.min(self.len) * size_of::<T>() / HUGE_PAGE * HUGE_PAGE;
         if end > 0 {
@@ -76,8 +77,8 @@ impl<T: Zeroed> Deref for Reserved<T> {
     #[inline]
     fn deref(&self) -> &[T] {
         let start = self.mapping.start().cast::<T>().as_ptr();
-        // SAFETY: the mapping is readable, writable, aligned and at least `len` items long (`new`), its bytes are
-        // items because zero is one (`Zeroed`), and it lives as long as `self`.
+        // SAFETY: the mapping is readable, writable, aligned and at least `len` items long (`new`), its
+        // bytes are items because zero is one (`Zeroed`), and it lives as long as `self`.
         unsafe { std::slice::from_raw_parts(start, self.len) }
     }
 }

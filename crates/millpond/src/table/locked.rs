@@ -22,7 +22,7 @@ pub(crate) trait Memory {
     fn commit(&self, frames: Range<u32>) -> io::Result<()>;
 
     /// Gives the memory behind frames back that nobody can have a right to; they stay usable.
-    fn discard(&self, vacated: Vacated);
+    fn discard(&self, frames: Vacated);
 
     /// Takes away the memory behind frames that nobody can have a right to.
     fn withdraw(&self, frames: Vacated);
@@ -76,8 +76,8 @@ impl<'a, M> LockedTable<'a, M> {
         )
     }
 
-    /// Starts to load `key`, which is not there, into `frame`, which is free. Whoever asks for the page from now on
-    /// waits for this load.
+    /// Starts to load `key`, which is not there, into `frame`, which is free. Whoever asks for the page
+    /// from now on waits for this load.
     ///
     /// # Panics
     /// If the frame is not free.
@@ -93,7 +93,8 @@ impl<'a, M> LockedTable<'a, M> {
         }
     }
 
-    /// Ends a load whose bytes did not come: the frame is free, and who waits for the page looks again and misses.
+    /// Ends a load whose bytes did not come: the frame is free, and who waits for the page looks again
+    /// and misses.
     pub(crate) fn fail_load(&mut self, load: Load) -> FrameNo {
         let frame = self.table.loading_frame(&load);
         self.table.index.remove(self.turn, frame);
@@ -102,8 +103,8 @@ impl<'a, M> LockedTable<'a, M> {
         frame
     }
 
-    /// Takes pages out of the table whether they are dirty or not, except those that are pinned, locked, loading or
-    /// under writeback, which it removes from `frames`. For pages whose content is given up.
+    /// Takes pages out of the table whether they are dirty or not, except those that are pinned, locked,
+    /// loading or under writeback, which it removes from `frames`. For pages whose content is given up.
     pub(crate) fn forget(&mut self, frames: &mut Vec<FrameNo>) {
         self.take_out(frames, true);
     }
@@ -145,7 +146,8 @@ impl<'a, M> LockedTable<'a, M> {
     /// Re-derives what can be re-derived.
     ///
     /// # Panics
-    /// If a page is not where its key says, a frame without one is in a chain, or one is leaving outside a call.
+    /// If a page is not where its key says, a frame without one is in a chain, or one is leaving outside
+    /// a call.
     pub(crate) fn validate(&self) {
         self.table.index.validate(self.turn);
         for frame in (0..self.frames()).map(FrameNo) {
@@ -191,8 +193,8 @@ impl<M: Memory> LockedTable<'_, M> {
         self.table.memory.discard(Vacated(frame.0..frame.0 + 1));
     }
 
-    /// Withdraws frames from the last one down to `frames` frames, or down to the last one that is not free, and gives
-    /// their memory back. How many there are then.
+    /// Withdraws frames from the last one down to `frames` frames, or down to the last one that is not
+    /// free, and gives their memory back. How many there are then.
     pub(crate) fn shrink(&mut self, frames: u32) -> u32 {
         let index = &self.table.index;
         let now = self.frames();
