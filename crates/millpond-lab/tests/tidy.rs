@@ -1,0 +1,262 @@
+//! The house rules that a program can check. Each test reads the tree and lists all that breaks its rule.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// No file of code is longer, tests and tables aside: a file has one mechanism.
+const LINES_MAX: usize = 500;
+
+/// Files that are longer all the same. Each of them is to be cut, and then leaves this list.
+const TOO_LONG: &[&str] = &[
+    "crates/millpond-core/src/writeback/flusher.rs",
+    "crates/millpond-lab/src/sim/world.rs",
+    "crates/millpond/src/driver.rs",
+    "crates/millpond/src/file.rs",
+];
+
+/// The only folder with unsafe code.
+const UNSAFE: &str = "crates/millpond/src/sys/";
+
+struct Text {
+    /// From the root of the repository, with slashes.
+    path: String,
+    text: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// All texts of the repository: code, documents, settings, scripts.
+fn texts() -> Vec<Text> {
+    let root = root();
+    let (mut texts, mut folders) = (Vec::new(), vec![root.clone()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if name != "target" && (!name.starts_with('.') || name == ".ci") {
+                    folders.push(path);
+                }
+                continue;
+            }
+            let is_text = [".rs", ".md", ".toml", ".lock", ".sh", ".c", ".h", ".py"]
+                .iter()
+                .any(|end| name.ends_with(end))
+                || name == "run";
+            if is_text {
+                texts.push(Text {
+                    path: path.strip_prefix(&root).unwrap().to_string_lossy().into_owned(),
+                    text: fs::read_to_string(&path).unwrap(),
+                });
+            }
+        }
+    }
+    assert!(
+        texts.len() > 100,
+        "only {} texts below {}",
+        texts.len(),
+        root.display()
+    );
+    texts.sort_by(|a, b| a.path.cmp(&b.path));
+    texts
+}
+
+fn code() -> impl Iterator<Item = Text> {
+    texts().into_iter().filter(|t| t.path.ends_with(".rs"))
+}
+
+fn documents() -> impl Iterator<Item = Text> {
+    texts().into_iter().filter(|t| t.path.ends_with(".md"))
+}
+
+fn assert_none(rule: &str, breaks: &[String]) {
+    assert!(breaks.is_empty(), "{rule}:\n  {}", breaks.join("\n  "));
+}
+
+/// Lines with one of `words` in texts that `of` picks.
+fn lines_with(words: &[&str], of: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for Text { path, text } in texts() {
+        for (n, line) in text.lines().enumerate() {
+            if of(&path) && words.iter().any(|word| line.contains(word)) {
+                found.push(format!("{path}:{}: {}", n + 1, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+/// What stands between backticks, code blocks aside.
+fn quoted(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let mut spans = Vec::new();
+    for line in text.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        if !is_code {
+            spans.extend(line.split('`').skip(1).step_by(2));
+        }
+    }
+    spans
+}
+
+fn is_test(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    path.contains("/tests/") || name.ends_with("tests.rs") || name == "conformance.rs"
+}
+
+#[test]
+fn files_have_one_mechanism_each() {
+    let mut breaks = Vec::new();
+    for Text { path, text } in code().filter(|t| !is_test(&t.path)) {
+        let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+        match (lines > LINES_MAX, TOO_LONG.contains(&path.as_str())) {
+            (true, false) => breaks.push(format!("{path} has {lines}: cut it in two")),
+            (false, true) => breaks.push(format!("{path} has {lines}: take it off the list")),
+            _ => {}
+        }
+    }
+    assert_none(&format!("{LINES_MAX} lines at most, tests aside"), &breaks);
+}
+
+#[test]
+fn unsafe_code_is_in_one_folder() {
+    // Put together here, so that this file does not break its own rules.
+    let keyword = concat!("un", "safe");
+    let forms = ["{", "fn ", "impl ", "extern ", "trait ", "("].map(|after| match after {
+        "(" => format!("#[{keyword}("),
+        "{" => format!("{keyword} {{"),
+        _ => format!("{keyword} {after}"),
+    });
+    let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
+    let breaks = lines_with(&forms, |path| path.ends_with(".rs") && !path.starts_with(UNSAFE));
+    assert_none("only sys/ has unsafe code", &breaks);
+    let inside = lines_with(&forms, |path| path.starts_with(UNSAFE));
+    assert!(
+        inside.len() > 10,
+        "the rule finds nothing where there is much: {inside:?}"
+    );
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
+    assert_none("do it, or write an issue", &lines_with(&words, |_| true));
+}
+
+#[test]
+fn no_place_of_one_machine_and_no_registry_is_named() {
+    let places = [
+        concat!("/wo", "rk/"),
+        concat!("/tmp/", "wt"),
+        concat!("/tmp/", "target"),
+        concat!("/ro", "ot/"),
+        concat!("/ho", "me/"),
+    ];
+    assert_none("paths of one machine", &lines_with(&places, |_| true));
+    let registries = [
+        concat!("crates", ".io"),
+        concat!("pypi", ".org"),
+        concat!("npmjs", "."),
+        concat!("proxy.", "golang"),
+    ];
+    let is_usual = concat!("\"registry+https://github.com/rust-lang/crates", ".io-index\"");
+    let breaks: Vec<_> = lines_with(&registries, |_| true)
+        .into_iter()
+        .filter(|line| !(line.starts_with("Cargo.lock") && line.ends_with(is_usual)))
+        .collect();
+    assert_none("hosts of registries", &breaks);
+}
+
+#[test]
+fn the_readme_shows_the_first_example_as_it_is() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let example = fs::read_to_string(root().join("crates/millpond/examples/first.rs")).unwrap();
+    let shown = readme
+        .split("```rust\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("README.md has a Rust example");
+    let code: Vec<_> = example
+        .lines()
+        .skip_while(|line| line.starts_with("//!") || line.is_empty())
+        .collect();
+    assert_eq!(shown.lines().collect::<Vec<_>>(), code);
+}
+
+#[test]
+fn links_and_files_in_documents_exist() {
+    let (root, texts) = (root(), texts());
+    let mut breaks = Vec::new();
+    for Text { path, text } in documents() {
+        let folder = root.join(&path).parent().unwrap().to_owned();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
+            let file = link.split('#').next().unwrap_or(link);
+            if !folder.join(file).exists() {
+                breaks.push(format!("{path}: link to {link}"));
+            }
+        }
+        let is_name = |span: &&str| {
+            span.ends_with(".rs")
+                && span
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+        };
+        for name in quoted(&text).into_iter().filter(is_name) {
+            let ending = format!("/{name}");
+            if !texts.iter().any(|t| t.path == name || t.path.ends_with(&ending)) {
+                breaks.push(format!("{path}: file {name}"));
+            }
+        }
+    }
+    assert_none("documents name what is not there", &breaks);
+}
+
+#[test]
+fn tests_that_documents_name_exist() {
+    let code: Vec<_> = code().collect();
+    let mut named = 0;
+    let mut breaks = Vec::new();
+    for Text { path, text } in documents() {
+        if path != "docs/SEMANTICS.md" && path != "docs/SEEDS.md" {
+            continue;
+        }
+        for span in quoted(&text) {
+            let is_name = |s: &str| {
+                s.contains('_')
+                    && s.chars()
+                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+            };
+            let is_test = |(place, name): &(&str, &str)| is_name(name) && *place == place.to_lowercase();
+            let Some((place, name)) = span.split_once("::").filter(is_test) else {
+                continue;
+            };
+            named += 1;
+            let is_there = |t: &Text| {
+                t.path
+                    .split('/')
+                    .any(|part| part.trim_end_matches(".rs") == place)
+                    && t.text.contains(&format!("fn {name}("))
+            };
+            if !code.iter().any(is_there) {
+                breaks.push(format!("{path}: {span}"));
+            }
+        }
+    }
+    assert!(
+        named > 50,
+        "only {named} tests are named: does the rule still find them?"
+    );
+    assert_none("documents name tests that are not there", &breaks);
+}
