@@ -652,17 +652,7 @@ impl File {
         let size = self.shared().page_size.bytes();
         let old = self.len();
         if len < old {
-            // The rest of the page that stays in part reads as zeros if the file grows again.
-            let cut = (len % size) as usize;
-            if cut > 0 {
-                let mut pin = self.lock_page(len / size)?;
-                pin[cut..].fill(0);
-                if pin.first_dirty() {
-                    self.shared()
-                        .dirtied(self.inner.id, PageIndex(len / size), &[pin.frame()]);
-                }
-            }
-            self.inner.len.store(len, Ordering::Release);
+            self.cut(len)?;
             self.shared()
                 .discard(&self.inner, PageIndex(len.div_ceil(size)))?;
         }
@@ -678,6 +668,29 @@ impl File {
             file: self.inner.id,
             pages: PageCount(len.div_ceil(size)),
         });
+        Ok(())
+    }
+
+    /// Makes the length `len`, inside the file, and what follows it in its page zeros, as they must be if the file grows
+    /// again. When this returns no write to the device goes beyond `len` in that page.
+    fn cut(&self, len: u64) -> Result<()> {
+        let size = self.shared().page_size.bytes();
+        let (page, cut) = (len / size, (len % size) as usize);
+        if cut == 0 {
+            self.inner.len.store(len, Ordering::Release);
+            return Ok(());
+        }
+        let mut pin = self.lock_page(page)?;
+        pin[cut..].fill(0);
+        // While the page is ours: a write of it that begins later ends here.
+        self.inner.len.store(len, Ordering::Release);
+        let frame = pin.frame();
+        if pin.first_dirty() {
+            self.shared().dirtied(self.inner.id, PageIndex(page), &[frame]);
+        }
+        drop(pin);
+        // One that began before goes up to the old end, and would make the file on the device that long again.
+        self.shared().table.wait_written(frame, self.key(page));
         Ok(())
     }
 

@@ -1,0 +1,200 @@
+//! What the tests of the engine share: devices to watch and to break, places for files, and a bound on waiting.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "each test uses its part of it; a test fails by panicking and prints why it was skipped"
+)]
+
+use millpond::device::{
+    Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, Threads, Uring,
+};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Longer than anything here takes on a day on which everything is slow, the engine's own patience of 30 s included.
+pub(crate) const BOUND: Duration = Duration::from_secs(120);
+
+/// Runs `test` and fails if it has not ended within [`BOUND`]: a hang is a failure, not a test that never ends.
+pub(crate) fn bounded<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+    let (ended, end) = channel();
+    let thread = std::thread::spawn(move || {
+        let result = test();
+        let _ = ended.send(());
+        result
+    });
+    match end.recv_timeout(BOUND) {
+        Err(RecvTimeoutError::Timeout) => panic!("hangs: not over after {BOUND:?}"),
+        // It has panicked if it has sent nothing; joining says with what.
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        },
+    }
+}
+
+/// Yields until `is_so`; what it waits for is caused by other threads, so it ends when they get their turn.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < BOUND, "{what} does not come about");
+        std::thread::yield_now();
+    }
+}
+
+/// The devices that a test is run over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Ring,
+    Pool,
+}
+
+impl Kind {
+    /// The device, or `None` where the system does not allow it: the test says so and is skipped.
+    pub(crate) fn device(self) -> Option<Arc<dyn Device>> {
+        match self {
+            Kind::Pool => Some(Arc::new(Threads::new("a test"))),
+            Kind::Ring => match Uring::new() {
+                Ok(ring) => Some(Arc::new(ring)),
+                Err(refusal) => {
+                    println!("skipped: {refusal}");
+                    None
+                }
+            },
+        }
+    }
+}
+
+/// Where files lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In the folder for temporary files: a disk, most often.
+    Disk,
+    /// In memory, where direct I/O behaves otherwise or is refused.
+    Memory,
+}
+
+impl Place {
+    /// A folder there.
+    pub(crate) fn folder(self) -> tempfile::TempDir {
+        let memory = PathBuf::from("/dev/shm");
+        match self {
+            Place::Memory if memory.is_dir() => tempfile::tempdir_in(memory).unwrap(),
+            _ => tempfile::tempdir().unwrap(),
+        }
+    }
+}
+
+/// Numbers from a seed (splitmix64).
+#[derive(Clone, Debug)]
+pub(crate) struct Draw(pub(crate) u64);
+
+impl Draw {
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+    }
+}
+
+/// What a [`Hooked`] device is about to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Call {
+    pub(crate) what: What,
+    pub(crate) file: Option<FileIdentity>,
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// A read on the thread that needs it.
+    OwnRead,
+    /// A read or write that is handed over.
+    Submit(Op),
+    Wait,
+    Sync,
+}
+
+/// A device that tells a hook of every call before it is made. The hook may count, wait or panic.
+pub(crate) struct Hooked<F> {
+    inner: Arc<dyn Device>,
+    hook: F,
+}
+
+impl<F: Fn(Call) + Send + Sync> Hooked<F> {
+    pub(crate) fn new(inner: Arc<dyn Device>, hook: F) -> Arc<Hooked<F>> {
+        Arc::new(Hooked { inner, hook })
+    }
+}
+
+impl<F> fmt::Debug for Hooked<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hooked {:?}", self.inner)
+    }
+}
+
+fn call(what: What, request: &Request) -> Call {
+    Call {
+        what,
+        file: Some(request.file.identity()),
+        offset: request.offset,
+        bytes: request.segments.bytes(),
+    }
+}
+
+impl<F: Fn(Call) + Send + Sync> Device for Hooked<F> {
+    fn transfer(&self, request: &Request) -> io::Result<usize> {
+        (self.hook)(call(What::OwnRead, request));
+        self.inner.transfer(request)
+    }
+
+    fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()> {
+        for request in requests.iter() {
+            (self.hook)(call(What::Submit(request.op), request));
+        }
+        self.inner.submit(requests)
+    }
+
+    fn wait(&self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> io::Result<()> {
+        (self.hook)(Call {
+            what: What::Wait,
+            file: None,
+            offset: 0,
+            bytes: 0,
+        });
+        self.inner.wait(done, timeout)
+    }
+
+    fn wake(&self) {
+        self.inner.wake();
+    }
+
+    fn sync(&self, file: &DeviceFile) -> io::Result<()> {
+        (self.hook)(Call {
+            what: What::Sync,
+            file: Some(file.identity()),
+            offset: 0,
+            bytes: 0,
+        });
+        self.inner.sync(file)
+    }
+
+    fn facts(&self, file: &DeviceFile) -> DeviceFacts {
+        self.inner.facts(file)
+    }
+
+    fn name(&self) -> &str {
+        "hooked"
+    }
+}
