@@ -323,7 +323,7 @@ impl File {
     /// The length of page `page` up to the end of the file.
     fn page_len(&self, page: u64) -> Result<usize> {
         let size = self.shared().page_size;
-        let start = page.checked_mul(size.bytes()).unwrap_or(u64::MAX);
+        let start = page.saturating_mul(size.bytes());
         let left = self.len().saturating_sub(start).min(size.bytes()) as usize;
         if left == 0 {
             let max = self.len().div_ceil(size.bytes()).saturating_sub(1);

@@ -7,7 +7,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 pub(crate) type Pinned = SharedPin<Arc<Table<Arena>>>;
-pub(crate) type Locked = ExclusivePin<Arc<Table<Arena>>>;
 
 /// A page, pinned for reading: its bytes stay where they are and nobody changes them while this lives.
 ///

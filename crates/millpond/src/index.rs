@@ -259,6 +259,7 @@ impl Index {
     /// # Panics
     /// If a frame is in a wrong chain or in two, or if it has a page and is in none, or has none and is
     /// in one.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn validate(&self, turn: &Turn) {
         use crate::state::State;
         self.check(turn);

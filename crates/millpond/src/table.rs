@@ -98,7 +98,7 @@ impl<M> Table<M> {
     }
 
     /// The frame's word as it is now, to look at.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for tests and inspection"))]
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn word(&self, frame: FrameNo) -> Word {
         Word::load(self.index.word(frame), Ordering::Acquire)
     }
@@ -144,6 +144,7 @@ impl<M> Table<M> {
     }
 
     /// Locks the page `key` for changing it, without waiting and without the core lock.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn try_lock(&self, key: PageKey) -> Lookup<ExclusivePin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;

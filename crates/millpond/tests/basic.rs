@@ -14,7 +14,7 @@ fn what_is_written_is_read_back_and_is_in_the_file_after_a_sync() {
     let path = folder.path().join("data");
     let cache = cache();
     let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
-    let data: Vec<u8> = (0..1_000_003_u32).map(|n| (n * 31 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..1_000_003_u32).map(|n| ((n * 31) >> 3) as u8).collect();
     file.write_at(&data, 17).unwrap();
     assert_eq!(file.len(), data.len() as u64 + 17);
     let mut back = vec![0; data.len()];

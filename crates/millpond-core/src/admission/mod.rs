@@ -12,6 +12,7 @@ pub mod goal;
 
 use crate::event::Reason;
 use crate::units::{Bytes, Instant, Nanos};
+use alloc::boxed::Box;
 use bytes::{BytesOptions, BytesState};
 use goal::{GoalOptions, GoalState};
 
@@ -93,7 +94,7 @@ impl InTransit {
 enum State {
     Off,
     Bytes(BytesState),
-    Goal(GoalState),
+    Goal(Box<GoalState>),
 }
 
 /// The admission of one device.
@@ -126,7 +127,7 @@ impl Admission {
             (AdmissionOptions::Goal(options), State::Goal(old)) if old.options() == options => {
                 State::Goal(old.clone())
             }
-            (AdmissionOptions::Goal(options), _) => State::Goal(GoalState::new(options)),
+            (AdmissionOptions::Goal(options), _) => State::Goal(Box::new(GoalState::new(options))),
         };
     }
 

@@ -83,6 +83,7 @@ impl Arena {
     ///
     /// # Errors
     /// If /proc cannot be read.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn huge_bytes(&self) -> io::Result<Bytes> {
         let smaps = std::fs::read_to_string("/proc/self/smaps")?;
         let start = self.mapping.start().addr().get();
@@ -102,11 +103,13 @@ impl Arena {
 
     /// The size of a frame.
     #[inline]
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn page_size(&self) -> PageSize {
         self.page_size
     }
 
     /// Frames in a huge page. Memory that grows and shrinks by multiples of this stays in huge pages.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn frames_per_huge_page(&self) -> u32 {
         (HUGE_PAGE >> self.page_size.shift()) as u32
     }
@@ -209,17 +212,12 @@ impl Table<Arena> {
         unsafe { std::slice::from_raw_parts_mut(arena.frame(frame).as_ptr(), arena.len()) }
     }
 
-    /// The address of a page that is being loaded, for the device to write to before the load is
-    /// finished.
-    pub(crate) fn load_address(&self, load: &mut Load) -> NonNull<u8> {
-        self.memory().frame(self.loading_frame(load))
-    }
-
     /// The address of a page under writeback, for the device to read from until the write is ended. The
     /// page may be changed meanwhile; what is written then is some mixture, and the page is dirty again.
     ///
     /// # Panics
     /// If it is not under writeback.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn write_address(&self, frame: FrameNo) -> NonNull<u8> {
         self.memory().frame(self.writing_frame(frame))
     }

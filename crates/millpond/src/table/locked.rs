@@ -25,6 +25,10 @@ pub(crate) trait Memory {
     fn discard(&self, frames: Vacated);
 
     /// Takes away the memory behind frames that nobody can have a right to.
+    #[allow(
+        dead_code,
+        reason = "memory is given back frame by frame until frames are withdrawn by the chunk"
+    )]
     fn withdraw(&self, frames: Vacated);
 }
 
@@ -63,6 +67,7 @@ impl<'a, M> LockedTable<'a, M> {
     }
 
     /// Pins the page `key` without waiting. Never `Absent` if the page is there.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn try_pin(&self, key: PageKey) -> Lookup<SharedPin<&'a Table<M>>> {
         let table = self.table;
         let Some(frame) = self.lookup(key) else {
@@ -148,6 +153,7 @@ impl<'a, M> LockedTable<'a, M> {
     /// # Panics
     /// If a page is not where its key says, a frame without one is in a chain, or one is leaving outside
     /// a call.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn validate(&self) {
         self.table.index.validate(self.turn);
         for frame in (0..self.frames()).map(FrameNo) {
@@ -195,6 +201,10 @@ impl<M: Memory> LockedTable<'_, M> {
 
     /// Withdraws frames from the last one down to `frames` frames, or down to the last one that is not
     /// free, and gives their memory back. How many there are then.
+    #[allow(
+        dead_code,
+        reason = "memory is given back frame by frame until frames are withdrawn by the chunk"
+    )]
     pub(crate) fn shrink(&mut self, frames: u32) -> u32 {
         let index = &self.table.index;
         let now = self.frames();

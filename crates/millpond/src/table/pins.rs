@@ -98,6 +98,7 @@ impl<H: Holder> SharedPin<H> {
 
     /// The page.
     #[inline]
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn key(&self) -> PageKey {
         self.table().index.key(self.frame())
     }
@@ -148,6 +149,7 @@ impl Claim {
 
 impl<H: Holder> ExclusivePin<H> {
     #[inline]
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(super) fn new(holder: H, claim: Claim) -> ExclusivePin<H> {
         ExclusivePin { holder, claim }
     }
@@ -166,6 +168,7 @@ impl<H: Holder> ExclusivePin<H> {
 
     /// The page.
     #[inline]
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn key(&self) -> PageKey {
         self.table().index.key(self.frame())
     }
@@ -182,6 +185,7 @@ impl<M> ExclusivePin<&Table<M>> {
     ///
     /// # Panics
     /// If that is another table.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn hold_by<H: Holder<Memory = M>>(self, holder: H) -> ExclusivePin<H> {
         assert!(
             ptr::eq(self.table(), holder.table()),
@@ -213,6 +217,7 @@ pub(crate) struct Load {
 
 impl Load {
     /// The frame that is being filled.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn frame(&self) -> FrameNo {
         self.frame
     }
