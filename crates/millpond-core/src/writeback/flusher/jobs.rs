@@ -1,0 +1,146 @@
+//! Which pages are next, by the four sources in their order.
+
+use super::{Flusher, Job, Place, Source};
+use crate::event::Reason;
+use crate::units::{FileId, Instant, PageIndex};
+
+impl Flusher {
+    /// What should be written next. `over_background`: more is dirty than the limit allows. `blocked`: a
+    /// dirtier waits.
+    pub fn job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
+        self.pass_job()
+            .or_else(|| self.flagged_job(now))
+            .or_else(|| self.order_job(now, over_background, blocked))
+            .or_else(|| self.behind_job(now))
+    }
+
+    fn pass_job(&mut self) -> Option<Job> {
+        while let Some(&file) = self.passes.front() {
+            let work = self.work(file);
+            if let Some(pass) = &mut work.pass {
+                if let Some(first) = pass.todo.next(pass.cursor) {
+                    return Some(Job {
+                        file,
+                        reason: Reason::Sync,
+                        first,
+                        max: u64::MAX,
+                        source: Source::Pass,
+                    });
+                }
+                // The search has come to the end. What it passed over was in other hands; look again if
+                // anything has moved, else wait until a write ends or a tick comes.
+                if !pass.todo.is_empty() && core::mem::take(&mut pass.progress) {
+                    pass.cursor = PageIndex(0);
+                    continue;
+                }
+            }
+            work.pass_queued = false;
+            self.passes.pop_front();
+        }
+        None
+    }
+
+    fn flagged_job(&mut self, now: Instant) -> Option<Job> {
+        while let Some(&file) = self.flagged.front() {
+            if let Some(first) = self.next_in_slice(now, file) {
+                return Some(Job {
+                    file,
+                    reason: Reason::Reclaim,
+                    first,
+                    max: u64::MAX,
+                    source: Source::Flagged,
+                });
+            }
+            self.work(file).flagged = false;
+            self.flagged.pop_front();
+        }
+        None
+    }
+
+    fn order_job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
+        let reason = if blocked {
+            Reason::DirtierBlocked
+        } else {
+            Reason::Background
+        };
+        // Each file is moved behind the others at most once in a search.
+        for _ in 0..self.order.len() {
+            let &(place, file) = self
+                .order
+                .iter()
+                .find(|&&(_, file)| !self.in_backoff(now, file))?;
+            if !over_background && place.since + self.options.expire > now {
+                return None;
+            }
+            if let Some(first) = self.next_in_slice(now, file) {
+                return Some(Job {
+                    file,
+                    reason,
+                    first,
+                    max: u64::MAX,
+                    source: Source::Order,
+                });
+            }
+            // Its slice is used up, or all that is left of it is in other hands: behind the others.
+            let slice = self.slice_pages();
+            self.order.remove(&(place, file));
+            let place = Place {
+                since: now,
+                number: self.places,
+            };
+            self.places += 1;
+            let work = self.work(file);
+            (work.place, work.slice_left) = (place, slice);
+            self.order.insert((place, file));
+        }
+        None
+    }
+
+    fn in_backoff(&self, now: Instant, file: FileId) -> bool {
+        let work = self.files[file.0 as usize].as_ref();
+        work.is_some_and(|w| w.backoff.is_some_and(|b| b.until > now))
+    }
+
+    /// The next dirty page of a file whose slice is not used up.
+    fn next_in_slice(&mut self, now: Instant, file: FileId) -> Option<PageIndex> {
+        if self.in_backoff(now, file) {
+            return None;
+        }
+        let work = self.work(file);
+        if work.slice_left == 0 {
+            return None;
+        }
+        if let Some(first) = work.dirty.next(work.cursor) {
+            return Some(first);
+        }
+        // The end. From the start again, unless nothing has moved since it was there last.
+        core::mem::take(&mut work.progress)
+            .then(|| work.dirty.next(PageIndex(0)))
+            .flatten()
+    }
+
+    fn behind_job(&mut self, now: Instant) -> Option<Job> {
+        while let Some(&file) = self.behind.front() {
+            let backoff = self.in_backoff(now, file);
+            let work = self.work(file);
+            let next = work
+                .dirty
+                .next(work.behind.from)
+                .filter(|&p| p < work.behind.ready && !backoff);
+            if let Some(first) = next {
+                let max = work.behind.ready.0 - first.0;
+                return Some(Job {
+                    file,
+                    reason: Reason::Background,
+                    first,
+                    max,
+                    source: Source::Behind,
+                });
+            }
+            work.behind.from = work.behind.from.max(work.behind.ready);
+            work.behind_queued = false;
+            self.behind.pop_front();
+        }
+        None
+    }
+}
