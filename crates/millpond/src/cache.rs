@@ -181,8 +181,7 @@ impl PageCache {
             source,
         };
         let device = DeviceFile::open(path, options.access()).map_err(failed)?;
-        let len = device.len().map_err(failed)?;
-        self.handle.calibrate(&device, len);
+        self.handle.calibrate(&device, device.len().map_err(failed)?);
         let identity = device.identity();
         let mut files = self.handle.files.lock();
         // A file whose last handle is being dropped has to be written and forgotten first.
@@ -205,6 +204,8 @@ impl PageCache {
                 writable,
             });
         }
+        // Not before: another last handle may have made it longer until now.
+        let len = device.len().map_err(failed)?;
         let id = files.free_ids.pop().unwrap_or_else(|| {
             files.next_id += 1;
             files.next_id - 1
