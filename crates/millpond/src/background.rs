@@ -2,7 +2,6 @@
 
 use crate::device::Completion;
 use crate::driver::{Deferred, Shared, until};
-use crate::poison::Dart;
 use millpond_core::event::Event;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,10 +18,7 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<std::thread::JoinHan
     std::thread::Builder::new()
         .name("millpond".into())
         .spawn(move || {
-            let _dart = Dart {
-                who: "background thread",
-                hit: |why| shared.poison(why),
-            };
+            let _dart = shared.dart("background thread");
             run(&shared);
         })
 }

@@ -392,6 +392,7 @@ impl Handle {
                     segments,
                 };
                 let began = std::time::Instant::now();
+                let _dart = self.shared.dart("device");
                 self.shared
                     .device
                     .transfer(&request)

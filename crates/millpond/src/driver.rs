@@ -141,10 +141,7 @@ impl Shared {
     ///
     /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
     pub(crate) fn step(&self, core: &mut Core, event: Event<'_>, deferred: &mut Deferred) {
-        let _dart = Dart {
-            who: "state machine",
-            hit: |why| self.poison(why),
-        };
+        let _dart = self.dart("state machine");
         let Core {
             manager,
             turn,
@@ -304,6 +301,7 @@ impl Shared {
 
     /// Does what was left for after the lock.
     pub(crate) fn finish(&self, deferred: &mut Deferred) {
+        let _dart = self.dart("device");
         if !deferred.requests.is_empty() {
             let mut requests = Vec::with_capacity(deferred.requests.len());
             for (file, request) in deferred.requests.drain(..) {
@@ -330,9 +328,18 @@ impl Shared {
         }
     }
 
+    /// Poisons the cache if there is a panic while the answer lives: of `who`.
+    pub(crate) fn dart(&self, who: &'static str) -> Dart<impl Fn(String)> {
+        Dart {
+            who,
+            hit: |why| self.poison(why),
+        }
+    }
+
     /// Nothing of the cache can be trusted any more: says so to everybody who waits, and to every later call.
     pub(crate) fn poison(&self, why: String) {
         self.poison.set(why);
+        self.table.call_off();
         for gate in [&self.memory_gate, &self.dirtier_gate, &self.sync_gate] {
             gate.announce();
         }
@@ -418,7 +425,9 @@ impl Shared {
     ) -> io::Result<Option<crate::guard::Pinned>> {
         let OwnRead { io, first, mut loads } = own;
         let request = self.read_request(0, file, first, &mut loads);
+        let dart = self.dart("device");
         let result = self.device.transfer(&request);
+        drop(dart);
         drop(request);
         let mut deferred = Deferred::default();
         let answer = match result {

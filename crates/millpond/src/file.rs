@@ -259,7 +259,8 @@ impl File {
                     done += n;
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
-                    self.shared().table.wait_loading(frame, self.key(page))
+                    self.shared().table.wait_loading(frame, self.key(page));
+                    self.shared().poison.check()?;
                 }
                 Lookup::Absent => {
                     let last = (offset + wanted as u64 - 1) >> shift;
@@ -499,7 +500,10 @@ impl File {
                     pins.push(pin);
                     page += 1;
                 }
-                Lookup::Loading(frame) | Lookup::Busy(frame) => self.shared().table.wait_loading(frame, key),
+                Lookup::Loading(frame) | Lookup::Busy(frame) => {
+                    self.shared().table.wait_loading(frame, key);
+                    self.shared().poison.check()?;
+                }
                 Lookup::Absent if self.needs_old(start, &in_page) => {
                     if !pins.is_empty() {
                         break;
@@ -691,7 +695,7 @@ impl File {
         drop(pin);
         // One that began before goes up to the old end, and would make the file on the device that long again.
         self.shared().table.wait_written(frame, self.key(page));
-        Ok(())
+        self.shared().poison.check()
     }
 
     /// Says how the file will be used from now on, by all handles.
@@ -767,7 +771,10 @@ impl Shared {
         if let Some(&errno) = file.sync_error.get() {
             return Err(sync_failed(file, errno));
         }
-        match self.device.sync(&file.device()) {
+        let dart = self.dart("device");
+        let synced = self.device.sync(&file.device());
+        drop(dart);
+        match synced {
             Ok(()) => Ok(()),
             Err(error) => {
                 let errno = *file

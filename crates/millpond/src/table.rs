@@ -163,15 +163,20 @@ impl<M> Table<M> {
         self.found(frame, claimed.map(|claim| ExclusivePin::new(self, claim)))
     }
 
-    /// Waits until `frame` is no longer loading `key`: it is there, or its load has failed.
+    /// Waits until `frame` is no longer loading `key`: it is there, or its load has failed, or waiting is
+    /// [called off](Table::call_off).
     pub(crate) fn wait_loading(&self, frame: FrameNo, key: PageKey) {
-        let busy = |word: Word| word.state() == State::Loading && self.index.key(frame) == key;
+        let busy = |word: Word| {
+            word.state() == State::Loading && self.index.key(frame) == key && !self.stripes.is_called_off()
+        };
         self.stripes.wait(frame, self.index.word(frame), false, busy);
     }
 
-    /// Waits until `key` in `frame` is not under writeback, or no longer there.
+    /// Waits until `key` in `frame` is not under writeback, or no longer there, or waiting is
+    /// [called off](Table::call_off).
     pub(crate) fn wait_written(&self, frame: FrameNo, key: PageKey) {
-        let busy = |word: Word| word.is_writeback() && self.index.key(frame) == key;
+        let busy =
+            |word: Word| word.is_writeback() && self.index.key(frame) == key && !self.stripes.is_called_off();
         self.stripes.wait(frame, self.index.word(frame), false, busy);
     }
 
@@ -183,6 +188,11 @@ impl<M> Table<M> {
         if self.claim_patiently(frame, key, false).is_ok() {
             self.release(frame);
         }
+    }
+
+    /// The device is broken: nobody waits for what it was to do any more, now or later.
+    pub(crate) fn call_off(&self) {
+        self.stripes.call_off();
     }
 
     /// Ends a load: the bytes are there. Wakes who waits for them.

@@ -5,12 +5,15 @@
 //! afterwards sees WAITERS and must take that lock to wake, which it gets only when the sleeper sleeps:
 //! no wake-up is lost.
 //!
-//! One release cannot keep this bargain: a reader that clears its hazard slot and then looks for WAITERS
-//! may read the word before its clear is seen by others (to forbid that would cost every pin a second
-//! exchange). So who waits for a hazard sleeps with a bound and looks again.
+//! One release cannot keep this bargain: a reader that clears its hazard slot and then looks for WAITERS may
+//! read the word before its clear is seen by others (to forbid that would cost every pin a second exchange).
+//! So who waits for a hazard sleeps with a bound and looks again.
+//!
+//! What a device was to do may never be done, if it is broken. Whoever waits for it looks whether the waiting was
+//! called off.
 
 use crate::state::{self, Step, Word};
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, SPINS, YIELDS, spin_loop, yield_now};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, SPINS, YIELDS, spin_loop, yield_now};
 use core::time::Duration;
 use millpond_core::units::FrameNo;
 use std::sync::PoisonError;
@@ -29,15 +32,36 @@ struct Stripe {
 }
 
 /// The places where threads sleep.
-pub(crate) struct Stripes(Box<[Stripe]>);
+pub(crate) struct Stripes {
+    stripes: Box<[Stripe]>,
+    /// Nobody shall wait for a device any more.
+    called_off: AtomicBool,
+}
 
 impl Stripes {
     pub(crate) fn new() -> Stripes {
-        Stripes((0..STRIPES).map(|_| Stripe::default()).collect())
+        Stripes {
+            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
+            called_off: AtomicBool::new(false),
+        }
     }
 
     fn of(&self, frame: FrameNo) -> &Stripe {
-        &self.0[frame.index() % STRIPES]
+        &self.stripes[frame.index() % STRIPES]
+    }
+
+    /// Whether the device is broken, so that nobody should wait for it.
+    pub(crate) fn is_called_off(&self) -> bool {
+        self.called_off.load(Ordering::Acquire)
+    }
+
+    /// From now on [`Stripes::is_called_off`]; wakes all sleepers.
+    pub(crate) fn call_off(&self) {
+        self.called_off.store(true, Ordering::Release);
+        for stripe in &self.stripes {
+            let _guard = stripe.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            stripe.changed.notify_all();
+        }
     }
 
     /// Waits while `busy` says so of the frame's word. May return early or late by one change; the caller

@@ -7,8 +7,7 @@ mod support;
 use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{File, OpenOptions, PageCache};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use support::{Kind, Place, bounded, until};
+use support::{Kind, Place, bounded, linger, until};
 
 const PAGE: u64 = 4096;
 
@@ -20,14 +19,6 @@ fn faulty_cache() -> (PageCache, Arc<Faulty>) {
 
 fn on_disk(file: &File) -> Vec<u8> {
     std::fs::read(file.path()).unwrap()
-}
-
-/// Gives others the processor until `is_over` or a while has passed in which a call that waits for nobody is over.
-fn linger(is_over: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_over() && began.elapsed() < Duration::from_millis(50) {
-        std::thread::yield_now();
-    }
 }
 
 /// The write of a whole page was on its way when the file was cut inside that page. The device did it after the file

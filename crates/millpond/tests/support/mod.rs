@@ -47,6 +47,14 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Gives others the processor until `is_over` or a while has passed in which a call that waits for nobody is over.
+pub(crate) fn linger(is_over: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !is_over() && began.elapsed() < Duration::from_millis(50) {
+        std::thread::yield_now();
+    }
+}
+
 /// The devices that a test is run over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {

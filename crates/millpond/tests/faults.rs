@@ -1,0 +1,346 @@
+//! Devices that fail: who hears of it, what stays readable, and that nobody waits for ever.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use millpond::device::{Device, Fault, FaultRule, FaultTarget, Faulty, Op};
+use millpond::{Error, File, OpenOptions, PageCache};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use support::{Call, Hooked, Kind, Place, What, bounded, until};
+
+const PAGE: u64 = 4096;
+
+fn faulty() -> Arc<Faulty> {
+    Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1))
+}
+
+fn cache(device: Arc<dyn Device>) -> PageCache {
+    PageCache::builder()
+        .memory(2 << 20)
+        .device(device)
+        .build()
+        .unwrap()
+}
+
+/// A file of `pages` pages, each full of its number, as nothing that the cache under test has written.
+fn prepared(path: &Path, pages: u64) {
+    let content: Vec<u8> = (0..pages).flat_map(|n| [n as u8; PAGE as usize]).collect();
+    std::fs::write(path, content).unwrap();
+}
+
+fn open(cache: &PageCache, path: &Path) -> File {
+    cache.open(path, OpenOptions::new().create(true)).unwrap()
+}
+
+fn rule(target: FaultTarget, pages: std::ops::Range<u64>, errno: i32) -> FaultRule {
+    FaultRule {
+        offsets: pages.start * PAGE..pages.end * PAGE,
+        ..FaultRule::always(target, Fault::Fail(errno))
+    }
+}
+
+fn is_write_error<T: std::fmt::Debug>(result: Result<T, Error>, errno: i32) {
+    match result {
+        Err(error @ Error::Write { .. }) => assert_eq!(error.errno(), errno),
+        other => panic!("{other:?} instead of a write error"),
+    }
+}
+
+#[test]
+fn a_failed_read_is_an_error_with_its_place_and_the_next_one_asks_again() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    prepared(&path, 10);
+    let device = faulty();
+    let cache = cache(device.clone());
+    let file = open(&cache, &path);
+    device.add(FaultRule {
+        times: 2,
+        ..rule(FaultTarget::Reads, 3..4, libc::EIO)
+    });
+    let error = file.page(3).unwrap_err();
+    assert!(matches!(&error, Error::Read { offset: 12_288, .. }), "{error}");
+    assert_eq!(error.errno(), libc::EIO);
+    assert!(!file.is_resident(3 * PAGE));
+    assert!(file.page_mut(3).is_err(), "a change needs the old content");
+    assert_eq!(file.page_mut(3).unwrap()[0], 3);
+    assert_eq!(device.faults(), 2);
+    assert_eq!(file.page(4).unwrap()[0], 4);
+}
+
+/// The thread whose read fails gets the error; whoever waited for the same page tries for itself.
+#[test]
+fn a_failed_read_goes_only_to_whom_it_was_made_for() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        prepared(&path, 10);
+        let faulty = faulty();
+        faulty.add(FaultRule {
+            times: 1,
+            ..rule(FaultTarget::Reads, 3..4, libc::EIO)
+        });
+        let (reads, go) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (seen, open_gate) = (reads.clone(), go.clone());
+        let device = Hooked::new(faulty, move |call: Call| {
+            if call.what == What::OwnRead {
+                seen.fetch_add(1, Ordering::SeqCst);
+                until("the gate opens", || open_gate.load(Ordering::SeqCst));
+            }
+        });
+        let cache = cache(device);
+        let file = open(&cache, &path);
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| file.page(3).map(|page| page[0])))
+                .collect();
+            until("a read", || reads.load(Ordering::SeqCst) > 0);
+            go.store(true, Ordering::SeqCst);
+            readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+        });
+        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        assert_eq!(failed, 1, "{outcomes:?}");
+        assert!(outcomes.iter().flatten().all(|&byte| byte == 3));
+        assert_eq!(
+            reads.load(Ordering::SeqCst),
+            2,
+            "one failed, one for the three others"
+        );
+    });
+}
+
+#[test]
+fn failed_read_ahead_is_nobodys_error_until_its_page_is_read() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        prepared(&path, 100);
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &path);
+        device.add(rule(FaultTarget::Reads, 2..100, libc::EIO));
+        // The first page of a file opens a stream: 32 pages are read ahead.
+        assert_eq!(file.page(0).unwrap()[0], 0);
+        until("the read-ahead fails", || {
+            device.faults() > 0 && !file.is_resident(20 * PAGE)
+        });
+        file.prefetch(0, 100 * PAGE).unwrap();
+        assert_eq!(file.page(1).unwrap()[0], 1, "not in the part that fails");
+        assert_eq!(file.page(20).unwrap_err().errno(), libc::EIO);
+        device.clear();
+        for page in 0..100 {
+            assert_eq!(file.page(page).unwrap()[0], page as u8);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        prepared(&path, 4);
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &path);
+        device.add(rule(FaultTarget::Writes, 1..2, libc::ENOSPC));
+        file.write_at(&[0xaa; 3 * PAGE as usize], 0).unwrap();
+        for _ in 0..3 {
+            is_write_error(file.sync_data(), libc::ENOSPC);
+            is_write_error(cache.sync_all(), libc::ENOSPC);
+            assert!(file.page(1).unwrap().iter().all(|&byte| byte == 0xaa));
+        }
+        // Whatever else needs memory, what was not written stays.
+        let other = folder.path().join("other");
+        prepared(&other, 2_000);
+        let other = open(&cache, &other);
+        for page in 0..2_000 {
+            let _ = other.page(page).unwrap();
+        }
+        assert!(file.page(1).unwrap().iter().all(|&byte| byte == 0xaa));
+        device.clear();
+        file.sync_data().unwrap();
+        let mut expected = vec![0xaa; 3 * PAGE as usize];
+        expected.extend([3; PAGE as usize]);
+        assert!(std::fs::read(&path).unwrap() == expected);
+    });
+}
+
+#[test]
+fn what_cannot_be_written_can_be_given_up_by_making_the_file_shorter() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &folder.path().join("data"));
+        device.add(rule(FaultTarget::Writes, 1..u64::MAX / PAGE, libc::ENOSPC));
+        file.write_at(&[5; 20 * PAGE as usize], 0).unwrap();
+        is_write_error(file.sync_data(), libc::ENOSPC);
+        file.set_len(PAGE).unwrap();
+        file.sync_data().unwrap();
+        assert!(std::fs::read(file.path()).unwrap() == [5; PAGE as usize]);
+        assert_eq!(cache.stats().occupancy.dirty.0, 0);
+    });
+}
+
+#[test]
+fn what_the_last_handle_could_not_write_is_reported_as_lost() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        prepared(&path, 2);
+        let device = faulty();
+        let cache = cache(device.clone());
+        device.add(rule(FaultTarget::Writes, 0..1, libc::EIO));
+        for _ in 0..3 {
+            let file = open(&cache, &path);
+            file.write_at(&[9; 2 * PAGE as usize], 0).unwrap();
+            assert!(file.page(0).unwrap()[0] == 9);
+            drop(file);
+            let lost = cache.take_lost();
+            assert_eq!(lost.len(), 1, "{lost:?}");
+            assert_eq!(lost[0].errno(), libc::EIO);
+        }
+        // What is on the device is what the next one sees.
+        let file = open(&cache, &path);
+        assert_eq!((file.page(0).unwrap()[0], file.len()), (0, 2 * PAGE));
+        assert_eq!(cache.stats().occupancy.dirty.0, 0);
+    });
+}
+
+#[test]
+fn a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_is_opened_anew() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        let device = faulty();
+        let cache = cache(device.clone());
+        let (file, other) = (open(&cache, &path), open(&cache, &folder.path().join("other")));
+        let second = open(&cache, &path);
+        file.write_at(b"content", 0).unwrap();
+        other.write_at(b"content", 0).unwrap();
+        device.add(FaultRule {
+            times: 1,
+            ..FaultRule::always(FaultTarget::Syncs, Fault::Fail(libc::EIO))
+        });
+        for _ in 0..3 {
+            let error = file.sync_data().unwrap_err();
+            assert!(matches!(error, Error::Sync { .. }), "{error}");
+            assert!(matches!(second.sync_data(), Err(Error::Sync { .. })));
+        }
+        assert_eq!(device.faults(), 1, "it would answer otherwise by now");
+        other.sync_data().unwrap();
+        drop(file);
+        assert!(second.sync_data().is_err(), "it is still the same open file");
+        drop(second);
+        open(&cache, &path).sync_data().unwrap();
+    });
+}
+
+#[test]
+fn a_file_ends_where_it_ends_whatever_the_device_reads() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    std::fs::write(&path, [1; 5_000]).unwrap();
+    for kind in [Kind::Pool, Kind::Ring] {
+        let Some(device) = kind.device() else { continue };
+        let cache = cache(device);
+        let file = open(&cache, &path);
+        assert_eq!(file.page(1).unwrap().len(), 904);
+        let mut buf = [7; 2 * PAGE as usize];
+        assert_eq!(file.read_at(&mut buf, 4_000).unwrap(), 1_000);
+        assert!(buf[..1_000] == [1; 1_000] && buf[1_000..].iter().all(|&byte| byte == 7));
+        file.set_len(3 * PAGE).unwrap();
+        assert!(file.page(1).unwrap()[904..].iter().all(|&byte| byte == 0));
+        assert!(file.page(2).unwrap().iter().all(|&byte| byte == 0));
+        file.set_len(5_000).unwrap();
+    }
+}
+
+/// Runs `poison` in a thread, which may panic, while others wait for page 5 and sync; then everybody must have come
+/// back, and the cache must say that it is unusable.
+fn nobody_hangs(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
+    bounded(move || {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        prepared(&path, 100);
+        let armed = Arc::new(AtomicBool::new(false));
+        let is_armed = armed.clone();
+        let device = Hooked::new(Kind::Pool.device().unwrap(), move |call| {
+            assert!(
+                !(is_armed.load(Ordering::SeqCst) && breaks(call)),
+                "the device breaks"
+            );
+        });
+        let cache = cache(device);
+        let file = Arc::new(open(&cache, &path));
+        file.write_at(&[1; 100], 50 * PAGE).unwrap();
+        armed.store(true, Ordering::SeqCst);
+        let users: Vec<_> = (0..6_u64)
+            .map(|n| {
+                let file = file.clone();
+                std::thread::spawn(move || {
+                    for round in 0..1_000 {
+                        let mut buf = [0; 3 * PAGE as usize];
+                        let result = match n {
+                            0 | 1 => file.page(5).map(|_| ()),
+                            2 => file.read_at(&mut buf, 4 * PAGE).map(|_| ()),
+                            3 => file.write_at(&[2; 100], (5 + round % 90) * PAGE + 7),
+                            4 => file.prefetch(0, 100 * PAGE),
+                            _ => file.sync_data(),
+                        };
+                        if result.is_err() {
+                            return;
+                        }
+                        std::thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        let _: Vec<_> = users.into_iter().map(std::thread::JoinHandle::join).collect();
+        until("the cache is poisoned", || {
+            matches!(file.sync_data(), Err(Error::Poisoned { .. }))
+        });
+        assert!(matches!(file.read_at(&mut [0], 0), Err(Error::Poisoned { .. })));
+        assert!(matches!(file.write_at(&[0], 0), Err(Error::Poisoned { .. })));
+        assert!(matches!(file.page_mut(0), Err(Error::Poisoned { .. })));
+        assert!(matches!(file.set_len(0), Err(Error::Poisoned { .. })));
+        assert!(matches!(
+            cache.open(&path, OpenOptions::new()),
+            Err(Error::Poisoned { .. })
+        ));
+        drop(file);
+        assert!(
+            !cache.take_lost().is_empty(),
+            "what was dirty is lost, and it says so"
+        );
+    });
+}
+
+#[test]
+fn a_device_that_panics_while_a_thread_reads_poisons_the_cache_and_nobody_hangs() {
+    nobody_hangs(|call| call.what == What::OwnRead);
+}
+
+#[test]
+fn a_device_that_panics_when_it_is_given_a_write_poisons_the_cache_and_nobody_hangs() {
+    nobody_hangs(|call| call.what == What::Submit(Op::Write));
+}
+
+#[test]
+fn a_device_that_panics_when_it_is_given_a_read_poisons_the_cache_and_nobody_hangs() {
+    nobody_hangs(|call| call.what == What::Submit(Op::Read));
+}
+
+#[test]
+fn a_device_that_panics_under_the_background_thread_poisons_the_cache_and_nobody_hangs() {
+    nobody_hangs(|call| call.what == What::Wait);
+}
+
+#[test]
+fn a_device_that_panics_in_a_sync_poisons_the_cache_and_nobody_hangs() {
+    nobody_hangs(|call| call.what == What::Sync);
+}
