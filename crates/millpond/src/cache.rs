@@ -191,6 +191,7 @@ impl PageCache {
             .is_some_and(|(_, handles)| *handles == 0)
         {
             self.handle.closed.wait(&mut files);
+            shared.poison.check()?;
         }
         let writable = options.writes();
         if let Some((inner, handles)) = files.open.get_mut(&identity) {
@@ -340,15 +341,16 @@ impl Handle {
                 return;
             }
         }
-        let written = self.write_and_forget(inner);
-        let mut files = self.files.lock();
-        files.open.remove(&identity);
-        match written {
-            Ok(()) => files.free_ids.push(inner.id.0),
-            Err(error) => files.lost.push(error),
+        // Whoever opens the file waits for this, also if what follows panics.
+        let closing = Closing {
+            handle: self,
+            identity,
+        };
+        match self.write_and_forget(inner) {
+            Ok(()) => self.files.lock().free_ids.push(inner.id.0),
+            Err(error) => self.files.lock().lost.push(error),
         }
-        drop(files);
-        self.closed.notify_all();
+        drop(closing);
     }
 
     fn write_and_forget(&self, inner: &Arc<FileInner>) -> Result<()> {
@@ -406,6 +408,19 @@ impl Handle {
         };
         goal.read_latency = Nanos((median.as_nanos() as u64 * 16).clamp(1_000_000, 60_000_000));
         self.shared.tell(Event::Retuned(Box::new(options)));
+    }
+}
+
+/// A file whose last handle is being dropped.
+struct Closing<'a> {
+    handle: &'a Handle,
+    identity: FileIdentity,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.handle.files.lock().open.remove(&self.identity);
+        self.handle.closed.notify_all();
     }
 }
 

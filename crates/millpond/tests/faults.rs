@@ -344,3 +344,35 @@ fn a_device_that_panics_under_the_background_thread_poisons_the_cache_and_nobody
 fn a_device_that_panics_in_a_sync_poisons_the_cache_and_nobody_hangs() {
     nobody_hangs(|call| call.what == What::Sync);
 }
+
+/// The file's last handle was being dropped when the device broke; whoever opened the file meanwhile waited for that.
+#[test]
+fn who_opens_a_file_whose_last_handle_breaks_the_device_is_told_so() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        let (closing, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (seen, may_go) = (closing.clone(), go.clone());
+        let device = Hooked::new(Kind::Pool.device().unwrap(), move |call: Call| {
+            if call.what == What::Submit(Op::Write) {
+                seen.store(true, Ordering::SeqCst);
+                until("the other is there", || may_go.load(Ordering::SeqCst));
+                panic!("the device breaks");
+            }
+        });
+        let cache = cache(device);
+        let file = open(&cache, &path);
+        file.write_at(&[1; 100], 0).unwrap();
+        let closer = std::thread::spawn(move || drop(file));
+        until("the last write", || closing.load(Ordering::SeqCst));
+        let opener = std::thread::spawn({
+            let cache = cache.clone();
+            move || cache.open(&path, OpenOptions::new()).map(|_| ())
+        });
+        support::linger(|| opener.is_finished());
+        go.store(true, Ordering::SeqCst);
+        assert!(closer.join().is_err());
+        let opened = opener.join().unwrap();
+        assert!(matches!(opened, Err(Error::Poisoned { .. })), "{opened:?}");
+    });
+}
