@@ -383,8 +383,8 @@ impl Handle {
         let buffer = device::Buffer::new(4096);
         let mut took: Vec<Duration> = (0..READS)
             .filter_map(|n| {
-                // Far from one another, in an order that no read-ahead of the device guesses.
-                let offset = len / READS * (n * 7 % READS) / 4096 * 4096;
+                // Anywhere: equal steps would meet a turning disk at equal angles.
+                let offset = scatter(n) % (len / 4096) * 4096;
                 let segments = Segments::of(buffer.clone(), 0, 4096);
                 let request = Request {
                     token: 0,
@@ -422,6 +422,14 @@ impl Drop for Closing<'_> {
         self.handle.files.lock().open.remove(&self.identity);
         self.handle.closed.notify_all();
     }
+}
+
+/// The bits of `n`, well mixed (splitmix64).
+fn scatter(n: u64) -> u64 {
+    let z = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 impl Drop for Handle {

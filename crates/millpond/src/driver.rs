@@ -17,7 +17,7 @@ use crate::file::FileInner;
 use crate::gate::Gate;
 use crate::poison::{Dart, Poison};
 use crate::sys::arena::Arena;
-use crate::table::{Load, Table, Turn};
+use crate::table::{Load, SharedPin, Table, Turn};
 use millpond_core::event::{
     DirtierId, Effect, Effects, Event, Intent, IoError, IoId, Reason, SyncTicket, Waiters,
 };
@@ -422,7 +422,7 @@ impl Shared {
         own: OwnRead,
         mut each: impl FnMut(PageIndex, &[u8]),
         keep: bool,
-    ) -> io::Result<Option<crate::guard::Pinned>> {
+    ) -> io::Result<Option<SharedPin<&Table<Arena>>>> {
         let OwnRead { io, first, mut loads } = own;
         let request = self.read_request(0, file, first, &mut loads);
         let dart = self.dart("device");
@@ -440,7 +440,7 @@ impl Shared {
                 let mut core = self.core();
                 for (n, load) in loads.into_iter().enumerate() {
                     if keep && n == 0 {
-                        pinned = Some(self.table.finish_load_pinned(load).hold_by(self.table.clone()));
+                        pinned = Some(self.table.finish_load_pinned(load));
                     } else {
                         self.table.finish_load(load);
                     }

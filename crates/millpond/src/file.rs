@@ -4,7 +4,7 @@ use crate::cache::Handle;
 use crate::device::{Access, DeviceFile};
 use crate::driver::{Deferred, Shared};
 use crate::error::{Error, Result};
-use crate::guard::{PageMut, PageRef, Pin};
+use crate::guard::{PageMut, PageRef};
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
 use millpond_core::event::{Event, Intent, Pattern};
@@ -345,12 +345,9 @@ impl File {
     #[inline]
     pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
         let len = self.page_len(page)?;
-        if let Lookup::Found(pin) = self.shared().table.try_pin(self.key(page)) {
+        if let Some(pin) = self.shared().table.hit(self.key(page)) {
             self.passed(page);
-            return Ok(PageRef {
-                pin: Pin::Hit(pin),
-                len,
-            });
+            return Ok(PageRef { pin, len });
         }
         self.page_slowly(page, len)
     }
@@ -362,10 +359,7 @@ impl File {
             match self.shared().table.pin(self.key(page)) {
                 Lookup::Found(pin) => {
                     self.passed(page);
-                    return Ok(PageRef {
-                        pin: Pin::Hit(pin),
-                        len,
-                    });
+                    return Ok(PageRef { pin, len });
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
                     self.shared().table.wait_loading(frame, self.key(page))
@@ -377,10 +371,7 @@ impl File {
                     if let Some(own) = fault.own {
                         let pinned = self.shared().read(&self.inner, own, |_, _| {}, true);
                         if let Some(pin) = pinned.map_err(|source| self.read_failed(page, source))? {
-                            return Ok(PageRef {
-                                pin: Pin::Read(pin),
-                                len,
-                            });
+                            return Ok(PageRef { pin, len });
                         }
                     }
                 }

@@ -4,9 +4,6 @@ use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, SharedPin, Table};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
-
-pub(crate) type Pinned = SharedPin<Arc<Table<Arena>>>;
 
 /// A page, pinned for reading: its bytes stay where they are and nobody changes them while this lives.
 ///
@@ -16,13 +13,8 @@ pub(crate) type Pinned = SharedPin<Arc<Table<Arena>>>;
 /// 20 ns together when the page is in memory, allocate nothing and take no lock.
 #[must_use = "dropping a guard unpins its page"]
 pub struct PageRef<'a> {
-    pub(crate) pin: Pin<'a>,
+    pub(crate) pin: SharedPin<&'a Table<Arena>>,
     pub(crate) len: usize,
-}
-
-pub(crate) enum Pin<'a> {
-    Hit(SharedPin<&'a Table<Arena>>),
-    Read(Pinned),
 }
 
 impl Deref for PageRef<'_> {
@@ -30,11 +22,7 @@ impl Deref for PageRef<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        let page: &[u8] = match &self.pin {
-            Pin::Hit(pin) => pin,
-            Pin::Read(pin) => pin,
-        };
-        &page[..self.len]
+        &self.pin[..self.len]
     }
 }
 

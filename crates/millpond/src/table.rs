@@ -105,6 +105,7 @@ impl<M> Table<M> {
 
     /// Pins the page `key` for reading if that can be done at once, without the core lock. The hit path:
     /// small enough to be compiled into its caller.
+    #[allow(dead_code, reason = "for tests and inspection")]
     #[inline]
     pub(crate) fn hit(&self, key: PageKey) -> Option<SharedPin<&Self>> {
         let frame = self.index.find(key)?;
@@ -124,6 +125,7 @@ impl<M> Table<M> {
     }
 
     /// Pins the page `key` for reading, without waiting and without the core lock.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn try_pin(&self, key: PageKey) -> Lookup<SharedPin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;

@@ -109,6 +109,7 @@ impl<M> SharedPin<&Table<M>> {
     ///
     /// # Panics
     /// If that is another table.
+    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn hold_by<H: Holder<Memory = M>>(self, holder: H) -> SharedPin<H> {
         assert!(
             ptr::eq(self.table(), holder.table()),
