@@ -66,6 +66,7 @@ pub struct Builder {
     page_size: u64,
     options: std::result::Result<Options, OptionError>,
     goal: Option<Duration>,
+    populate: bool,
     device: Option<Arc<dyn Device>>,
 }
 
@@ -99,6 +100,14 @@ impl Builder {
     /// content is opened, between 1 and 60 ms. Only for options with a goal.
     pub fn read_latency_goal(mut self, goal: Duration) -> Builder {
         self.goal = Some(goal);
+        self
+    }
+
+    /// Whether all frames get their memory when the cache is made (the default) rather than one huge page after the
+    /// other at first use, in the path of some read. Takes about 0.1 s for 512 MiB, and 1.4 s in a virtual machine
+    /// whose host gives it memory by and by.
+    pub fn populate(mut self, populate: bool) -> Builder {
+        self.populate = populate;
         self
     }
 
@@ -140,6 +149,9 @@ impl Builder {
             .locked(&mut turn)
             .grow(frames.0 as u32)
             .map_err(setup("getting memory for the frames"))?;
+        if self.populate {
+            table.memory().populate(0..frames.0 as u32);
+        }
         let shared = Arc::new(Shared::new(Arc::new(table), turn, manager, device));
         let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
         let calibrate = self.goal.is_none();
@@ -163,6 +175,7 @@ impl PageCache {
             page_size: 4096,
             options: Ok(Options::default()),
             goal: None,
+            populate: true,
             device: None,
         }
     }
