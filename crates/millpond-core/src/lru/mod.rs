@@ -300,16 +300,17 @@ impl Lru {
         self.pages.forget(frame);
     }
 
-    /// The write of a page that was to go when it is clean has ended: it becomes the next victim, unless it is active
-    /// or in somebody's hands, as `rotate_reclaimable_page` of Linux has it. Answers whether it was moved.
+    /// The write of a page that was to go when it is clean has ended: it becomes the next victim, also from the active
+    /// list, where the scan put it so as not to meet it again meanwhile (Linux 7.0, `folio_rotate_reclaimable` and the
+    /// activation in `shrink_folio_list`). Answers whether it was moved; it is not while in somebody's hands.
     pub fn rotate_to_cold(&mut self, frame: FrameNo) -> bool {
         match self.pages.list_of(frame) {
-            Some(list @ (List::Fresh | List::Inactive)) => {
+            Some(list) => {
                 self.pages.move_to_cold(frame, list, List::Inactive);
                 self.statistics.pgrotated += 1;
                 true
             }
-            Some(List::Active) | None => false,
+            None => false,
         }
     }
 

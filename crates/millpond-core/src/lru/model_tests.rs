@@ -318,7 +318,7 @@ impl Model {
     }
 
     fn rotate_to_cold(&mut self, n: u32) -> bool {
-        for list in [FRESH, INACTIVE] {
+        for list in [FRESH, INACTIVE, ACTIVE] {
             if self.lists[list].contains(&n) {
                 self.lists[list].retain(|&m| m != n);
                 self.lists[INACTIVE].insert(0, n);

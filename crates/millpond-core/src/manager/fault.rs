@@ -114,7 +114,7 @@ impl Manager {
         effects: &mut Effects,
     ) -> Option<FrameNo> {
         let (min, reserve) = (self.derived.watermarks.min, self.derived.reserve);
-        if self.free.len() <= min && class == AllocationClass::Ordinary {
+        if self.free.len() <= min && class == AllocationClass::Ordinary && self.may_reclaim() {
             self.direct_reclaim(frames, effects);
         }
         if !may_take(class, self.free.len(), min, reserve) {

@@ -157,6 +157,8 @@ pub struct Manager {
     blocked: BTreeMap<DirtierId, PageCount>,
     /// Pages being written.
     writing: PageCount,
+    /// An allocation of the present step has reclaimed and not got what it wanted.
+    reclaimed_in_vain: bool,
     /// Somebody was told to wait for memory.
     memory_waiters: bool,
     /// The background reclaimer has been woken and has not gone back to sleep.
@@ -197,6 +199,7 @@ impl Manager {
             dirtiers: Dirtiers::default(),
             blocked: BTreeMap::new(),
             writing: PageCount(0),
+            reclaimed_in_vain: false,
             memory_waiters: false,
             reclaimer_awake: false,
             reclaimer_priority: PRIORITY_DEFAULT,
@@ -225,6 +228,7 @@ impl Manager {
         effects: &mut Effects,
     ) {
         effects.clear();
+        self.reclaimed_in_vain = false;
         let mut pump = true;
         match event {
             Event::Opened { file, pages } => {

@@ -38,11 +38,14 @@ impl Manager {
                 Decision::SendRound => {}
                 Decision::MarkLap => self.states[frame.index()].lap = true,
                 Decision::FreeOnClean { flag } => {
+                    // Active, so that it isn't met again at once: the end of its write makes it the next victim.
+                    self.lru.put_back(frame, PutBack::Active);
                     self.states[frame.index()].free_on_clean = true;
                     self.stats.nr_vmscan_immediate_reclaim += 1;
                     if flag && self.flusher.flag(frames.key(frame).file()) {
                         self.stats.flusher_flagged_files += 1;
                     }
+                    return false;
                 }
             }
             self.lru.put_back(frame, PutBack::WarmInactive);
@@ -86,6 +89,12 @@ impl Manager {
         self.shrink(effects);
     }
 
+    /// Whether an allocation of this step may reclaim for itself: once if that frees nothing like a batch, unless
+    /// nothing is left for it to take.
+    pub(super) fn may_reclaim(&self) -> bool {
+        !self.reclaimed_in_vain || self.free.len() <= self.derived.reserve
+    }
+
     /// Whoever needs a frame frees a batch for itself, with rising effort.
     pub(super) fn direct_reclaim<F: FrameTable>(&mut self, frames: &mut F, effects: &mut Effects) {
         self.stats.allocstall += 1;
@@ -107,6 +116,7 @@ impl Manager {
                 break;
             }
         }
+        self.reclaimed_in_vain = freed < goal;
     }
 
     /// One batch of the background reclaimer, and whether it is to come back at once.

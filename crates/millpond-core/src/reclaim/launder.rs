@@ -4,9 +4,13 @@
 //!   clean                          take it
 //!   dirty, first meeting           mark its lap, send it round                (seed 003: two laps)
 //!   dirty, met again, or trouble   tag it "free on clean", flag its file      (seed 000, patches 4 and 5)
-//!   being written                  tag it "free on clean", send it round
+//!   being written                  tag it "free on clean"
 //!   loading, pinned                send it round
 //! ```
+//!
+//! A tagged page goes to the active list, so that the scan doesn't meet it again and again while its write is on
+//! its way, and becomes the next victim when that ends (Linux 7.0). Without it a streaming writer made every
+//! allocation walk the whole list: 65 million pages were looked at to write 12 GiB.
 //!
 //! A clean page costs nothing to take; a dirty one costs the device a write. So a dirty page gets one lap
 //! more to be used again, or to be written in its file's turn, before anybody is told to hurry. In trouble
