@@ -250,18 +250,27 @@ impl PageCache {
     /// # Errors
     /// The first error, as of [`File::sync_data`]; all files are tried.
     pub fn sync_all(&self) -> Result<()> {
-        let files: Vec<_> = self
-            .handle
-            .files
-            .lock()
-            .open
-            .values()
-            .map(|(inner, _)| inner.clone())
-            .collect();
         let shared = &self.handle.shared;
         shared.poison.check()?;
+        // As handles, so that none is closed before its answer is there.
+        let files: Vec<_> = {
+            let mut files = self.handle.files.lock();
+            let open = files.open.values_mut().filter(|(_, handles)| *handles > 0);
+            open.map(|(inner, handles)| {
+                *handles += 1;
+                File {
+                    inner: inner.clone(),
+                    cache: self.handle.clone(),
+                    writable: false,
+                }
+            })
+            .collect()
+        };
         // All of them at once, so that the flusher can order them.
-        let begun: Vec<_> = files.iter().map(|f| (f, shared.sync_begin(f.id))).collect();
+        let begun: Vec<_> = files
+            .iter()
+            .map(|f| (&*f.inner, shared.sync_begin(f.inner.id)))
+            .collect();
         let results: Vec<_> = begun
             .into_iter()
             .map(|(file, ticket)| shared.sync_file(file, ticket))

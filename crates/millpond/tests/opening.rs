@@ -1,4 +1,4 @@
-//! Files that are opened while they are closed.
+//! Files that are opened or synced while they are closed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,9 @@ mod support;
 use millpond::{OpenOptions, PageCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Call, Hooked, Kind, Place, What, bounded, until};
+use support::{Call, Draw, Hooked, Kind, Place, What, bounded, until};
+
+const PAGE: u64 = 4096;
 
 /// The length was asked for, the device's latency measured, and then looked whether the file was open. Meanwhile its last
 /// handle had been dropped and had written what made it longer: that was cut off for the new handle.
@@ -40,5 +42,43 @@ fn a_file_that_is_opened_while_it_is_closed_is_as_long_as_that_leaves_it() {
             assert_eq!(again.len(), (1 << 20) + 100);
             assert_eq!(again.page(256).unwrap()[..], [8; 100]);
         });
+    });
+}
+
+/// Files came and went while others synced everything: a file could be gone, or its number another's, between the list
+/// and the sync.
+#[test]
+fn syncing_everything_goes_beside_files_that_come_and_go() {
+    bounded(|| {
+        let folder = Place::Memory.folder();
+        let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let comers: Vec<_> = (0..2_u64)
+                .map(|thread| {
+                    let (cache, folder) = (&cache, folder.path());
+                    scope.spawn(move || {
+                        let mut draw = Draw(thread);
+                        for round in 0..1_500_u64 {
+                            let name = folder.join(draw.below(4).to_string());
+                            let file = cache.open(name, OpenOptions::new().create(true)).unwrap();
+                            file.write_at(&round.to_le_bytes(), draw.below(8) * PAGE).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            let syncing = scope.spawn(|| {
+                let mut rounds = 0;
+                while !over.load(Ordering::SeqCst) {
+                    cache.sync_all().unwrap();
+                    rounds += 1;
+                }
+                rounds
+            });
+            comers.into_iter().for_each(|comer| comer.join().unwrap());
+            over.store(true, Ordering::SeqCst);
+            assert!(syncing.join().unwrap() > 0);
+        });
+        assert!(cache.take_lost().is_empty());
     });
 }
