@@ -5,7 +5,7 @@ use crate::budget;
 use crate::device::{self, Device, DeviceFile, FileIdentity, Op, Request, Segments};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
-use crate::file::{File, FileInner, OpenOptions};
+use crate::file::{self, File, FileInner, OpenOptions};
 use crate::stats::Stats;
 use crate::sys::arena::Arena;
 use crate::table::Table;
@@ -184,7 +184,8 @@ impl PageCache {
     /// see one another's writes at once.
     ///
     /// # Errors
-    /// [`Error::Open`], which says why: it does not exist, may not be read or written, is a directory.
+    /// [`Error::Open`], which says why: it does not exist, may not be read or written, is a directory, is longer than
+    /// 2^52 bytes.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
         let shared = &self.handle.shared;
@@ -219,7 +220,7 @@ impl PageCache {
             });
         }
         // Not before: another last handle may have made it longer until now.
-        let len = device.len().map_err(failed)?;
+        let len = device.len().and_then(file::check_len).map_err(failed)?;
         let id = files.free_ids.pop().unwrap_or_else(|| {
             files.next_id += 1;
             files.next_id - 1

@@ -123,6 +123,7 @@ impl Error {
             source.raw_os_error().unwrap_or(match source.kind() {
                 io::ErrorKind::IsADirectory => libc::EISDIR,
                 io::ErrorKind::InvalidInput => libc::EINVAL,
+                io::ErrorKind::FileTooLarge => libc::EFBIG,
                 _ => libc::EIO,
             })
         };

@@ -27,6 +27,18 @@ const ROOM_STEP: u64 = 4 << 20;
 /// A file that grows by appends is given room on the device ahead of its writes, if the step is no larger than this.
 const ROOM_STEP_MAX: u64 = 64 << 20;
 
+/// The length of a file that is to be opened, if a cache can have it.
+///
+/// # Errors
+/// If it is too long.
+pub(crate) fn check_len(len: u64) -> io::Result<u64> {
+    if len <= LEN_MAX {
+        return Ok(len);
+    }
+    let said = format!("it is {len} bytes long, and a cache takes files of up to {LEN_MAX}");
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, said))
+}
+
 /// What all handles of one file share: one per file, whatever its name.
 pub(crate) struct FileInner {
     pub(crate) id: FileId,

@@ -1,10 +1,10 @@
-//! Files that are opened or synced while they are closed.
+//! Files that are opened while they are closed, synced while they are closed, or longer than a cache can name.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
-use millpond::{OpenOptions, PageCache};
+use millpond::{Error, OpenOptions, PageCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Call, Draw, Hooked, Kind, Place, What, bounded, until};
@@ -81,4 +81,32 @@ fn syncing_everything_goes_beside_files_that_come_and_go() {
         });
         assert!(cache.take_lost().is_empty());
     });
+}
+
+#[test]
+fn a_file_with_more_pages_than_a_cache_can_name_is_refused() {
+    let folder = Place::Memory.folder();
+    let path = folder.path().join("data");
+    let longest = 1_u64 << 52;
+    let sparse = std::fs::File::create(&path).unwrap();
+    if sparse.set_len(longest).is_err() {
+        return; // No file system for it.
+    }
+    let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+    let file = cache.open(&path, OpenOptions::new().write(true)).unwrap();
+    let last = longest / PAGE - 1;
+    file.write_at(&[1], longest - 1).unwrap();
+    assert_eq!(file.page(last).unwrap()[PAGE as usize - 1], 1);
+    assert_eq!(file.read_at(&mut [0; 10], longest - 5).unwrap(), 5);
+    file.prefetch(longest - 10 * PAGE, u64::MAX).unwrap();
+    assert!(matches!(
+        file.write_at(&[1; 2], longest - 1),
+        Err(Error::OutOfRange { .. })
+    ));
+    drop(file);
+    sparse.set_len(longest + 1).unwrap();
+    let error = cache.open(&path, OpenOptions::new()).unwrap_err();
+    assert!(matches!(error, Error::Open { .. }), "{error}");
+    assert_eq!(error.errno(), libc::EFBIG);
+    assert!(error.to_string().contains("4503599627370496"), "{error}");
 }
