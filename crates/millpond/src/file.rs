@@ -497,12 +497,19 @@ impl File {
             let (from, to) = (start.max(offset), (start + size).min(end));
             let source = &buf[(from - offset) as usize..(to - offset) as usize];
             let in_page = (from - start) as usize..(to - start) as usize;
-            match self.shared().table.lock(key) {
+            // With pages in hand it waits for nobody: a reader of this page may want to read one of those next.
+            let locked = if pins.is_empty() {
+                self.shared().table.lock(key)
+            } else {
+                self.shared().table.try_lock(key)
+            };
+            match locked {
                 Lookup::Found(mut pin) => {
                     pin[in_page].copy_from_slice(source);
                     pins.push(pin);
                     page += 1;
                 }
+                Lookup::Loading(_) | Lookup::Busy(_) if !pins.is_empty() => break,
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
                     self.shared().table.wait_loading(frame, key);
                     self.shared().poison.check()?;
