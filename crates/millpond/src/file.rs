@@ -400,13 +400,15 @@ impl File {
     pub fn page_mut(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
         self.shared().poison.check()?;
-        let len = self.page_len(page)?;
+        self.page_len(page)?;
         self.shared().throttle(&self.inner)?;
         let pin = self.lock_page(page)?;
         if pin.first_dirty() {
             self.shared()
                 .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
         }
+        // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
+        let len = self.page_len(page)?;
         Ok(PageMut { pin, len })
     }
 

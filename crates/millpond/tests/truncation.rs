@@ -5,9 +5,10 @@
 mod support;
 
 use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
-use millpond::{File, OpenOptions, PageCache};
+use millpond::{Error, File, OpenOptions, PageCache};
 use std::sync::Arc;
-use support::{Kind, Place, bounded, linger, until};
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{Draw, Kind, Place, bounded, linger, until};
 
 const PAGE: u64 = 4096;
 
@@ -49,5 +50,119 @@ fn a_write_on_its_way_does_not_make_a_file_longer_again_that_was_cut_meanwhile()
         file.sync_data().unwrap();
         let bytes = on_disk(&file);
         assert!(bytes == [7; 100], "{} bytes", bytes.len());
+    });
+}
+
+/// What somebody does while the file is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Beside {
+    /// Reads it, in one of three ways.
+    Read(u64),
+    /// Overwrites a part of it, inside as it was before.
+    Write { from: u64, to: u64 },
+    /// Changes a page by a guard.
+    Guard { page: u64 },
+}
+
+const PAGES: u64 = 12;
+const LEN: u64 = PAGES * PAGE - 1_000;
+
+impl Beside {
+    fn do_it(self, file: &File) {
+        match self {
+            Beside::Read(0) => {
+                let mut buf = [9; LEN as usize];
+                file.read_at(&mut buf, 0).unwrap();
+            }
+            Beside::Read(1) => (0..PAGES).for_each(|page| match file.page(page) {
+                Ok(page) => assert!(page.iter().all(|&byte| byte < 2)),
+                Err(error) => assert!(matches!(error, Error::OutOfRange { .. }), "{error}"),
+            }),
+            Beside::Read(_) => file.prefetch(0, LEN).unwrap(),
+            Beside::Write { from, to } => file.write_at(&vec![2; (to - from) as usize], from).unwrap(),
+            Beside::Guard { page } => match file.page_mut(page) {
+                Ok(mut page) => page.fill(2),
+                Err(error) => assert!(matches!(error, Error::OutOfRange { .. }), "{error}"),
+            },
+        }
+    }
+
+    /// What may be at `at` when both are over, the file was cut to `cut` and is `len` bytes long.
+    fn allows(self, at: u64, byte: u8, cut: u64, len: u64) -> bool {
+        match self {
+            Beside::Read(_) => byte == u8::from(at < cut),
+            // A write that came after the cut made the file longer again.
+            Beside::Write { from, to } if (from..to).contains(&at) && at < len => byte == 2,
+            Beside::Write { .. } => byte == u8::from(at < cut),
+            Beside::Guard { page } => {
+                byte == u8::from(at < cut) || at < cut && at / PAGE == page && byte == 2
+            }
+        }
+    }
+}
+
+/// Again and again: a file full of ones is cut while somebody does something else with it, and made long again. Behind
+/// the cut there must be zeros, but for what was written there after it.
+fn cut_beside(rounds: u64, seed: u64, draw_beside: impl Fn(&mut Draw) -> Beside + Send + 'static) {
+    bounded(move || {
+        let folder = Place::Memory.folder();
+        let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+        let path = folder.path().join("data");
+        let open = || cache.open(&path, OpenOptions::new().create(true)).unwrap();
+        let mut draw = Draw(seed);
+        for round in 0..rounds {
+            let (beside, cut) = (draw_beside(&mut draw), draw.below(LEN));
+            let mut file = open();
+            file.set_len(0).unwrap();
+            file.write_at(&[1; LEN as usize], 0).unwrap();
+            if matches!(beside, Beside::Read(_)) || round % 2 == 0 {
+                // On the device and out of memory.
+                drop(file);
+                file = open();
+            }
+            let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
+            let (late, lead) = (draw.below(3_000), draw.below(3_000));
+            let spin = |times| (0..times).for_each(|_| std::hint::spin_loop());
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    ready.store(true, Ordering::SeqCst);
+                    until("the start", || go.load(Ordering::SeqCst));
+                    spin(late);
+                    beside.do_it(&file);
+                });
+                until("the other", || ready.load(Ordering::SeqCst));
+                go.store(true, Ordering::SeqCst);
+                spin(lead);
+                file.set_len(cut).unwrap();
+            });
+            let len = file.len();
+            let grown = matches!(beside, Beside::Write { to, .. } if len == to && to > cut);
+            assert!(
+                len == cut || grown,
+                "{len} bytes after a cut to {cut} and {beside:?}"
+            );
+            file.set_len(LEN).unwrap();
+            let mut bytes = vec![9; LEN as usize];
+            assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+            let wrong = (0..LEN).find(|&at| !beside.allows(at, bytes[at as usize], cut, len));
+            if let Some(at) = wrong {
+                let byte = bytes[at as usize];
+                panic!("round {round}: {byte} at {at} after a cut to {cut} and {beside:?}, {len} bytes");
+            }
+            file.sync_data().unwrap();
+            assert!(on_disk(&file) == bytes, "round {round}, {beside:?}");
+        }
+    });
+}
+
+#[test]
+fn what_is_read_while_a_file_is_cut_does_not_come_back() {
+    cut_beside(1_000, 1, |draw| Beside::Read(draw.below(3)));
+}
+
+#[test]
+fn a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it() {
+    cut_beside(1_000, 3, |draw| Beside::Guard {
+        page: draw.below(PAGES),
     });
 }

@@ -15,10 +15,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a day on which everything is slow, the engine's own patience of 30 s included.
-pub(crate) const BOUND: Duration = Duration::from_secs(120);
+/// Seconds, longer than anything here takes on a day on which everything is slow, the engine's own patience of 30 s
+/// included. Counted one by one, so that a process that was stopped for minutes has lost one of them.
+const BOUND: u32 = 120;
 
 /// Runs `test` and fails if it has not ended within [`BOUND`]: a hang is a failure, not a test that never ends.
 pub(crate) fn bounded<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
@@ -28,28 +29,32 @@ pub(crate) fn bounded<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'stat
         let _ = ended.send(());
         result
     });
-    match end.recv_timeout(BOUND) {
-        Err(RecvTimeoutError::Timeout) => panic!("hangs: not over after {BOUND:?}"),
-        // It has panicked if it has sent nothing; joining says with what.
-        Ok(()) | Err(RecvTimeoutError::Disconnected) => match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        },
+    let is_over = |_| end.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout);
+    assert!((0..BOUND).any(is_over), "hangs: not over after {BOUND} s");
+    // It has panicked if it has sent nothing; joining says with what.
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
 /// Yields until `is_so`; what it waits for is caused by other threads, so it ends when they get their turn.
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = std::time::Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < BOUND, "{what} does not come about");
-        std::thread::yield_now();
+    for _ in 0..BOUND {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(1) {
+            if is_so() {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
+    panic!("{what} does not come about");
 }
 
 /// Gives others the processor until `is_over` or a while has passed in which a call that waits for nobody is over.
 pub(crate) fn linger(is_over: impl Fn() -> bool) {
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     while !is_over() && began.elapsed() < Duration::from_millis(50) {
         std::thread::yield_now();
     }
