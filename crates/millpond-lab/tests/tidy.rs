@@ -145,7 +145,7 @@ fn unsafe_code_is_in_one_folder() {
 
 #[test]
 fn nothing_is_left_to_do() {
-    let words = [concat!("TO", "DO"), concat!("FIX", "ME")];
+    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
     assert_none("do it, or write an issue", &lines_with(&words, |_| true));
 }
 
