@@ -58,6 +58,16 @@ pub(crate) struct Core {
     next_ticket: u64,
 }
 
+/// Which pages a fault may bring in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// Those of the file as it is when it is this fault's turn. Whoever cuts the file stores its new length before
+    /// he takes the core lock to discard what is behind, so nothing comes back afterwards.
+    Inside,
+    /// Any: the caller is making the file longer.
+    Beyond,
+}
+
 /// A read that the thread which needs the pages does itself.
 pub(crate) struct OwnRead {
     io: IoId,
@@ -71,6 +81,8 @@ pub(crate) struct Deferred {
     requests: Vec<(Arc<FileInner>, Request)>,
     pub(crate) own: Option<OwnRead>,
     pub(crate) granted: Vec<Load>,
+    /// None of the pages is within the fault's [`Reach`].
+    pub(crate) outside: bool,
     pub(crate) wait: Option<Nanos>,
     pub(crate) pause: Option<Nanos>,
     wake_memory: bool,
@@ -353,7 +365,7 @@ impl Shared {
     }
 
     /// Asks for frames for the pages from `first` on that are missing, at most `count`, and waits until some can be
-    /// had. An answer without any: the first page is there, or on its way.
+    /// had. An answer without any: the first page is there, or on its way, or outside of `reach`.
     ///
     /// # Errors
     /// [`Error::NoFrames`], [`Error::Poisoned`].
@@ -362,7 +374,7 @@ impl Shared {
         file: &FileInner,
         first: PageIndex,
         count: u32,
-        intent: Intent,
+        (intent, reach): (Intent, Reach),
         may_wait: bool,
     ) -> Result<Deferred> {
         let began = std::time::Instant::now();
@@ -372,10 +384,19 @@ impl Shared {
             let mut deferred = Deferred::default();
             {
                 let mut core = self.core();
+                let within = match reach {
+                    Reach::Inside => file
+                        .len()
+                        .div_ceil(self.page_size.bytes())
+                        .saturating_sub(first.0),
+                    Reach::Beyond => u64::MAX,
+                };
+                deferred.outside = within == 0;
                 let missing = {
                     let table = self.table.locked(&mut core.turn);
                     let is_missing = |n: &u64| table.lookup(PageKey::new(file.id, first.after(*n))).is_none();
-                    (0..u64::from(count)).take_while(is_missing).count() as u32
+                    let wanted = 0..u64::from(count).min(within);
+                    wanted.take_while(is_missing).count() as u32
                 };
                 if missing == 0 {
                     return Ok(deferred);

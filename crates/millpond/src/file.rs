@@ -2,7 +2,7 @@
 
 use crate::cache::Handle;
 use crate::device::{Access, DeviceFile};
-use crate::driver::{Deferred, Shared};
+use crate::driver::{Deferred, Reach, Shared};
 use crate::error::{Error, Result};
 use crate::guard::{PageMut, PageRef};
 use crate::sys::arena::Arena;
@@ -254,8 +254,8 @@ impl File {
     /// [`Error::Read`] if the device can't; `buf` is then undefined. [`Error::NoFrames`], [`Error::Poisoned`].
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.shared().poison.check()?;
-        let len = self.len();
-        let wanted = (buf.len() as u64).min(len.saturating_sub(offset)) as usize;
+        let inside = |wanted: usize| (wanted as u64).min(self.len().saturating_sub(offset)) as usize;
+        let mut wanted = inside(buf.len());
         let shift = self.shared().page_size.shift();
         let size = 1_usize << shift;
         let mut done = 0;
@@ -276,11 +276,14 @@ impl File {
                 }
                 Lookup::Absent => {
                     let last = (offset + wanted as u64 - 1) >> shift;
-                    done += self.read_missing(page, last, offset, &mut buf[..wanted])?;
+                    match self.read_missing(page, last, offset, &mut buf[..wanted])? {
+                        Some(n) => done += n,
+                        None => wanted = inside(wanted),
+                    }
                 }
             }
         }
-        Ok(wanted)
+        Ok(done)
     }
 
     /// Tells the core if a reader has come to the page that asks for more read-ahead.
@@ -300,14 +303,17 @@ impl File {
     }
 
     /// Reads the missing pages from `page` up to `last`, a run of them, and copies what of them is in the request that
-    /// began at `offset`. How many bytes that was; 0 if the page is there by now.
+    /// began at `offset`. How many bytes that was, 0 if the page is there by now; `None` if the file ends before it by now.
     #[cold]
-    fn read_missing(&self, page: u64, last: u64, offset: u64, buf: &mut [u8]) -> Result<usize> {
+    fn read_missing(&self, page: u64, last: u64, offset: u64, buf: &mut [u8]) -> Result<Option<usize>> {
         let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
+        let why = (Intent::Read, Reach::Inside);
         let fault = self
             .shared()
-            .fault(&self.inner, PageIndex(page), count, Intent::Read, true)?;
-        let Some(own) = fault.own else { return Ok(0) };
+            .fault(&self.inner, PageIndex(page), count, why, true)?;
+        let Some(own) = fault.own else {
+            return Ok((!fault.outside).then_some(0));
+        };
         let shift = self.shared().page_size.shift();
         let end = offset + buf.len() as u64;
         let mut copied = 0;
@@ -321,7 +327,7 @@ impl File {
         self.shared()
             .read(&self.inner, own, copy, false)
             .map_err(|source| self.read_failed(page, source))?;
-        Ok(copied)
+        Ok(Some(copied))
     }
 
     fn read_failed(&self, page: u64, source: io::Error) -> Error {
@@ -377,9 +383,11 @@ impl File {
                     self.shared().table.wait_loading(frame, self.key(page))
                 }
                 Lookup::Absent => {
-                    let fault = self
-                        .shared()
-                        .fault(&self.inner, PageIndex(page), 1, Intent::Read, true)?;
+                    let why = (Intent::Read, Reach::Inside);
+                    let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+                    if fault.outside {
+                        self.page_len(page)?;
+                    }
                     if let Some(own) = fault.own {
                         let pinned = self.shared().read(&self.inner, own, |_, _| {}, true);
                         if let Some(pin) = pinned.map_err(|source| self.read_failed(page, source))? {
@@ -413,6 +421,9 @@ impl File {
     }
 
     /// Locks a page, reading it if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if it is missing and the file ends before it by now; those of reading.
     fn lock_page(&self, page: u64) -> Result<ExclusivePin<&Table<Arena>>> {
         let key = self.key(page);
         loop {
@@ -421,9 +432,11 @@ impl File {
                 Lookup::Found(pin) => return Ok(pin),
                 Lookup::Loading(frame) | Lookup::Busy(frame) => self.shared().table.wait_loading(frame, key),
                 Lookup::Absent => {
-                    let fault = self
-                        .shared()
-                        .fault(&self.inner, PageIndex(page), 1, Intent::Read, true)?;
+                    let why = (Intent::Read, Reach::Inside);
+                    let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+                    if fault.outside {
+                        self.page_len(page)?;
+                    }
                     if let Some(own) = fault.own {
                         let read = self.shared().read(&self.inner, own, |_, _| {}, false);
                         read.map_err(|source| self.read_failed(page, source))?;
@@ -531,13 +544,10 @@ impl File {
                     let count = self.overwritten(page, last, end) as u32;
                     // With pages in hand it must not wait for memory: their owner could be what memory waits for.
                     let may_wait = pins.is_empty();
-                    let fault = self.shared().fault(
-                        &self.inner,
-                        PageIndex(page),
-                        count,
-                        Intent::Overwrite,
-                        may_wait,
-                    )?;
+                    let why = (Intent::Overwrite, Reach::Beyond);
+                    let fault = self
+                        .shared()
+                        .fault(&self.inner, PageIndex(page), count, why, may_wait)?;
                     let Deferred {
                         granted, wait: told, ..
                     } = fault;
@@ -599,10 +609,7 @@ impl File {
         let before = self.inner.len.fetch_max(end, Ordering::AcqRel);
         let size = self.shared().page_size.bytes();
         if end.div_ceil(size) > before.div_ceil(size) {
-            self.shared().tell(Event::Resized {
-                file: self.inner.id,
-                pages: PageCount(end.div_ceil(size)),
-            });
+            self.resized(end);
         }
     }
 
@@ -669,6 +676,8 @@ impl File {
         let old = self.len();
         if len < old {
             self.cut(len)?;
+            // Before the discard: read-ahead goes no further from here on.
+            self.resized(len);
             self.shared()
                 .discard(&self.inner, PageIndex(len.div_ceil(size)))?;
         }
@@ -680,11 +689,16 @@ impl File {
         *room = len;
         self.inner.len.store(len, Ordering::Release);
         drop(room);
+        self.resized(len);
+        Ok(())
+    }
+
+    /// Tells the core how long the file is now.
+    fn resized(&self, len: u64) {
         self.shared().tell(Event::Resized {
             file: self.inner.id,
-            pages: PageCount(len.div_ceil(size)),
+            pages: PageCount(len.div_ceil(self.shared().page_size.bytes())),
         });
-        Ok(())
     }
 
     /// Makes the length `len`, inside the file, and what follows it in its page zeros, as they must be if the file grows
@@ -746,8 +760,13 @@ impl File {
                 continue;
             }
             let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
-            self.shared()
-                .fault(&self.inner, PageIndex(page), count, Intent::Prefetch, false)?;
+            let why = (Intent::Prefetch, Reach::Inside);
+            let fault = self
+                .shared()
+                .fault(&self.inner, PageIndex(page), count, why, false)?;
+            if fault.outside {
+                break;
+            }
             // What could not be had is skipped: the next round finds the pages that are on their way.
             page += 1;
         }
