@@ -64,6 +64,8 @@ pub(crate) enum Reach {
     /// Those of the file as it is when it is this fault's turn. Whoever cuts the file stores its new length before
     /// he takes the core lock to discard what is behind, so nothing comes back afterwards.
     Inside,
+    /// Any, if the file has at least so many bytes.
+    Within(u64),
     /// Any: the caller is making the file longer.
     Beyond,
 }
@@ -389,7 +391,8 @@ impl Shared {
                         .len()
                         .div_ceil(self.page_size.bytes())
                         .saturating_sub(first.0),
-                    Reach::Beyond => u64::MAX,
+                    Reach::Within(bytes) if file.len() < bytes => 0,
+                    Reach::Within(_) | Reach::Beyond => u64::MAX,
                 };
                 deferred.outside = within == 0;
                 let missing = {

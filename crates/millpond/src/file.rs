@@ -91,8 +91,10 @@ impl FileInner {
         self.writable.store(true, Ordering::Release);
     }
 
+    /// SeqCst, and stored so: a writer who has locked a page and then sees the old length locked it before whoever
+    /// cuts the file looks for pages in use.
     pub(crate) fn len(&self) -> u64 {
-        self.len.load(Ordering::Acquire)
+        self.len.load(Ordering::SeqCst)
     }
 
     /// A write to the device has ended.
@@ -187,6 +189,15 @@ impl OpenOptions {
     pub(crate) fn writes(self) -> bool {
         self.write
     }
+}
+
+/// What a part of a write came to.
+struct Written {
+    bytes: usize,
+    /// How long to pause, at most, before more is written.
+    pause: Option<Nanos>,
+    /// The file became shorter meanwhile than the write would leave it.
+    is_cut: bool,
 }
 
 /// How a user expects to use a file.
@@ -432,14 +443,8 @@ impl File {
                 Lookup::Found(pin) => return Ok(pin),
                 Lookup::Loading(frame) | Lookup::Busy(frame) => self.shared().table.wait_loading(frame, key),
                 Lookup::Absent => {
-                    let why = (Intent::Read, Reach::Inside);
-                    let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
-                    if fault.outside {
+                    if !self.bring(page, Reach::Inside)? {
                         self.page_len(page)?;
-                    }
-                    if let Some(own) = fault.own {
-                        let read = self.shared().read(&self.inner, own, |_, _| {}, false);
-                        read.map_err(|source| self.read_failed(page, source))?;
                     }
                 }
             }
@@ -482,29 +487,35 @@ impl File {
         if buf.is_empty() {
             return Ok(());
         }
-        // Writes inside the file run beside one another; one that makes it longer excludes whoever else changes its
-        // length.
-        let _resize = (end > self.len()).then(|| self.inner.resize.lock());
+        // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
+        // changes the length.
+        let mut resize = (end >= self.len()).then(|| self.inner.resize.lock());
         let mut done = 0;
         while done < buf.len() {
-            let (written, pause) = self.write_some(&buf[done..], offset + done as u64)?;
-            done += written;
-            if let Some(at_most) = pause {
+            let some = self.write_some(&buf[done..], offset + done as u64, resize.is_some())?;
+            done += some.bytes;
+            if let Some(at_most) = some.pause {
                 self.shared().pause(&self.inner, at_most)?;
+            }
+            if some.is_cut {
+                // What came before may be gone again: the whole write comes after the cut.
+                (resize, done) = (Some(self.inner.resize.lock()), 0);
             }
         }
         Ok(())
     }
 
-    /// Writes up to [`WRITE_PAGES_MAX`] pages. How many bytes, and whether to pause now.
-    fn write_some(&self, buf: &[u8], offset: u64) -> Result<(usize, Option<Nanos>)> {
+    /// Writes up to [`WRITE_PAGES_MAX`] pages. `at_end`: the caller keeps others from changing the length, and may
+    /// change it; else all of it is inside the file, unless somebody cuts that.
+    fn write_some(&self, buf: &[u8], offset: u64, at_end: bool) -> Result<Written> {
         let shift = self.shared().page_size.shift();
         let size = 1_u64 << shift;
         let (first, end) = (offset >> shift, offset + buf.len() as u64);
         let last = ((end - 1) >> shift).min(first + WRITE_PAGES_MAX as u64 - 1);
+        let reach = if at_end { Reach::Beyond } else { Reach::Within(end) };
         let mut pins: Vec<ExclusivePin<&Table<Arena>>> = Vec::with_capacity(WRITE_PAGES_MAX);
         let mut page = first;
-        let mut wait = None;
+        let (mut wait, mut is_cut) = (None, false);
         while page <= last {
             let key = self.key(page);
             let start = page << shift;
@@ -520,34 +531,43 @@ impl File {
             };
             match locked {
                 Lookup::Found(mut pin) => {
-                    pin[in_page].copy_from_slice(source);
+                    // After the page is ours: whoever cuts stores the length first and then waits for the page.
+                    is_cut = !at_end && self.inner.len() < end;
+                    if !is_cut {
+                        pin[in_page].copy_from_slice(source);
+                        page += 1;
+                    }
                     pins.push(pin);
-                    page += 1;
+                    if is_cut {
+                        break;
+                    }
                 }
                 Lookup::Loading(_) | Lookup::Busy(_) if !pins.is_empty() => break,
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
                     self.shared().table.wait_loading(frame, key);
                     self.shared().poison.check()?;
                 }
-                Lookup::Absent if self.needs_old(start, &in_page) => {
+                Lookup::Absent if self.needs_old(start, &in_page, at_end) => {
                     if !pins.is_empty() {
                         break;
                     }
-                    pins.push(self.lock_page(page)?);
-                    let pin = pins.last_mut().ok_or_else(|| Error::Poisoned {
-                        why: "a pin is lost".into(),
-                    })?;
-                    pin[in_page].copy_from_slice(source);
-                    page += 1;
+                    is_cut = !self.bring(page, reach)?;
+                    if is_cut {
+                        break;
+                    }
                 }
                 Lookup::Absent => {
-                    let count = self.overwritten(page, last, end) as u32;
+                    let count = self.overwritten(page, last, end, at_end) as u32;
                     // With pages in hand it must not wait for memory: their owner could be what memory waits for.
                     let may_wait = pins.is_empty();
-                    let why = (Intent::Overwrite, Reach::Beyond);
+                    let why = (Intent::Overwrite, reach);
                     let fault = self
                         .shared()
                         .fault(&self.inner, PageIndex(page), count, why, may_wait)?;
+                    is_cut = fault.outside;
+                    if is_cut {
+                        break;
+                    }
                     let Deferred {
                         granted, wait: told, ..
                     } = fault;
@@ -570,32 +590,48 @@ impl File {
                 }
             }
         }
-        let written = ((page << shift).min(end) - offset) as usize;
-        self.grow_to(offset + written as u64);
-        self.inner.make_room_ahead(offset + written as u64);
+        let bytes = ((page << shift).min(end).max(offset) - offset) as usize;
+        if at_end && bytes > 0 {
+            self.grow_to(offset + bytes as u64);
+            self.inner.make_room_ahead(offset + bytes as u64);
+        }
         let pause = self.report_dirty(first, &pins);
         drop(pins);
         if let Some(at_most) = wait {
             self.shared().wait_for_memory(at_most);
         }
-        Ok((written, pause))
+        Ok(Written { bytes, pause, is_cut })
     }
 
-    /// Whether a page that starts at `start` has bytes that the write of `in_page` leaves as they are.
-    fn needs_old(&self, start: u64, in_page: &std::ops::Range<usize>) -> bool {
-        let old = self
-            .len()
-            .saturating_sub(start)
-            .min(self.shared().page_size.bytes()) as usize;
+    /// Reads a page that is missing. `false`: it is not within `reach` by now.
+    fn bring(&self, page: u64, reach: Reach) -> Result<bool> {
+        let why = (Intent::Read, reach);
+        let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+        if let Some(own) = fault.own {
+            let read = self.shared().read(&self.inner, own, |_, _| {}, false);
+            read.map_err(|source| self.read_failed(page, source))?;
+        }
+        Ok(!fault.outside)
+    }
+
+    /// Whether a page that starts at `start` has bytes that the write of `in_page` leaves as they are. Only the caller
+    /// who keeps others from changing the length, `at_end`, knows where in the page the file ends.
+    fn needs_old(&self, start: u64, in_page: &std::ops::Range<usize>, at_end: bool) -> bool {
+        let size = self.shared().page_size.bytes();
+        let old = if at_end {
+            self.len().saturating_sub(start).min(size) as usize
+        } else {
+            size as usize
+        };
         old > 0 && (in_page.start > 0 || in_page.end < old)
     }
 
     /// How many pages from `page` to `last` a write up to byte `end` overwrites whole.
-    fn overwritten(&self, page: u64, last: u64, end: u64) -> u64 {
+    fn overwritten(&self, page: u64, last: u64, end: u64, at_end: bool) -> u64 {
         let shift = self.shared().page_size.shift();
         let whole = (end >> shift).saturating_sub(page);
         // The last one counts if nothing of the file is behind the write.
-        let covers_last = self.len() <= end;
+        let covers_last = at_end && self.len() <= end;
         let pages = if covers_last {
             last - page + 1
         } else {
@@ -604,9 +640,10 @@ impl File {
         pages.max(1)
     }
 
-    /// The file is at least `end` bytes long from now on. The caller holds the pages behind the old end.
+    /// The file is at least `end` bytes long from now on. The caller holds the pages behind the old end, and keeps
+    /// others from changing the length.
     fn grow_to(&self, end: u64) {
-        let before = self.inner.len.fetch_max(end, Ordering::AcqRel);
+        let before = self.inner.len.fetch_max(end, Ordering::SeqCst);
         let size = self.shared().page_size.bytes();
         if end.div_ceil(size) > before.div_ceil(size) {
             self.resized(end);
@@ -687,7 +724,7 @@ impl File {
             .set_len(len)
             .map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
         *room = len;
-        self.inner.len.store(len, Ordering::Release);
+        self.inner.len.store(len, Ordering::SeqCst);
         drop(room);
         self.resized(len);
         Ok(())
@@ -707,13 +744,13 @@ impl File {
         let size = self.shared().page_size.bytes();
         let (page, cut) = (len / size, (len % size) as usize);
         if cut == 0 {
-            self.inner.len.store(len, Ordering::Release);
+            self.inner.len.store(len, Ordering::SeqCst);
             return Ok(());
         }
         let mut pin = self.lock_page(page)?;
         pin[cut..].fill(0);
         // While the page is ours: a write of it that begins later ends here.
-        self.inner.len.store(len, Ordering::Release);
+        self.inner.len.store(len, Ordering::SeqCst);
         let frame = pin.frame();
         if pin.first_dirty() {
             self.shared().dirtied(self.inner.id, PageIndex(page), &[frame]);

@@ -161,6 +161,17 @@ fn what_is_read_while_a_file_is_cut_does_not_come_back() {
 }
 
 #[test]
+fn a_write_beside_a_cut_comes_before_it_or_after_it() {
+    cut_beside(1_000, 2, |draw| {
+        let (a, b) = (draw.below(LEN), draw.below(LEN));
+        Beside::Write {
+            from: a.min(b),
+            to: a.max(b) + 1,
+        }
+    });
+}
+
+#[test]
 fn a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it() {
     cut_beside(1_000, 3, |draw| Beside::Guard {
         page: draw.below(PAGES),
