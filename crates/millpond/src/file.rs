@@ -709,24 +709,62 @@ impl File {
             });
         }
         let _resize = self.inner.resize.lock();
-        let size = self.shared().page_size.bytes();
-        let old = self.len();
-        if len < old {
-            self.cut(len)?;
-            // Before the discard: read-ahead goes no further from here on.
-            self.resized(len);
-            self.shared()
-                .discard(&self.inner, PageIndex(len.div_ceil(size)))?;
+        if len < self.len() {
+            return self.cut(len);
         }
+        self.resize_device(len)?;
+        self.inner.len.store(len, Ordering::SeqCst);
+        self.resized(len);
+        Ok(())
+    }
+
+    /// Makes the file `len` bytes long, which is inside it. The caller keeps others from changing the length.
+    fn cut(&self, len: u64) -> Result<()> {
+        let size = self.shared().page_size.bytes();
+        let (page, cut, old) = (len / size, (len % size) as usize, self.len());
+        // The page that stays in part is ours until everybody sees the new length.
+        let pin = if cut > 0 {
+            Some(self.lock_page(page)?)
+        } else {
+            None
+        };
+        self.inner.len.store(len, Ordering::SeqCst);
+        // Whether it can be at all, before anything is thrown away.
+        let refused = self.resize_device(len);
+        if refused.is_err() {
+            self.inner.len.store(old, Ordering::SeqCst);
+        }
+        let frame = pin.as_ref().map(ExclusivePin::frame);
+        if let Some(mut pin) = pin {
+            if refused.is_ok() {
+                // It reads as zeros if the file grows again.
+                pin[cut..].fill(0);
+            }
+            if pin.first_dirty() {
+                self.shared()
+                    .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+            }
+        }
+        refused?;
+        // Before the discard: read-ahead goes no further from here on.
+        self.resized(len);
+        if let Some(frame) = frame {
+            self.shared().table.wait_written(frame, self.key(page));
+        }
+        self.shared()
+            .discard(&self.inner, PageIndex(len.div_ceil(size)))?;
+        // Writes that had begun before went up to the old end and may have made it long again; now there is none.
+        self.resize_device(len)
+    }
+
+    /// Makes the file on the device `len` bytes long.
+    fn resize_device(&self, len: u64) -> Result<()> {
         let mut room = self.inner.room.lock();
         self.inner
             .device()
             .set_len(len)
             .map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
         *room = len;
-        self.inner.len.store(len, Ordering::SeqCst);
-        drop(room);
-        self.resized(len);
         Ok(())
     }
 
@@ -736,29 +774,6 @@ impl File {
             file: self.inner.id,
             pages: PageCount(len.div_ceil(self.shared().page_size.bytes())),
         });
-    }
-
-    /// Makes the length `len`, inside the file, and what follows it in its page zeros, as they must be if the file grows
-    /// again. When this returns no write to the device goes beyond `len` in that page.
-    fn cut(&self, len: u64) -> Result<()> {
-        let size = self.shared().page_size.bytes();
-        let (page, cut) = (len / size, (len % size) as usize);
-        if cut == 0 {
-            self.inner.len.store(len, Ordering::SeqCst);
-            return Ok(());
-        }
-        let mut pin = self.lock_page(page)?;
-        pin[cut..].fill(0);
-        // While the page is ours: a write of it that begins later ends here.
-        self.inner.len.store(len, Ordering::SeqCst);
-        let frame = pin.frame();
-        if pin.first_dirty() {
-            self.shared().dirtied(self.inner.id, PageIndex(page), &[frame]);
-        }
-        drop(pin);
-        // One that began before goes up to the old end, and would make the file on the device that long again.
-        self.shared().table.wait_written(frame, self.key(page));
-        self.shared().poison.check()
     }
 
     /// Says how the file will be used from now on, by all handles.

@@ -177,3 +177,30 @@ fn a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it() {
         page: draw.below(PAGES),
     });
 }
+
+/// A file system may refuse to make a file shorter (here a file in memory with a seal; block devices always do). The
+/// pages behind the cut had been thrown away before it was asked, with writes that had returned.
+#[test]
+fn a_cut_that_the_file_system_refuses_loses_nothing() {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    use std::os::fd::AsRawFd;
+    let sealed = memfd_create("sealed", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
+    fcntl_add_seals(&sealed, SealFlags::SHRINK).unwrap();
+    let path = format!("/proc/self/fd/{}", sealed.as_raw_fd());
+    let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+    let file = cache.open(path, OpenOptions::new().write(true)).unwrap();
+    file.write_at(&[1; 3 * PAGE as usize], 0).unwrap();
+    file.sync_data().unwrap();
+    file.write_at(&[2; 2 * PAGE as usize], PAGE).unwrap();
+    for cut in [2 * PAGE, PAGE + 10, 0] {
+        let error = file.set_len(cut).unwrap_err();
+        assert_eq!(error.errno(), libc::EPERM, "{error}");
+        assert_eq!(file.len(), 3 * PAGE);
+        assert!(file.page(2).unwrap().iter().all(|&byte| byte == 2));
+    }
+    file.sync_data().unwrap();
+    let bytes = on_disk(&file);
+    assert!(bytes.len() == 3 * PAGE as usize && bytes[PAGE as usize..].iter().all(|&byte| byte == 2));
+    file.set_len(4 * PAGE).unwrap();
+    assert_eq!(file.page(3).unwrap()[0], 0);
+}
