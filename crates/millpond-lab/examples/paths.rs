@@ -143,12 +143,12 @@ fn hit(path: &Path) {
         let pages = bytes / PAGE; // a power of two
         let count = 4_000_000;
         let (mut one, mut two, mut touch, mut copy, mut pread) = (vec![], vec![], vec![], vec![], vec![]);
-        let pin = |n: u64| drop(black_box(file.page((n & (pages - 1))).unwrap()));
+        let pin = |n: u64| drop(black_box(file.page(n & (pages - 1)).unwrap()));
         for _ in 0..RUNS {
             one.push(per_operation(1, count, pin));
             two.push(per_operation(2, count, pin));
             touch.push(per_operation(1, count, |n| {
-                black_box(file.page((n & (pages - 1))).unwrap()[8]);
+                black_box(file.page(n & (pages - 1)).unwrap()[8]);
             }));
             let mut buf = [0; PAGE as usize];
             let cell = std::sync::Mutex::new(&mut buf);
