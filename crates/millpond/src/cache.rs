@@ -67,6 +67,7 @@ pub struct Builder {
     options: std::result::Result<Options, OptionError>,
     goal: Option<Duration>,
     populate: bool,
+    calibrate: bool,
     device: Option<Arc<dyn Device>>,
 }
 
@@ -83,9 +84,11 @@ impl Builder {
         self
     }
 
-    /// All options at once. The page size is that of [`Builder::page_size`].
+    /// All options at once, the goal for read latency among them: it is not calibrated then. The page size is that of
+    /// [`Builder::page_size`].
     pub fn options(mut self, options: Options) -> Builder {
         self.options = Ok(options);
+        self.calibrate = false;
         self
     }
 
@@ -100,6 +103,13 @@ impl Builder {
     /// content is opened, between 1 and 60 ms. Only for options with a goal.
     pub fn read_latency_goal(mut self, goal: Duration) -> Builder {
         self.goal = Some(goal);
+        self
+    }
+
+    /// Whether the read latency goal is derived from the device when the first file with content is opened. The
+    /// default, unless [`Builder::read_latency_goal`] or [`Builder::options`] gave one.
+    pub fn calibrate(mut self, calibrate: bool) -> Builder {
+        self.calibrate = calibrate;
         self
     }
 
@@ -154,7 +164,7 @@ impl Builder {
         }
         let shared = Arc::new(Shared::new(Arc::new(table), turn, manager, device));
         let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
-        let calibrate = self.goal.is_none();
+        let calibrate = self.calibrate && self.goal.is_none();
         Ok(PageCache {
             handle: Arc::new(Handle {
                 shared,
@@ -176,6 +186,7 @@ impl PageCache {
             options: Ok(Options::default()),
             goal: None,
             populate: true,
+            calibrate: true,
             device: None,
         }
     }

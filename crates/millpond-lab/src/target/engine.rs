@@ -42,6 +42,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Target>> {
     let mut builder = PageCache::builder()
         .memory(setup.memory.0)
         .options(millpond_rows::options(setup)?);
+    builder = builder.calibrate(setup.read_latency_goal.is_none());
     if let Some(goal) = setup.read_latency_goal {
         builder = builder.read_latency_goal(Duration::from_nanos(goal.0));
     }
