@@ -31,8 +31,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a call waits for a frame before it gives up: far beyond what any write takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a call waits for a frame, or for pages to be written, before it gives up: far beyond what any write
+/// takes. Unit tests are less patient.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 30 });
+
+/// How long a dirtier waits while nothing is written and a file is known that can't be: one retry, which comes after
+/// a second (`flusher.retry`), has failed by then.
+const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
 
 /// A transfer between its start and its end.
 pub(crate) struct Transfer {
@@ -420,11 +425,7 @@ impl Shared {
                 return Ok(deferred);
             }
             if began.elapsed() > PATIENCE {
-                let frames = self.core().manager.derived().frames.0;
-                return Err(Error::NoFrames {
-                    frames,
-                    seconds: PATIENCE.as_secs(),
-                });
+                return Err(self.no_frames());
             }
             self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
         }
@@ -572,12 +573,14 @@ impl Shared {
         deferred.pause
     }
 
-    /// Pauses a dirtier that was told to, until it may go on. The caller owns no page.
+    /// Pauses a dirtier that was told to, until it may go on.
     ///
     /// # Errors
-    /// [`Error::Write`] if too much is dirty because this file can't be written; [`Error::Poisoned`].
+    /// [`Error::Write`] if too much is dirty because this file, or after a while another, can't be written;
+    /// [`Error::NoFrames`] if nothing is written for long, because guards are held; [`Error::Poisoned`].
     pub(crate) fn pause(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
         let mut at_most = at_most;
+        let mut progress = (self.written_pages(), std::time::Instant::now());
         loop {
             self.poison.check()?;
             file.check_written()?;
@@ -587,6 +590,31 @@ impl Shared {
                 None => return Ok(()),
                 Some(longer) => at_most = longer,
             }
+            let written = self.written_pages();
+            if written != progress.0 {
+                progress = (written, std::time::Instant::now());
+                continue;
+            }
+            let stuck = progress.1.elapsed();
+            if stuck > PATIENCE_WITH_ERRORS {
+                let files: Vec<_> = self.core().files.iter().flatten().cloned().collect();
+                files.iter().try_for_each(|file| file.check_written())?;
+            }
+            if stuck > PATIENCE {
+                return Err(self.no_frames());
+            }
+        }
+    }
+
+    /// Pages that were written since the cache was made.
+    fn written_pages(&self) -> u64 {
+        self.core().manager.stats().nr_written
+    }
+
+    fn no_frames(&self) -> Error {
+        Error::NoFrames {
+            frames: self.core().manager.derived().frames.0,
+            seconds: PATIENCE.as_secs(),
         }
     }
 
@@ -682,4 +710,30 @@ fn dirtier() -> DirtierId {
 /// Turns what the background thread measures into a time-out.
 pub(crate) fn until(now: Instant, tick_at: u64) -> Option<Duration> {
     (tick_at != u64::MAX).then(|| Duration::from_nanos(tick_at.saturating_sub(now.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, OpenOptions, PageCache};
+
+    /// Whoever holds guards of more changed pages than may be dirty waits for himself. He waited for ever.
+    #[test]
+    fn a_thread_that_holds_as_many_changed_pages_as_may_be_dirty_is_told_to_drop_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(800 << 10).build().unwrap();
+        let file = cache
+            .open(folder.path().join("data"), OpenOptions::new().create(true))
+            .unwrap();
+        file.set_len(1 << 20).unwrap();
+        let mut guards = Vec::new();
+        let error = loop {
+            match file.page_mut(guards.len() as u64) {
+                Ok(guard) => guards.push(guard),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        drop(guards);
+        file.page_mut(100).unwrap()[0] = 1;
+    }
 }

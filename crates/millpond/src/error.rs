@@ -85,8 +85,8 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// No frame can be had, though the cache waited: too many pages are pinned by guards at a time. Drop guards or
-    /// raise the budget.
+    /// No frame can be had, or no more pages may be dirtied, though the cache waited: too many pages are held by guards
+    /// at a time. Drop guards or raise the budget.
     #[error("no frame of {frames} became free in {seconds} s: drop page guards or raise the memory budget")]
     NoFrames {
         /// Frames of the pool.

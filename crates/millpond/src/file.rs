@@ -468,9 +468,10 @@ impl File {
     /// limits. Each page changes at once for all readers, but a write of several pages is no transaction.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have; [`Error::Write`] if the file can't be
-    /// written and its dirty pages fill their limit; [`Error::Read`] if a page of which only a part is overwritten
-    /// can't be read; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the failed page is written.
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have; [`Error::Write`] if dirty pages fill their
+    /// limit and this file, or after two seconds without any write another, can't be written; [`Error::Read`] if a page
+    /// of which only a part is overwritten can't be read; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the
+    /// failed page is written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         self.shared().poison.check()?;

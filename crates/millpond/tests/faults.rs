@@ -4,7 +4,7 @@
 
 mod support;
 
-use millpond::device::{Device, Fault, FaultRule, FaultTarget, Faulty, Op};
+use millpond::device::{Access, Device, DeviceFile, Fault, FaultRule, FaultTarget, Faulty, Op};
 use millpond::{Error, File, OpenOptions, PageCache};
 use std::path::Path;
 use std::sync::Arc;
@@ -374,5 +374,45 @@ fn who_opens_a_file_whose_last_handle_breaks_the_device_is_told_so() {
         assert!(closer.join().is_err());
         let opened = opener.join().unwrap();
         assert!(matches!(opened, Err(Error::Poisoned { .. })), "{opened:?}");
+    });
+}
+
+/// One file's dirty pages fill the limit, and its device takes none of them. Whoever wrote to another file, on a healthy
+/// device, paused for ever.
+#[test]
+fn a_file_that_cannot_be_written_does_not_make_writers_of_others_wait_for_ever() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let device = faulty();
+        let cache = cache(device.clone());
+        let (sick, well) = (
+            open(&cache, &folder.path().join("sick")),
+            open(&cache, &folder.path().join("well")),
+        );
+        let identity = DeviceFile::open(sick.path(), Access::Read).unwrap().identity();
+        device.add(FaultRule {
+            file: Some(identity),
+            ..FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::EIO))
+        });
+        let fill = |file: &File| {
+            let written = (0..1_000).try_for_each(|page| file.write_at(&[1; PAGE as usize], page * PAGE));
+            written.unwrap_err()
+        };
+        let error = fill(&sick);
+        assert_eq!(
+            (error.errno(), &error.to_string()[..11]),
+            (libc::EIO, "can't write")
+        );
+        let error = fill(&well).to_string();
+        assert!(
+            error.contains("sick"),
+            "the file that is to be mended is named: {error}"
+        );
+        // What is dirty already can be changed, and written.
+        well.sync_data().unwrap();
+        device.clear();
+        sick.sync_data().unwrap();
+        well.write_at(&[2; 64 * PAGE as usize], 0).unwrap();
+        assert_eq!(sick.page(5).unwrap()[0], 1);
     });
 }
