@@ -754,6 +754,8 @@ impl File {
         }
         self.shared()
             .discard(&self.inner, PageIndex(len.div_ceil(size)))?;
+        // What could not be written may be gone; if it is not, the next try says so again.
+        self.inner.written(None);
         // Writes that had begun before went up to the old end and may have made it long again; now there is none.
         self.resize_device(len)
     }

@@ -416,3 +416,27 @@ fn a_file_that_cannot_be_written_does_not_make_writers_of_others_wait_for_ever()
         assert_eq!(sick.page(5).unwrap()[0], 1);
     });
 }
+
+/// The failed write's pages were given up by a cut, but the file went on as one that can't be written: the next writer
+/// that came to the limit before anything of its own was written got the old error.
+#[test]
+fn an_error_of_pages_that_were_given_up_is_over() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &folder.path().join("data"));
+        device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::ENOSPC)));
+        file.write_at(&[1; 8 * PAGE as usize], 0).unwrap();
+        is_write_error(file.sync_data(), libc::ENOSPC);
+        file.set_len(0).unwrap();
+        // From now on writes come late, so that the limit is reached before one of them ends.
+        device.clear();
+        device.add(FaultRule::always(
+            FaultTarget::Writes,
+            Fault::Delay(std::time::Duration::from_millis(20)),
+        ));
+        file.write_at(&[2; 300 * PAGE as usize], 0).unwrap();
+        file.sync_data().unwrap();
+    });
+}
