@@ -344,6 +344,8 @@ impl Manager {
         }
         if !self.blocked.is_empty() {
             effects.list.push(Effect::Wake(Waiters::Dirtiers));
+            // Each asks again, and waits again if it has to.
+            self.blocked.clear();
         }
     }
 

@@ -307,6 +307,27 @@ fn a_dirtier_pauses_above_the_limit_and_is_woken_when_writes_end() {
     assert!(!w.paused);
 }
 
+/// A dirtier may not come back: it had dirtied its last page, or was told an error. It counted as one that waits for
+/// ever, writes were made in its name, and each thread that ended so left an entry behind.
+#[test]
+fn a_dirtier_that_was_woken_waits_no_more_even_if_it_never_comes_back() {
+    let mut w = World::new(quiet(), 1024);
+    for page in 0.. {
+        w.write(page);
+        if w.paused {
+            break;
+        }
+    }
+    assert_eq!(w.manager.occupancy(w.now).dirtiers_blocked, 1);
+    w.step(Event::Sync {
+        file: FILE,
+        ticket: SyncTicket(1),
+    });
+    w.finish_writes(Ok(()));
+    assert_eq!(w.manager.unclean(), PageCount(0));
+    assert_eq!(w.manager.occupancy(w.now).dirtiers_blocked, 0);
+}
+
 #[test]
 fn a_failed_write_leaves_the_page_dirty_and_the_sync_reports_it() {
     let mut w = World::new(quiet(), 256);

@@ -175,10 +175,11 @@ impl Manager {
         self.wake_reclaimer(effects);
     }
 
-    /// Wakes the dirtiers if one of them may go on.
+    /// Wakes the dirtiers if one of them may go on. Who may is not waiting any more, whether it comes back or not.
     pub(super) fn wake_blocked(&mut self, effects: &mut Effects) {
-        let unclean = self.unclean();
-        if self.blocked.values().any(|&until| unclean <= until) {
+        let (unclean, before) = (self.unclean(), self.blocked.len());
+        self.blocked.retain(|_, &mut until| unclean > until);
+        if self.blocked.len() < before {
             effects.list.push(Effect::Wake(Waiters::Dirtiers));
         }
     }
