@@ -90,6 +90,8 @@ pub(crate) struct Deferred {
     pub(crate) granted: Vec<Load>,
     /// None of the pages is within the fault's [`Reach`].
     pub(crate) outside: bool,
+    /// Pages that are read in the background.
+    pub(crate) ahead: u64,
     pub(crate) wait: Option<Nanos>,
     pub(crate) pause: Option<Nanos>,
     wake_memory: bool,
@@ -197,6 +199,7 @@ impl Shared {
                     });
                     return;
                 }
+                deferred.ahead += loads.len() as u64;
                 let file = file_of(core, *file);
                 let request = self.read_request(u64::from(io.0), &file, *first, &mut loads);
                 deferred.requests.push((file.clone(), request));

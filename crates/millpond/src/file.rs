@@ -798,7 +798,8 @@ impl File {
     }
 
     /// Starts to read what of the `len` bytes from `offset` on is not in memory, and does not wait for it. Dropped
-    /// silently where memory is short; a later read finds out about errors.
+    /// silently where memory is short, and where half of it has been asked for: more would only push out what came
+    /// before. A later read finds out about errors.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -808,22 +809,24 @@ impl File {
         if offset >= end {
             return Ok(());
         }
+        let mut left = self.shared().core().manager.derived().frames.0 / 2;
         let (mut page, last) = (offset >> shift, (end - 1) >> shift);
-        while page <= last {
+        while page <= last && left > 0 {
             if self.shared().table.holds(self.key(page)) {
                 page += 1;
                 continue;
             }
-            let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
+            let count = (last - page + 1).min(FAULT_PAGES_MAX).min(left) as u32;
             let why = (Intent::Prefetch, Reach::Inside);
             let fault = self
                 .shared()
                 .fault(&self.inner, PageIndex(page), count, why, false)?;
-            if fault.outside {
+            if fault.outside || (fault.ahead == 0 && is_absent()) {
+                // The file has become shorter, or no frame can be had.
                 break;
             }
-            // What could not be had is skipped: the next round finds the pages that are on their way.
-            page += 1;
+            page += fault.ahead;
+            left -= fault.ahead.min(left);
         }
         Ok(())
     }

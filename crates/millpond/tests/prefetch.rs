@@ -1,0 +1,49 @@
+//! Reading what nobody has asked for yet.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use millpond::device::Op;
+use millpond::{OpenOptions, PageCache};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use support::{Call, Hooked, Kind, Place, What, bounded};
+
+const PAGE: u64 = 4096;
+
+/// Asked for a file far larger than memory, prefetch read all of it, each part in place of the one before, or searched
+/// the whole pool for a frame once for each page that it could not get.
+#[test]
+fn a_prefetch_of_more_than_memory_ends_when_memory_is_full_of_it() {
+    bounded(|| {
+        let folder = Place::Memory.folder();
+        let path = folder.path().join("data");
+        let file_pages = (1 << 40) / PAGE;
+        std::fs::File::create(&path)
+            .unwrap()
+            .set_len(file_pages * PAGE)
+            .unwrap();
+        let bytes_read = Arc::new(AtomicU64::new(0));
+        let count = bytes_read.clone();
+        let device = Hooked::new(Kind::Pool.device().unwrap(), move |call: Call| {
+            if call.what == What::Submit(Op::Read) {
+                count.fetch_add(call.bytes as u64, Ordering::SeqCst);
+            }
+        });
+        let builder = PageCache::builder().memory(4 << 20).device(device);
+        let cache = builder.build().unwrap();
+        let file = cache.open(&path, OpenOptions::new()).unwrap();
+        file.prefetch(0, u64::MAX).unwrap();
+        let asked = bytes_read.load(Ordering::SeqCst) / PAGE;
+        let frames = cache.stats().occupancy.frames.0;
+        assert!(asked <= frames, "{asked} pages read into {frames} frames");
+        assert!(
+            asked > frames / 4,
+            "{asked} pages of {frames} frames are not worth the call"
+        );
+        // It can be asked for again, from where it ended.
+        let again = asked * PAGE;
+        file.prefetch(again, 10 * PAGE).unwrap();
+    });
+}
