@@ -300,10 +300,13 @@ impl PageCache {
     /// # Errors
     /// [`Error::Option`] if one is out of its range; then nothing changes.
     pub fn set_options(&self, options: Options) -> Result<()> {
-        self.handle.shared.poison.check()?;
+        let shared = &self.handle.shared;
+        shared.poison.check()?;
+        let page_size = shared.page_size;
+        let options = Options { page_size, ..options };
         options.check()?;
         *self.handle.calibrate.lock() = false;
-        self.handle.shared.tell(Event::Retuned(Box::new(options)));
+        shared.tell(Event::Retuned(Box::new(options)));
         Ok(())
     }
 

@@ -143,3 +143,26 @@ fn wrong_arguments_are_named_with_what_is_possible() {
     assert!(file.set_len(u64::MAX).is_err());
     assert_eq!(file.read_at(&mut [0; 10], u64::MAX).unwrap(), 0);
 }
+
+#[test]
+fn options_are_held_against_the_page_size_of_the_cache_that_takes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = PageCache::builder().memory(8 << 20).page_size(65_536);
+    let cache = builder.build().unwrap();
+    let file = cache
+        .open(folder.path().join("data"), OpenOptions::new().create(true))
+        .unwrap();
+    let mut options = cache.options();
+    // As they come from elsewhere: the page size in them does not count.
+    options.page_size = millpond::core::units::PageSize::KIB_4;
+    cache.set_options(options.clone()).unwrap();
+    assert_eq!(cache.options().page_size.bytes(), 65_536);
+    options.flusher.write_max = millpond::core::units::Bytes(4096);
+    let error = cache.set_options(options.clone()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "option flusher.write_max can't be 4 KiB: allowed is 64 KiB to 16 MiB"
+    );
+    file.write_at(&[1; 1 << 20], 0).unwrap();
+    file.sync_data().unwrap();
+}
