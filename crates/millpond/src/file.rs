@@ -10,7 +10,7 @@ use crate::table::{ExclusivePin, Lookup, Table};
 use millpond_core::event::{Event, Intent, Pattern};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageCount, PageIndex, PageKey};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -120,15 +120,24 @@ impl FileInner {
 
     /// As [`FileInner::make_room`], by the one who appends, so that the cache's thread finds it done.
     fn make_room_ahead(&self, end: u64) {
-        if end.saturating_sub(*self.room.lock()) >= ROOM_STEP {
-            self.make_room(end);
+        let room = self.room.lock();
+        if end.saturating_sub(*room) >= ROOM_STEP {
+            self.extend(room, end);
         }
     }
 
     /// The file on the device will be written up to `end`: gives it its length, and room if it is being appended
     /// to, before the write, because a file system does writes that extend a file one after the other.
+    ///
+    /// Not if somebody else is changing the device's length at the moment: shortening a large file takes seconds, and
+    /// the cache's thread, which calls this, has other files' writes to see to.
     pub(crate) fn make_room(&self, end: u64) {
-        let mut room = self.room.lock();
+        if let Some(room) = self.room.try_lock() {
+            self.extend(room, end);
+        }
+    }
+
+    fn extend(&self, mut room: MutexGuard<'_, u64>, end: u64) {
         if end <= *room {
             return;
         }
