@@ -13,7 +13,7 @@ use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Event;
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options, Preset};
-use millpond_core::units::{Bytes, FileId, Nanos, PageCount, PageIndex, PageSize};
+use millpond_core::units::{Bytes, FileId, Nanos, PageCount, PageSize};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::path::Path;
@@ -395,7 +395,7 @@ impl Handle {
         shared.poison.check()?;
         let ticket = shared.sync_begin(inner.id);
         let written = shared.sync_end(ticket)?;
-        shared.discard(inner, PageIndex(0))?;
+        shared.discard(inner, 0..inner.len().div_ceil(shared.page_size.bytes()))?;
         shared.tell(Event::Closed { file: inner.id });
         shared.core().files[inner.id.0 as usize] = None;
         written.map_err(|e| inner.write_failed(e.0))

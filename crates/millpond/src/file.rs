@@ -12,6 +12,7 @@ use millpond_core::frame::FrameTable;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageCount, PageIndex, PageKey};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,8 @@ const FAULT_PAGES_MAX: u64 = 256;
 const WRITE_PAGES_MAX: usize = 32;
 /// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
 const LEN_MAX: u64 = 1 << 52;
+/// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
+const DISCARD_BATCH: u64 = 1024;
 /// Whoever appends makes room on the device after so much.
 const ROOM_STEP: u64 = 4 << 20;
 /// A file that grows by appends is given room on the device ahead of its writes, if the step is no larger than this.
@@ -626,7 +629,7 @@ impl File {
 
     /// Whether a page that starts at `start` has bytes that the write of `in_page` leaves as they are. Only the caller
     /// who keeps others from changing the length, `at_end`, knows where in the page the file ends.
-    fn needs_old(&self, start: u64, in_page: &std::ops::Range<usize>, at_end: bool) -> bool {
+    fn needs_old(&self, start: u64, in_page: &Range<usize>, at_end: bool) -> bool {
         let size = self.shared().page_size.bytes();
         let old = if at_end {
             self.len().saturating_sub(start).min(size) as usize
@@ -762,7 +765,7 @@ impl File {
             self.shared().table.wait_written(frame, self.key(page));
         }
         self.shared()
-            .discard(&self.inner, PageIndex(len.div_ceil(size)))?;
+            .discard(&self.inner, len.div_ceil(size)..old.div_ceil(size))?;
         // What could not be written may be gone; if it is not, the next try says so again.
         self.inner.written(None);
         // Writes that had begun before went up to the old end and may have made it long again; now there is none.
@@ -883,9 +886,14 @@ impl Shared {
         }
     }
 
-    /// Takes all pages of the file from `from` on out of memory, whether they are dirty or not, after waiting for
-    /// those who use them.
-    pub(crate) fn discard(&self, file: &FileInner, from: PageIndex) -> Result<()> {
+    /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for those who use
+    /// them. None comes into memory meanwhile: the file is closed, or shorter by now ([`Reach`]).
+    ///
+    /// Looks at each of the pages or at each frame, whichever are fewer, and lets go of the core lock in between.
+    pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {
+        let page_count = pages.end.saturating_sub(pages.start);
+        let by_page = page_count <= u64::from(self.table.locked(&mut self.core().turn).frames());
+        let mut at = 0;
         loop {
             self.poison.check()?;
             let mut busy = None;
@@ -893,30 +901,42 @@ impl Shared {
             {
                 let mut core = self.core();
                 let mut table = self.table.locked(&mut core.turn);
-                let frames = (0..table.frames()).map(FrameNo);
-                let is_ours =
-                    |key: PageKey| key != PageKey::NONE && key.file() == file.id && key.index() >= from;
-                let all: Vec<_> = frames
-                    .map(|frame| (table.key(frame), frame))
-                    .filter(|&(key, frame)| is_ours(key) && table.lookup(key) == Some(frame))
-                    .collect();
+                let end = if by_page {
+                    page_count
+                } else {
+                    table.frames().into()
+                };
+                if at >= end {
+                    return Ok(());
+                }
+                let found = |n: u64| {
+                    if by_page {
+                        let key = PageKey::new(file.id, PageIndex(pages.start + n));
+                        return table.lookup(key).map(|frame| (key, frame));
+                    }
+                    let (frame, key) = (FrameNo(n as u32), table.key(FrameNo(n as u32)));
+                    let is_ours =
+                        key != PageKey::NONE && key.file() == file.id && pages.contains(&key.index().0);
+                    (is_ours && table.lookup(key) == Some(frame)).then_some((key, frame))
+                };
+                let all: Vec<_> = (at..end.min(at + DISCARD_BATCH)).filter_map(found).collect();
                 let mut gone: Vec<FrameNo> = all.iter().map(|&(_, frame)| frame).collect();
                 table.forget(&mut gone);
                 let mut forgotten = gone.iter().copied().peekable();
-                let mut pages = Vec::with_capacity(gone.len());
+                let mut discarded = Vec::with_capacity(gone.len());
                 for &(key, frame) in &all {
                     if forgotten.next_if_eq(&frame).is_some() {
-                        pages.push((key.index(), frame));
+                        discarded.push((key.index(), frame));
                     } else {
                         busy = Some((key, frame));
                     }
                 }
-                if !pages.is_empty() {
+                if !discarded.is_empty() {
                     self.step(
                         &mut core,
                         Event::Discarded {
                             file: file.id,
-                            pages: &pages,
+                            pages: &discarded,
                         },
                         &mut deferred,
                     );
@@ -924,7 +944,7 @@ impl Shared {
             }
             self.finish(&mut deferred);
             match busy {
-                None => return Ok(()),
+                None => at += DISCARD_BATCH,
                 Some((key, frame)) => self.table.wait_unused(frame, key),
             }
         }
