@@ -824,7 +824,8 @@ impl File {
         let mut left = self.shared().core().manager.derived().frames.0 / 2;
         let (mut page, last) = (offset >> shift, (end - 1) >> shift);
         while page <= last && left > 0 {
-            if self.shared().table.holds(self.key(page)) {
+            let key = self.key(page);
+            if !self.shared().table.lacks(key) {
                 page += 1;
                 continue;
             }
@@ -833,7 +834,7 @@ impl File {
             let fault = self
                 .shared()
                 .fault(&self.inner, PageIndex(page), count, why, false)?;
-            if fault.outside || (fault.ahead == 0 && is_absent()) {
+            if fault.outside || (fault.ahead == 0 && self.shared().table.lacks(key)) {
                 // The file has become shorter, or no frame can be had.
                 break;
             }

@@ -124,6 +124,11 @@ impl<M> Table<M> {
         })
     }
 
+    /// Whether no frame has the page `key`, or is getting it, at this moment. Counts as no use.
+    pub(crate) fn lacks(&self, key: PageKey) -> bool {
+        self.index.find(key).is_none()
+    }
+
     /// Pins the page `key` for reading, without waiting and without the core lock.
     #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn try_pin(&self, key: PageKey) -> Lookup<SharedPin<&Self>> {
