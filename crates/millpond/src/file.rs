@@ -25,10 +25,8 @@ const WRITE_PAGES_MAX: usize = 32;
 const LEN_MAX: u64 = 1 << 52;
 /// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
 const DISCARD_BATCH: u64 = 1024;
-/// Whoever appends makes room on the device after so much.
+/// Whoever appends makes the file on the device longer after so much.
 const ROOM_STEP: u64 = 4 << 20;
-/// A file that grows by appends is given room on the device ahead of its writes, if the step is no larger than this.
-const ROOM_STEP_MAX: u64 = 64 << 20;
 
 /// The length of a file that is to be opened, if a cache can have it.
 ///
@@ -129,8 +127,11 @@ impl FileInner {
         }
     }
 
-    /// The file on the device will be written up to `end`: gives it its length, and room if it is being appended
-    /// to, before the write, because a file system does writes that extend a file one after the other.
+    /// The file on the device will be written up to `end`: gives it its length before the write, because a file system
+    /// does writes that extend a file one after the other.
+    ///
+    /// Only the length: `fallocate` would give it blocks as well, but on ext4 (`ext4_fallocate`, Linux 6.18) it waits
+    /// for all writes of the file that are in transit, which emptied the device's queue every few MiB.
     ///
     /// Not if somebody else is changing the device's length at the moment: shortening a large file takes seconds, and
     /// the cache's thread, which calls this, has other files' writes to see to.
@@ -147,9 +148,8 @@ impl FileInner {
         // All that was appended so far, not only this write.
         let target = self.len().max(end);
         let device = self.device();
-        let allocated = target - *room <= ROOM_STEP_MAX && device.allocate(*room, target - *room).is_ok();
-        // If neither works, a write beyond the end extends the file by itself; it only takes longer.
-        if allocated || device.set_len(target).is_ok() {
+        // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
+        if device.set_len(target).is_ok() {
             *room = target;
         }
     }

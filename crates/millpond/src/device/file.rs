@@ -222,15 +222,6 @@ impl DeviceFile {
         self.buffered.set_len(len)
     }
 
-    /// Gives the `len` bytes from `offset` room on the disk ahead of their writes; the file is at least that long
-    /// afterwards and reads as zeros there.
-    ///
-    /// # Errors
-    /// As `fallocate` fails: the disk is full, or the file system does not have it.
-    pub fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        direct::allocate(&self.buffered, offset, len)
-    }
-
     /// The same open file once more.
     ///
     /// # Errors

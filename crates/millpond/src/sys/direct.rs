@@ -52,19 +52,6 @@ pub(crate) fn transfer_some(
     usize::try_from(transferred).map_err(|_| io::Error::last_os_error())
 }
 
-/// Gives `len` bytes of the file from `offset` room on the disk; the file is at least that long afterwards.
-///
-/// # Errors
-/// As `fallocate`; `EOPNOTSUPP` where the file system does not have it.
-pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    let number = |n: u64| libc::off_t::try_from(n).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG));
-    // SAFETY: takes numbers only; the descriptor is open as long as `file`.
-    match unsafe { libc::fallocate(file.as_raw_fd(), 0, number(offset)?, number(len)?) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Whether the file takes [`DONT_CACHE`].
 pub(crate) fn takes_dont_cache(file: &File) -> bool {
     let mut byte = 0_u8;
