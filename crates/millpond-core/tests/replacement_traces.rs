@@ -12,8 +12,8 @@ type Row<'a> = (&'a str, u32, u64, u64);
 #[rustfmt::skip]
 const GOLDEN: &[Row] = &[
     ("cloudPhysicsIO", 490, 94809, 94501),
-    ("cloudPhysicsIO", 4897, 89458, 85138),
-    ("cloudPhysicsIO", 12244, 76973, 74072),
+    ("cloudPhysicsIO", 4897, 89458, 85154),
+    ("cloudPhysicsIO", 12244, 76973, 74576),
     ("lirs_2_pools", 99, 67749, 53292),
     ("lirs_2_pools", 994, 45661, 45653),
     ("lirs_2_pools", 2485, 38410, 38500),

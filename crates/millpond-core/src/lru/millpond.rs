@@ -17,7 +17,7 @@
 //!    inactive list is above its target (then there is room), or else by *challenge*: it looks at up to four pages at
 //!    the active cold end, each of which gives up a saved use, and takes the place of the first that has none. If none
 //!    yields, it starts inactive. It enters with one use saved, so that it is not the next to yield.
-//! 4. Of pages about which nothing is known, one in 32 is on trial in the same way, against one page and with nothing
+//! 4. Of pages about which nothing is known, one in 32, so many in a row, is on trial in the same way, against one page and with nothing
 //!    saved; one in four while less than half of memory is active. In a loop longer than memory this is what makes a
 //!    part of it stay: what is kept is used once a lap and defends itself, where a list would hold nothing in time.
 //! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
@@ -37,6 +37,12 @@ use alloc::vec::Vec;
 /// the work for a victim when all that is active was used lately. A batch of Linux; from 8 pages on the miss ratios of
 /// the traces of decision 0002 are the same as without a bound.
 const VAIN_MAX: u32 = 32;
+
+/// Pages are on trial so many in a row, a power of two: one in this many of memory's, and at most. Neighbouring pages of a file then stay or go
+/// together, and so do their frames. One page in four, each on its own, left memory full of holes of one frame, and a
+/// write of 1 MiB had 90 ranges of memory instead of one (see `memory::free`).
+const TRIAL_ROW_SHARE: u64 = 2048;
+const TRIAL_ROW_MAX: u64 = 64;
 
 /// What the rule remembers besides the lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,7 +138,8 @@ impl Lru {
             options.trial_one_in
         };
         self.millpond.unknown = self.millpond.unknown.wrapping_add(1);
-        self.millpond.unknown.is_multiple_of(one_in)
+        let in_a_row = (self.memory.0 / TRIAL_ROW_SHARE).clamp(1, TRIAL_ROW_MAX);
+        (self.millpond.unknown >> in_a_row.ilog2()).is_multiple_of(one_in)
     }
 
     /// Rule 3: whether a page may enter the active list, by room or by winning a challenge of up to `pages` pages.

@@ -4,11 +4,22 @@ use super::{FREE, Manager};
 use crate::event::{Effect, Effects, Intent, IoError, IoId, Reason, Waiters};
 use crate::frame::FrameTable;
 use crate::io::Io;
+use crate::memory::free::Purpose;
 use crate::memory::reserve::{AllocationClass, may_take};
 use crate::page::PageEvent;
 use crate::readahead::Window;
 use crate::reclaim::stall;
 use crate::units::{FileId, FrameNo, Instant, PageCount, PageIndex, PageKey};
+
+/// A page that wants a frame.
+struct Want {
+    key: PageKey,
+    class: AllocationClass,
+    /// Somebody uses it, it is not only read ahead.
+    first_use: bool,
+    /// Pages behind it are wanted as well.
+    is_run: bool,
+}
 
 impl Manager {
     /// Grants frames for a prefix of the missing pages. Whether there may be something to write now.
@@ -28,13 +39,13 @@ impl Manager {
         for n in 0..u64::from(count) {
             let key = PageKey::new(file, first.after(n));
             debug_assert_eq!(frames.lookup(key), None, "{key:?} is in memory");
-            let Some(frame) = self.grant(
+            let want = Want {
                 key,
-                AllocationClass::Ordinary,
-                intent != Intent::Prefetch,
-                frames,
-                effects,
-            ) else {
+                class: AllocationClass::Ordinary,
+                first_use: intent != Intent::Prefetch,
+                is_run: count > 1,
+            };
+            let Some(frame) = self.grant(want, frames, effects) else {
                 break;
             };
             granted.push(frame);
@@ -83,23 +94,28 @@ impl Manager {
     }
 
     /// A frame for the page, entered into the lists, or `None` if none can be had without waiting.
-    fn grant<F: FrameTable>(
-        &mut self,
-        key: PageKey,
-        class: AllocationClass,
-        first_use: bool,
-        frames: &mut F,
-        effects: &mut Effects,
-    ) -> Option<FrameNo> {
+    fn grant<F: FrameTable>(&mut self, want: Want, frames: &mut F, effects: &mut Effects) -> Option<FrameNo> {
+        let Want {
+            key,
+            class,
+            first_use,
+            is_run,
+        } = want;
         // The distance is taken before room is made, else making room adds to it.
         let refault = match self.pending_refault.take_if(|(pending, _)| *pending == key) {
             Some((_, refault)) => refault,
             None => self.lru.refault(key),
         };
-        let Some(frame) = self.allocate(class, frames, effects) else {
+        let purpose = match self.file(key.file()).last_grant {
+            Some((page, frame)) if page.after(1) == key.index() => Purpose::Behind(frame),
+            _ if is_run => Purpose::Run,
+            _ => Purpose::Single,
+        };
+        let Some(frame) = self.allocate(class, purpose, frames, effects) else {
             self.pending_refault = Some((key, refault));
             return None;
         };
+        self.file(key.file()).last_grant = Some((key.index(), frame));
         self.stats.pgalloc += 1;
         self.states[frame.index()] = FREE;
         self.transition(frame, PageEvent::Granted);
@@ -110,6 +126,7 @@ impl Manager {
     fn allocate<F: FrameTable>(
         &mut self,
         class: AllocationClass,
+        purpose: Purpose,
         frames: &mut F,
         effects: &mut Effects,
     ) -> Option<FrameNo> {
@@ -120,7 +137,7 @@ impl Manager {
         if !may_take(class, self.free.len(), min, reserve) {
             return None;
         }
-        let frame = self.free.take()?;
+        let frame = self.free.take(purpose)?;
         if self.free.len() < reserve {
             self.stats.reserve_taken += 1;
         }
@@ -192,7 +209,16 @@ impl Manager {
             let frame = if frames.lookup(key).is_some() {
                 None
             } else {
-                let frame = self.grant(key, AllocationClass::ReadAhead, false, frames, effects);
+                let frame = self.grant(
+                    Want {
+                        key,
+                        class: AllocationClass::ReadAhead,
+                        first_use: false,
+                        is_run: window.count.0 > 1,
+                    },
+                    frames,
+                    effects,
+                );
                 if frame.is_none() {
                     // Whoever needs the page will fault it in; what is left of the window is dropped.
                     self.stats.readahead_dropped_pages += window.count.0 - n;

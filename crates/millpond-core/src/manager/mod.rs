@@ -47,7 +47,7 @@ use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
 use crate::reclaim::launder::PRIORITY_DEFAULT;
 use crate::stats::Stats;
-use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
+use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Flusher;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -83,6 +83,8 @@ const FREE: FrameState = FrameState {
 struct FileState {
     pages: PageCount,
     readahead: ReadAhead,
+    /// The page that last got a frame, and which: the next one is placed behind it.
+    last_grant: Option<(PageIndex, FrameNo)>,
 }
 
 /// Derived from the options and from memory now, and from nothing else.
@@ -312,6 +314,7 @@ impl Manager {
         self.files[at] = Some(FileState {
             pages,
             readahead: ReadAhead::default(),
+            last_grant: None,
         });
     }
 
@@ -421,6 +424,7 @@ impl Manager {
     pub fn validate<F: FrameTable>(&self, frames: &F) {
         self.lru.validate();
         self.flusher.validate();
+        self.free.validate();
         let mut free = alloc::vec![false; self.states.len()];
         for frame in self.free.iter() {
             assert!(

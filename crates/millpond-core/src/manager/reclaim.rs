@@ -198,9 +198,7 @@ impl Manager {
         let grown = new - old;
         if grown > 0 {
             self.states.resize(new as usize, FREE);
-            for n in (old..new).rev() {
-                self.free.give(FrameNo(n as u32));
-            }
+            self.free.extend(PageCount(new));
         }
         self.lru.resize(count);
         self.shrink(effects);

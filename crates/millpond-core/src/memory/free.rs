@@ -1,65 +1,172 @@
-//! The free frames, as a stack: what was freed last is warm in the processor's caches and goes first.
+//! The free frames, as a map of bits, so that neighbouring pages of a file get neighbouring frames.
+//!
+//! ```text
+//!   blocks   1111…1  0000…0  0110…1  1111…1     64 frames a word; a set bit is a free frame
+//!   some        1       0       1       1       blocks with a free frame
+//!   whole       1       0       0       1       blocks that are free as a whole
+//! ```
+//!
+//! A page that follows the last one of its file gets the frame behind that one's if it is free: a write of 1 MiB is
+//! then one range of memory. A device takes so many ranges a request (254 on many), and one that gets 256 of them
+//! splits the request. Other runs begin in whole blocks, single pages fill up broken ones, so that blocks stay whole
+//! (FreeBSD's reservations, `vm_reserv.c`, serve the same end).
+//!
+//! Both searches go round from where they ended last. They look at one bit in 64 frames: 64 words for 1 GiB.
 
 use crate::units::{FrameNo, PageCount};
 use alloc::vec::Vec;
 
+/// Frames of a block.
+const BLOCK: u64 = 64;
+
+/// What a frame is taken for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// A page on its own.
+    Single,
+    /// The first of pages that follow one another.
+    Run,
+    /// The page behind the one that this frame holds.
+    Behind(FrameNo),
+}
+
 /// Frames that hold nothing, and frames that were given back when the pool shrank.
 #[derive(Clone, Debug, Default)]
 pub struct FreeFrames {
-    free: Vec<u32>,
+    /// Frames that the map has bits for.
+    frames: u64,
+    blocks: Vec<u64>,
+    some: Vec<u64>,
+    whole: Vec<u64>,
+    free: u64,
+    /// The block from which the next search for a whole one starts, and for any.
+    run_from: usize,
+    single_from: usize,
     withdrawn: Vec<u32>,
 }
 
 impl FreeFrames {
-    /// Frames `0..frames`, all free; the lowest number goes out first.
+    /// Frames `0..frames`, all free.
     pub fn new(frames: PageCount) -> FreeFrames {
-        FreeFrames {
-            free: (0..frames.0 as u32).rev().collect(),
-            withdrawn: Vec::new(),
+        let mut free = FreeFrames::default();
+        free.extend(frames);
+        free
+    }
+
+    /// The frames behind the last one and before `frames` exist from now on, and are free.
+    pub fn extend(&mut self, frames: PageCount) {
+        let blocks = frames.0.div_ceil(BLOCK) as usize;
+        self.blocks.resize(blocks, 0);
+        self.some.resize(blocks.div_ceil(64), 0);
+        self.whole.resize(blocks.div_ceil(64), 0);
+        for frame in self.frames..frames.0 {
+            self.set(frame as u32);
         }
+        self.frames = self.frames.max(frames.0);
     }
 
     /// How many are free.
     #[inline]
     pub fn len(&self) -> PageCount {
-        PageCount(self.free.len() as u64)
+        PageCount(self.free)
     }
 
     /// Whether none is free.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.free.is_empty()
+        self.free == 0
+    }
+
+    fn set(&mut self, frame: u32) {
+        let (block, bit) = ((frame / 64) as usize, 1 << (frame % 64));
+        debug_assert_eq!(self.blocks[block] & bit, 0, "frame {frame} is free already");
+        self.blocks[block] |= bit;
+        self.free += 1;
+        self.summarize(block);
+    }
+
+    fn clear(&mut self, frame: u32) {
+        let (block, bit) = ((frame / 64) as usize, 1 << (frame % 64));
+        self.blocks[block] &= !bit;
+        self.free -= 1;
+        self.summarize(block);
+    }
+
+    fn summarize(&mut self, block: usize) {
+        let (word, bit) = (block / 64, 1 << (block % 64));
+        match self.blocks[block] {
+            0 => self.some[word] &= !bit,
+            _ => self.some[word] |= bit,
+        }
+        match self.blocks[block] {
+            u64::MAX => self.whole[word] |= bit,
+            _ => self.whole[word] &= !bit,
+        }
+    }
+
+    fn is_free(&self, frame: u32) -> bool {
+        let block = self.blocks.get((frame / 64) as usize);
+        block.is_some_and(|block| block & 1 << (frame % 64) != 0)
     }
 
     /// Takes one.
     #[inline]
-    pub fn take(&mut self) -> Option<FrameNo> {
-        self.free.pop().map(FrameNo)
+    pub fn take(&mut self, purpose: Purpose) -> Option<FrameNo> {
+        let frame = match purpose {
+            Purpose::Behind(frame) if self.is_free(frame.0 + 1) => frame.0 + 1,
+            Purpose::Single => self.find_single()?,
+            Purpose::Run | Purpose::Behind(_) => self.find_run()?,
+        };
+        self.clear(frame);
+        Some(FrameNo(frame))
+    }
+
+    /// The first frame of a whole block; any, if there is none.
+    fn find_run(&mut self) -> Option<u32> {
+        match next_set(|word| self.whole[word], self.whole.len(), self.run_from) {
+            Some(block) => {
+                self.run_from = block + 1;
+                Some(block as u32 * 64)
+            }
+            None => self.find_single(),
+        }
+    }
+
+    /// A frame of a broken block; any, if there is none.
+    fn find_single(&mut self) -> Option<u32> {
+        let broken = |word: usize| self.some[word] & !self.whole[word];
+        let block = next_set(broken, self.some.len(), self.single_from)
+            .or_else(|| next_set(|word| self.some[word], self.some.len(), self.single_from))?;
+        self.single_from = block;
+        Some(block as u32 * 64 + self.blocks[block].trailing_zeros())
     }
 
     /// Gives one back.
+    ///
+    /// # Panics
+    /// With debug assertions, if it is free already.
     #[inline]
     pub fn give(&mut self, frame: FrameNo) {
-        self.free.push(frame.0);
+        self.set(frame.0);
     }
 
     /// Takes one out of use: the pool shrinks.
     pub fn withdraw(&mut self) -> Option<FrameNo> {
-        let frame = self.free.pop()?;
-        self.withdrawn.push(frame);
-        Some(FrameNo(frame))
+        let frame = self.take(Purpose::Single)?;
+        self.withdrawn.push(frame.0);
+        Some(frame)
     }
 
     /// Puts one that was withdrawn back into use, if there is any.
     pub fn restore(&mut self) -> Option<FrameNo> {
         let frame = self.withdrawn.pop()?;
-        self.free.push(frame);
+        self.set(frame);
         Some(FrameNo(frame))
     }
 
-    /// The free frames, in no order.
+    /// The free frames, from the lowest on.
     pub fn iter(&self) -> impl Iterator<Item = FrameNo> + '_ {
-        self.free.iter().map(|&n| FrameNo(n))
+        (0..self.frames as u32).filter(|&n| self.is_free(n)).map(FrameNo)
     }
 
     /// How many are withdrawn.
@@ -69,6 +176,106 @@ impl FreeFrames {
 
     /// Bytes that this holds.
     pub fn metadata_bytes(&self) -> u64 {
-        ((self.free.capacity() + self.withdrawn.capacity()) * size_of::<u32>()) as u64
+        let words = self.blocks.capacity() + self.some.capacity() + self.whole.capacity();
+        (words * size_of::<u64>() + self.withdrawn.capacity() * size_of::<u32>()) as u64
+    }
+
+    /// Re-derives the summaries and the count.
+    ///
+    /// # Panics
+    /// If one is wrong.
+    pub fn validate(&self) {
+        let mut free = 0;
+        for (n, &block) in self.blocks.iter().enumerate() {
+            free += u64::from(block.count_ones());
+            let of = |summary: &[u64]| summary[n / 64] & 1 << (n % 64) != 0;
+            assert_eq!(of(&self.some), block != 0, "some of block {n}");
+            assert_eq!(of(&self.whole), block == u64::MAX, "whole block {n}");
+        }
+        assert_eq!(free, self.free, "free frames in all");
+    }
+}
+
+/// The next set bit of `words` words from bit `from` on, going round.
+fn next_set(word: impl Fn(usize) -> u64, words: usize, from: usize) -> Option<usize> {
+    if words == 0 {
+        return None;
+    }
+    let (start, bit) = (from / 64 % words, from % 64);
+    let ahead = word(start) & u64::MAX << bit;
+    if ahead != 0 {
+        return Some(start * 64 + ahead.trailing_zeros() as usize);
+    }
+    (1..=words)
+        .map(|n| (start + n) % words)
+        .find(|&n| word(n) != 0)
+        .map(|n| n * 64 + word(n).trailing_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(free: &mut FreeFrames, purpose: Purpose) -> u32 {
+        let frame = free.take(purpose).expect("a frame is free");
+        free.validate();
+        frame.0
+    }
+
+    #[test]
+    fn pages_that_follow_one_another_get_frames_that_do() {
+        let mut free = FreeFrames::new(PageCount(256));
+        let mut at = free.take(Purpose::Run).unwrap();
+        for _ in 1..256 {
+            let next = free.take(Purpose::Behind(at)).unwrap();
+            assert_eq!(next.0, at.0 + 1);
+            at = next;
+        }
+        assert_eq!(free.take(Purpose::Behind(at)), None);
+        // Given back in any order, they are a run again.
+        (0..256).rev().for_each(|n| free.give(FrameNo(n)));
+        let first = taken(&mut free, Purpose::Run);
+        assert_eq!(taken(&mut free, Purpose::Behind(FrameNo(first))), first + 1);
+    }
+
+    #[test]
+    fn single_pages_fill_up_broken_blocks_and_runs_begin_in_whole_ones() {
+        let mut free = FreeFrames::new(PageCount(192));
+        assert_eq!(taken(&mut free, Purpose::Single), 0);
+        assert_eq!(taken(&mut free, Purpose::Run), 64);
+        assert_eq!(taken(&mut free, Purpose::Single), 1);
+        assert_eq!(taken(&mut free, Purpose::Single), 2);
+        assert_eq!(taken(&mut free, Purpose::Run), 128);
+        // No whole block is left: what there is.
+        let rest = taken(&mut free, Purpose::Run);
+        assert!(rest < 192, "{rest}");
+    }
+
+    #[test]
+    fn every_frame_goes_out_once_and_comes_back() {
+        let mut free = FreeFrames::new(PageCount(100));
+        let mut all: Vec<u32> = (0..100)
+            .map(|n| {
+                let purpose = [Purpose::Single, Purpose::Run, Purpose::Behind(FrameNo(n))];
+                taken(&mut free, purpose[n as usize % 3])
+            })
+            .collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..100).collect::<Vec<_>>());
+        assert!(free.is_empty() && free.take(Purpose::Run).is_none());
+        all.iter().for_each(|&n| free.give(FrameNo(n)));
+        assert_eq!(free.len(), PageCount(100));
+        free.extend(PageCount(130));
+        assert_eq!(free.iter().count(), 130);
+    }
+
+    #[test]
+    fn withdrawn_frames_come_back_when_the_pool_grows() {
+        let mut free = FreeFrames::new(PageCount(2));
+        let gone = free.withdraw().unwrap();
+        assert_eq!((free.len(), free.withdrawn()), (PageCount(1), PageCount(1)));
+        assert_eq!(free.restore(), Some(gone));
+        assert_eq!(free.restore(), None);
+        assert_eq!(free.len(), PageCount(2));
     }
 }
