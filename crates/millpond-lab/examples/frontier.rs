@@ -31,9 +31,9 @@ fn main() {
         .find_map(|a| a.parse().ok())
         .unwrap_or(if is_ssd { 60 } else { 40 });
     let goals: &[u64] = if is_ssd {
-        &[1_000, 1_500, 2_000, 3_000]
+        &[200, 1_000, 1_500, 2_000, 3_000]
     } else {
-        &[30_000, 40_000, 50_000, 60_000, 80_000]
+        &[10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 80_000]
     };
     let mut cases = vec![
         (String::from("off"), AdmissionOptions::Off),

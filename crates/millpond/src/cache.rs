@@ -100,7 +100,7 @@ impl Builder {
 
     /// What 99 of 100 reads that miss should not exceed while writers are at work, 50 us to 10 s. Default: sixteen
     /// times what the device needs for a read when nothing else is asked of it, measured when the first file with
-    /// content is opened, between 1 and 60 ms. Only for options with a goal.
+    /// content is opened, between 2 and 60 ms. Only for options with a goal.
     pub fn read_latency_goal(mut self, goal: Duration) -> Builder {
         self.goal = Some(goal);
         self
@@ -443,7 +443,7 @@ impl Handle {
         let Some(median) = took.get(took.len() / 2) else {
             return;
         };
-        goal.read_latency = Nanos((median.as_nanos() as u64 * 16).clamp(1_000_000, 60_000_000));
+        goal.read_latency = Nanos((median.as_nanos() as u64 * 16).clamp(2_000_000, 60_000_000));
         self.shared.tell(Event::Retuned(Box::new(options)));
     }
 }

@@ -49,6 +49,8 @@ pub struct InTransit {
     last_fault: Option<Instant>,
     /// When one ended last.
     last_fault_done: Instant,
+    /// When a write was last issued or ended.
+    last_write: Instant,
 }
 
 impl InTransit {
@@ -82,6 +84,11 @@ impl InTransit {
     /// Whether somebody has read from the device within `span`.
     pub fn reader_active(&self, now: Instant, span: Nanos) -> bool {
         self.faults > 0 || self.last_fault.is_some_and(|t| now.since(t) < span)
+    }
+
+    /// Whether no write has been in transit since `issued_at`.
+    pub fn only_reads_since(&self, issued_at: Instant) -> bool {
+        self.writes() == Bytes(0) && self.last_write <= issued_at
     }
 
     /// When a read that somebody waited for ended last.
@@ -173,6 +180,9 @@ impl Admission {
             t.faults += 1;
             t.last_fault = Some(now);
         }
+        if !reason.is_read() {
+            t.last_write = now;
+        }
         if let State::Bytes(s) = &mut self.state {
             s.issued(&self.in_transit);
         }
@@ -182,13 +192,16 @@ impl Admission {
     pub fn completed(&mut self, now: Instant, reason: Reason, bytes: Bytes, issued_at: Instant) {
         let t = &mut self.in_transit;
         t.bytes[reason as usize] -= bytes;
+        if !reason.is_read() {
+            t.last_write = now;
+        }
         if reason == Reason::Fault {
             t.faults -= 1;
             t.waiting_since = now;
             t.last_fault = Some(now);
             t.last_fault_done = now;
             if let State::Goal(s) = &mut self.state {
-                s.read_done(now, now.since(issued_at));
+                s.read_done(now, now.since(issued_at), t.only_reads_since(issued_at));
             }
         }
     }
