@@ -21,6 +21,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 5;
@@ -143,8 +144,17 @@ fn hit(path: &Path) {
         let pages = bytes / PAGE; // a power of two
         let count = 4_000_000;
         let (mut one, mut two, mut touch, mut copy, mut pread) = (vec![], vec![], vec![], vec![], vec![]);
+        // What a pin costs at least: one look at 16 bytes of a table, each begun when the one before has ended.
+        let cells: Vec<[AtomicU64; 2]> = (0..pages).map(|_| Default::default()).collect();
+        let mut floor = vec![];
+        let last = AtomicU64::new(0);
+        let look = |n: u64| {
+            let at = (n ^ last.load(Ordering::Relaxed)) & (pages - 1);
+            last.store(cells[at as usize][1].load(Ordering::Acquire), Ordering::Relaxed);
+        };
         let pin = |n: u64| drop(black_box(file.page(n & (pages - 1)).unwrap()));
         for _ in 0..RUNS {
+            floor.push(per_operation(1, count, look));
             one.push(per_operation(1, count, pin));
             two.push(per_operation(2, count, pin));
             touch.push(per_operation(1, count, |n| {
@@ -162,6 +172,7 @@ fn hit(path: &Path) {
             }));
         }
         head(&format!("Hits, random pages of {name}"));
+        row("one look into a table of as many entries", "ns", floor);
         let one = row("`page()` and drop", "ns", one);
         let two = row("`page()` and drop, two threads on the same pages", "ns", two);
         println!(
