@@ -14,6 +14,11 @@
 //!   frame;
 //! - X3. always comes to an end, because it takes at most [`STEPS_MAX`] steps.
 //!
+//! A walk is two or three looks into memory, one after the other. Neighbouring pages mostly have neighbouring frames
+//! (`millpond_core::memory::free`), so a small table of guesses, an entry for 64 pages of a file, tells where the page
+//! would be if it is where its neighbours are: then one look is enough. It is small enough to stay in the processor's
+//! caches, and a wrong guess costs a look; what it says is worth no more than X2.
+//!
 //! A frame's key changes only while the frame is free or leaving.
 //!
 //! The table grows and shrinks with the frames, head by head (linear hashing, Litwin 1980): with `n`
@@ -33,6 +38,12 @@ const HEADS_PER_TWO_FRAMES: u64 = 3;
 /// from chain to chain by changes gives up here.
 const STEPS_MAX: u32 = 64;
 
+/// Pages that share a guess.
+const GUESS_PAGES: u64 = 64;
+
+/// Guesses are one in so many frames, up to a power of two: twice as many as full blocks of pages.
+const FRAMES_PER_GUESS: u32 = 32;
+
 /// "No frame" in a head or a link; frame `n` is written as `n + 1`, so that fresh memory is empty.
 const END: u32 = 0;
 
@@ -50,8 +61,12 @@ pub(crate) struct Index {
     heads: Reserved<AtomicU32>,
     cells: Reserved<[AtomicU64; 2]>,
     next: Reserved<AtomicU32>,
+    /// For pages of a block, the frame that its first page would have.
+    guesses: Reserved<AtomicU32>,
+    guesses_mask: AtomicU32,
 }
 
+/// The key's bits inverted: fresh memory is [`PageKey::NONE`].
 const KEY: usize = 0;
 const WORD: usize = 1;
 
@@ -67,6 +82,8 @@ impl Index {
             heads: Reserved::new(heads_for(frames_max) as usize)?,
             cells: Reserved::new(frames_max as usize)?,
             next: Reserved::new(frames_max as usize)?,
+            guesses: Reserved::new(guesses_for(frames_max) as usize)?,
+            guesses_mask: AtomicU32::new(0),
         };
         let turn = Turn {
             index: index.address(FrameNo(0)),
@@ -89,7 +106,7 @@ impl Index {
     /// The key of `frame`, as it is now.
     #[inline]
     pub(crate) fn key(&self, frame: FrameNo) -> PageKey {
-        PageKey::from_bits(self.cells[frame.index()][KEY].load(Ordering::Relaxed))
+        PageKey::from_bits(!self.cells[frame.index()][KEY].load(Ordering::Relaxed))
     }
 
     /// A number that means `frame` in this whole process.
@@ -108,6 +125,15 @@ impl Index {
     /// The frame under which `key` is found without the lock. X1, X2.
     #[inline]
     pub(crate) fn find(&self, key: PageKey) -> Option<FrameNo> {
+        let guess = self
+            .guess(key)
+            .load(Ordering::Relaxed)
+            .wrapping_add(in_block(key));
+        if let Some(cell) = self.cells.get(guess as usize)
+            && cell[KEY].load(Ordering::Relaxed) == !key.to_bits()
+        {
+            return Some(FrameNo(guess));
+        }
         let mut link = &self.heads[self.chain(key)];
         for _ in 0..STEPS_MAX {
             let frame = follow(link)?;
@@ -130,7 +156,9 @@ impl Index {
         self.check(turn);
         debug_assert_eq!(self.find_exact(turn, key), None, "{key:?} is there already");
         let head = &self.heads[self.chain(key)];
-        self.cells[frame.index()][KEY].store(key.to_bits(), Ordering::Relaxed);
+        self.cells[frame.index()][KEY].store(!key.to_bits(), Ordering::Relaxed);
+        self.guess(key)
+            .store(frame.0.wrapping_sub(in_block(key)), Ordering::Relaxed);
         self.next[frame.index()].store(head.load(Ordering::Relaxed), Ordering::Relaxed);
         head.store(frame.0 + 1, Ordering::Release);
     }
@@ -147,7 +175,7 @@ impl Index {
                     self.next[frame.index()].load(Ordering::Relaxed),
                     Ordering::Release,
                 );
-                self.cells[frame.index()][KEY].store(PageKey::NONE.to_bits(), Ordering::Relaxed);
+                self.cells[frame.index()][KEY].store(!PageKey::NONE.to_bits(), Ordering::Relaxed);
                 return;
             }
             link = &self.next[at.index()];
@@ -189,6 +217,9 @@ impl Index {
             self.cells.release(frames as usize..turn.frames as usize);
             self.next.release(frames as usize..turn.frames as usize);
         }
+        // Old guesses may be wrong under the new mask, as any may.
+        self.guesses_mask
+            .store(guesses_for(frames) - 1, Ordering::Relaxed);
         turn.frames = frames;
     }
 
@@ -196,7 +227,7 @@ impl Index {
     pub(crate) fn metadata_bytes(&self, turn: &Turn) -> u64 {
         let frame = size_of::<[AtomicU64; 2]>() + size_of::<AtomicU32>();
         u64::from(turn.frames) * frame as u64
-            + u64::from(heads_for(turn.frames)) * size_of::<AtomicU32>() as u64
+            + u64::from(heads_for(turn.frames) + guesses_for(turn.frames)) * size_of::<AtomicU32>() as u64
     }
 
     /// Splits the chain that hashes share with the new head `last`.
@@ -232,6 +263,12 @@ impl Index {
             Ordering::Release,
         );
         self.heads[last as usize].store(END, Ordering::Release);
+    }
+
+    #[inline]
+    fn guess(&self, key: PageKey) -> &AtomicU32 {
+        let block = PageKey::from_bits(key.to_bits() & !(GUESS_PAGES - 1));
+        &self.guesses[(hash(block) & self.guesses_mask.load(Ordering::Relaxed)) as usize]
     }
 
     #[inline]
@@ -292,6 +329,17 @@ fn follow(link: &AtomicU32) -> Option<FrameNo> {
     }
 }
 
+/// Which page of its block.
+#[inline]
+fn in_block(key: PageKey) -> u32 {
+    (key.to_bits() & (GUESS_PAGES - 1)) as u32
+}
+
+/// A power of two.
+fn guesses_for(frames: u32) -> u32 {
+    (frames / FRAMES_PER_GUESS).max(1).next_power_of_two()
+}
+
 fn heads_for(frames: u32) -> u32 {
     let heads = u64::from(frames) * HEADS_PER_TWO_FRAMES / 2;
     heads.clamp(1, u64::from(u32::MAX)) as u32
@@ -320,123 +368,5 @@ fn hash(key: PageKey) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::{self, Step};
-    use crate::sync;
-    use millpond_core::units::{FileId, PageIndex};
-
-    fn index(frames: u32) -> (Index, Turn) {
-        let (index, mut turn) = Index::new(1 << 12).unwrap();
-        grow(&index, &mut turn, frames);
-        (index, turn)
-    }
-
-    fn grow(index: &Index, turn: &mut Turn, frames: u32) {
-        for frame in turn.frames..frames {
-            state::must(index.word(FrameNo(frame)), Step::Add);
-        }
-        index.set_frames(turn, frames);
-    }
-
-    fn insert(index: &Index, turn: &mut Turn, frame: u32, key: PageKey) {
-        index.insert(turn, FrameNo(frame), key);
-        state::must(index.word(FrameNo(frame)), Step::Load);
-    }
-
-    fn remove(index: &Index, turn: &mut Turn, frame: u32) {
-        index.remove(turn, FrameNo(frame));
-        state::must(index.word(FrameNo(frame)), Step::Failed);
-    }
-
-    fn key(file: u32, page: u64) -> PageKey {
-        PageKey::new(FileId(file), PageIndex(page))
-    }
-
-    #[test]
-    fn page_is_found_from_insert_to_remove() {
-        sync::run(|| {
-            let (index, mut turn) = index(8);
-            assert_eq!(index.find(key(0, 0)), None);
-            insert(&index, &mut turn, 5, key(0, 0));
-            assert_eq!(index.find(key(0, 0)), Some(FrameNo(5)));
-            remove(&index, &mut turn, 5);
-            assert_eq!(index.find(key(0, 0)), None);
-            assert_eq!(index.key(FrameNo(5)), PageKey::NONE);
-            index.validate(&turn);
-        });
-    }
-
-    #[test]
-    fn pages_stay_found_while_frames_are_added_and_withdrawn() {
-        sync::run(|| {
-            let (index, mut turn) = index(1);
-            insert(&index, &mut turn, 0, key(9, 1 << 30));
-            for frames in 2..500 {
-                grow(&index, &mut turn, frames);
-                insert(&index, &mut turn, frames - 1, key(1, u64::from(frames)));
-                if frames % 32 == 0 {
-                    index.validate(&turn);
-                }
-            }
-            for frames in 2..500 {
-                assert_eq!(index.find(key(1, u64::from(frames))), Some(FrameNo(frames - 1)));
-            }
-            for frame in (1..499).rev() {
-                remove(&index, &mut turn, frame);
-                index.set_frames(&mut turn, frame);
-                if frame % 32 == 0 {
-                    index.validate(&turn);
-                }
-            }
-            assert_eq!(index.find(key(9, 1 << 30)), Some(FrameNo(0)));
-            index.validate(&turn);
-        });
-    }
-
-    /// The mean number of frames a hit looks at, and the longest chain.
-    fn looks(keys: impl Iterator<Item = PageKey>) -> (f64, usize) {
-        let (index, mut turn) = index(3_000);
-        for (frame, key) in keys.take(3_000).enumerate() {
-            insert(&index, &mut turn, frame as u32, key);
-        }
-        let lengths = (0..heads_for(3_000) as usize).map(|head| index.walk(head).count());
-        let (sum, max) = lengths.fold((0, 0), |(sum, max), n| (sum + n * (n + 1) / 2, max.max(n)));
-        (sum as f64 / 3_000.0, max)
-    }
-
-    #[test]
-    fn chains_are_short_for_the_patterns_that_files_have() {
-        sync::run(|| {
-            let patterns: [(&str, &dyn Fn(u64) -> PageKey); 7] = [
-                ("one file from its start", &|n| key(0, n)),
-                ("page 0 of many files", &|n| key(n as u32, 0)),
-                ("16 pages of many files", &|n| key((n >> 4) as u32, n & 15)),
-                ("every 512th page", &|n| key(7, n << 9)),
-                ("every 4096th page of 16 files", &|n| {
-                    key((n & 15) as u32, n >> 4 << 12)
-                }),
-                ("every 2^20th page", &|n| key(7, n << 20)),
-                ("downwards from the end", &|n| key(3, PageKey::PAGES_MAX - 1 - n)),
-            ];
-            for (name, pattern) in patterns {
-                let (mean, longest) = looks((0..).map(pattern));
-                // Chance gives 1 + 3000 / 4500 / 2 = 1.33 and a longest chain of 7 or 8.
-                assert!(
-                    mean < 1.5 && longest <= 12,
-                    "{name}: {mean} looks a hit, longest chain {longest}"
-                );
-            }
-        });
-    }
-
-    #[test]
-    #[should_panic(expected = "the core lock of another cache")]
-    fn lock_of_another_cache_is_no_proof() {
-        sync::run(|| {
-            let (one, _) = index(1);
-            let (_, mut other) = index(1);
-            one.insert(&mut other, FrameNo(0), key(0, 0));
-        });
-    }
-}
+#[path = "index/tests.rs"]
+mod tests;

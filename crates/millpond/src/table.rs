@@ -71,7 +71,7 @@ impl<M: Memory> Table<M> {
     /// belongs under the core lock.
     ///
     /// # Errors
-    /// If the kernel gives no addresses for the table's arrays (26 bytes a frame).
+    /// If the kernel gives no addresses for the table's arrays (26 bytes a frame and 4 for 32 frames).
     pub(crate) fn new(memory: M) -> io::Result<(Table<M>, Turn)> {
         let (index, turn) = Index::new(memory.frames_max())?;
         Ok((

@@ -120,7 +120,7 @@ const MIN_FRAMES: u64 = 64;
 
 /// From the least that is possible up to some 3 MiB of 4 KiB pages.
 fn memory(page_size: u64, eighths: u8) -> u64 {
-    let least = (512 << 10) + MIN_FRAMES * (page_size + 66);
+    let least = (512 << 10) + MIN_FRAMES * (page_size + 63);
     least + u64::from(eighths % 9) * 80 * page_size
 }
 

@@ -479,7 +479,8 @@ mod tests {
             started.elapsed()
         );
         let seen = disk.statistics();
-        assert_eq!((seen.writes, seen.reads, seen.queue_depth_max), (4, 1, 5));
+        assert_eq!((seen.writes, seen.reads), (4, 1));
+        assert!((1..=5).contains(&seen.queue_depth_max), "{seen:?}");
         assert_eq!(disk.lateness().answers, 5);
         assert!(disk.lateness().mean <= disk.lateness().max);
         disk.reset_statistics();
