@@ -1,0 +1,157 @@
+//! The core's effects: what is done under the core lock, and what is left for after it.
+//!
+//! Under the lock: pages enter the table, transfers begin. After it, in [`Shared::finish`]: requests go to the device,
+//! threads wake up. Waits and pauses are for the thread that sent the event.
+
+use super::transfers::{Kind, OwnRead, Transfer};
+use super::{Core, Shared, file_of};
+use crate::device::{Op, Request};
+use crate::file::FileInner;
+use crate::table::Load;
+use millpond_core::event::{Effect, Effects, Reason, Waiters};
+use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What is left to do when the core lock has been let go.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    requests: Vec<(Arc<FileInner>, Request)>,
+    pub(crate) own: Option<OwnRead>,
+    pub(crate) granted: Vec<Load>,
+    /// None of the pages is within the fault's [`Reach`].
+    pub(crate) outside: bool,
+    /// Pages that are read in the background.
+    pub(crate) ahead: u64,
+    pub(crate) wait: Option<Nanos>,
+    pub(crate) pause: Option<Nanos>,
+    wake_memory: bool,
+    wake_dirtiers: bool,
+    wake_syncs: bool,
+    pub(super) wake_background: bool,
+    pub(crate) reclaim_more: bool,
+}
+
+impl Shared {
+    pub(super) fn carry_out(
+        &self,
+        core: &mut Core,
+        effect: &Effect,
+        effects: &Effects,
+        deferred: &mut Deferred,
+    ) {
+        match effect {
+            Effect::Read {
+                io,
+                reason,
+                file,
+                first,
+                frames,
+            } => {
+                let mut loads = self.insert(core, *file, *first, effects.frames(frames));
+                if *reason == Reason::Fault {
+                    deferred.own = Some(OwnRead {
+                        io: *io,
+                        first: *first,
+                        loads,
+                    });
+                    return;
+                }
+                deferred.ahead += loads.len() as u64;
+                let file = file_of(core, *file);
+                let request = self.read_request(u64::from(io.0), &file, *first, &mut loads);
+                deferred.requests.push((file.clone(), request));
+                core.transfers.insert(
+                    *io,
+                    Transfer {
+                        file,
+                        first: *first,
+                        kind: Kind::Read(loads),
+                    },
+                );
+            }
+            Effect::Grant { file, first, frames } => {
+                deferred.granted = self.insert(core, *file, *first, effects.frames(frames));
+            }
+            Effect::Write {
+                io,
+                file,
+                first,
+                frames,
+                ..
+            } => {
+                let file = file_of(core, *file);
+                let frames = effects.frames(frames).to_vec();
+                let request = self.write_request(u64::from(io.0), &file, *first, &frames);
+                deferred.requests.push((file.clone(), request));
+                core.transfers.insert(
+                    *io,
+                    Transfer {
+                        file,
+                        first: *first,
+                        kind: Kind::Write(frames),
+                    },
+                );
+            }
+            Effect::Wait { at_most, .. } => deferred.wait = Some(*at_most),
+            Effect::Pause { at_most, .. } => {
+                self.throttling.store(true, Ordering::Relaxed);
+                deferred.pause = Some(*at_most);
+            }
+            Effect::Wake(Waiters::Memory) => deferred.wake_memory = true,
+            Effect::Wake(Waiters::Dirtiers) => deferred.wake_dirtiers = true,
+            Effect::Synced { ticket, result } => {
+                if let Some(answer) = core.tickets.answers.get_mut(ticket) {
+                    *answer = Some(*result);
+                }
+                deferred.wake_syncs = true;
+            }
+            Effect::MarkReadAhead { file, at } => {
+                file_of(core, *file).readahead_mark.store(at.0, Ordering::Relaxed);
+            }
+            Effect::WakeReclaimer => {
+                self.reclaim_wanted.store(true, Ordering::Relaxed);
+                deferred.wake_background = true;
+            }
+            Effect::ReclaimMore => deferred.reclaim_more = true,
+            Effect::Withdraw { frame } => self.table.locked(&mut core.turn).give_back(*frame),
+        }
+    }
+
+    fn insert(&self, core: &mut Core, file: FileId, first: PageIndex, frames: &[FrameNo]) -> Vec<Load> {
+        let mut table = self.table.locked(&mut core.turn);
+        let keys = (0..).map(|n| PageKey::new(file, first.after(n)));
+        keys.zip(frames)
+            .map(|(key, &frame)| table.insert(key, frame))
+            .collect()
+    }
+
+    /// Does what was left for after the lock.
+    pub(crate) fn finish(&self, deferred: &mut Deferred) {
+        let _dart = self.dart("device");
+        if !deferred.requests.is_empty() {
+            let mut requests = Vec::with_capacity(deferred.requests.len());
+            for (file, request) in deferred.requests.drain(..) {
+                if request.op == Op::Write {
+                    file.make_room(request.offset + request.segments.bytes() as u64);
+                }
+                requests.push(request);
+            }
+            if let Err(error) = self.device.submit(&mut requests) {
+                self.poison(format!("the device takes no requests any more: {error}"));
+            }
+        }
+        if std::mem::take(&mut deferred.wake_memory) {
+            self.memory_gate.announce();
+        }
+        if std::mem::take(&mut deferred.wake_dirtiers) {
+            self.dirtier_gate.announce();
+        }
+        if std::mem::take(&mut deferred.wake_syncs) {
+            self.sync_gate.announce();
+        }
+        if std::mem::take(&mut deferred.wake_background) {
+            self.device.wake();
+        }
+    }
+}

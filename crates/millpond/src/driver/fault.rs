@@ -1,0 +1,100 @@
+//! A thread that needs pages: asks the core for frames, and waits while there are none.
+
+use super::{Deferred, Shared};
+use crate::error::{Error, Result};
+use crate::file::FileInner;
+use millpond_core::event::{Event, Intent};
+use millpond_core::frame::FrameTable;
+use millpond_core::units::{Nanos, PageIndex, PageKey};
+use std::time::Duration;
+
+/// How long a call waits for a frame, or for pages to be written, before it gives up: far beyond what any write
+/// takes. Unit tests are less patient.
+pub(super) const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 30 });
+
+/// Which pages a fault may bring in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// Those of the file as it is when it is this fault's turn. Whoever cuts the file stores its new length before
+    /// he takes the core lock to discard what is behind, so nothing comes back afterwards.
+    Inside,
+    /// Any, if the file has at least so many bytes.
+    Within(u64),
+    /// Any: the caller is making the file longer.
+    Beyond,
+}
+
+impl Shared {
+    /// Asks for frames for the pages from `first` on that are missing, at most `count`, and waits until some can be
+    /// had. An answer without any: the first page is there, or on its way, or outside of `reach`.
+    ///
+    /// # Errors
+    /// [`Error::NoFrames`], [`Error::Poisoned`].
+    pub(crate) fn fault(
+        &self,
+        file: &FileInner,
+        first: PageIndex,
+        count: u32,
+        (intent, reach): (Intent, Reach),
+        may_wait: bool,
+    ) -> Result<Deferred> {
+        let began = std::time::Instant::now();
+        loop {
+            self.poison.check()?;
+            let seen = self.memory_gate.count();
+            let mut deferred = Deferred::default();
+            {
+                let mut core = self.core();
+                let within = match reach {
+                    Reach::Inside => file
+                        .len()
+                        .div_ceil(self.page_size.bytes())
+                        .saturating_sub(first.0),
+                    Reach::Within(bytes) if file.len() < bytes => 0,
+                    Reach::Within(_) | Reach::Beyond => u64::MAX,
+                };
+                deferred.outside = within == 0;
+                let missing = {
+                    let table = self.table.locked(&mut core.turn);
+                    let is_missing = |n: &u64| table.lookup(PageKey::new(file.id, first.after(*n))).is_none();
+                    let wanted = 0..u64::from(count).min(within);
+                    wanted.take_while(is_missing).count() as u32
+                };
+                if missing == 0 {
+                    return Ok(deferred);
+                }
+                let event = Event::Fault {
+                    file: file.id,
+                    first,
+                    count: missing,
+                    intent,
+                };
+                self.step(&mut core, event, &mut deferred);
+            }
+            self.finish(&mut deferred);
+            let Some(at_most) = deferred.wait else {
+                return Ok(deferred);
+            };
+            if !may_wait {
+                return Ok(deferred);
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(self.no_frames());
+            }
+            self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
+        }
+    }
+
+    /// Waits for memory for as long as a fault was told.
+    pub(crate) fn wait_for_memory(&self, at_most: Nanos) {
+        let seen = self.memory_gate.count();
+        self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
+    }
+
+    pub(super) fn no_frames(&self) -> Error {
+        Error::NoFrames {
+            frames: self.core().manager.derived().frames.0,
+            seconds: PATIENCE.as_secs(),
+        }
+    }
+}

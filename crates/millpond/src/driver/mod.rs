@@ -1,0 +1,179 @@
+//! The engine's driver: carries events to the core and its effects to the table, the device and the threads.
+//!
+//! ```text
+//!   a thread's call ──┐                        ┌── table: insert, finish, evict     (under the core lock)
+//!   completions ──────┼─► core lock ─► step ───┤
+//!   ticks ────────────┘                        └── Deferred ── after the lock: submit, wake, wait
+//! ```
+//!
+//! One lock is around the core and around every change of which page is where. Nothing slow happens under it:
+//! transfers are handed to the device, and threads are woken, after it was let go. A holder of the core lock never
+//! waits for a page; a holder of a page may take the core lock. That order is what keeps it free of deadlock.
+
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | what the lock protects; `step`, the only place that calls the core |
+//! | `effects` | what an effect does under the lock, and what it leaves for after it |
+//! | `fault` | a thread that needs pages asks for frames, and waits for memory |
+//! | `transfers` | reads and writes between their start and their end |
+//! | `throttle` | a thread that makes pages dirty, and pauses |
+//! | `sync` | requests for durability |
+//! | `discard` | pages of a file that is closed or cut leave memory |
+
+mod discard;
+mod effects;
+mod fault;
+mod sync;
+mod throttle;
+mod transfers;
+
+pub(crate) use effects::Deferred;
+pub(crate) use fault::Reach;
+
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::file::FileInner;
+use crate::gate::Gate;
+use crate::poison::{Dart, Poison};
+use crate::sys::arena::Arena;
+use crate::table::{Table, Turn};
+use millpond_core::event::{Effects, Event, IoId};
+use millpond_core::manager::Manager;
+use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use sync::Tickets;
+use transfers::Transfer;
+
+/// What the core lock protects.
+pub(crate) struct Core {
+    pub(crate) manager: Manager,
+    pub(crate) turn: Turn,
+    effects: Effects,
+    transfers: HashMap<IoId, Transfer>,
+    pub(crate) files: Vec<Option<Arc<FileInner>>>,
+    tickets: Tickets,
+}
+
+/// What all handles and threads of a cache share.
+pub(crate) struct Shared {
+    pub(crate) table: Arc<Table<Arena>>,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) clock: Clock,
+    pub(crate) page_size: PageSize,
+    pub(crate) poison: Poison,
+    core: Mutex<Core>,
+    memory_gate: Gate,
+    dirtier_gate: Gate,
+    sync_gate: Gate,
+    /// A dirtier was told to pause: the next one asks first.
+    throttling: AtomicBool,
+    pub(crate) reclaim_wanted: AtomicBool,
+    /// When the background thread sends the next tick; `u64::MAX`: never.
+    pub(crate) tick_at: AtomicU64,
+    pub(crate) stopping: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        table: Arc<Table<Arena>>,
+        turn: Turn,
+        manager: Manager,
+        device: Arc<dyn Device>,
+    ) -> Shared {
+        let page_size = manager.options().page_size;
+        let core = Core {
+            manager,
+            turn,
+            effects: Effects::default(),
+            transfers: HashMap::new(),
+            files: Vec::new(),
+            tickets: Tickets::default(),
+        };
+        Shared {
+            table,
+            device,
+            clock: Clock::new(),
+            page_size,
+            poison: Poison::default(),
+            core: Mutex::new(core),
+            memory_gate: Gate::default(),
+            dirtier_gate: Gate::default(),
+            sync_gate: Gate::default(),
+            throttling: AtomicBool::new(false),
+            reclaim_wanted: AtomicBool::new(false),
+            tick_at: AtomicU64::new(u64::MAX),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock()
+    }
+
+    /// Takes one event to the core and carries out what belongs under its lock.
+    ///
+    /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
+    pub(crate) fn step(&self, core: &mut Core, event: Event<'_>, deferred: &mut Deferred) {
+        let _dart = self.dart("state machine");
+        let Core {
+            manager,
+            turn,
+            effects,
+            ..
+        } = core;
+        let mut table = self.table.locked(turn);
+        manager.step(self.clock.now(), event, &mut table, effects);
+        let effects = std::mem::take(&mut core.effects);
+        for effect in &effects.list {
+            self.carry_out(core, effect, &effects, deferred);
+        }
+        let tick_at = effects.next_tick.map_or(u64::MAX, |at| at.0);
+        let before = self.tick_at.swap(tick_at, Ordering::Relaxed);
+        deferred.wake_background |= tick_at < before;
+        core.effects = effects;
+    }
+
+    /// One event from a thread that wants no answer.
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        let mut deferred = Deferred::default();
+        self.step(&mut self.core(), event, &mut deferred);
+        self.finish(&mut deferred);
+    }
+
+    /// Poisons the cache if there is a panic while the answer lives: of `who`.
+    pub(crate) fn dart(&self, who: &'static str) -> Dart<impl Fn(String)> {
+        Dart {
+            who,
+            hit: |why| self.poison(why),
+        }
+    }
+
+    /// Nothing of the cache can be trusted any more: says so to everybody who waits, and to every later call.
+    pub(crate) fn poison(&self, why: String) {
+        self.poison.set(why);
+        self.table.call_off();
+        for gate in [&self.memory_gate, &self.dirtier_gate, &self.sync_gate] {
+            gate.announce();
+        }
+    }
+
+    fn offset(&self, page: PageIndex) -> u64 {
+        page.0 << self.page_size.shift()
+    }
+}
+
+fn file_of(core: &Core, file: FileId) -> Arc<FileInner> {
+    core.files[file.0 as usize]
+        .clone()
+        .expect("the core names only files that are open")
+}
+
+/// Turns what the background thread measures into a time-out.
+pub(crate) fn until(now: Instant, tick_at: u64) -> Option<Duration> {
+    (tick_at != u64::MAX).then(|| Duration::from_nanos(tick_at.saturating_sub(now.0)))
+}

@@ -1,0 +1,79 @@
+//! Requests for durability: the core says when everything is written, the device makes it last.
+
+use super::{Deferred, Shared};
+use crate::error::{Error, Result};
+use crate::file::FileInner;
+use millpond_core::event::{Event, IoError, SyncTicket};
+use millpond_core::units::FileId;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Requests for durability and how they ended.
+#[derive(Default)]
+pub(super) struct Tickets {
+    pub(super) answers: HashMap<SyncTicket, Option<std::result::Result<(), IoError>>>,
+    next: u64,
+}
+
+impl Shared {
+    /// Asks for everything that is dirty in the file to be written.
+    pub(crate) fn sync_begin(&self, file: FileId) -> SyncTicket {
+        let mut deferred = Deferred::default();
+        let ticket = {
+            let mut core = self.core();
+            let ticket = SyncTicket(core.tickets.next);
+            core.tickets.next += 1;
+            core.tickets.answers.insert(ticket, None);
+            self.step(&mut core, Event::Sync { file, ticket }, &mut deferred);
+            ticket
+        };
+        self.finish(&mut deferred);
+        ticket
+    }
+
+    /// Waits until that has ended.
+    ///
+    /// # Errors
+    /// The first error of a write; [`Error::Poisoned`].
+    pub(crate) fn sync_end(&self, ticket: SyncTicket) -> Result<std::result::Result<(), IoError>> {
+        loop {
+            let seen = self.sync_gate.count();
+            {
+                let mut core = self.core();
+                if let Some(&Some(result)) = core.tickets.answers.get(&ticket) {
+                    core.tickets.answers.remove(&ticket);
+                    return Ok(result);
+                }
+            }
+            self.poison.check()?;
+            self.sync_gate.wait(seen, Duration::from_secs(1));
+        }
+    }
+
+    /// Waits for a request for durability and lets the device make its part of it.
+    pub(crate) fn sync_file(&self, file: &FileInner, ticket: SyncTicket) -> Result<()> {
+        self.sync_end(ticket)?.map_err(|e| file.write_failed(e.0))?;
+        if let Some(&errno) = file.sync_error.get() {
+            return Err(sync_failed(file, errno));
+        }
+        let dart = self.dart("device");
+        let synced = self.device.sync(&file.device());
+        drop(dart);
+        match synced {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let errno = *file
+                    .sync_error
+                    .get_or_init(|| error.raw_os_error().unwrap_or(libc::EIO));
+                Err(sync_failed(file, errno))
+            }
+        }
+    }
+}
+
+fn sync_failed(file: &FileInner, errno: i32) -> Error {
+    Error::Sync {
+        path: file.path.clone(),
+        source: std::io::Error::from_raw_os_error(errno),
+    }
+}

@@ -1,0 +1,137 @@
+//! A thread that makes pages dirty: reports them, and pauses while too much is.
+
+use super::fault::PATIENCE;
+use super::{Deferred, Shared};
+use crate::error::Result;
+use crate::file::FileInner;
+use millpond_core::event::{DirtierId, Event};
+use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a dirtier waits while nothing is written and a file is known that can't be: one retry, which comes after
+/// a second (`flusher.retry`), has failed by then.
+const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
+
+impl Shared {
+    /// Reports pages that went from clean to dirty, which the caller owns. Whether it has to pause afterwards.
+    pub(crate) fn dirtied(&self, file: FileId, first: PageIndex, frames: &[FrameNo]) -> Option<Nanos> {
+        let mut deferred = Deferred::default();
+        let event = Event::Dirtied {
+            file,
+            first,
+            frames,
+            dirtier: dirtier(),
+        };
+        self.step(&mut self.core(), event, &mut deferred);
+        self.finish(&mut deferred);
+        deferred.pause
+    }
+
+    /// Pauses a dirtier that was told to, until it may go on.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if too much is dirty because this file, or after a while another, can't be written;
+    /// [`Error::NoFrames`] if nothing is written for long, because guards are held; [`Error::Poisoned`].
+    pub(crate) fn pause(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
+        let mut at_most = at_most;
+        let mut progress = (self.written_pages(), std::time::Instant::now());
+        loop {
+            self.poison.check()?;
+            file.check_written()?;
+            let seen = self.dirtier_gate.count();
+            self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0));
+            match self.resume() {
+                None => return Ok(()),
+                Some(longer) => at_most = longer,
+            }
+            let written = self.written_pages();
+            if written != progress.0 {
+                progress = (written, std::time::Instant::now());
+                continue;
+            }
+            let stuck = progress.1.elapsed();
+            if stuck > PATIENCE_WITH_ERRORS {
+                let files: Vec<_> = self.core().files.iter().flatten().cloned().collect();
+                files.iter().try_for_each(|file| file.check_written())?;
+            }
+            if stuck > PATIENCE {
+                return Err(self.no_frames());
+            }
+        }
+    }
+
+    /// Pages that were written since the cache was made.
+    fn written_pages(&self) -> u64 {
+        self.core().manager.stats().nr_written
+    }
+
+    /// Asks whether a dirtier may go on; if not, for how long at most to wait before asking again.
+    fn resume(&self) -> Option<Nanos> {
+        let mut deferred = Deferred::default();
+        {
+            let mut core = self.core();
+            self.step(&mut core, Event::Resume { dirtier: dirtier() }, &mut deferred);
+            if deferred.pause.is_none() {
+                self.throttling.store(false, Ordering::Relaxed);
+            }
+        }
+        self.finish(&mut deferred);
+        deferred.pause
+    }
+
+    /// Before a page is dirtied by a guard: pauses if dirtiers have to.
+    ///
+    /// # Errors
+    /// As [`Shared::pause`].
+    pub(crate) fn throttle(&self, file: &FileInner) -> Result<()> {
+        if self.throttling.load(Ordering::Relaxed)
+            && let Some(at_most) = self.resume()
+        {
+            return self.pause(file, at_most);
+        }
+        Ok(())
+    }
+}
+
+/// The calling thread, as the throttle tells dirtiers apart.
+fn dirtier() -> DirtierId {
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicU32;
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    thread_local! {
+        static OWN: Cell<u32> = const { Cell::new(0) };
+    }
+    OWN.with(|own| {
+        if own.get() == 0 {
+            own.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        DirtierId(own.get())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, OpenOptions, PageCache};
+
+    /// Whoever holds guards of more changed pages than may be dirty waits for himself. He waited for ever.
+    #[test]
+    fn a_thread_that_holds_as_many_changed_pages_as_may_be_dirty_is_told_to_drop_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(800 << 10).build().unwrap();
+        let file = cache
+            .open(folder.path().join("data"), OpenOptions::new().create(true))
+            .unwrap();
+        file.set_len(1 << 20).unwrap();
+        let mut guards = Vec::new();
+        let error = loop {
+            match file.page_mut(guards.len() as u64) {
+                Ok(guard) => guards.push(guard),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        drop(guards);
+        file.page_mut(100).unwrap()[0] = 1;
+    }
+}

@@ -1,0 +1,158 @@
+//! Files: what users read, write and sync.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | a handle, and what is not about bytes |
+//! | `options` | how a file is opened and used |
+//! | `inner` | what all handles of one file share, and the length of the file on the device |
+//! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
+//! | `resize` | the length as users see it |
+
+mod guards;
+mod inner;
+mod options;
+mod read;
+mod resize;
+mod write;
+
+pub(crate) use inner::{FileInner, check_len};
+pub use options::{Advice, OpenOptions};
+
+use crate::cache::Handle;
+use crate::driver::Shared;
+use crate::error::{Error, Result};
+use millpond_core::event::{Event, Pattern};
+use millpond_core::units::{PageIndex, PageKey};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Pages that one fault asks for at most: 1 MiB of 4 KiB pages, what one read of the device takes.
+const FAULT_PAGES_MAX: u64 = 256;
+
+/// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
+const LEN_MAX: u64 = 1 << 52;
+
+/// A file in a cache. Any thread may use it at any time; dropping the last handle of a file writes what is dirty and
+/// forgets its pages.
+///
+/// What each call promises when it returns, fails, or the machine stops, is in `docs/SEMANTICS.md`.
+pub struct File {
+    pub(crate) inner: Arc<FileInner>,
+    pub(crate) cache: Arc<Handle>,
+    pub(crate) writable: bool,
+}
+
+impl File {
+    fn shared(&self) -> &Shared {
+        &self.cache.shared
+    }
+
+    fn key(&self, page: u64) -> PageKey {
+        PageKey::new(self.inner.id, PageIndex(page))
+    }
+
+    /// The path it was opened by first.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The length in bytes, with all writes that have returned. No system call.
+    pub fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the whole page that holds byte `offset` is in memory at this moment. For measuring; by the time it
+    /// returns it may not be.
+    pub fn is_resident(&self, offset: u64) -> bool {
+        offset < LEN_MAX
+            && self
+                .shared()
+                .table
+                .holds(self.key(offset >> self.shared().page_size.shift()))
+    }
+
+    /// Says how the file will be used from now on, by all handles.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn advise(&self, advice: Advice) -> Result<()> {
+        self.shared().poison.check()?;
+        let pattern = match advice {
+            Advice::Normal => Pattern::Normal,
+            Advice::Random => Pattern::Random,
+            Advice::Sequential => Pattern::Sequential,
+        };
+        self.shared().tell(Event::Advised {
+            file: self.inner.id,
+            pattern,
+        });
+        Ok(())
+    }
+
+    /// Makes everything durable that was written to the file before, by any handle: when this returns, it would
+    /// survive a loss of power. Waits for [`PageMut`] guards of the file to be dropped.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if a write fails; its pages stay in memory, dirty, and every sync says so until they are
+    /// written. [`Error::Sync`] if the device can't say that it has kept what it took: latched until the file is
+    /// opened anew.
+    pub fn sync_data(&self) -> Result<()> {
+        self.shared().poison.check()?;
+        let ticket = self.shared().sync_begin(self.inner.id);
+        self.shared().sync_file(&self.inner, ticket)
+    }
+
+    /// As [`File::sync_data`]; the length and other metadata that reading the data needs are made durable by both.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`].
+    pub fn sync_all(&self) -> Result<()> {
+        self.sync_data()
+    }
+
+    /// Writes what is dirty, makes it durable and drops this handle, saying whether that went well; dropping it alone
+    /// can't say.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`].
+    pub fn close(self) -> Result<()> {
+        if self.writable { self.sync_data() } else { Ok(()) }
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.writable {
+            Ok(())
+        } else {
+            Err(Error::ReadOnly {
+                path: self.inner.path.clone(),
+            })
+        }
+    }
+
+    fn read_failed(&self, page: u64, source: io::Error) -> Error {
+        let offset = page << self.shared().page_size.shift();
+        Error::Read {
+            path: self.inner.path.clone(),
+            offset,
+            source,
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.cache.file_dropped(&self.inner);
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "File({}, {} bytes)", self.inner.path.display(), self.len())
+    }
+}

@@ -1,0 +1,143 @@
+//! Reading: pages in memory are copied without a lock, what is missing is read by the thread that wants it.
+
+use super::{FAULT_PAGES_MAX, File};
+use crate::driver::Reach;
+use crate::error::Result;
+use crate::table::Lookup;
+use millpond_core::event::{Event, Intent};
+use millpond_core::units::PageIndex;
+use std::sync::atomic::Ordering;
+
+impl File {
+    /// Reads into `buf` from byte `offset` on, as far as the file goes: the number of bytes read, less than asked for
+    /// only at the end of the file.
+    ///
+    /// Pages that are in memory are copied without a lock. What is missing is read by the calling thread, pages
+    /// that follow one another with one request; after sequential reads more is read ahead.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the device can't; `buf` is then undefined. [`Error::NoFrames`], [`Error::Poisoned`].
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.shared().poison.check()?;
+        let inside = |wanted: usize| (wanted as u64).min(self.len().saturating_sub(offset)) as usize;
+        let mut wanted = inside(buf.len());
+        let shift = self.shared().page_size.shift();
+        let size = 1_usize << shift;
+        let mut done = 0;
+        while done < wanted {
+            let at = offset + done as u64;
+            let (page, from) = (at >> shift, (at & (size as u64 - 1)) as usize);
+            let n = (size - from).min(wanted - done);
+            match self.shared().table.pin(self.key(page)) {
+                Lookup::Found(pin) => {
+                    buf[done..done + n].copy_from_slice(&pin[from..from + n]);
+                    drop(pin);
+                    self.passed(page);
+                    done += n;
+                }
+                Lookup::Loading(frame) | Lookup::Busy(frame) => {
+                    self.shared().table.wait_loading(frame, self.key(page));
+                    self.shared().poison.check()?;
+                }
+                Lookup::Absent => {
+                    let last = (offset + wanted as u64 - 1) >> shift;
+                    match self.read_missing(page, last, offset, &mut buf[..wanted])? {
+                        Some(n) => done += n,
+                        None => wanted = inside(wanted),
+                    }
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Tells the core if a reader has come to the page that asks for more read-ahead.
+    #[inline]
+    pub(super) fn passed(&self, page: u64) {
+        let mark = &self.inner.readahead_mark;
+        if mark.load(Ordering::Relaxed) == page
+            && mark
+                .compare_exchange(page, u64::MAX, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            self.shared().tell(Event::ReadAheadDue {
+                file: self.inner.id,
+                at: PageIndex(page),
+            });
+        }
+    }
+
+    /// Reads the missing pages from `page` up to `last`, a run of them, and copies what of them is in the request that
+    /// began at `offset`. How many bytes that was, 0 if the page is there by now; `None` if the file ends before it by now.
+    #[cold]
+    fn read_missing(&self, page: u64, last: u64, offset: u64, buf: &mut [u8]) -> Result<Option<usize>> {
+        let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
+        let why = (Intent::Read, Reach::Inside);
+        let fault = self
+            .shared()
+            .fault(&self.inner, PageIndex(page), count, why, true)?;
+        let Some(own) = fault.own else {
+            return Ok((!fault.outside).then_some(0));
+        };
+        let shift = self.shared().page_size.shift();
+        let end = offset + buf.len() as u64;
+        let mut copied = 0;
+        let copy = |page: PageIndex, bytes: &[u8]| {
+            let start = page.0 << shift;
+            let (from, to) = (start.max(offset), (start + bytes.len() as u64).min(end));
+            let source = &bytes[(from - start) as usize..(to - start) as usize];
+            buf[(from - offset) as usize..(to - offset) as usize].copy_from_slice(source);
+            copied += source.len();
+        };
+        self.shared()
+            .read(&self.inner, own, copy, false)
+            .map_err(|source| self.read_failed(page, source))?;
+        Ok(Some(copied))
+    }
+
+    /// Reads a page that is missing. `false`: it is not within `reach` by now.
+    pub(super) fn bring(&self, page: u64, reach: Reach) -> Result<bool> {
+        let why = (Intent::Read, reach);
+        let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+        if let Some(own) = fault.own {
+            let read = self.shared().read(&self.inner, own, |_, _| {}, false);
+            read.map_err(|source| self.read_failed(page, source))?;
+        }
+        Ok(!fault.outside)
+    }
+
+    /// Starts to read what of the `len` bytes from `offset` on is not in memory, and does not wait for it. Dropped
+    /// silently where memory is short, and where half of it has been asked for: more would only push out what came
+    /// before. A later read finds out about errors.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn prefetch(&self, offset: u64, len: u64) -> Result<()> {
+        let shift = self.shared().page_size.shift();
+        let end = offset.saturating_add(len).min(self.len());
+        if offset >= end {
+            return Ok(());
+        }
+        let mut left = self.shared().core().manager.derived().frames.0 / 2;
+        let (mut page, last) = (offset >> shift, (end - 1) >> shift);
+        while page <= last && left > 0 {
+            let key = self.key(page);
+            if !self.shared().table.lacks(key) {
+                page += 1;
+                continue;
+            }
+            let count = (last - page + 1).min(FAULT_PAGES_MAX).min(left) as u32;
+            let why = (Intent::Prefetch, Reach::Inside);
+            let fault = self
+                .shared()
+                .fault(&self.inner, PageIndex(page), count, why, false)?;
+            if fault.outside || (fault.ahead == 0 && self.shared().table.lacks(key)) {
+                // The file has become shorter, or no frame can be had.
+                break;
+            }
+            page += fault.ahead;
+            left -= fault.ahead.min(left);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! The length: `set_len`, and writes that go beyond the end.
+
+use super::{File, LEN_MAX};
+use crate::error::{Error, Result};
+use crate::table::ExclusivePin;
+use millpond_core::event::Event;
+use millpond_core::units::{PageCount, PageIndex};
+use std::sync::atomic::Ordering;
+
+impl File {
+    /// Makes the file `len` bytes long: what lies behind is gone, what is new reads as zeros. Waits for guards and
+    /// transfers of the pages that go.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::Write`] if the file system refuses.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        if len > LEN_MAX {
+            return Err(Error::OutOfRange {
+                path: self.inner.path.clone(),
+                what: "length",
+                given: len,
+                max: LEN_MAX,
+            });
+        }
+        let _resize = self.inner.resize.lock();
+        if len < self.len() {
+            return self.cut(len);
+        }
+        self.resize_device(len)?;
+        self.inner.len.store(len, Ordering::SeqCst);
+        self.resized(len);
+        Ok(())
+    }
+
+    /// Makes the file `len` bytes long, which is inside it. The caller keeps others from changing the length.
+    fn cut(&self, len: u64) -> Result<()> {
+        let size = self.shared().page_size.bytes();
+        let (page, cut, old) = (len / size, (len % size) as usize, self.len());
+        // The page that stays in part is ours until everybody sees the new length.
+        let pin = if cut > 0 {
+            Some(self.lock_page(page)?)
+        } else {
+            None
+        };
+        self.inner.len.store(len, Ordering::SeqCst);
+        // Whether it can be at all, before anything is thrown away.
+        let refused = self.resize_device(len);
+        if refused.is_err() {
+            self.inner.len.store(old, Ordering::SeqCst);
+        }
+        let frame = pin.as_ref().map(ExclusivePin::frame);
+        if let Some(mut pin) = pin {
+            if refused.is_ok() {
+                // It reads as zeros if the file grows again.
+                pin[cut..].fill(0);
+            }
+            if pin.first_dirty() {
+                self.shared()
+                    .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+            }
+        }
+        refused?;
+        // Before the discard: read-ahead goes no further from here on.
+        self.resized(len);
+        if let Some(frame) = frame {
+            self.shared().table.wait_written(frame, self.key(page));
+        }
+        self.shared()
+            .discard(&self.inner, len.div_ceil(size)..old.div_ceil(size))?;
+        // What could not be written may be gone; if it is not, the next try says so again.
+        self.inner.written(None);
+        // Writes that had begun before went up to the old end and may have made it long again; now there is none.
+        self.resize_device(len)
+    }
+
+    /// Makes the file on the device `len` bytes long.
+    fn resize_device(&self, len: u64) -> Result<()> {
+        let mut room = self.inner.room.lock();
+        self.inner
+            .device()
+            .set_len(len)
+            .map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        *room = len;
+        Ok(())
+    }
+
+    /// Tells the core how long the file is now.
+    fn resized(&self, len: u64) {
+        self.shared().tell(Event::Resized {
+            file: self.inner.id,
+            pages: PageCount(len.div_ceil(self.shared().page_size.bytes())),
+        });
+    }
+
+    /// The file is at least `end` bytes long from now on. The caller holds the pages behind the old end, and keeps
+    /// others from changing the length.
+    pub(super) fn grow_to(&self, end: u64) {
+        let before = self.inner.len.fetch_max(end, Ordering::SeqCst);
+        let size = self.shared().page_size.bytes();
+        if end.div_ceil(size) > before.div_ceil(size) {
+            self.resized(end);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Writing: into locked pages, up to 32 at a time; the device gets them later.
+
+use super::{File, LEN_MAX};
+use crate::driver::{Deferred, Reach};
+use crate::error::{Error, Result};
+use crate::sys::arena::Arena;
+use crate::table::{ExclusivePin, Lookup, Table};
+use millpond_core::event::Intent;
+use millpond_core::units::{FrameNo, Nanos, PageIndex};
+use std::ops::Range;
+
+/// Pages that a write holds at a time. Few enough that a pool of the least size has frames left for others.
+const WRITE_PAGES_MAX: usize = 32;
+
+/// What a part of a write came to.
+struct Written {
+    bytes: usize,
+    /// How long to pause, at most, before more is written.
+    pause: Option<Nanos>,
+    /// The file became shorter meanwhile than the write would leave it.
+    is_cut: bool,
+}
+
+impl File {
+    /// Writes all of `buf` at byte `offset`; the file grows if it ends before. The bytes are in memory when this
+    /// returns and reach the device in the background, or at a sync.
+    ///
+    /// Pauses, at most for as long as the device needs to take what others and this thread have dirtied beyond the
+    /// limits. Each page changes at once for all readers, but a write of several pages is no transaction.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have; [`Error::Write`] if dirty pages fill their
+    /// limit and this file, or after two seconds without any write another, can't be written; [`Error::Read`] if a page
+    /// of which only a part is overwritten can't be read; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the
+    /// failed page is written.
+    pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        let end = offset.checked_add(buf.len() as u64).filter(|&end| end <= LEN_MAX);
+        let Some(end) = end else {
+            let max = LEN_MAX - buf.len() as u64;
+            return Err(Error::OutOfRange {
+                path: self.inner.path.clone(),
+                what: "offset",
+                given: offset,
+                max,
+            });
+        };
+        if buf.is_empty() {
+            return Ok(());
+        }
+        // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
+        // changes the length.
+        let mut resize = (end >= self.len()).then(|| self.inner.resize.lock());
+        let mut done = 0;
+        while done < buf.len() {
+            let some = self.write_some(&buf[done..], offset + done as u64, resize.is_some())?;
+            done += some.bytes;
+            if let Some(at_most) = some.pause {
+                self.shared().pause(&self.inner, at_most)?;
+            }
+            if some.is_cut {
+                // What came before may be gone again: the whole write comes after the cut.
+                (resize, done) = (Some(self.inner.resize.lock()), 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes up to [`WRITE_PAGES_MAX`] pages. `at_end`: the caller keeps others from changing the length, and may
+    /// change it; else all of it is inside the file, unless somebody cuts that.
+    fn write_some(&self, buf: &[u8], offset: u64, at_end: bool) -> Result<Written> {
+        let shift = self.shared().page_size.shift();
+        let size = 1_u64 << shift;
+        let (first, end) = (offset >> shift, offset + buf.len() as u64);
+        let last = ((end - 1) >> shift).min(first + WRITE_PAGES_MAX as u64 - 1);
+        let reach = if at_end { Reach::Beyond } else { Reach::Within(end) };
+        let mut pins: Vec<ExclusivePin<&Table<Arena>>> = Vec::with_capacity(WRITE_PAGES_MAX);
+        let mut page = first;
+        let (mut wait, mut is_cut) = (None, false);
+        while page <= last {
+            let key = self.key(page);
+            let start = page << shift;
+            // The part of the page that is written, and of the buffer.
+            let (from, to) = (start.max(offset), (start + size).min(end));
+            let source = &buf[(from - offset) as usize..(to - offset) as usize];
+            let in_page = (from - start) as usize..(to - start) as usize;
+            // With pages in hand it waits for nobody: a reader of this page may want to read one of those next.
+            let locked = if pins.is_empty() {
+                self.shared().table.lock(key)
+            } else {
+                self.shared().table.try_lock(key)
+            };
+            match locked {
+                Lookup::Found(mut pin) => {
+                    // After the page is ours: whoever cuts stores the length first and then waits for the page.
+                    is_cut = !at_end && self.inner.len() < end;
+                    if !is_cut {
+                        pin[in_page].copy_from_slice(source);
+                        page += 1;
+                    }
+                    pins.push(pin);
+                    if is_cut {
+                        break;
+                    }
+                }
+                Lookup::Loading(_) | Lookup::Busy(_) if !pins.is_empty() => break,
+                Lookup::Loading(frame) | Lookup::Busy(frame) => {
+                    self.shared().table.wait_loading(frame, key);
+                    self.shared().poison.check()?;
+                }
+                Lookup::Absent if self.needs_old(start, &in_page, at_end) => {
+                    if !pins.is_empty() {
+                        break;
+                    }
+                    is_cut = !self.bring(page, reach)?;
+                    if is_cut {
+                        break;
+                    }
+                }
+                Lookup::Absent => {
+                    let count = self.overwritten(page, last, end, at_end) as u32;
+                    // With pages in hand it must not wait for memory: their owner could be what memory waits for.
+                    let may_wait = pins.is_empty();
+                    let why = (Intent::Overwrite, reach);
+                    let fault = self
+                        .shared()
+                        .fault(&self.inner, PageIndex(page), count, why, may_wait)?;
+                    is_cut = fault.outside;
+                    if is_cut {
+                        break;
+                    }
+                    let Deferred {
+                        granted, wait: told, ..
+                    } = fault;
+                    if granted.is_empty() && told.is_some() {
+                        wait = told;
+                        break;
+                    }
+                    for mut load in granted {
+                        let start = page << shift;
+                        let (from, to) = (start.max(offset), (start + size).min(end));
+                        let bytes = self.shared().table.load_bytes(&mut load);
+                        let in_page = (from - start) as usize..(to - start) as usize;
+                        bytes[..in_page.start].fill(0);
+                        bytes[in_page.end..].fill(0);
+                        bytes[in_page]
+                            .copy_from_slice(&buf[(from - offset) as usize..(to - offset) as usize]);
+                        pins.push(self.shared().table.finish_load_exclusive(load));
+                        page += 1;
+                    }
+                }
+            }
+        }
+        let bytes = ((page << shift).min(end).max(offset) - offset) as usize;
+        if at_end && bytes > 0 {
+            self.grow_to(offset + bytes as u64);
+            self.inner.make_room_ahead(offset + bytes as u64);
+        }
+        let pause = self.report_dirty(first, &pins);
+        drop(pins);
+        if let Some(at_most) = wait {
+            self.shared().wait_for_memory(at_most);
+        }
+        Ok(Written { bytes, pause, is_cut })
+    }
+
+    /// Whether a page that starts at `start` has bytes that the write of `in_page` leaves as they are. Only the caller
+    /// who keeps others from changing the length, `at_end`, knows where in the page the file ends.
+    fn needs_old(&self, start: u64, in_page: &Range<usize>, at_end: bool) -> bool {
+        let size = self.shared().page_size.bytes();
+        let old = if at_end {
+            self.len().saturating_sub(start).min(size) as usize
+        } else {
+            size as usize
+        };
+        old > 0 && (in_page.start > 0 || in_page.end < old)
+    }
+
+    /// How many pages from `page` to `last` a write up to byte `end` overwrites whole.
+    fn overwritten(&self, page: u64, last: u64, end: u64, at_end: bool) -> u64 {
+        let shift = self.shared().page_size.shift();
+        let whole = (end >> shift).saturating_sub(page);
+        // The last one counts if nothing of the file is behind the write.
+        let covers_last = at_end && self.len() <= end;
+        let pages = if covers_last {
+            last - page + 1
+        } else {
+            whole.min(last - page + 1)
+        };
+        pages.max(1)
+    }
+
+    /// Tells the core which of the pages from `first` on, which the caller owns, went from clean to dirty.
+    fn report_dirty(&self, first: u64, pins: &[ExclusivePin<&Table<Arena>>]) -> Option<Nanos> {
+        let mut pause = None;
+        let mut run: Vec<FrameNo> = Vec::with_capacity(pins.len());
+        for (n, pin) in pins.iter().enumerate() {
+            if pin.first_dirty() {
+                run.push(pin.frame());
+            }
+            let is_end = n + 1 == pins.len() || !pins[n + 1].first_dirty();
+            if is_end && !run.is_empty() {
+                let start = first + (n as u64 + 1) - run.len() as u64;
+                pause = self
+                    .shared()
+                    .dirtied(self.inner.id, PageIndex(start), &run)
+                    .or(pause);
+                run.clear();
+            }
+        }
+        pause
+    }
+}
