@@ -26,7 +26,6 @@
 //! 2` where that is `n` or more. One head more splits one chain. So no size is a bad one and nothing ever
 //! stops to be rehashed.
 
-use crate::state::Word;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Reserved};
 use millpond_core::units::{FrameNo, PageKey};
 use std::io;
@@ -296,9 +295,9 @@ impl Index {
     /// # Panics
     /// If a frame is in a wrong chain or in two, or if it has a page and is in none, or has none and is
     /// in one.
-    #[allow(dead_code, reason = "for tests and inspection")]
+    #[cfg(test)]
     pub(crate) fn validate(&self, turn: &Turn) {
-        use crate::state::State;
+        use crate::state::{State, Word};
         self.check(turn);
         let mut chained = vec![false; turn.frames as usize];
         for head in 0..heads_for(turn.frames) as usize {

@@ -98,14 +98,12 @@ impl<M> Table<M> {
     }
 
     /// The frame's word as it is now, to look at.
-    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn word(&self, frame: FrameNo) -> Word {
         Word::load(self.index.word(frame), Ordering::Acquire)
     }
 
     /// Pins the page `key` for reading if that can be done at once, without the core lock. The hit path:
     /// small enough to be compiled into its caller.
-    #[allow(dead_code, reason = "for tests and inspection")]
     #[inline]
     pub(crate) fn hit(&self, key: PageKey) -> Option<SharedPin<&Self>> {
         let frame = self.index.find(key)?;
@@ -119,7 +117,7 @@ impl<M> Table<M> {
     /// Whether the page `key` is there at this moment, whoever uses it. Counts as no use.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
         self.index.find(key).is_some_and(|frame| {
-            let word = Word::load(self.index.word(frame), Ordering::Acquire);
+            let word = self.word(frame);
             word.state() == State::Resident && self.index.key(frame) == key
         })
     }
@@ -130,7 +128,7 @@ impl<M> Table<M> {
     }
 
     /// Pins the page `key` for reading, without waiting and without the core lock.
-    #[allow(dead_code, reason = "for tests and inspection")]
+    #[cfg(test)]
     pub(crate) fn try_pin(&self, key: PageKey) -> Lookup<SharedPin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;
@@ -151,7 +149,6 @@ impl<M> Table<M> {
     }
 
     /// Locks the page `key` for changing it, without waiting and without the core lock.
-    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn try_lock(&self, key: PageKey) -> Lookup<ExclusivePin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;

@@ -83,7 +83,7 @@ impl Arena {
     ///
     /// # Errors
     /// If /proc cannot be read.
-    #[allow(dead_code, reason = "for tests and inspection")]
+    #[cfg(test)]
     pub(crate) fn huge_bytes(&self) -> io::Result<Bytes> {
         let smaps = std::fs::read_to_string("/proc/self/smaps")?;
         let start = self.mapping.start().addr().get();
@@ -101,15 +101,8 @@ impl Arena {
         Ok(Bytes::from_kib(kib))
     }
 
-    /// The size of a frame.
-    #[inline]
-    #[allow(dead_code, reason = "for tests and inspection")]
-    pub(crate) fn page_size(&self) -> PageSize {
-        self.page_size
-    }
-
     /// Frames in a huge page. Memory that grows and shrinks by multiples of this stays in huge pages.
-    #[allow(dead_code, reason = "for tests and inspection")]
+    #[cfg(test)]
     pub(crate) fn frames_per_huge_page(&self) -> u32 {
         (HUGE_PAGE >> self.page_size.shift()) as u32
     }
@@ -224,16 +217,6 @@ impl Table<Arena> {
         // T3.
         unsafe { std::slice::from_raw_parts_mut(arena.frame(frame).as_ptr(), arena.len()) }
     }
-
-    /// The address of a page under writeback, for the device to read from until the write is ended. The
-    /// page may be changed meanwhile; what is written then is some mixture, and the page is dirty again.
-    ///
-    /// # Panics
-    /// If it is not under writeback.
-    #[allow(dead_code, reason = "for tests and inspection")]
-    pub(crate) fn write_address(&self, frame: FrameNo) -> NonNull<u8> {
-        self.memory().frame(self.writing_frame(frame))
-    }
 }
 
 impl std::fmt::Debug for Table<Arena> {
@@ -313,6 +296,7 @@ mod tests {
         assert!(!lock(&table, 2).first_dirty());
         let two = pin(&table, 2);
         assert_eq!((two[0], two[4095], two.len()), (0x22, 0x33, 4096));
+        assert_eq!(two.key(), key(2));
         assert!(matches!(table.pin(key(3)), Lookup::Absent));
     }
 
@@ -326,6 +310,7 @@ mod tests {
         let Lookup::Found(exclusive) = table.try_lock(key(1)) else {
             panic!("nobody has it")
         };
+        assert_eq!(exclusive.key(), key(1));
         assert!(matches!(table.try_pin(key(1)), Lookup::Busy(FrameNo(0))));
         assert!(table.hit(key(1)).is_none());
         drop(exclusive);
@@ -424,7 +409,7 @@ mod tests {
     fn page_that_is_not_under_writeback_has_no_address_for_the_device() {
         let (table, mut turn) = table(1, 1);
         load(&table, &mut turn, 0, 0, 0);
-        table.write_address(FrameNo(0));
+        table.writing_frame(FrameNo(0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What only the holder of the core lock may do: put pages in, take them out, add and withdraw frames.
 
-use super::{Load, Lookup, SharedPin, Table};
+use super::{Load, Table};
 use crate::hazard;
 use crate::index::Turn;
 use crate::state::{self, State, Step, Word};
@@ -64,21 +64,6 @@ impl<'a, M> LockedTable<'a, M> {
     /// Bytes that the table uses for its frames, not counting 64 locks.
     pub(crate) fn metadata_bytes(&self) -> u64 {
         self.table.index.metadata_bytes(self.turn)
-    }
-
-    /// Pins the page `key` without waiting. Never `Absent` if the page is there.
-    #[allow(dead_code, reason = "for tests and inspection")]
-    pub(crate) fn try_pin(&self, key: PageKey) -> Lookup<SharedPin<&'a Table<M>>> {
-        let table = self.table;
-        let Some(frame) = self.lookup(key) else {
-            return Lookup::Absent;
-        };
-        table.found(
-            frame,
-            table
-                .grip(frame, key, true)
-                .map(|grip| SharedPin::new(table, grip)),
-        )
     }
 
     /// Starts to load `key`, which is not there, into `frame`, which is free. Whoever asks for the page
@@ -153,7 +138,7 @@ impl<'a, M> LockedTable<'a, M> {
     /// # Panics
     /// If a page is not where its key says, a frame without one is in a chain, or one is leaving outside
     /// a call.
-    #[allow(dead_code, reason = "for tests and inspection")]
+    #[cfg(test)]
     pub(crate) fn validate(&self) {
         self.table.index.validate(self.turn);
         for frame in (0..self.frames()).map(FrameNo) {

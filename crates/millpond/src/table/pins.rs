@@ -2,9 +2,7 @@
 
 use super::Table;
 use crate::hazard::Hazard;
-use millpond_core::units::{FrameNo, PageKey};
-use std::mem::ManuallyDrop;
-use std::ptr;
+use millpond_core::units::FrameNo;
 use std::sync::Arc;
 
 /// Whatever keeps a table alive for a pin: a borrow, or a share of what owns it.
@@ -97,27 +95,26 @@ impl<H: Holder> SharedPin<H> {
     }
 
     /// The page.
-    #[inline]
-    #[allow(dead_code, reason = "for tests and inspection")]
-    pub(crate) fn key(&self) -> PageKey {
+    #[cfg(test)]
+    pub(crate) fn key(&self) -> millpond_core::units::PageKey {
         self.table().index.key(self.frame())
     }
 }
 
+#[cfg(test)]
 impl<M> SharedPin<&Table<M>> {
     /// The same pin, which keeps its table alive through `holder`.
     ///
     /// # Panics
     /// If that is another table.
-    #[allow(dead_code, reason = "for tests and inspection")]
     pub(crate) fn hold_by<H: Holder<Memory = M>>(self, holder: H) -> SharedPin<H> {
         assert!(
-            ptr::eq(self.table(), holder.table()),
+            std::ptr::eq(self.table(), holder.table()),
             "the holder of another cache"
         );
         SharedPin {
             holder,
-            grip: ManuallyDrop::new(self).grip,
+            grip: std::mem::ManuallyDrop::new(self).grip,
         }
     }
 }
@@ -150,7 +147,6 @@ impl Claim {
 
 impl<H: Holder> ExclusivePin<H> {
     #[inline]
-    #[allow(dead_code, reason = "for tests and inspection")]
     pub(super) fn new(holder: H, claim: Claim) -> ExclusivePin<H> {
         ExclusivePin { holder, claim }
     }
@@ -168,9 +164,8 @@ impl<H: Holder> ExclusivePin<H> {
     }
 
     /// The page.
-    #[inline]
-    #[allow(dead_code, reason = "for tests and inspection")]
-    pub(crate) fn key(&self) -> PageKey {
+    #[cfg(test)]
+    pub(crate) fn key(&self) -> millpond_core::units::PageKey {
         self.table().index.key(self.frame())
     }
 
@@ -178,24 +173,6 @@ impl<H: Holder> ExclusivePin<H> {
     #[inline]
     pub(crate) fn first_dirty(&self) -> bool {
         self.claim.0 >> 32 != 0
-    }
-}
-
-impl<M> ExclusivePin<&Table<M>> {
-    /// The same right, which keeps its table alive through `holder`.
-    ///
-    /// # Panics
-    /// If that is another table.
-    #[allow(dead_code, reason = "for tests and inspection")]
-    pub(crate) fn hold_by<H: Holder<Memory = M>>(self, holder: H) -> ExclusivePin<H> {
-        assert!(
-            ptr::eq(self.table(), holder.table()),
-            "the holder of another cache"
-        );
-        ExclusivePin {
-            holder,
-            claim: ManuallyDrop::new(self).claim,
-        }
     }
 }
 
@@ -214,12 +191,4 @@ impl<H: Holder> Drop for ExclusivePin<H> {
 pub(crate) struct Load {
     pub(super) frame: FrameNo,
     pub(super) table: usize,
-}
-
-impl Load {
-    /// The frame that is being filled.
-    #[allow(dead_code, reason = "for tests and inspection")]
-    pub(crate) fn frame(&self) -> FrameNo {
-        self.frame
-    }
 }
