@@ -35,7 +35,7 @@ pub enum Error {
     },
 
     /// The offset, or the length there, is beyond what a file can have or what this one has.
-    #[error("{what} {given} of {path} is out of range: allowed is 0 to {max}")]
+    #[error("{what} {given} of {path} is out of range: {}", allowed(.max))]
     OutOfRange {
         /// The file.
         path: PathBuf,
@@ -43,8 +43,8 @@ pub enum Error {
         what: &'static str,
         /// What was asked for.
         given: u64,
-        /// The largest possible.
-        max: u64,
+        /// The largest possible; `None` if none is, because the file is empty.
+        max: Option<u64>,
     },
 
     /// The file was opened for reading only. Open it for writing.
@@ -111,6 +111,13 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+fn allowed(max: &Option<u64>) -> String {
+    match max {
+        Some(max) => format!("allowed is 0 to {max}"),
+        None => "the file is empty".into(),
+    }
 }
 
 /// What this crate's calls return.

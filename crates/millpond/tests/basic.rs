@@ -138,7 +138,20 @@ fn wrong_arguments_are_named_with_what_is_possible() {
     let file = cache
         .open(folder.path().join("data"), OpenOptions::new().create(true))
         .unwrap();
-    assert!(file.page(0).unwrap_err().to_string().contains("page 0 of"));
+    let named = |error: millpond::Error| {
+        error
+            .to_string()
+            .replace(&folder.path().display().to_string(), "")
+    };
+    assert_eq!(
+        named(file.page(0).unwrap_err()),
+        "page 0 of /data is out of range: the file is empty"
+    );
+    file.set_len(5000).unwrap();
+    assert_eq!(
+        named(file.page_mut(2).unwrap_err()),
+        "page 2 of /data is out of range: allowed is 0 to 1"
+    );
     assert!(file.write_at(&[1], u64::MAX).is_err());
     assert!(file.set_len(u64::MAX).is_err());
     assert_eq!(file.read_at(&mut [0; 10], u64::MAX).unwrap(), 0);

@@ -100,12 +100,12 @@ impl File {
         let start = page.saturating_mul(size.bytes());
         let left = self.len().saturating_sub(start).min(size.bytes()) as usize;
         if left == 0 {
-            let max = self.len().div_ceil(size.bytes()).saturating_sub(1);
+            let pages = self.len().div_ceil(size.bytes());
             return Err(Error::OutOfRange {
                 path: self.inner.path.clone(),
                 what: "page",
                 given: page,
-                max,
+                max: pages.checked_sub(1),
             });
         }
         Ok(left)

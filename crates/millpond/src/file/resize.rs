@@ -21,7 +21,7 @@ impl File {
                 path: self.inner.path.clone(),
                 what: "length",
                 given: len,
-                max: LEN_MAX,
+                max: Some(LEN_MAX),
             });
         }
         let _resize = self.inner.resize.lock();

@@ -38,12 +38,11 @@ impl File {
         self.shared().poison.check()?;
         let end = offset.checked_add(buf.len() as u64).filter(|&end| end <= LEN_MAX);
         let Some(end) = end else {
-            let max = LEN_MAX - buf.len() as u64;
             return Err(Error::OutOfRange {
                 path: self.inner.path.clone(),
                 what: "offset",
                 given: offset,
-                max,
+                max: Some(LEN_MAX - buf.len() as u64),
             });
         };
         if buf.is_empty() {
