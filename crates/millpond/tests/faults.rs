@@ -304,6 +304,9 @@ fn nobody_hangs(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
         until("the cache is poisoned", || {
             matches!(file.sync_data(), Err(Error::Poisoned { .. }))
         });
+        assert!(file.is_resident(50 * PAGE), "a page in memory is no exception");
+        assert!(matches!(file.page(50), Err(Error::Poisoned { .. })));
+        assert!(matches!(file.prefetch(0, 0), Err(Error::Poisoned { .. })));
         assert!(matches!(file.read_at(&mut [0], 0), Err(Error::Poisoned { .. })));
         assert!(matches!(file.write_at(&[0], 0), Err(Error::Poisoned { .. })));
         assert!(matches!(file.page_mut(0), Err(Error::Poisoned { .. })));

@@ -113,6 +113,7 @@ impl File {
     /// # Errors
     /// [`Error::Poisoned`].
     pub fn prefetch(&self, offset: u64, len: u64) -> Result<()> {
+        self.shared().poison.check()?;
         let shift = self.shared().page_size.shift();
         let end = offset.saturating_add(len).min(self.len());
         if offset >= end {
