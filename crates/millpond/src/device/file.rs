@@ -1,7 +1,7 @@
 //! A file as a device sees it: opened past the page cache, and once more through it.
 //!
-//! Direct I/O takes whole blocks only, so the odd end of a file goes through the page cache, on a second
-//! descriptor; the kernel keeps the two coherent (a direct read first writes back, a direct write then drops,
+//! Direct I/O takes whole blocks only, so the odd end of a file goes through the page cache (`transfer.rs`), on a
+//! second descriptor; the kernel keeps the two coherent (a direct read first writes back, a direct write then drops,
 //! what is cached of its range). Where the file system refuses direct I/O everything goes through the page cache and
 //! is dropped from it afterwards, and the file says so: memory is then used twice for a moment.
 
