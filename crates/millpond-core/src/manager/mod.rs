@@ -433,7 +433,7 @@ impl Manager {
             );
             assert_eq!(self.states[frame.index()], FREE, "{frame:?} is free");
         }
-        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        let (mut held, mut writing, mut dirty) = (0, 0, 0);
         for (n, state) in self.states.iter().enumerate() {
             let frame = FrameNo(n as u32);
             if state.phase == Phase::Free {
@@ -445,15 +445,14 @@ impl Manager {
                 Some(frame),
                 "{key:?} is in {frame:?}, {state:?}"
             );
-            *counts.entry("held").or_default() += 1;
-            *counts.entry("writing").or_default() += u64::from(state.phase.is_writing());
-            *counts.entry("dirty").or_default() += u64::from(state.phase.is_dirty());
+            held += 1;
+            writing += u64::from(state.phase.is_writing());
+            dirty += u64::from(state.phase.is_dirty());
         }
-        let count = |name| counts.get(name).copied().unwrap_or(0);
-        assert_eq!(count("writing"), self.writing.0, "pages being written");
-        assert_eq!(count("dirty"), self.flusher.dirty().0, "dirty pages");
+        assert_eq!(writing, self.writing.0, "pages being written");
+        assert_eq!(dirty, self.flusher.dirty().0, "dirty pages");
         assert_eq!(
-            count("held") + self.free.len().0 + self.free.withdrawn().0,
+            held + self.free.len().0 + self.free.withdrawn().0,
             self.states.len() as u64,
             "every frame is held, free or withdrawn"
         );

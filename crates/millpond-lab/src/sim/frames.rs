@@ -1,8 +1,7 @@
 //! The simulator's frames: what the engine keeps in atomic words, in plain arrays.
 
 use millpond_core::frame::{FrameTable, USES_MAX};
-use millpond_core::units::{FrameNo, PageKey};
-use std::collections::HashMap;
+use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +33,9 @@ const EMPTY: SimFrame = SimFrame {
 #[derive(Debug, Default)]
 pub struct SimFrames {
     frames: Vec<SimFrame>,
-    table: HashMap<PageKey, FrameNo>,
+    /// For each file, the frame of each page up to the last that ever had one.
+    table: Vec<Vec<Option<FrameNo>>>,
+    resident: u64,
     /// Pages that left the table in the last step, with the version that was lost with them.
     pub evicted: Vec<(PageKey, u64)>,
 }
@@ -53,18 +54,33 @@ impl SimFrames {
             loading,
             ..EMPTY
         };
-        let before = self.table.insert(key, frame);
+        let before = self.place(key).replace(frame);
         assert_eq!(
             before, None,
             "{key:?} has a frame and was given another, {frame:?}"
         );
+        self.resident += 1;
+    }
+
+    fn place(&mut self, key: PageKey) -> &mut Option<FrameNo> {
+        let (file, page) = (key.file().0 as usize, key.index().0 as usize);
+        if file >= self.table.len() {
+            self.table.resize_with(file + 1, Vec::new);
+        }
+        let pages = &mut self.table[file];
+        if page >= pages.len() {
+            pages.resize(page + 1, None);
+        }
+        &mut pages[page]
     }
 
     /// Takes a page out of the table.
     pub fn remove(&mut self, frame: FrameNo) {
         let state = &mut self.frames[frame.index()];
         state.uses = 0;
-        assert_eq!(self.table.remove(&state.key), Some(frame), "{:?}", state.key);
+        let key = state.key;
+        assert_eq!(self.place(key).take(), Some(frame), "{key:?}");
+        self.resident -= 1;
     }
 
     /// The frame's state.
@@ -80,14 +96,14 @@ impl SimFrames {
 
     /// How many pages are in memory.
     pub fn resident(&self) -> u64 {
-        self.table.len() as u64
+        self.resident
     }
 
-    /// The pages of the table, in the order of their frames.
-    pub fn pages(&self) -> Vec<(PageKey, FrameNo)> {
-        let mut pages: Vec<_> = self.table.iter().map(|(&key, &frame)| (key, frame)).collect();
-        pages.sort_unstable_by_key(|&(_, frame)| frame);
-        pages
+    /// The pages of `file` that are in memory from page `first` on, in order.
+    pub fn pages(&self, file: FileId, first: u64) -> impl Iterator<Item = (PageKey, FrameNo)> {
+        let pages = self.table.get(file.0 as usize).map_or(&[][..], Vec::as_slice);
+        let numbered = (0..).map(PageIndex).zip(pages).skip(first as usize);
+        numbered.filter_map(move |(page, &frame)| Some((PageKey::new(file, page), frame?)))
     }
 }
 
@@ -97,7 +113,8 @@ impl FrameTable for SimFrames {
     }
 
     fn lookup(&self, key: PageKey) -> Option<FrameNo> {
-        self.table.get(&key).copied()
+        let pages = self.table.get(key.file().0 as usize)?;
+        *pages.get(key.index().0 as usize)?
     }
 
     fn take_uses(&mut self, frame: FrameNo) -> u8 {

@@ -208,9 +208,7 @@ impl World {
     pub(super) fn truncate(&mut self, pid: usize, file: FileId, first: u64) -> bool {
         let pages: Vec<_> = self
             .frames
-            .pages()
-            .into_iter()
-            .filter(|(key, _)| key.file() == file && key.index().0 >= first)
+            .pages(file, first)
             .map(|(key, frame)| (key.index(), frame))
             .collect();
         let busy = pages.iter().any(|&(_, frame)| {
