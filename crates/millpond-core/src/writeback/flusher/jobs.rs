@@ -81,11 +81,18 @@ impl Flusher {
                     source: Source::Order,
                 });
             }
-            // Its slice is used up, or all that is left of it is in other hands: behind the others.
+            // Behind the others. Pages that are overdue when the slice is used up stay so (Linux: on `b_more_io`,
+            // for this round); what is left because it is in other hands, or was not due yet, starts anew (Linux:
+            // `redirty_tail`).
             let slice = self.slice_pages();
+            let used_up = self.work(file).slice_left == 0;
+            let since = match place.since + self.options.expire {
+                due if used_up && due <= now => Instant(now.0.saturating_sub(self.options.expire.0)),
+                _ => now,
+            };
             self.order.remove(&(place, file));
             let place = Place {
-                since: now,
+                since,
                 number: self.places,
             };
             self.places += 1;

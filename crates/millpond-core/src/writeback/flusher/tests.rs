@@ -81,6 +81,26 @@ fn a_file_gives_way_after_its_slice() {
     assert_eq!(order, [(0, 0), (0, 256), (1, 0), (0, 512), (0, 768)]);
 }
 
+/// What was left of an overdue file when its slice was used up had to wait for another 30 seconds, and so on: 1 GiB that
+/// nobody touched any more took half an hour. Found by the swarm.
+#[test]
+fn a_file_that_is_overdue_leaves_whole_not_a_slice_at_a_time() {
+    let mut f = flusher();
+    let slice = f.slice_pages();
+    f.dirtied(at(0), FileId(0), PageIndex(0), 3 * slice);
+    f.dirtied(at(1), FileId(1), PageIndex(0), slice + 1);
+    f.dirtied(at(2), FileId(2), PageIndex(0), 1);
+    let jobs = drain(&mut f, at(30_001), false);
+    let mut turns: Vec<u32> = jobs.iter().map(|job| job.0).collect();
+    turns.dedup();
+    assert_eq!(
+        turns,
+        [0, 1, 0, 1, 0],
+        "they take turns, and the third is not due"
+    );
+    assert_eq!(f.dirty(), PageCount(1));
+}
+
 #[test]
 fn filled_runs_of_a_sequential_writer_leave_at_once() {
     let mut f = flusher();
