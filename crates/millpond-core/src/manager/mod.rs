@@ -28,6 +28,7 @@
 
 mod fault;
 mod reclaim;
+mod validate;
 mod write;
 
 #[cfg(test)]
@@ -415,54 +416,6 @@ impl Manager {
             + self.lru.metadata_bytes()
             + self.flusher.metadata_bytes()
             + self.ios.metadata_bytes()
-    }
-
-    /// Re-derives every counter and checks every structure.
-    ///
-    /// # Panics
-    /// If one is wrong; the message says which.
-    pub fn validate<F: FrameTable>(&self, frames: &F) {
-        self.lru.validate();
-        self.flusher.validate();
-        self.free.validate();
-        let mut free = alloc::vec![false; self.states.len()];
-        for frame in self.free.iter() {
-            assert!(
-                !core::mem::replace(&mut free[frame.index()], true),
-                "{frame:?} is free twice"
-            );
-            assert_eq!(self.states[frame.index()], FREE, "{frame:?} is free");
-        }
-        let (mut held, mut writing, mut dirty) = (0, 0, 0);
-        for (n, state) in self.states.iter().enumerate() {
-            let frame = FrameNo(n as u32);
-            if state.phase == Phase::Free {
-                continue;
-            }
-            let key = frames.key(frame);
-            assert_eq!(
-                frames.lookup(key),
-                Some(frame),
-                "{key:?} is in {frame:?}, {state:?}"
-            );
-            held += 1;
-            writing += u64::from(state.phase.is_writing());
-            dirty += u64::from(state.phase.is_dirty());
-        }
-        assert_eq!(writing, self.writing.0, "pages being written");
-        assert_eq!(dirty, self.flusher.dirty().0, "dirty pages");
-        assert_eq!(
-            held + self.free.len().0 + self.free.withdrawn().0,
-            self.states.len() as u64,
-            "every frame is held, free or withdrawn"
-        );
-        let in_writes: u64 = self
-            .ios
-            .iter()
-            .filter(|(_, io)| !io.reason.is_read())
-            .map(|(_, io)| io.frames.len() as u64)
-            .sum();
-        assert_eq!(in_writes, self.writing.0, "frames of writes in transit");
     }
 }
 

@@ -352,6 +352,23 @@ impl Flusher {
                 .sum::<u64>()
     }
 
+    /// For when nobody wants anything any more: no page is dirty, and no queue keeps a file.
+    ///
+    /// # Panics
+    /// If something is left.
+    pub fn assert_idle(&self) {
+        assert_eq!(self.dirty, PageCount(0), "dirty pages");
+        let queues = [&self.flagged, &self.passes, &self.behind];
+        assert!(
+            queues.iter().all(|queue| queue.is_empty()),
+            "flagged, passes, behind: {queues:?}"
+        );
+        for work in self.files.iter().flatten() {
+            let is_idle = work.pass.is_none() && work.next_tickets.is_empty() && work.in_transit.is_empty();
+            assert!(is_idle, "{work:?}");
+        }
+    }
+
     /// Re-derives the totals and the order.
     ///
     /// # Panics

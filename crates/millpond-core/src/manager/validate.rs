@@ -1,0 +1,70 @@
+//! Checks for tests and simulators: every counter derived anew, and nothing left where nothing should be.
+
+use super::{FREE, Manager};
+use crate::frame::FrameTable;
+use crate::page::Phase;
+use crate::units::{Bytes, FrameNo, PageCount};
+use alloc::vec::Vec;
+
+impl Manager {
+    /// Re-derives every counter and checks every structure.
+    ///
+    /// # Panics
+    /// If one is wrong; the message says which.
+    pub fn validate<F: FrameTable>(&self, frames: &F) {
+        self.lru.validate();
+        self.flusher.validate();
+        self.free.validate();
+        let mut free = alloc::vec![false; self.states.len()];
+        for frame in self.free.iter() {
+            assert!(
+                !core::mem::replace(&mut free[frame.index()], true),
+                "{frame:?} is free twice"
+            );
+            assert_eq!(self.states[frame.index()], FREE, "{frame:?} is free");
+        }
+        let (mut held, mut writing, mut dirty) = (0, 0, 0);
+        for (n, state) in self.states.iter().enumerate() {
+            let frame = FrameNo(n as u32);
+            if state.phase == Phase::Free {
+                continue;
+            }
+            let key = frames.key(frame);
+            assert_eq!(
+                frames.lookup(key),
+                Some(frame),
+                "{key:?} is in {frame:?}, {state:?}"
+            );
+            held += 1;
+            writing += u64::from(state.phase.is_writing());
+            dirty += u64::from(state.phase.is_dirty());
+        }
+        assert_eq!(writing, self.writing.0, "pages being written");
+        assert_eq!(dirty, self.flusher.dirty().0, "dirty pages");
+        assert_eq!(
+            held + self.free.len().0 + self.free.withdrawn().0,
+            self.states.len() as u64,
+            "every frame is held, free or withdrawn"
+        );
+        let in_writes: u64 = self
+            .ios
+            .iter()
+            .filter(|(_, io)| !io.reason.is_read())
+            .map(|(_, io)| io.frames.len() as u64)
+            .sum();
+        assert_eq!(in_writes, self.writing.0, "frames of writes in transit");
+    }
+
+    /// For when nobody wants anything any more: nothing is dirty, nothing is on its way, and no queue keeps anything.
+    ///
+    /// # Panics
+    /// If something is left; the message says what.
+    pub fn assert_idle(&self) {
+        let transfers: Vec<_> = self.ios.iter().collect();
+        assert!(transfers.is_empty(), "in transit: {transfers:?}");
+        assert_eq!(self.writing, PageCount(0), "pages being written");
+        assert!(self.blocked.is_empty(), "paused: {:?}", self.blocked);
+        assert_eq!(self.admission.in_transit().all(), Bytes(0), "bytes in transit");
+        self.flusher.assert_idle();
+    }
+}
