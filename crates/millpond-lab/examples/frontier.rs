@@ -89,6 +89,7 @@ fn run(admission: AdmissionOptions, is_ssd: bool, mib: u64, with_reader: bool) -
             admission,
             ..Options::default()
         },
+        alternatives: Vec::new(),
         frames: PageCount(131_072),
         model,
         costs: Costs::default(),

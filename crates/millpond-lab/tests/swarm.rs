@@ -3,7 +3,15 @@
 //! `MILLPOND_SEED=n cargo test -p millpond-lab --test swarm` replays one world; `MILLPOND_SEEDS=n` runs n of them.
 
 use millpond_lab::sim::swarm::run;
-use std::panic::catch_unwind;
+use millpond_lab::sim::{Coverage, Seen};
+use std::collections::BTreeSet;
+use std::panic::{RefUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+/// Worlds that are run if nobody says how many.
+const SEEDS: u64 = 600;
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -14,47 +22,93 @@ fn number(name: &str) -> Option<u64> {
     )
 }
 
+/// Runs the worlds of all seeds below `seeds`, on as many threads as there are processors, and hands over the reports
+/// in the order in which they end.
+///
+/// # Panics
+/// If a world does: with the command that replays the lowest of those that failed.
+fn for_seeds<R: Send>(
+    test: &str,
+    seeds: u64,
+    run: impl Fn(u64) -> R + Sync + RefUnwindSafe,
+    mut each: impl FnMut(u64, R) + Send,
+) {
+    let (next, failed) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let each = Mutex::new(&mut each);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= seeds.min(failed.load(Relaxed)) {
+                return;
+            }
+            match catch_unwind(|| run(seed)) {
+                Ok(report) => each.lock().unwrap_or_else(|e| e.into_inner())(seed, report),
+                Err(_) => drop(failed.fetch_min(seed, Relaxed)),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let failed = failed.into_inner();
+    assert!(
+        failed == u64::MAX,
+        "seed {failed} failed; replay: MILLPOND_SEED={failed} cargo test -p millpond-lab --test swarm {test}"
+    );
+}
+
 #[test]
 fn no_world_of_the_swarm_loses_a_write_or_stops() {
     if let Some(seed) = number("MILLPOND_SEED") {
         println!("{:?}", run(seed));
         return;
     }
-    let (mut stalls, mut tagged, mut paused, mut failed, mut ahead, mut direct) = (0, 0, 0, 0, 0, 0);
-    for seed in 0..number("MILLPOND_SEEDS").unwrap_or(300) {
-        let Ok(report) = catch_unwind(|| run(seed)) else {
-            panic!(
-                "seed {seed} failed; replay: MILLPOND_SEED={seed} cargo test -p millpond-lab --test swarm"
-            );
-        };
+    let seeds = number("MILLPOND_SEEDS").unwrap_or(SEEDS);
+    let mut coverage = Coverage::default();
+    let mut counters = [
+        ("stalls", 0),
+        ("tagged", 0),
+        ("pauses", 0),
+        ("failed writes", 0),
+        ("read ahead", 0),
+        ("direct reclaim", 0),
+    ];
+    let test = "no_world_of_the_swarm_loses_a_write_or_stops";
+    for_seeds(test, seeds, run, |_, report| {
+        coverage.add(&report.coverage);
         let s = report.stats;
-        stalls += s.nr_vmscan_throttled_writeback;
-        tagged += s.nr_vmscan_immediate_reclaim;
-        paused += s.balance_dirty_pauses;
-        failed += s.nr_write_failed;
-        ahead += s.readahead_pages;
-        direct += s.pgsteal_direct;
-    }
+        let more = [
+            s.nr_vmscan_throttled_writeback,
+            s.nr_vmscan_immediate_reclaim,
+            s.balance_dirty_pauses,
+            s.nr_write_failed,
+            s.readahead_pages,
+            s.pgsteal_direct,
+        ];
+        counters
+            .iter_mut()
+            .zip(more)
+            .for_each(|((_, n), more)| *n += more);
+    });
+    let seen = Seen::ALL.iter().map(|&what| (what.name(), coverage.of(what)));
+    let all: Vec<_> = counters.into_iter().chain(seen).collect();
+    let words: Vec<_> = all.iter().map(|(name, n)| format!("{name} {n}")).collect();
+    println!("{seeds} worlds: {}", words.join(", "));
     // A swarm that never comes near the rare cases checks nothing.
-    println!(
-        "stalls {stalls}, tagged {tagged}, pauses {paused}, failed writes {failed}, ahead {ahead}, direct {direct}"
-    );
-    for (what, n) in [
-        ("stalls", stalls),
-        ("tags", tagged),
-        ("pauses", paused),
-        ("failed writes", failed),
-        ("read-ahead", ahead),
-        ("direct reclaim", direct),
-    ] {
-        assert!(n > 0, "no world had {what}");
+    for (name, n) in all {
+        assert!(n > 0 || seeds < SEEDS, "no world of {seeds} had {name}");
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_world() {
-    for seed in [1, 2, 3] {
+    let mut digests = BTreeSet::new();
+    for seed in 0..20 {
         let (a, b) = (run(seed), run(seed));
-        assert_eq!((a.ended, a.stats), (b.ended, b.stats), "seed {seed}");
+        assert_eq!(a, b, "seed {seed}");
+        digests.insert(a.digest);
     }
+    assert_eq!(digests.len(), 20, "different seeds give different worlds");
 }

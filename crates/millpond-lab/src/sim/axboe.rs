@@ -1,7 +1,7 @@
 //! The workload of seed 001 as scripts: somebody writes file after file and then syncs, somebody reads at random.
 
+use super::draw::Draw;
 use super::process::{Done, Op, Script};
-use super::swarm::Draw;
 use millpond_core::units::{FileId, Instant, Nanos};
 use std::cell::RefCell;
 use std::rc::Rc;

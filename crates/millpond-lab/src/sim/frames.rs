@@ -6,17 +6,21 @@ use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 /// What a frame holds.
 #[derive(Clone, Copy, Debug)]
 pub struct SimFrame {
-    /// The page.
+    /// The page; [`PageKey::NONE`] if it is free.
     pub key: PageKey,
     /// How often it was used since the scan last looked.
     pub uses: u8,
     /// Its content is on the way from the device.
     pub loading: bool,
-    /// Changed since the core last heard of it being clean.
+    /// Its content is on the way to the device.
+    pub writing: bool,
+    /// Changed since its last write began.
     pub dirty: bool,
-    /// A user holds on to it.
+    /// So many hold on to it to read.
     pub pins: u32,
-    /// Which version of the page's content it holds: counts the writes to the page.
+    /// Somebody holds it to change it.
+    pub exclusive: bool,
+    /// Which version of the page's content it holds.
     pub version: u64,
 }
 
@@ -24,8 +28,10 @@ const EMPTY: SimFrame = SimFrame {
     key: PageKey::NONE,
     uses: 0,
     loading: false,
+    writing: false,
     dirty: false,
     pins: 0,
+    exclusive: false,
     version: 0,
 };
 
@@ -41,17 +47,20 @@ pub struct SimFrames {
 }
 
 impl SimFrames {
-    /// Enters a frame for a page.
+    /// Enters a frame for a page, whose content is on its way, or is about to be made by whoever owns it.
     ///
     /// # Panics
-    /// If the page has a frame: the core granted it twice.
+    /// If the page has a frame, or the frame a page: the core granted one of them twice.
     pub fn enter(&mut self, key: PageKey, frame: FrameNo, loading: bool) {
         if frame.index() >= self.frames.len() {
             self.frames.resize(frame.index() + 1, EMPTY);
         }
+        let old = self.frames[frame.index()].key;
+        assert!(old == PageKey::NONE, "{frame:?} of {old:?} was given to {key:?}");
         self.frames[frame.index()] = SimFrame {
             key,
             loading,
+            exclusive: !loading,
             ..EMPTY
         };
         let before = self.place(key).replace(frame);
@@ -76,16 +85,19 @@ impl SimFrames {
 
     /// Takes a page out of the table.
     pub fn remove(&mut self, frame: FrameNo) {
-        let state = &mut self.frames[frame.index()];
-        state.uses = 0;
-        let key = state.key;
+        let key = std::mem::replace(&mut self.frames[frame.index()], EMPTY).key;
         assert_eq!(self.place(key).take(), Some(frame), "{key:?}");
         self.resident -= 1;
     }
 
-    /// The frame's state.
+    /// The frame's state, to be changed.
     pub fn frame(&mut self, frame: FrameNo) -> &mut SimFrame {
         &mut self.frames[frame.index()]
+    }
+
+    /// The frame's state.
+    pub fn state(&self, frame: FrameNo) -> &SimFrame {
+        self.frames.get(frame.index()).unwrap_or(&EMPTY)
     }
 
     /// A hit.
@@ -104,6 +116,11 @@ impl SimFrames {
         let pages = self.table.get(file.0 as usize).map_or(&[][..], Vec::as_slice);
         let numbered = (0..).map(PageIndex).zip(pages).skip(first as usize);
         numbered.filter_map(move |(page, &frame)| Some((PageKey::new(file, page), frame?)))
+    }
+
+    /// All frames that ever held a page.
+    pub fn all(&self) -> impl Iterator<Item = (FrameNo, &SimFrame)> {
+        (0..).map(FrameNo).zip(&self.frames)
     }
 }
 
@@ -126,7 +143,7 @@ impl FrameTable for SimFrames {
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
         frames.retain(|frame| {
             let state = &self.frames[frame.index()];
-            state.pins == 0 && !state.dirty && !state.loading
+            state.pins == 0 && !state.exclusive && !state.dirty && !state.loading && !state.writing
         });
         for &frame in frames.iter() {
             let state = self.frames[frame.index()];
@@ -137,6 +154,14 @@ impl FrameTable for SimFrames {
 
     fn begin_write(&mut self, frame: FrameNo) -> bool {
         let state = &mut self.frames[frame.index()];
-        state.pins == 0 && std::mem::take(&mut state.dirty)
+        assert!(
+            !state.writing,
+            "{frame:?} is being written and is to be written: {state:?}"
+        );
+        if state.exclusive || !state.dirty {
+            return false;
+        }
+        (state.dirty, state.writing) = (false, true);
+        true
     }
 }

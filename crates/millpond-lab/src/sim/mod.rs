@@ -7,15 +7,19 @@
 //! ```
 //!
 //! One queue of events, ordered by virtual time and then by the order in which they were entered. Nothing reads
-//! a clock or an unseeded random number: the same seed gives the same bytes. The [`checker`] holds every step
-//! against what must be true of any page cache.
+//! a clock or an unseeded random number: the same seed gives the same bytes. [`faults`] says what goes wrong; the
+//! [`checker`] holds every step against what must be true of any page cache.
 
 pub mod axboe;
 pub mod checker;
+pub mod draw;
+pub mod faults;
 pub mod frames;
 pub mod process;
+mod scripts;
 pub mod swarm;
 pub mod world;
 
-pub use process::{Done, Op, Script};
-pub use world::{Costs, Faults, World, WorldOptions};
+pub use faults::{Coverage, Faults, Seen};
+pub use process::{Done, Failure, Op, Script};
+pub use world::{Costs, World, WorldOptions};

@@ -1,7 +1,7 @@
 //! Processes of a simulated world: a script says what a process does next, the world carries it out.
 
-use millpond_core::event::{IoError, SyncTicket};
-use millpond_core::units::{FileId, FrameNo, Instant, Nanos};
+use millpond_core::event::{IoError, Pattern, SyncTicket};
+use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount};
 
 /// What a process does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +24,28 @@ pub enum Op {
         /// So many.
         pages: u32,
     },
+    /// Starts to read pages `first..first + pages` and does not wait for them.
+    Prefetch {
+        /// Of this file.
+        file: FileId,
+        /// From this page on.
+        first: u64,
+        /// So many.
+        pages: u32,
+    },
+    /// Takes guards of pages `first..first + pages`, one after the other, holds them all for a while and drops them.
+    Guard {
+        /// Of this file.
+        file: FileId,
+        /// From this page on.
+        first: u64,
+        /// So many.
+        pages: u32,
+        /// To change the pages, which are dirty from then on; else only to read them.
+        change: bool,
+        /// For so long, from when it has the last.
+        span: Nanos,
+    },
     /// Waits until all that is dirty in the file is durable.
     Sync {
         /// The file.
@@ -36,10 +58,60 @@ pub enum Op {
         /// The first page that is no more.
         first: u64,
     },
+    /// Closes the file and opens it again, when nobody else uses it.
+    Reopen {
+        /// The file.
+        file: FileId,
+    },
+    /// Says how the file will be used.
+    Advise {
+        /// The file.
+        file: FileId,
+        /// How.
+        pattern: Pattern,
+    },
+    /// Changes the budget.
+    SetMemory {
+        /// To so many frames.
+        frames: PageCount,
+    },
+    /// Sets other options.
+    Retune {
+        /// Those of this number among the world's.
+        number: usize,
+    },
     /// Does something else for a while.
     Sleep(Nanos),
     /// Ends.
     Exit,
+}
+
+impl Op {
+    /// The file that it is about.
+    pub(super) fn file(&self) -> Option<FileId> {
+        match *self {
+            Op::Read { file, .. }
+            | Op::Write { file, .. }
+            | Op::Prefetch { file, .. }
+            | Op::Guard { file, .. }
+            | Op::Sync { file }
+            | Op::Truncate { file, .. }
+            | Op::Reopen { file }
+            | Op::Advise { file, .. } => Some(file),
+            Op::SetMemory { .. } | Op::Retune { .. } | Op::Sleep(_) | Op::Exit => None,
+        }
+    }
+}
+
+/// Why an operation failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The device refused a transfer.
+    Device(IoError),
+    /// No frame could be had, or no page written, for too long.
+    NoFrames,
+    /// The device could not make the file durable, now or earlier.
+    Sync,
 }
 
 /// An operation that has ended.
@@ -54,7 +126,7 @@ pub struct Done {
     /// How many pages were not in memory.
     pub missed: u32,
     /// How it ended.
-    pub result: Result<(), IoError>,
+    pub result: Result<(), Failure>,
 }
 
 /// What a process wants next, given what it did last.
@@ -78,8 +150,8 @@ pub(super) enum State {
     Ticket(SyncTicket),
     /// The device's own cache.
     Flush(u64),
-    /// Writes of pages that are to be dropped.
-    Writeback,
+    /// What it looks at again after a while: guards of others, transfers of pages that go, a file that is closed.
+    Others,
     /// Nothing: it has ended.
     Exited,
 }
@@ -88,14 +160,53 @@ pub(super) struct Process {
     pub(super) script: Box<dyn Script>,
     pub(super) state: State,
     pub(super) op: Op,
+    /// Which of its operations it is.
+    pub(super) number: u64,
+    /// Whether the operation has passed the gate of its file.
+    pub(super) entered: bool,
     pub(super) began: Instant,
-    /// Pages of the operation that are done.
+    /// When it began on the clock that stands still while the device is stuck.
+    pub(super) began_patience: Nanos,
+    /// Pages of the operation that are done, or how far it is.
     pub(super) at: u32,
     pub(super) missed: u32,
-    /// The page whose read this process itself asked for, so that it gets its error.
-    pub(super) result: Result<(), IoError>,
+    pub(super) result: Result<(), Failure>,
     /// Processor time that the operation has cost so far and that has not passed yet.
     pub(super) owed: Nanos,
     /// Distinguishes a time-out that is still wanted from one that is over.
     pub(super) wait_number: u64,
+    /// Since when it has been waiting for a frame.
+    pub(super) short_since: Option<Instant>,
+    /// Since when it has been paused while no page was written, and how many had been.
+    pub(super) paused_since: Option<(u64, Instant)>,
+    /// The request for durability that it waits for.
+    pub(super) ticket: Option<SyncTicket>,
+    /// Pages that it holds.
+    pub(super) guards: Vec<FrameNo>,
+    /// The page that it has asked the disk for and holds from the moment on at which it was there.
+    pub(super) own_page: Option<FrameNo>,
+}
+
+impl Process {
+    pub(super) fn new(script: Box<dyn Script>, now: Instant) -> Process {
+        Process {
+            script,
+            state: State::Ready,
+            op: Op::Sleep(Nanos::ZERO),
+            number: 0,
+            entered: false,
+            began: now,
+            began_patience: Nanos::ZERO,
+            at: 0,
+            missed: 0,
+            result: Ok(()),
+            owed: Nanos::ZERO,
+            wait_number: 0,
+            short_since: None,
+            paused_since: None,
+            ticket: None,
+            guards: Vec::new(),
+            own_page: None,
+        }
+    }
 }

@@ -1,12 +1,17 @@
 //! Swarm simulation: options, workload, disk and faults drawn from one seed.
 //!
-//! A seed is a world: small pools and small limits, so that everything that is rare in practice happens all the
-//! time; a few processes that read, write, sync and truncate a few files; a disk that sometimes fails. All
-//! checks of [`super::checker`] run after every step. When the processes have ended, the disk is healed and
-//! every file is synced: what was written must then be durable (safety first, then liveness).
+//! A seed is a world: a small pool and small limits, so that everything that is rare in practice happens all the
+//! time; a few processes that do anything to a few files; perhaps an operator who changes the budget and the options;
+//! a disk that goes wrong in some of the ways of [`super::faults`], each at a rate of its own, or in none.
+//!
+//! Safety first, then liveness: all checks of [`super::checker`] run after every step. When the processes have ended,
+//! the faults stop. Then either everybody syncs, or nobody does anything: all that is dirty must reach the device, no
+//! queue may keep anything, and the pool must have its size.
 
-use super::process::{Done, Op, Script};
-use super::world::{Costs, Faults, World, WorldOptions};
+use super::draw::Draw;
+use super::faults::{Coverage, Faults, Seen};
+use super::scripts::{Anything, Operator, SyncAll};
+use super::world::{Costs, World, WorldOptions};
 use millpond::device::model::{HddParameters, Model, SsdParameters};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
@@ -15,93 +20,10 @@ use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::{Options, Preset};
 use millpond_core::stats::Stats;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize, Ratio};
+use millpond_core::writeback::RETRY_MAX;
 
-/// Numbers from a seed (splitmix64): the same on every machine and in every version.
-#[derive(Clone, Debug)]
-pub struct Draw(pub u64);
-
-impl Draw {
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
-    }
-
-    /// True once in `n`.
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
-
-/// Does anything to a few files.
-struct Anything {
-    draw: Draw,
-    left: u32,
-    files: Vec<(FileId, u64)>,
-    /// Where the last operation ended: some go on from there.
-    next: (FileId, u64),
-    truncates: bool,
-}
-
-impl Script for Anything {
-    fn next(&mut self, _: Instant, _: Option<&Done>) -> Op {
-        if self.left == 0 {
-            return Op::Exit;
-        }
-        self.left -= 1;
-        let (file, len) = self.files[self.draw.below(self.files.len() as u64) as usize];
-        let (file, first) = if self.draw.one_in(2) && self.next.1 < len {
-            self.next
-        } else {
-            // A tenth of the file is a hundred times as hot as the rest.
-            let span = if self.draw.one_in(10) {
-                len
-            } else {
-                (len / 10).max(1)
-            };
-            (file, self.draw.below(span))
-        };
-        let len = self.files.iter().find(|f| f.0 == file).map_or(1, |f| f.1);
-        let most = if self.draw.one_in(8) { 200 } else { 4 };
-        let pages = (1 + self.draw.below(most)).min(len - first) as u32;
-        self.next = (file, first + u64::from(pages));
-        match self.draw.below(100) {
-            0..45 => Op::Read { file, first, pages },
-            45..90 => Op::Write { file, first, pages },
-            90..95 => Op::Sync { file },
-            95..97 if self.truncates => Op::Truncate { file, first },
-            _ => Op::Sleep(Nanos(self.draw.below(20_000_000))),
-        }
-    }
-}
-
-/// Syncs all files, again and again until it works.
-struct SyncAll {
-    files: Vec<FileId>,
-}
-
-impl Script for SyncAll {
-    fn next(&mut self, _: Instant, done: Option<&Done>) -> Op {
-        if let Some(Done {
-            op: Op::Sync { .. },
-            result: Ok(()),
-            ..
-        }) = done
-        {
-            self.files.pop();
-        }
-        self.files.last().map_or(Op::Exit, |&file| Op::Sync { file })
-    }
-}
-
-fn options(draw: &mut Draw) -> Options {
+/// Any options that can be.
+pub(super) fn options(draw: &mut Draw) -> Options {
     let preset = Preset::ALL[draw.below(3) as usize];
     let mut options = preset.options();
     let share = |draw: &mut Draw| DirtyLimit::Share(Ratio::percent(draw.below(101) as u32));
@@ -132,16 +54,58 @@ fn options(draw: &mut Draw) -> Options {
             ..GoalOptions::default()
         }),
     };
+    options.page_size = PageSize::KIB_4;
     options
 }
 
-/// What a world came to, for counting what the swarm has reached.
-#[derive(Clone, Copy, Debug)]
+/// Any faults: half of the worlds have none, in the others each class is there or not.
+fn faults(draw: &mut Draw) -> Faults {
+    if draw.one_in(2) {
+        return Faults::default();
+    }
+    let share = |draw: &mut Draw, log_max| {
+        if draw.one_in(2) {
+            1 << draw.below(log_max)
+        } else {
+            0
+        }
+    };
+    let from = Instant(draw.below(2_000_000_000));
+    let no_room = (from, from + Nanos(draw.below(10_000_000_000)));
+    Faults {
+        read_errors: share(draw, 14),
+        write_errors: share(draw, 14),
+        broken_files: if draw.one_in(4) { draw.below(16) } else { 0 },
+        no_room: draw.one_in(4).then_some(no_room),
+        slow: Nanos(if draw.one_in(4) { draw.below(20_000_000) } else { 0 }),
+        stuck: share(draw, 9),
+        stuck_for: Nanos(draw.below(100_000_000_000)),
+        short: share(draw, 15),
+        sync_errors: share(draw, 15),
+    }
+}
+
+/// A disk of either kind.
+pub(super) fn model(draw: &mut Draw) -> Model {
+    let model = if draw.one_in(2) {
+        Model::hdd(HddParameters::default())
+    } else {
+        Model::ssd(SsdParameters::default())
+    };
+    model.unwrap_or_else(|e| panic!("the default models can be made: {e}"))
+}
+
+/// What a world came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
     /// Virtual time.
     pub ended: Instant,
     /// The counters.
     pub stats: Stats,
+    /// What went wrong in it, and what that led to.
+    pub coverage: Coverage,
+    /// See [`World::digest`].
+    pub digest: u64,
 }
 
 /// Runs the world of `seed`.
@@ -151,65 +115,99 @@ pub struct Report {
 pub fn run(seed: u64) -> Report {
     let mut draw = Draw(seed);
     let frames = PageCount(64 + draw.below(1_000));
-    let options = options(&mut draw);
-    assert!(
-        options.check().is_ok(),
-        "the swarm draws only options that can be: {:?}",
-        options.check()
-    );
-    let model = if draw.one_in(2) {
-        Model::hdd(HddParameters::default())
+    let alternatives: Vec<_> = (0..1 + draw.below(4)).map(|_| options(&mut draw)).collect();
+    // Every thirtieth world or so is looked at closely, the others at times.
+    let validate_every = 1 + if draw.one_in(30) {
+        draw.below(8)
     } else {
-        Model::ssd(SsdParameters::default())
+        64 + draw.below(400)
     };
-    let faulty = draw.one_in(2);
-    let share = |draw: &mut Draw| if faulty { 1 << draw.below(14) } else { 0 };
-    let faults = Faults {
-        read_errors: share(&mut draw),
-        write_errors: share(&mut draw),
-    };
-    let page_size = PageSize::KIB_4;
     let world = WorldOptions {
-        options: Options { page_size, ..options },
+        options: alternatives[0].clone(),
+        alternatives,
         frames,
-        model: model.unwrap_or_else(|e| panic!("the default models can be made: {e}")),
+        model: model(&mut draw),
         costs: Costs::default(),
-        faults,
+        faults: faults(&mut draw),
         seed: draw.bits(),
-        validate_every: 1 + draw.below(50),
+        validate_every,
     };
-    let mut world = World::new(world).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let set_count = world.alternatives.len();
+    let mut world = World::new(world).unwrap_or_else(|e| panic!("the swarm draws only what can be: {e}"));
     let files: Vec<_> = (0..1 + draw.below(4))
         .map(|_| {
             let pages = 1 + draw.below(frames.0 * 3);
             (world.add_file(PageCount(pages)), pages)
         })
         .collect();
-    let processes = 1 + draw.below(5);
-    for _ in 0..processes {
+    for _ in 0..1 + draw.below(5) {
         world.add_process(Box::new(Anything {
             draw: Draw(draw.bits()),
             left: 50 + draw.below(400) as u32,
             files: files.clone(),
             next: (files[0].0, u64::MAX),
-            truncates: processes == 1,
+            guards: 1 + draw.below(8),
+        }));
+    }
+    if draw.one_in(2) {
+        let changes_memory = draw.one_in(2);
+        world.add_process(Box::new(Operator {
+            draw: Draw(draw.bits()),
+            left: 1 + draw.below(30) as u32,
+            frames_max: PageCount(if changes_memory { frames.0 * 2 } else { 0 }),
+            options: if changes_memory && draw.one_in(2) {
+                0
+            } else {
+                set_count
+            },
+            pause_max: Nanos(1 + draw.below(500_000_000)),
         }));
     }
     world.run(Instant::NEVER);
-    world.heal();
-    world.add_process(Box::new(SyncAll {
-        files: files.iter().map(|f| f.0).collect(),
-    }));
-    world.run(Instant::NEVER);
-    let occupancy = world.manager().occupancy(world.now());
-    assert_eq!(
-        occupancy.dirty,
-        PageCount(0),
-        "seed {seed}: dirty pages are left after all files were synced"
-    );
-    world.manager().validate(world.frames());
+    let files: Vec<_> = files.iter().map(|f| f.0).collect();
+    come_to_rest(&mut world, &files, draw.one_in(2));
     Report {
         ended: world.now(),
         stats: *world.manager().stats(),
+        coverage: *world.coverage(),
+        digest: world.digest(),
     }
+}
+
+/// The faults stop, and everything must come to rest: `alone`, or with everybody syncing.
+///
+/// # Panics
+/// If something is left to do, or does not end.
+pub(super) fn come_to_rest(world: &mut World, files: &[FileId], alone: bool) {
+    world.heal();
+    if alone {
+        settle(world);
+        world.checker.all_stored();
+        world.count(Seen::DrainedAlone);
+    }
+    world.add_process(Box::new(SyncAll {
+        files: files.to_vec(),
+        // What was under way may still tell of the past, once a file, and it may be latched.
+        patience: 2 * files.len() as u32,
+    }));
+    world.run(Instant::NEVER);
+    settle(world);
+    world.checker.all_stored();
+    world.checker.all_durable();
+}
+
+/// Nothing more comes from outside: all that is dirty has to leave by itself.
+fn settle(world: &mut World) {
+    // What is stuck is answered by then; the longest that a file is left alone after errors; its pages' time; and
+    // what even a slow device needs.
+    let expire = world.manager().options().flusher.expire;
+    let patience = Nanos::from_secs(60);
+    let until = world.stuck_until().max(world.now()) + RETRY_MAX + expire + patience;
+    assert!(
+        world.settle(until),
+        "not at rest by {until:?}: {}",
+        world.describe()
+    );
+    world.checker.validate(world.manager(), world.frames());
+    world.assert_idle();
 }

@@ -68,6 +68,7 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
     let mut world = World::new(WorldOptions {
         frames: setup.memory.to_pages(options.page_size),
         options,
+        alternatives: Vec::new(),
         model: model.map_err(|e| failed(&e))?,
         costs: Costs::default(),
         faults: Faults::default(),

@@ -1,18 +1,25 @@
 //! A machine in virtual time: processes, a page cache and a disk.
 
 mod disk;
+mod effects;
+mod files;
+mod guards;
 mod operations;
+mod waits;
 
 use super::checker::{Checker, PATIENCE};
+use super::draw::Draw;
+use super::faults::{Coverage, Faults, Seen};
 use super::frames::SimFrames;
 use super::process::{Op, Process, Script, State};
+use disk::Request;
 use millpond::device::model::{Model, ModelCompletion};
-use millpond_core::event::{DirtierId, Effect, Effects, Event, IoError, IoId, SyncTicket, Waiters};
+use millpond_core::event::{DirtierId, Effects, Event, IoError};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
-use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use millpond_core::units::{Bytes, Instant, Nanos, PageCount, PageIndex};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Processor time of the modelled machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,20 +42,13 @@ impl Default for Costs {
     }
 }
 
-/// What goes wrong, in parts of 65536 of the requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Faults {
-    /// Reads that fail.
-    pub read_errors: u32,
-    /// Writes that fail.
-    pub write_errors: u32,
-}
-
 /// What a world is made of.
 #[derive(Debug)]
 pub struct WorldOptions {
     /// The policy.
     pub options: Options,
+    /// What it can be exchanged for, by number ([`Op::Retune`]).
+    pub alternatives: Vec<Options>,
     /// The pool.
     pub frames: PageCount,
     /// The disk.
@@ -69,6 +69,8 @@ enum Entry {
     Process(usize, u64),
     Reclaim,
     Tick,
+    /// The disk's answer to a request, late.
+    Answer(u64),
 }
 
 struct SimFile {
@@ -76,17 +78,12 @@ struct SimFile {
     start: u64,
     mark: Option<PageIndex>,
     pages: PageCount,
-}
-
-#[derive(Debug)]
-struct Transfer {
-    io: IoId,
-    write: bool,
-    key: PageKey,
-    frames: Vec<FrameNo>,
-    versions: Vec<u64>,
-    /// Commands that have not ended.
-    left: u32,
+    /// A sync has failed: so does every other until the file is opened again.
+    latched: bool,
+    /// The error of the last write, if it failed.
+    failing: Option<IoError>,
+    /// The process that closes it and opens it again.
+    closing: Option<usize>,
 }
 
 /// A machine in virtual time.
@@ -102,25 +99,28 @@ pub struct World {
     files: Vec<SimFile>,
     disk_end: u64,
     processes: Vec<Process>,
-    transfers: HashMap<u64, Transfer>,
+    requests: BTreeMap<u64, Request>,
     next_request: u64,
     next_ticket: u64,
     tick_at: Option<Instant>,
     costs: Costs,
+    alternatives: Vec<Options>,
     faults: Faults,
-    random: u64,
+    coverage: Coverage,
+    random: Draw,
+    /// Until when the slow disk is at work, and until when it is stuck.
+    slow_until: Instant,
+    stuck_until: Instant,
+    /// A clock that stands still while the disk is stuck.
+    patience: Nanos,
+    turns: u64,
+    /// The process whose operation raises the present event.
+    asker: Option<usize>,
+    digest: u64,
     /// The truth.
     pub checker: Checker,
-    /// Every event and its effects, where somebody wants them: for the twin test.
+    /// Every event and its effects, where somebody wants them.
     pub journal: Option<Vec<String>>,
-}
-
-/// What the one who raised an event was told.
-#[derive(Default)]
-struct Told {
-    wait: Option<Nanos>,
-    pause: Option<Nanos>,
-    granted: u32,
 }
 
 impl World {
@@ -129,6 +129,9 @@ impl World {
     /// # Errors
     /// [`OptionError`] if an option or the number of frames is out of range.
     pub fn new(options: WorldOptions) -> Result<World, OptionError> {
+        for alternative in &options.alternatives {
+            alternative.check()?;
+        }
         Ok(World {
             now: Instant(0),
             sequence: 0,
@@ -141,45 +144,29 @@ impl World {
             files: Vec::new(),
             disk_end: 0,
             processes: Vec::new(),
-            transfers: HashMap::new(),
+            requests: BTreeMap::new(),
             next_request: 0,
             next_ticket: 0,
             tick_at: None,
             costs: options.costs,
+            alternatives: options.alternatives,
             faults: options.faults,
-            random: options.seed,
-            checker: Checker::new(options.validate_every),
+            coverage: Coverage::default(),
+            random: Draw(options.seed),
+            slow_until: Instant(0),
+            stuck_until: Instant(0),
+            patience: Nanos::ZERO,
+            turns: 0,
+            asker: None,
+            digest: 0,
+            checker: Checker::new(options.frames, options.validate_every),
             journal: None,
         })
     }
 
-    /// Adds a file of `pages` pages, which lies behind those before it on the disk.
-    pub fn add_file(&mut self, pages: PageCount) -> FileId {
-        let file = FileId(self.files.len() as u32);
-        self.files.push(SimFile {
-            start: self.disk_end,
-            mark: None,
-            pages,
-        });
-        self.disk_end += pages.to_bytes(self.manager.options().page_size).0;
-        self.step(Event::Opened { file, pages });
-        file
-    }
-
     /// Adds a process, which begins at once.
     pub fn add_process(&mut self, script: Box<dyn Script>) {
-        let process = Process {
-            script,
-            state: State::Ready,
-            op: Op::Sleep(Nanos::ZERO),
-            began: self.now,
-            at: 0,
-            missed: 0,
-            result: Ok(()),
-            owed: Nanos::ZERO,
-            wait_number: 0,
-        };
-        self.processes.push(process);
+        self.processes.push(Process::new(script, self.now));
         self.enqueue(self.now, Entry::Process(self.processes.len() - 1, 0));
     }
 
@@ -203,7 +190,27 @@ impl World {
         &self.frames
     }
 
-    /// From now on nothing fails.
+    /// What has gone wrong so far, and what it led to.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// Met once more, by whoever drives the world.
+    pub(super) fn count(&mut self, what: Seen) {
+        self.coverage.count(what);
+    }
+
+    /// Until when the disk is stuck.
+    pub fn stuck_until(&self) -> Instant {
+        self.stuck_until
+    }
+
+    /// A number that two worlds share only if everything happened in them in the same way at the same times.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// From now on nothing fails. What is stuck at this moment is still answered late.
     pub fn heal(&mut self) {
         self.faults = Faults::default();
     }
@@ -219,32 +226,105 @@ impl World {
     /// If nothing can happen any more though a process waits, or one waits for too long: a deadlock.
     pub fn run(&mut self, until: Instant) {
         while !self.is_over() {
-            let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
-            let disk = self.model.next_event();
-            let Some(at) = [queued, disk].into_iter().flatten().min() else {
-                panic!("no progress at {:?}: {}", self.now, self.describe());
-            };
-            if at > until {
-                self.now = until;
+            let next = self.next_event();
+            assert!(
+                next.is_some(),
+                "no progress at {:?}: {}",
+                self.now,
+                self.describe()
+            );
+            if !self.turn(next, until) {
                 return;
-            }
-            self.now = at.max(self.now);
-            // What the disk has done by now comes before what wants to be done now.
-            if disk.is_some_and(|d| d <= self.now) {
-                self.disk_has_news();
-            } else if let Some(Reverse((_, _, entry))) = self.queue.pop() {
-                self.run_entry(entry);
             }
         }
     }
 
-    fn describe(&self) -> String {
+    /// Goes on until nothing is left to happen, or `until` has come. Whether nothing is left.
+    pub fn settle(&mut self, until: Instant) -> bool {
+        loop {
+            let next = self.next_event();
+            if next.is_none() || !self.turn(next, until) {
+                return next.is_none();
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
+        [queued, self.model.next_event()].into_iter().flatten().min()
+    }
+
+    /// What happens next, at `next`; `false` if that is behind `until`.
+    fn turn(&mut self, next: Option<Instant>, until: Instant) -> bool {
+        let at = next.unwrap_or(until).max(self.now);
+        let now = at.min(until);
+        let stuck = self.stuck_until.min(now).since(self.now);
+        self.patience = self.patience + Nanos(now.since(self.now).0 - stuck.0);
+        self.now = now;
+        if at > until {
+            return false;
+        }
+        self.turns += 1;
+        if self.turns.is_multiple_of(1024) {
+            (0..self.processes.len()).for_each(|pid| self.check_progress(pid));
+        }
+        // What the disk has done by now comes before what wants to be done now.
+        if self.model.next_event().is_some_and(|d| d <= self.now) {
+            self.disk_has_news();
+        } else if let Some(Reverse((_, _, entry))) = self.queue.pop() {
+            self.run_entry(entry);
+        }
+        true
+    }
+
+    /// What everybody is at.
+    pub fn describe(&self) -> String {
         let processes: Vec<_> = self
             .processes
             .iter()
             .map(|p| format!("{:?} in {:?} since {:?}", p.op, p.state, p.began))
             .collect();
-        format!("{processes:?}, {:?}", self.manager.occupancy(self.now))
+        format!(
+            "{:?}: {processes:?}, {} requests at the disk, which is stuck until {:?}, {:?}",
+            self.now,
+            self.requests.len(),
+            self.stuck_until,
+            self.manager.occupancy(self.now)
+        )
+    }
+
+    /// When all is at rest: nothing is dirty, nothing is on its way, nobody waits, and the pool has its size.
+    ///
+    /// # Panics
+    /// If something is left.
+    pub fn assert_idle(&self) {
+        let occupancy = self.manager.occupancy(self.now);
+        let (frames, none) = (occupancy.frames, PageCount(0));
+        let is_idle = occupancy.dirty == none
+            && occupancy.writing == none
+            && occupancy.in_transit_writes == Bytes(0)
+            && occupancy.dirtiers_blocked == 0
+            && self.requests.is_empty();
+        assert!(is_idle, "at rest with something left: {}", self.describe());
+        assert_eq!(
+            self.checker.pool(),
+            frames,
+            "the pool never got its size: {occupancy:?}"
+        );
+        self.manager.assert_idle();
+    }
+
+    fn check_progress(&self, pid: usize) {
+        let process = &self.processes[pid];
+        // A slow disk may have to take all of memory in single pages, and reads between them.
+        let pages = self.checker.pool().0 * 8;
+        let patience = PATIENCE + Nanos(self.faults.slow.0 * pages);
+        let waited = self.patience.0 - process.began_patience.0;
+        assert!(
+            process.state == State::Exited || matches!(process.op, Op::Sleep(_)) || waited < patience.0,
+            "process {pid} makes no progress: {}",
+            self.describe()
+        );
     }
 
     fn run_entry(&mut self, entry: Entry) {
@@ -254,26 +334,23 @@ impl World {
                 if process.wait_number != number || process.state == State::Exited {
                     return;
                 }
-                assert!(
-                    self.now.since(process.began) < PATIENCE || matches!(process.op, Op::Sleep(_)),
-                    "process {pid} makes no progress: {}",
-                    self.describe()
-                );
-                let resume = process.state == State::Dirtiers;
+                self.check_progress(pid);
+                let resume = self.processes[pid].state == State::Dirtiers;
                 self.processes[pid].state = State::Ready;
                 if resume {
                     let told = self.step(Event::Resume {
                         dirtier: DirtierId(pid as u32),
                     });
-                    if let Some(at_most) = told.pause {
-                        return self.wait(pid, State::Dirtiers, Some(at_most));
+                    match told.pause {
+                        Some(at_most) if self.pause(pid, at_most) => return,
+                        _ => self.processes[pid].paused_since = None,
                     }
                 }
                 self.carry_on(pid);
             }
             Entry::Reclaim => {
                 let before = self.manager.stats().pgscan();
-                let more = self.step_reclaim();
+                let more = self.step(Event::Reclaim).reclaim_more;
                 let scanned = self.manager.stats().pgscan() - before;
                 if more {
                     self.enqueue(
@@ -288,132 +365,12 @@ impl World {
                     self.step(Event::Tick);
                 }
             }
+            Entry::Answer(id) => self.answer(id),
         }
     }
 
     fn enqueue(&mut self, at: Instant, entry: Entry) {
         self.sequence += 1;
         self.queue.push(Reverse((at, self.sequence, entry)));
-    }
-
-    fn wait(&mut self, pid: usize, state: State, at_most: Option<Nanos>) {
-        let process = &mut self.processes[pid];
-        process.state = state;
-        process.wait_number += 1;
-        let number = process.wait_number;
-        if let Some(at_most) = at_most {
-            self.enqueue(self.now + at_most, Entry::Process(pid, number));
-        }
-    }
-
-    /// Wakes the processes that wait for this, in the order of their numbers.
-    fn wake(&mut self, waits: impl Fn(State) -> bool) {
-        for pid in 0..self.processes.len() {
-            if waits(self.processes[pid].state) {
-                self.processes[pid].wait_number += 1;
-                let number = self.processes[pid].wait_number;
-                self.enqueue(self.now, Entry::Process(pid, number));
-            }
-        }
-    }
-
-    /// One batch of background reclaim; whether another is wanted.
-    fn step_reclaim(&mut self) -> bool {
-        let told = self.step_and_look(Event::Reclaim, |effect| *effect == Effect::ReclaimMore);
-        told.1
-    }
-
-    fn step(&mut self, event: Event<'_>) -> Told {
-        self.step_and_look(event, |_| false).0
-    }
-
-    fn step_and_look(&mut self, event: Event<'_>, look: impl Fn(&Effect) -> bool) -> (Told, bool) {
-        let mut effects = std::mem::take(&mut self.effects);
-        if let Some(journal) = &mut self.journal {
-            journal.push(format!("{event:?}"));
-        }
-        self.manager.step(self.now, event, &mut self.frames, &mut effects);
-        let mut told = Told::default();
-        for effect in &effects.list {
-            if let Some(journal) = &mut self.journal {
-                journal.push(format!("  {effect:?}"));
-            }
-            self.carry_out(effect, &effects, &mut told);
-        }
-        let found = effects.list.iter().any(look);
-        if let Some(at) = effects.next_tick
-            && self.tick_at.is_none_or(|t| at < t)
-        {
-            let at = at.max(self.now);
-            self.tick_at = Some(at);
-            self.enqueue(at, Entry::Tick);
-        }
-        self.effects = effects;
-        self.checker.after_step(self.now, &self.manager, &mut self.frames);
-        (told, found)
-    }
-
-    fn carry_out(&mut self, effect: &Effect, effects: &Effects, told: &mut Told) {
-        match effect {
-            Effect::Read {
-                io,
-                file,
-                first,
-                frames,
-                ..
-            } => {
-                let frames = effects.frames(frames).to_vec();
-                for (n, &frame) in frames.iter().enumerate() {
-                    self.frames
-                        .enter(PageKey::new(*file, first.after(n as u64)), frame, true);
-                }
-                told.granted += frames.len() as u32;
-                self.transfer(*io, false, PageKey::new(*file, *first), frames);
-            }
-            Effect::Grant { file, first, frames } => {
-                for (n, &frame) in effects.frames(frames).iter().enumerate() {
-                    let key = PageKey::new(*file, first.after(n as u64));
-                    self.frames.enter(key, frame, false);
-                    // Owned by the process that asked, which is about to fill it.
-                    self.frames.frame(frame).pins = 1;
-                    told.granted += 1;
-                }
-            }
-            Effect::Write {
-                io,
-                file,
-                first,
-                frames,
-                ..
-            } => {
-                let frames = effects.frames(frames).to_vec();
-                self.transfer(*io, true, PageKey::new(*file, *first), frames);
-            }
-            Effect::Wait { at_most, .. } => told.wait = Some(*at_most),
-            Effect::Pause { at_most, .. } => told.pause = Some(*at_most),
-            Effect::Wake(Waiters::Memory) => self.wake(|s| s == State::Memory),
-            Effect::Wake(Waiters::Dirtiers) => self.wake(|s| s == State::Dirtiers),
-            Effect::Synced { ticket, result } => self.synced(*ticket, *result),
-            Effect::MarkReadAhead { file, at } => self.files[file.0 as usize].mark = Some(*at),
-            Effect::WakeReclaimer => self.enqueue(self.now, Entry::Reclaim),
-            Effect::ReclaimMore | Effect::Withdraw { .. } => {}
-        }
-    }
-
-    fn wake_one(&mut self, pid: usize) {
-        self.processes[pid].wait_number += 1;
-        let number = self.processes[pid].wait_number;
-        self.enqueue(self.now, Entry::Process(pid, number));
-    }
-
-    fn synced(&mut self, ticket: SyncTicket, result: Result<(), IoError>) {
-        self.checker.sync_ended(ticket, result.is_ok());
-        for pid in 0..self.processes.len() {
-            if self.processes[pid].state == State::Ticket(ticket) {
-                self.processes[pid].result = result;
-                self.processes[pid].at = 1;
-                self.wake_one(pid);
-            }
-        }
     }
 }

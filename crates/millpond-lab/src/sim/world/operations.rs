@@ -1,27 +1,36 @@
 //! What processes do, step by step until they have to wait.
 
-use super::{Entry, Told, World};
+use super::effects::Told;
+use super::{Entry, World};
 use crate::sim::process::{Done, Op, Process, State};
-use millpond_core::event::{DirtierId, Event, Intent, SyncTicket};
+use millpond_core::event::{DirtierId, Event, Intent};
 use millpond_core::frame::FrameTable;
-use millpond_core::units::{FileId, Nanos, PageIndex, PageKey};
+use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
+
+/// What stands where a page should be.
+pub(super) enum Found {
+    /// The page, for whoever wants to use it in this way.
+    Page(FrameNo),
+    /// Nothing.
+    Missing,
+    /// The process waits for its content, or for those who hold it.
+    Waiting,
+}
 
 impl World {
     /// Goes on with the operation of a process whose turn it is.
     pub(super) fn carry_on(&mut self, pid: usize) {
         let process = &self.processes[pid];
-        let is_over = match process.op {
-            _ if process.result.is_err() => true,
-            Op::Read { file, first, pages } => self.read(pid, file, first, pages),
-            Op::Write { file, first, pages } => self.write(pid, file, first, pages),
-            Op::Sync { file } => self.sync(pid, file),
-            Op::Truncate { file, first } => self.truncate(pid, file, first),
-            Op::Sleep(_) => true,
-            Op::Exit => return,
-        };
+        if process.result.is_ok() && !process.entered && !self.enter_file(pid) {
+            return;
+        }
+        self.asker = Some(pid);
+        let is_over = self.go_on(pid);
+        self.asker = None;
         if !is_over {
             return;
         }
+        self.drop_guards(pid);
         let process = &mut self.processes[pid];
         let owed = std::mem::take(&mut process.owed);
         if owed > Nanos::ZERO {
@@ -29,6 +38,43 @@ impl World {
             process.wait_number += 1;
             let number = process.wait_number;
             return self.enqueue(self.now + owed, Entry::Process(pid, number));
+        }
+        self.next_operation(pid);
+    }
+
+    /// Whether the operation is over; if not, the process waits.
+    fn go_on(&mut self, pid: usize) -> bool {
+        let process = &self.processes[pid];
+        match process.op {
+            Op::Reopen { file } => self.reopen(pid, file),
+            _ if process.result.is_err() => true,
+            Op::Read { file, first, pages } => self.read(pid, file, first, pages),
+            Op::Write { file, first, pages } => self.write(pid, file, first, pages),
+            Op::Prefetch { file, first, pages } => self.prefetch(file, first, pages),
+            Op::Guard {
+                file,
+                first,
+                pages,
+                change,
+                span,
+            } => self.guard(pid, file, first..first + u64::from(pages), change, span),
+            Op::Sync { file } => self.sync(pid, file),
+            Op::Truncate { file, first } => self.truncate(pid, file, first),
+            Op::Advise { file, pattern } => {
+                self.step(Event::Advised { file, pattern });
+                true
+            }
+            Op::SetMemory { frames } => self.set_memory(frames),
+            Op::Retune { number } => self.retune(number),
+            Op::Sleep(_) => true,
+            Op::Exit => false,
+        }
+    }
+
+    fn next_operation(&mut self, pid: usize) {
+        let process = &mut self.processes[pid];
+        if let Some(ticket) = process.ticket.take() {
+            self.checker.sync_ended(ticket, false);
         }
         let Process {
             op,
@@ -45,191 +91,182 @@ impl World {
             result,
         };
         let next = process.script.next(self.now, Some(&done));
-        (
-            process.op,
-            process.began,
-            process.at,
-            process.missed,
-            process.result,
-        ) = (next, self.now, 0, 0, Ok(()));
+        (process.op, process.began, process.began_patience) = (next, self.now, self.patience);
+        (process.at, process.missed, process.result) = (0, 0, Ok(()));
+        (process.short_since, process.paused_since) = (None, None);
+        process.entered = false;
+        process.number += 1;
+        self.wake(State::Others);
         match next {
-            Op::Exit => process.state = State::Exited,
+            Op::Exit => self.processes[pid].state = State::Exited,
             Op::Sleep(span) => self.wait(pid, State::Ready, Some(span)),
-            _ => {
-                process.wait_number += 1;
-                let number = process.wait_number;
-                self.enqueue(self.now, Entry::Process(pid, number));
-            }
+            _ => self.wake_one(pid),
         }
     }
 
-    /// How many pages of the operation from page `at` on are not in memory, one after the other.
+    /// How many pages from page `at` on are not in memory, one after the other.
     pub(super) fn missing(&self, file: FileId, at: u64, end: u64) -> u32 {
         (at..end)
             .take_while(|&p| self.frames.lookup(PageKey::new(file, PageIndex(p))).is_none())
             .count() as u32
     }
 
-    pub(super) fn read(&mut self, pid: usize, file: FileId, first: u64, pages: u32) -> bool {
+    /// Looks for a page that the process wants to read or, `alone`, to change.
+    pub(super) fn find(&mut self, pid: usize, key: PageKey, alone: bool) -> Found {
+        let Some(frame) = self.frames.lookup(key) else {
+            return Found::Missing;
+        };
+        let state = self.frames.state(frame);
+        if state.loading {
+            self.wait(pid, State::Page(frame), None);
+            return Found::Waiting;
+        }
+        if state.exclusive || (alone && state.pins > 0) {
+            self.wait_for_others(pid);
+            return Found::Waiting;
+        }
+        self.frames.touch(frame);
+        self.processes[pid].short_since = None;
+        Found::Page(frame)
+    }
+
+    /// Asks for frames for up to `count` missing pages; `None`: the process waits, or has given up.
+    pub(super) fn fault(&mut self, pid: usize, key: PageKey, count: u32, intent: Intent) -> Option<Told> {
+        let (file, first) = (key.file(), key.index());
+        let told = self.step(Event::Fault {
+            file,
+            first,
+            count,
+            intent,
+        });
+        self.charge(pid, self.costs.fault);
+        if let Some(at_most) = told.wait {
+            if !self.wait_for_memory(pid, at_most) {
+                self.wake_one(pid);
+            }
+            return None;
+        }
+        self.processes[pid].short_since = None;
+        self.processes[pid].missed += told.granted.min(count);
+        Some(told)
+    }
+
+    pub(super) fn charge(&mut self, pid: usize, cost: Nanos) {
+        self.processes[pid].owed = self.processes[pid].owed + cost;
+    }
+
+    /// A reader has come to the page: reads on if that was what the file's mark is for.
+    pub(super) fn reached(&mut self, key: PageKey) {
+        let (file, at) = (key.file(), key.index());
+        let mark = &mut self.files[file.0 as usize].mark;
+        if mark.take_if(|m| *m == at).is_some() {
+            self.step(Event::ReadAheadDue { file, at });
+        }
+    }
+
+    fn read(&mut self, pid: usize, file: FileId, first: u64, pages: u32) -> bool {
         while self.processes[pid].at < pages {
             let page = first + u64::from(self.processes[pid].at);
             let key = PageKey::new(file, PageIndex(page));
-            if let Some(frame) = self.frames.lookup(key) {
-                if self.frames.frame(frame).loading {
-                    self.wait(pid, State::Page(frame), None);
-                    return false;
+            match self.find(pid, key, false) {
+                Found::Waiting => return false,
+                Found::Page(_) => {
+                    self.processes[pid].at += 1;
+                    self.charge(pid, self.costs.copy);
+                    self.reached(key);
                 }
-                self.frames.touch(frame);
-                self.processes[pid].at += 1;
-                self.processes[pid].owed = self.processes[pid].owed + self.costs.copy;
-                if self.files[file.0 as usize]
-                    .mark
-                    .take_if(|m| m.0 == page)
-                    .is_some()
-                {
-                    self.step(Event::ReadAheadDue {
-                        file,
-                        at: PageIndex(page),
-                    });
+                Found::Missing => {
+                    let count = self.missing(file, page, first + u64::from(pages));
+                    if self.fault(pid, key, count, Intent::Read).is_none() {
+                        return false;
+                    }
                 }
-                continue;
-            }
-            let count = self.missing(file, page, first + u64::from(pages));
-            let told = self.step(Event::Fault {
-                file,
-                first: PageIndex(page),
-                count,
-                intent: Intent::Read,
-            });
-            self.processes[pid].missed += told.granted.min(count);
-            self.processes[pid].owed = self.processes[pid].owed + self.costs.fault;
-            if let Some(at_most) = told.wait {
-                self.wait(pid, State::Memory, Some(at_most));
-                return false;
             }
         }
         true
     }
 
-    pub(super) fn write(&mut self, pid: usize, file: FileId, first: u64, pages: u32) -> bool {
+    fn write(&mut self, pid: usize, file: FileId, first: u64, pages: u32) -> bool {
         while self.processes[pid].at < pages {
             let page = first + u64::from(self.processes[pid].at);
             let key = PageKey::new(file, PageIndex(page));
             let mut owned = Vec::new();
-            match self.frames.lookup(key) {
-                Some(frame) if self.frames.frame(frame).loading => {
-                    self.wait(pid, State::Page(frame), None);
-                    return false;
-                }
-                Some(frame) => owned.push(frame),
-                None => {
+            match self.find(pid, key, true) {
+                Found::Waiting => return false,
+                Found::Page(frame) => owned.push(frame),
+                Found::Missing => {
                     let count = self.missing(file, page, first + u64::from(pages));
-                    let fault = Event::Fault {
-                        file,
-                        first: PageIndex(page),
-                        count,
-                        intent: Intent::Overwrite,
-                    };
-                    let told = self.step(fault);
-                    if let Some(at_most) = told.wait {
-                        self.wait(pid, State::Memory, Some(at_most));
+                    let Some(told) = self.fault(pid, key, count, Intent::Overwrite) else {
                         return false;
-                    }
-                    self.processes[pid].missed += told.granted;
-                    self.processes[pid].owed = self.processes[pid].owed + self.costs.fault;
-                    let granted = u64::from(told.granted);
-                    owned.extend(
-                        (page..page + granted)
-                            .filter_map(|p| self.frames.lookup(PageKey::new(file, PageIndex(p)))),
-                    );
-                }
-            }
-            let mut edges = Vec::new();
-            for (n, &frame) in owned.iter().enumerate() {
-                let version = self
-                    .checker
-                    .written(PageKey::new(file, PageIndex(page + n as u64)));
-                let state = self.frames.frame(frame);
-                state.version = version;
-                state.uses = state.uses.max(1);
-                let edge = !std::mem::replace(&mut state.dirty, true);
-                if edge {
-                    edges.push(frame);
+                    };
+                    let granted = page..page + u64::from(told.granted);
+                    owned
+                        .extend(granted.filter_map(|p| self.frames.lookup(PageKey::new(file, PageIndex(p)))));
                 }
             }
             let count = owned.len() as u32;
             self.processes[pid].at += count;
-            self.processes[pid].owed = self.processes[pid].owed + Nanos(self.costs.copy.0 * u64::from(count));
-            let mut told = Told::default();
-            if !edges.is_empty() {
-                // A run of granted pages is all edges; a single page that was there is one or none.
-                assert!(edges.len() == owned.len(), "a run with old and new pages");
-                let dirtier = DirtierId(pid as u32);
-                told = self.step(Event::Dirtied {
-                    file,
-                    first: PageIndex(page),
-                    frames: &edges,
-                    dirtier,
-                });
-            }
+            self.charge(pid, Nanos(self.costs.copy.0 * u64::from(count)));
+            let told = self.change(pid, key, &owned);
             for frame in owned {
-                self.frames.frame(frame).pins = 0;
+                self.frames.frame(frame).exclusive = false;
             }
             if let Some(at_most) = told.pause {
-                self.wait(pid, State::Dirtiers, Some(at_most));
+                if !self.pause(pid, at_most) {
+                    self.wake_one(pid);
+                }
                 return false;
             }
         }
         true
     }
 
-    pub(super) fn sync(&mut self, pid: usize, file: FileId) -> bool {
-        match self.processes[pid].at {
-            0 => {
-                let ticket = SyncTicket(self.next_ticket);
-                self.next_ticket += 1;
-                self.checker.sync_began(ticket, file);
-                self.wait(pid, State::Ticket(ticket), None);
-                self.step(Event::Sync { file, ticket });
-                false
+    /// Changes the pages in `frames`, which the process owns and which follow `key` in the file.
+    pub(super) fn change(&mut self, pid: usize, key: PageKey, frames: &[FrameNo]) -> Told {
+        let (file, first) = (key.file(), key.index());
+        let mut edges = Vec::new();
+        for (n, &frame) in frames.iter().enumerate() {
+            let version = self.checker.written(PageKey::new(file, first.after(n as u64)));
+            let state = self.frames.frame(frame);
+            state.version = version;
+            state.uses = state.uses.max(1);
+            if !std::mem::replace(&mut state.dirty, true) {
+                edges.push(frame);
             }
-            1 => {
-                let id = self.next_request;
-                self.next_request += 1;
-                self.processes[pid].at = 2;
-                self.wait(pid, State::Flush(id), None);
-                self.model.flush(self.now, id);
-                false
-            }
-            _ => true,
         }
+        if edges.is_empty() {
+            return Told::default();
+        }
+        // A run of granted pages is all edges; a single page that was there is one or none.
+        assert!(edges.len() == frames.len(), "a run with old and new pages");
+        let event = Event::Dirtied {
+            file,
+            first,
+            frames: &edges,
+            dirtier: DirtierId(pid as u32),
+        };
+        self.step_about(event, &edges)
     }
 
-    pub(super) fn truncate(&mut self, pid: usize, file: FileId, first: u64) -> bool {
-        let pages: Vec<_> = self
-            .frames
-            .pages(file, first)
-            .map(|(key, frame)| (key.index(), frame))
-            .collect();
-        let busy = pages.iter().any(|&(_, frame)| {
-            self.manager.phase(frame).is_writing()
-                || self.frames.frame(frame).loading
-                || self.frames.frame(frame).pins > 0
-        });
-        if busy {
-            self.wait(pid, State::Writeback, Some(Nanos::from_millis(1)));
-            return false;
+    fn prefetch(&mut self, file: FileId, first: u64, pages: u32) -> bool {
+        let (mut page, end) = (first, first + u64::from(pages));
+        while page < end {
+            let count = self.missing(file, page, end);
+            if count == 0 {
+                page += 1;
+                continue;
+            }
+            let told = self.step(Event::Fault {
+                file,
+                first: PageIndex(page),
+                count,
+                intent: Intent::Prefetch,
+            });
+            if told.granted == 0 {
+                break;
+            }
+            page += u64::from(told.granted);
         }
-        for &(page, frame) in &pages {
-            self.frames.remove(frame);
-            self.checker.dropped(PageKey::new(file, page));
-        }
-        // Pages that are only on the device go as well.
-        let end = self.files[file.0 as usize].pages.0;
-        for page in first..end {
-            self.checker.dropped(PageKey::new(file, PageIndex(page)));
-        }
-        self.step(Event::Discarded { file, pages: &pages });
         true
     }
 }

@@ -1,0 +1,141 @@
+//! What goes wrong in a world, and what must hold all the same.
+//!
+//! ```text
+//!   class         what the device does                              what the driver does with it
+//!   ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+//!   read error    gives no content                                  the page leaves memory; who asked is told
+//!   write error   stores any of the pages and says that it failed   all of them stay dirty
+//!   broken file   as that, for every write of a file                the same; who must pause for it is told
+//!   no room       as that, for every write, for a while             the same
+//!   slow          serves one request at a time, each so long        waits
+//!   stuck         answers only after a long time                    waits, up to its patience
+//!   short         transfers fewer pages than asked for              asks for the rest
+//!   sync error    can't make durable what it has taken, and may     every sync of the file fails until it is
+//!                 lose it                                           closed and opened again
+//! ```
+//!
+//! With any of these, at any rate: no write is lost that was not reported, no sync ends well whose data is not
+//! durable, the budget and the reserve hold, and whoever waits gets on or is told. When they stop, all that is dirty
+//! reaches the device, and no queue keeps anything.
+
+use millpond_core::units::{FileId, Instant, Nanos};
+
+/// What goes wrong. Shares are in parts of 65536 of the requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Faults {
+    /// Reads that fail.
+    pub read_errors: u32,
+    /// Writes that fail.
+    pub write_errors: u32,
+    /// Files whose writes all fail, a bit a file.
+    pub broken_files: u64,
+    /// From the one until the other no write finds room.
+    pub no_room: Option<(Instant, Instant)>,
+    /// So long for each request, one after the other. Zero: as fast as the model is.
+    pub slow: Nanos,
+    /// Requests that are answered late.
+    pub stuck: u32,
+    /// So much later.
+    pub stuck_for: Nanos,
+    /// Transfers of several pages that end early.
+    pub short: u32,
+    /// Flushes of the device's cache that fail.
+    pub sync_errors: u32,
+}
+
+impl Faults {
+    pub(super) fn is_broken(&self, file: FileId) -> bool {
+        self.broken_files >> (file.0 % 64) & 1 != 0
+    }
+
+    pub(super) fn has_no_room(&self, now: Instant) -> bool {
+        self.no_room
+            .is_some_and(|(from, until)| now >= from && now < until)
+    }
+}
+
+macro_rules! seen {
+    ($($(#[$doc:meta])* $name:ident = $words:literal,)*) => {
+        /// What can be met in a world: faults, and what they lead to.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Seen {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Seen {
+            /// All of them.
+            pub const ALL: &[Seen] = &[$(Seen::$name,)*];
+
+            /// In words.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Seen::$name => $words,)*
+                }
+            }
+        }
+    };
+}
+
+seen! {
+    /// A read failed.
+    ReadError = "read errors",
+    /// A write failed.
+    WriteError = "write errors",
+    /// A write of a file that can't be written failed.
+    BrokenFile = "writes of broken files",
+    /// A write found no room.
+    NoRoom = "writes without room",
+    /// A request took its turn at a slow device.
+    Slow = "slow requests",
+    /// A request was answered late.
+    Stuck = "stuck requests",
+    /// A read ended early.
+    ShortRead = "short reads",
+    /// A write ended early.
+    ShortWrite = "short writes",
+    /// A flush failed.
+    SyncError = "sync errors",
+    /// The pool became smaller.
+    MemoryShrunk = "memory shrunk",
+    /// The pool became larger.
+    MemoryGrown = "memory grown",
+    /// Other options were set.
+    Retuned = "options changed",
+    /// An operation ended because no frame could be had, or nothing was written, for too long.
+    NoFrames = "operations without frames",
+    /// A dirtier was told that a file can't be written.
+    PauseError = "pauses ended by an error",
+    /// A sync was refused because an earlier one had failed.
+    Latched = "latched syncs",
+    /// A file was closed and opened again.
+    Reopened = "files reopened",
+    /// A page that could not be written was given up when its file was closed.
+    GivenUp = "pages given up",
+    /// A page was held by a guard for a while.
+    Guarded = "pages guarded",
+    /// Dirty pages reached the device though nobody synced.
+    DrainedAlone = "worlds drained without a sync",
+}
+
+/// How often each was met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Coverage([u64; Seen::ALL.len()]);
+
+impl Coverage {
+    /// Met once more.
+    pub fn count(&mut self, what: Seen) {
+        self.0[what as usize] += 1;
+    }
+
+    /// How often.
+    pub fn of(&self, what: Seen) -> u64 {
+        self.0[what as usize]
+    }
+
+    /// Adds what another world has met.
+    pub fn add(&mut self, other: &Coverage) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! How processes wait, for how long, and how they are woken. The patience is the engine's.
+
+use super::{Entry, World};
+use crate::sim::faults::Seen;
+use crate::sim::process::{Failure, State};
+use millpond_core::units::{Instant, Nanos};
+
+/// After so long without a frame, or without any page being written, an operation gives up.
+const PATIENCE_FOR_MEMORY: Nanos = Nanos::from_secs(30);
+/// After so long without any page being written a paused dirtier is told of a file that can't be.
+const PATIENCE_WITH_ERRORS: Nanos = Nanos::from_secs(2);
+/// What nobody announces is looked at again after this.
+const LOOK_AGAIN: Nanos = Nanos::from_millis(200);
+
+impl World {
+    pub(super) fn wait(&mut self, pid: usize, state: State, at_most: Option<Nanos>) {
+        let process = &mut self.processes[pid];
+        process.state = state;
+        process.wait_number += 1;
+        let number = process.wait_number;
+        if let Some(at_most) = at_most {
+            self.enqueue(self.now + at_most, Entry::Process(pid, number));
+        }
+    }
+
+    /// Waits for something that others do.
+    pub(super) fn wait_for_others(&mut self, pid: usize) {
+        self.wait(pid, State::Others, Some(LOOK_AGAIN));
+    }
+
+    pub(super) fn wake_one(&mut self, pid: usize) {
+        self.processes[pid].wait_number += 1;
+        let number = self.processes[pid].wait_number;
+        self.enqueue(self.now, Entry::Process(pid, number));
+    }
+
+    /// Wakes the processes that wait for this, in the order of their numbers.
+    pub(super) fn wake(&mut self, state: State) {
+        for pid in 0..self.processes.len() {
+            if self.processes[pid].state == state {
+                self.wake_one(pid);
+            }
+        }
+    }
+
+    /// Waits for a frame; `false`: it gave up, and the operation has failed.
+    pub(super) fn wait_for_memory(&mut self, pid: usize, at_most: Nanos) -> bool {
+        let process = &mut self.processes[pid];
+        let since = *process.short_since.get_or_insert(self.now);
+        if self.now.since(since) > PATIENCE_FOR_MEMORY {
+            self.coverage.count(Seen::NoFrames);
+            process.result = Err(Failure::NoFrames);
+            return false;
+        }
+        self.wait(pid, State::Memory, Some(at_most));
+        true
+    }
+
+    /// Pauses a dirtier; `false`: it gave up, and the operation has failed.
+    pub(super) fn pause(&mut self, pid: usize, at_most: Nanos) -> bool {
+        let written = self.manager.stats().nr_written;
+        let file = self.processes[pid].op.file();
+        let own = file.and_then(|file| self.files[file.0 as usize].failing);
+        let (before, since): (u64, Instant) = *self.processes[pid]
+            .paused_since
+            .get_or_insert((written, self.now));
+        let stuck = self.now.since(since);
+        if before != written {
+            self.processes[pid].paused_since = Some((written, self.now));
+        }
+        let failure = match own {
+            Some(error) => Some(Failure::Device(error)),
+            None if before != written => None,
+            None if stuck > PATIENCE_FOR_MEMORY => Some(Failure::NoFrames),
+            None if stuck > PATIENCE_WITH_ERRORS => {
+                let failing = self.files.iter().find_map(|file| file.failing);
+                failing.map(Failure::Device)
+            }
+            None => None,
+        };
+        let Some(failure) = failure else {
+            self.wait(pid, State::Dirtiers, Some(at_most));
+            return true;
+        };
+        self.coverage.count(match failure {
+            Failure::NoFrames => Seen::NoFrames,
+            _ => Seen::PauseError,
+        });
+        self.processes[pid].result = Err(failure);
+        false
+    }
+}
