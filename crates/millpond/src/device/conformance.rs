@@ -1,8 +1,8 @@
 //! What every device promises, tried on every device.
 
 use super::{
-    Access, Buffer, Completion, Device, DeviceFile, Faulty, Modelled, Op, Request, Segments, Threads, Uring,
-    model,
+    Access, Buffer, Completion, Crashing, Device, DeviceFile, Faulty, Modelled, Op, Request, Segments,
+    Threads, Uring, model,
 };
 use millpond_core::units::Nanos;
 use std::io;
@@ -159,6 +159,24 @@ fn odd_ends_and_offsets_are_whole(bench: &Bench) {
             .transfer(&request(1, Op::Read, &file, 0, whole(&all)))
             .unwrap();
         assert!(content(&mut all) == noise(4 * PAGE, 99));
+    }
+}
+
+fn length_is_set_for_every_transfer_after_it(bench: &Bench) {
+    let file = bench.file();
+    let source = buffer_of(&noise(2 * PAGE, 8));
+    bench.finish(vec![request(1, Op::Write, &file, 0, whole(&source))]);
+    for len in [2 * PAGE - 5, 3 * PAGE + 1] {
+        bench.device.set_len(&file, len as u64).unwrap();
+        assert_eq!(file.len().unwrap(), len as u64);
+        let mut target = Buffer::new(4 * PAGE);
+        for result in bench.both(|| request(1, Op::Read, &file, 0, whole(&target))) {
+            assert_eq!(result.unwrap(), len);
+        }
+        // What was cut off is gone, also when the file is longer again.
+        let kept = 2 * PAGE - 5;
+        assert!(content(&mut target)[..kept] == noise(2 * PAGE, 8)[..kept]);
+        assert!(content(&mut target)[kept..].iter().all(|&byte| byte == 0));
     }
 }
 
@@ -400,6 +418,10 @@ fn faulty() -> Result<Arc<dyn Device>, String> {
     Ok(Arc::new(Faulty::new(super::best(), 1)))
 }
 
+fn crashing() -> Result<Arc<dyn Device>, String> {
+    Ok(Arc::new(Crashing::new(super::best(), 512)))
+}
+
 macro_rules! conformance {
     ($($device:ident: $tests:tt)*) => {$(conformance!(@ $device $tests);)*};
     (@ $device:ident [$($test:ident)*]) => {
@@ -421,6 +443,7 @@ macro_rules! for_devices {
             $device: [
                 reads_what_was_written
                 odd_ends_and_offsets_are_whole
+                length_is_set_for_every_transfer_after_it
                 read_ends_with_the_file
                 frames_anywhere_in_memory_meet_the_file_in_order
                 many_at_a_time_are_each_completed_once
@@ -437,4 +460,4 @@ macro_rules! for_devices {
     };
 }
 
-for_devices!(uring threads modelled faulty);
+for_devices!(uring threads modelled faulty crashing);

@@ -389,6 +389,10 @@ impl Device for Faulty {
         self.inner.sync(file)
     }
 
+    fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+        self.inner.set_len(file, len)
+    }
+
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }

@@ -7,10 +7,12 @@
 //!
 //! [`Uring`] is the device; [`Threads`] does the same where io_uring is not allowed; [`best`] chooses and says why.
 //! [`Modelled`] puts the service time of a modelled disk around any of them and [`Faulty`] makes chosen transfers
-//! fail, so both can be stacked. All pass the same conformance suite.
+//! fail, so both can be stacked; [`Crashing`] remembers what a crash could leave behind. All pass the same conformance
+//! suite.
 //!
 //! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
+mod crash;
 mod facts;
 mod fault;
 mod file;
@@ -26,6 +28,7 @@ mod conformance;
 
 pub use crate::sys::buffer::Buffer;
 pub use crate::sys::segment::{Memory, Segments};
+pub use crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
 pub use facts::DeviceFacts;
 pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
 pub use file::{Access, DeviceFile, FileIdentity};
@@ -110,6 +113,16 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// # Errors
     /// As `fdatasync`: what was written since the last success may be lost, and no later call will say so.
     fn sync(&self, file: &DeviceFile) -> io::Result<()>;
+
+    /// Makes the file `len` bytes long. The calling thread waits for that; it is durable after the next
+    /// [`sync`](Device::sync). All that cached files do to their length goes through here, so that a device for tests
+    /// sees it in its place among the writes.
+    ///
+    /// # Errors
+    /// As [`DeviceFile::set_len`].
+    fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
 
     /// What is known of the disk that holds `file`.
     fn facts(&self, file: &DeviceFile) -> DeviceFacts;

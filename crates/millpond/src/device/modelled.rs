@@ -412,6 +412,10 @@ impl Device for Modelled {
         result
     }
 
+    fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+        self.inner.set_len(file, len)
+    }
+
     fn facts(&self, _: &DeviceFile) -> DeviceFacts {
         self.shared.state.lock().model.facts()
     }

@@ -133,7 +133,7 @@ impl Shared {
             let mut requests = Vec::with_capacity(deferred.requests.len());
             for (file, request) in deferred.requests.drain(..) {
                 if request.op == Op::Write {
-                    file.make_room(request.offset + request.segments.bytes() as u64);
+                    file.make_room(&*self.device, request.offset + request.segments.bytes() as u64);
                 }
                 requests.push(request);
             }

@@ -4,7 +4,7 @@
 //! of the writes that extend it.
 
 use super::LEN_MAX;
-use crate::device::DeviceFile;
+use crate::device::{Device, DeviceFile};
 use crate::error::{Error, Result};
 use millpond_core::units::FileId;
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -108,10 +108,10 @@ impl FileInner {
     }
 
     /// As [`FileInner::make_room`], by the one who appends, so that the cache's thread finds it done.
-    pub(super) fn make_room_ahead(&self, end: u64) {
+    pub(super) fn make_room_ahead(&self, disk: &dyn Device, end: u64) {
         let room = self.room.lock();
         if end.saturating_sub(*room) >= ROOM_STEP {
-            self.extend(room, end);
+            self.extend(disk, room, end);
         }
     }
 
@@ -123,21 +123,20 @@ impl FileInner {
     ///
     /// Not if somebody else is changing the device's length at the moment: shortening a large file takes seconds, and
     /// the cache's thread, which calls this, has other files' writes to see to.
-    pub(crate) fn make_room(&self, end: u64) {
+    pub(crate) fn make_room(&self, disk: &dyn Device, end: u64) {
         if let Some(room) = self.room.try_lock() {
-            self.extend(room, end);
+            self.extend(disk, room, end);
         }
     }
 
-    fn extend(&self, mut room: MutexGuard<'_, u64>, end: u64) {
+    fn extend(&self, disk: &dyn Device, mut room: MutexGuard<'_, u64>, end: u64) {
         if end <= *room {
             return;
         }
         // All that was appended so far, not only this write.
         let target = self.len().max(end);
-        let device = self.device();
         // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
-        if device.set_len(target).is_ok() {
+        if disk.set_len(&self.device(), target).is_ok() {
             *room = target;
         }
     }

@@ -78,9 +78,9 @@ impl File {
     /// Makes the file on the device `len` bytes long.
     fn resize_device(&self, len: u64) -> Result<()> {
         let mut room = self.inner.room.lock();
-        self.inner
-            .device()
-            .set_len(len)
+        self.shared()
+            .device
+            .set_len(&self.inner.device(), len)
             .map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
         *room = len;
         Ok(())

@@ -154,7 +154,8 @@ impl File {
         let bytes = ((page << shift).min(end).max(offset) - offset) as usize;
         if at_end && bytes > 0 {
             self.grow_to(offset + bytes as u64);
-            self.inner.make_room_ahead(offset + bytes as u64);
+            self.inner
+                .make_room_ahead(&*self.shared().device, offset + bytes as u64);
         }
         let pause = self.report_dirty(first, &pins);
         drop(pins);

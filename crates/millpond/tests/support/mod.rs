@@ -203,6 +203,10 @@ impl<F: Fn(Call) + Send + Sync> Device for Hooked<F> {
         self.inner.sync(file)
     }
 
+    fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+        self.inner.set_len(file, len)
+    }
+
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }
