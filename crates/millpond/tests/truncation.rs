@@ -6,9 +6,10 @@ mod support;
 
 use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, OpenOptions, PageCache};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Draw, Kind, Place, bounded, linger, until};
+use support::{Call, Draw, Hooked, Kind, Place, What, bounded, linger, until};
 
 const PAGE: u64 = 4096;
 
@@ -203,4 +204,70 @@ fn a_cut_that_the_file_system_refuses_loses_nothing() {
     assert!(bytes.len() == 3 * PAGE as usize && bytes[PAGE as usize..].iter().all(|&byte| byte == 2));
     file.set_len(4 * PAGE).unwrap();
     assert_eq!(file.page(3).unwrap()[0], 0);
+}
+
+/// A sync while the file is being cut from 8 pages to 5, at the moment at which the device has not heard of it: what
+/// the file system then holds, and what the cut said.
+fn sync_in_the_middle_of_a_cut(path: PathBuf) -> (Vec<u8>, millpond::Result<()>) {
+    let (armed, asked, go) = (
+        AtomicBool::new(false),
+        AtomicBool::new(false),
+        AtomicBool::new(false),
+    );
+    let gates = Arc::new([armed, asked, go]);
+    let own = gates.clone();
+    let device = Hooked::new(Kind::Pool.device().unwrap(), move |call: Call| {
+        if call.what == What::SetLen && own[0].load(Ordering::SeqCst) {
+            own[1].store(true, Ordering::SeqCst);
+            until("the sync", || own[2].load(Ordering::SeqCst));
+        }
+    });
+    let cache = PageCache::builder()
+        .memory(2 << 20)
+        .device(device)
+        .build()
+        .unwrap();
+    let file = cache.open(path, OpenOptions::new().create(true)).unwrap();
+    file.write_at(&[1; 8 * PAGE as usize], 0).unwrap();
+    file.sync_data().unwrap();
+    file.page_mut(6).unwrap().fill(2);
+    gates[0].store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let cutting = scope.spawn(|| file.set_len(5 * PAGE));
+        until("the cut", || gates[1].load(Ordering::SeqCst));
+        file.sync_data().unwrap();
+        let bytes = on_disk(&file);
+        gates[2].store(true, Ordering::SeqCst);
+        (bytes, cutting.join().unwrap())
+    })
+}
+
+/// The sync did not write the page, for the file had become shorter, and the file system had not heard of that: after
+/// a crash there would have been neither the change nor the cut. Found by crashes in drawn histories.
+#[test]
+fn a_sync_beside_a_cut_writes_what_is_behind_it_until_the_device_has_the_cut() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let (bytes, cut) = sync_in_the_middle_of_a_cut(folder.path().join("data"));
+        cut.unwrap();
+        assert!(
+            bytes.len() == 8 * PAGE as usize
+                && bytes[6 * PAGE as usize..][..PAGE as usize] == [2; PAGE as usize]
+        );
+    });
+}
+
+/// The same, and then the cut was refused: the page counted as written and was lost.
+#[test]
+fn a_sync_beside_a_cut_that_is_refused_loses_nothing() {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    use std::os::fd::AsRawFd;
+    bounded(|| {
+        let sealed = memfd_create("sealed", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
+        fcntl_add_seals(&sealed, SealFlags::SHRINK).unwrap();
+        let path = format!("/proc/self/fd/{}", sealed.as_raw_fd());
+        let (bytes, cut) = sync_in_the_middle_of_a_cut(path.into());
+        assert_eq!(cut.unwrap_err().errno(), libc::EPERM);
+        assert!(bytes[6 * PAGE as usize..][..PAGE as usize] == [2; PAGE as usize]);
+    });
 }

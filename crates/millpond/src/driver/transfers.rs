@@ -63,7 +63,7 @@ impl Shared {
         frames: &[FrameNo],
     ) -> Request {
         let (size, offset) = (self.page_size.bytes(), self.offset(first));
-        let mut left = file.len().saturating_sub(offset);
+        let mut left = file.len_to_write().saturating_sub(offset);
         let mut segments = Segments::new(self.table.clone());
         for &frame in frames {
             let len = left.min(size);

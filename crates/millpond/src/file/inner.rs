@@ -35,6 +35,8 @@ pub(crate) struct FileInner {
     /// Whether the device's file can be written.
     writable: AtomicBool,
     pub(crate) path: PathBuf,
+    /// Its length before a cut of which the device has not heard yet, or which it has refused.
+    pub(super) cut_from: AtomicU64,
     /// Its length as users see it.
     pub(super) len: AtomicU64,
     /// How far the file on the device goes; grows ahead of the writes.
@@ -57,6 +59,7 @@ impl FileInner {
             writable: AtomicBool::new(writable),
             path: path.to_owned(),
             len: AtomicU64::new(len),
+            cut_from: AtomicU64::new(0),
             room: Mutex::new(len),
             resize: Mutex::new(()),
             readahead_mark: AtomicU64::new(u64::MAX),
@@ -84,6 +87,13 @@ impl FileInner {
     /// cuts the file looks for pages in use.
     pub(crate) fn len(&self) -> u64 {
         self.len.load(Ordering::SeqCst)
+    }
+
+    /// How far writes to the device go. While a cut has not reached the device, what is behind it is written like all
+    /// else: a sync may promise it, and the cut may be refused. In this order; see `cut`.
+    pub(crate) fn len_to_write(&self) -> u64 {
+        let len = self.len();
+        len.max(self.cut_from.load(Ordering::SeqCst))
     }
 
     /// A write to the device has ended.

@@ -44,11 +44,15 @@ impl File {
         } else {
             None
         };
+        self.inner.cut_from.store(old, Ordering::SeqCst);
         self.inner.len.store(len, Ordering::SeqCst);
         // Whether it can be at all, before anything is thrown away.
         let refused = self.resize_device(len);
         if refused.is_err() {
             self.inner.len.store(old, Ordering::SeqCst);
+        } else {
+            // Not after a refusal: whoever has seen the new length must see this.
+            self.inner.cut_from.store(0, Ordering::SeqCst);
         }
         let frame = pin.as_ref().map(ExclusivePin::frame);
         if let Some(mut pin) = pin {

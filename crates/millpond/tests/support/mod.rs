@@ -137,6 +137,7 @@ pub(crate) enum What {
     Submit(Op),
     Wait,
     Sync,
+    SetLen,
 }
 
 /// A device that tells a hook of every call before it is made. The hook may count, wait or panic.
@@ -204,6 +205,12 @@ impl<F: Fn(Call) + Send + Sync> Device for Hooked<F> {
     }
 
     fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+        (self.hook)(Call {
+            what: What::SetLen,
+            file: Some(file.identity()),
+            offset: len,
+            bytes: 0,
+        });
         self.inner.set_len(file, len)
     }
 

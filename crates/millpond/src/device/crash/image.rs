@@ -61,10 +61,13 @@ pub enum Happened {
         /// Whether it has made the file longer.
         extended: bool,
     },
-    /// The file was made longer by a call.
-    Longer,
-    /// The file was made shorter by a call.
-    Shorter,
+    /// A call has made the file so long.
+    Length {
+        /// How long it was.
+        from: u64,
+        /// How long it is.
+        to: u64,
+    },
     /// What was completed when this was asked for is durable.
     Synced,
 }
@@ -173,10 +176,9 @@ impl<'a> AfterCrash<'a> {
                 self.live.resize(len, 0);
                 let change = Change::Length(len);
                 self.pending.push(Pending { at, change });
-                if len < before {
-                    Happened::Shorter
-                } else {
-                    Happened::Longer
+                Happened::Length {
+                    from: before as u64,
+                    to: len as u64,
                 }
             }
             Event::Synced { asked } => {
@@ -567,6 +569,7 @@ mod tests {
             failed: false,
             extended: true,
         };
-        assert_eq!(happened[1..3], [extended, Happened::Shorter]);
+        let cut = Happened::Length { from: 6500, to: 5001 };
+        assert_eq!(happened[1..3], [extended, cut]);
     }
 }
