@@ -66,9 +66,10 @@ pub fn decide(unclean: PageCount, thresholds: &Thresholds, share: Ratio) -> Thro
         return Throttle::Run;
     }
     // Let it go only when there is room for more than one page, or it sleeps and wakes for every write that
-    // ends: a thirty-second of the limit, but no less than goes out in one request.
+    // ends: a thirty-second of the limit, but no less than goes out in one request. Not below the background limit:
+    // there nothing is written, and only the end of the pause would end it.
     let gap = (limit.0 / 32).max(1);
-    Throttle::Until(PageCount((limit.0 - gap).max(1)))
+    Throttle::Until(PageCount(limit.0 - gap).max(thresholds.background))
 }
 
 #[cfg(test)]
@@ -97,6 +98,21 @@ mod tests {
             decide(PageCount(2001), &T, Ratio::percent(0)),
             Throttle::Until(_)
         ));
+    }
+
+    /// With limits close together a dirtier waited for fewer dirty pages than background writing leaves, for as long as
+    /// a pause may last.
+    #[test]
+    fn nobody_waits_for_what_is_not_going_to_be_written() {
+        let close = Thresholds {
+            background: PageCount(990),
+            free_run: PageCount(995),
+            hard: PageCount(1000),
+        };
+        assert_eq!(
+            decide(PageCount(996), &close, Ratio::percent(100)),
+            Throttle::Until(PageCount(990))
+        );
     }
 
     #[test]
