@@ -5,7 +5,7 @@ use crate::event::{Effect, Effects, Waiters};
 use crate::frame::FrameTable;
 use crate::lru::PutBack;
 use crate::page::PageEvent;
-use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end};
+use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, PRIORITY_TROUBLE, at_cold_end};
 use crate::units::{FrameNo, PageCount};
 
 /// What one batch came to.
@@ -21,6 +21,14 @@ struct Scanned {
 impl Manager {
     /// One batch at `priority`.
     fn scan<F: FrameTable>(&mut self, priority: u32, frames: &mut F, effects: &mut Effects) -> Scanned {
+        // What can't be taken goes round on its list. In trouble it goes to the active list: else a list that holds
+        // nothing else would be scanned again and again while the other has clean pages. Linux (5.5 and later) comes to
+        // those by shrinking the active list by force in the end (`force_deactivate`).
+        let round = if priority < PRIORITY_TROUBLE {
+            PutBack::Active
+        } else {
+            PutBack::WarmInactive
+        };
         let mut victims = core::mem::take(&mut self.victims);
         let mut taken = core::mem::take(&mut self.taken);
         victims.clear();
@@ -48,7 +56,7 @@ impl Manager {
                     return false;
                 }
             }
-            self.lru.put_back(frame, PutBack::WarmInactive);
+            self.lru.put_back(frame, round);
             false
         });
         frames.evict(&mut victims);
@@ -62,7 +70,7 @@ impl Manager {
                 freed += 1;
             } else {
                 // Pinned, or changed a moment ago.
-                self.lru.put_back(frame, PutBack::WarmInactive);
+                self.lru.put_back(frame, round);
             }
         }
         debug_assert!(
@@ -165,8 +173,8 @@ impl Manager {
         }
     }
 
-    /// Frames that are still to leave the pool.
-    fn shrinking(&self) -> bool {
+    /// Whether frames are still to leave the pool.
+    pub(super) fn shrinking(&self) -> bool {
         self.states.len() as u64 - self.free.withdrawn().0 > self.derived.frames.0
     }
 
