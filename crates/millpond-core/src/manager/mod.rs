@@ -59,7 +59,7 @@ pub const FRAMES_MIN: PageCount = PageCount(64);
 /// The most frames that a pool can have.
 pub const FRAMES_MAX: PageCount = PageCount(1 << 31);
 
-/// Between two ticks while pages are dirty: fine enough for expiry (seconds) and retries.
+/// Between two ticks while pages are dirty, or the pool is to shrink: fine enough for expiry (seconds) and retries.
 const TICK_WHILE_DIRTY: Nanos = Nanos::from_millis(100);
 /// When pages that somebody waits for were in other hands: try again after this.
 const TICK_WHEN_BUSY: Nanos = Nanos::from_millis(1);
@@ -291,6 +291,9 @@ impl Manager {
                 self.last_tick = now;
                 self.flusher.tick();
                 self.wake_blocked(effects);
+                if self.shrinking() {
+                    self.wake_reclaimer(effects);
+                }
             }
             Event::Retuned(options) => self.retune(*options, effects),
             Event::MemoryChanged { frames: count } => self.memory_changed(count, frames, effects),
@@ -301,7 +304,8 @@ impl Manager {
         if let Some(at) = self.look_again {
             effects.tick_at(at);
         }
-        if self.flusher.dirty() > PageCount(0) {
+        // Nobody says when a page is let go that kept the pool from getting smaller.
+        if self.flusher.dirty() > PageCount(0) || (self.shrinking() && !self.reclaimer_awake) {
             effects.tick_at(self.last_tick + TICK_WHILE_DIRTY);
         }
     }

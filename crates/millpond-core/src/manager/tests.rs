@@ -500,3 +500,24 @@ fn pages_in_use_do_not_hide_clean_ones_from_reclaim() {
         }
     }
 }
+
+/// The reclaimer had gone to sleep when all pages were held, and when they were let go nobody woke it: the cache stayed
+/// over its budget until somebody asked for memory.
+#[test]
+fn a_pool_gets_its_new_size_though_nobody_does_anything_any_more() {
+    let mut w = World::new(quiet(), 256);
+    (0..200).for_each(|page| w.read(page));
+    w.frames.pinned = w.frames.map.values().copied().collect();
+    w.step(Event::MemoryChanged {
+        frames: PageCount(64),
+    });
+    let pool = |w: &World| 256 - w.manager.free.withdrawn().0;
+    assert!(pool(&w) >= 200, "all pages are held");
+    w.frames.pinned.clear();
+    for _ in 0..1_000 {
+        let Some(at) = w.effects.next_tick else { break };
+        w.now = w.now.max(at);
+        w.step(Event::Tick);
+    }
+    assert_eq!(pool(&w), 64);
+}
