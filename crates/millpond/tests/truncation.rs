@@ -8,7 +8,7 @@ use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, OpenOptions, PageCache};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::{Call, Draw, Hooked, Kind, Place, What, bounded, linger, until};
 
 const PAGE: u64 = 4096;
@@ -270,4 +270,35 @@ fn a_sync_beside_a_cut_that_is_refused_loses_nothing() {
         assert_eq!(cut.unwrap_err().errno(), libc::EPERM);
         assert!(bytes[6 * PAGE as usize..][..PAGE as usize] == [2; PAGE as usize]);
     });
+}
+
+/// Setting the length that the file had already met a direct write to its last block, in the kernel, which then had the
+/// old bytes in its page cache and failed the next sync (`EIO`). Found by killing processes on ext4.
+#[test]
+fn a_length_that_the_file_has_is_not_set_again() {
+    let folder = Place::Disk.folder();
+    let lengths = Arc::new(AtomicU64::new(0));
+    let own = lengths.clone();
+    let device = Hooked::new(Kind::Pool.device().unwrap(), move |call: Call| {
+        own.fetch_add(u64::from(call.what == What::SetLen), Ordering::SeqCst);
+    });
+    let cache = PageCache::builder()
+        .memory(2 << 20)
+        .device(device)
+        .build()
+        .unwrap();
+    let file = cache
+        .open(folder.path().join("data"), OpenOptions::new().create(true))
+        .unwrap();
+    file.write_at(&[1; 3 * PAGE as usize], 0).unwrap();
+    file.sync_data().unwrap();
+    let set = |len| {
+        let before = lengths.load(Ordering::SeqCst);
+        file.set_len(len).unwrap();
+        assert_eq!((file.len(), on_disk(&file).len() as u64), (len, len));
+        lengths.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(set(2 * PAGE + 100), 1, "a cut");
+    assert_eq!(set(2 * PAGE + 100), 0);
+    assert_eq!(set(3 * PAGE + 100), 1);
 }

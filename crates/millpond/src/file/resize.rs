@@ -79,12 +79,21 @@ impl File {
         self.resize_device(len)
     }
 
-    /// Makes the file on the device `len` bytes long.
+    /// Makes the file on the device `len` bytes long, if it is not.
+    ///
+    /// Setting the length that a file has is no empty call. On ext4 it zeroes the rest of the last block through the
+    /// page cache and, unlike a cut, waits for no direct writes (`ext4_setattr`, Linux 6.18): one that is on its way to
+    /// that block then collides with the cached copy, whose old bytes may win, and the next sync fails.
     fn resize_device(&self, len: u64) -> Result<()> {
         let mut room = self.inner.room.lock();
+        let device = self.inner.device();
+        if device.len().is_ok_and(|present| present == len) {
+            *room = len;
+            return Ok(());
+        }
         self.shared()
             .device
-            .set_len(&self.inner.device(), len)
+            .set_len(&device, len)
             .map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
         *room = len;
         Ok(())
