@@ -106,6 +106,8 @@ pub(crate) enum Step {
     Wait { wanted: bool },
     /// Sleepers have been woken.
     Wake,
+    /// A writer that waited does not want this page. One that does asks again when it is woken.
+    Unwant,
     /// Nobody but the caller may pin it from now on. Dirty pages only if they are given up.
     Evict { dirty_too: bool },
     /// A hazard says no; the page stays.
@@ -309,6 +311,7 @@ impl Word {
             (Resident, Step::Wait { wanted: true }) => Ok(self.with(WAITERS | WANTED)),
             (Resident | Loading, Step::Wait { wanted: false }) => Ok(self.with(WAITERS)),
             (_, Step::Wake) => Ok(self.without(WAITERS)),
+            (_, Step::Unwant) => Ok(self.without(WANTED)),
 
             (Loading, Step::Pin { .. } | Step::Claim | Step::Evict { .. }) => refused(Refusal::Loading),
             (
@@ -405,6 +408,12 @@ pub(crate) fn wake(word: &AtomicU64) {
     word.fetch_and(!WAITERS, Ordering::Relaxed);
 }
 
+/// `Step::Unwant` in one instruction.
+#[cold]
+pub(crate) fn unwant(word: &AtomicU64) {
+    word.fetch_and(!WANTED, Ordering::Relaxed);
+}
+
 #[cold]
 #[inline(never)]
 fn illegal(word: Word, step: Step) -> ! {
@@ -461,7 +470,7 @@ mod tests {
     const EVICT: Step = Step::Evict { dirty_too: false };
     const FORGET: Step = Step::Evict { dirty_too: true };
 
-    const ALL: [Step; 26] = [
+    const ALL: [Step; 27] = [
         Step::Add,
         Step::Withdraw,
         Step::Load,
@@ -482,6 +491,7 @@ mod tests {
         Step::Wait { wanted: true },
         Step::Wait { wanted: false },
         Step::Wake,
+        Step::Unwant,
         EVICT,
         FORGET,
         Step::Stay,

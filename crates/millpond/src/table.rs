@@ -21,6 +21,8 @@
 //!   else only through the holder of the core lock, who is making them vacated.
 //! - T5. Every change that ends somebody's reason to wait looks for WAITERS and wakes.
 //! - T6. `first_dirty` is true for exactly one owner between two moments at which the page is clean.
+//! - T7. Nobody waits for those who use another page: a frame that refuses is asked for its key before its
+//!   refusal is believed. A refusal is read from the word with Acquire, so that the key is at least as new.
 //!
 //! A reader may pin a page that it has pinned already, even while a writer waits for it: writers have
 //! precedence only for a bounded while (`wait.rs`). A thread that asks for a page exclusively while it
@@ -294,13 +296,24 @@ impl<M> Table<M> {
 
     /// Pins `key` in `frame` by a count, if it is there.
     fn grip_counted(&self, frame: FrameNo, key: PageKey, polite: bool) -> Result<Grip, Refusal> {
-        state::step(self.index.word(frame), Step::Pin { polite })?;
+        state::step(self.index.word(frame), Step::Pin { polite })
+            .map_err(|why| self.refusal(frame, key, why))?;
         let grip = Grip::counted(frame);
         if self.index.key(frame) == key {
             return Ok(grip);
         }
         self.ungrip(grip);
         Err(Refusal::Gone)
+    }
+
+    /// Why `key` is refused, if its frame was refused because of `why`: T7.
+    #[cold]
+    fn refusal(&self, frame: FrameNo, key: PageKey, why: Refusal) -> Refusal {
+        if self.index.key(frame) == key {
+            why
+        } else {
+            Refusal::Gone
+        }
     }
 
     #[inline]
@@ -342,7 +355,9 @@ impl<M> Table<M> {
     #[inline]
     fn claim(&self, frame: FrameNo, key: PageKey, change: bool) -> Result<Claim, Refusal> {
         let word = self.index.word(frame);
-        let claimed = state::step(word, Step::Claim)?.new;
+        let claimed = state::step(word, Step::Claim)
+            .map_err(|why| self.refusal(frame, key, why))?
+            .new;
         if self.index.key(frame) != key {
             self.release(frame);
             return Err(Refusal::Gone);
@@ -364,6 +379,7 @@ impl<M> Table<M> {
     fn claim_patiently(&self, frame: FrameNo, key: PageKey, change: bool) -> Result<Claim, Refusal> {
         let word = self.index.word(frame);
         let is_here = |word: Word| word.state() == State::Resident && self.index.key(frame) == key;
+        let mut asked = false;
         loop {
             match self.claim(frame, key, change) {
                 Err(Refusal::Exclusive) => {
@@ -372,13 +388,21 @@ impl<M> Table<M> {
                 }
                 Err(Refusal::Pinned) if Word::load(word, Ordering::Relaxed).pins() > 0 => {
                     let busy = |word: Word| is_here(word) && !word.is_exclusive() && word.pins() > 0;
+                    asked = true;
                     self.stripes.wait(frame, word, true, busy);
                 }
                 Err(Refusal::Pinned) => {
                     let busy = |word: Word| is_here(word) && !word.is_exclusive() && word.has_hazards();
                     let address = self.index.address(frame);
+                    asked = true;
                     self.stripes
                         .wait_hazard(frame, word, busy, || hazard::names(address));
+                }
+                Err(Refusal::Gone) if asked => {
+                    // The page may have left between our last look and our asking: then we have asked for
+                    // precedence at the next one, where its readers would stand back for nobody.
+                    state::unwant(word);
+                    return Err(Refusal::Gone);
                 }
                 claimed => return claimed,
             }

@@ -88,8 +88,14 @@ fn runner<S: Scheduler + 'static>(scheduler: S) -> shuttle::Runner<S> {
 }
 
 fn explore(test: fn()) {
-    runner(RandomScheduler::new_from_seed(SEED, SCHEDULES)).run(test);
-    runner(PctScheduler::new_from_seed(SEED, 3, SCHEDULES)).run(test);
+    let seed: u64 = std::env::var("SEED").map_or(SEED, |s| s.parse().unwrap());
+    runner(RandomScheduler::new_from_seed(seed, SCHEDULES)).run(test);
+    runner(PctScheduler::new_from_seed(
+        seed,
+        std::env::var("DEPTH").map_or(3, |s| s.parse().unwrap()),
+        SCHEDULES * std::env::var("TIMES").map_or(1, |s| s.parse().unwrap()),
+    ))
+    .run(test);
 }
 
 /// Frames of one number each. Users: readers count 1, an exclusive one counts `ALONE`.
@@ -353,6 +359,65 @@ fn frame_that_got_another_page_is_not_mistaken_for_its_former_one() {
     explore(read_or_write);
     WRITTEN.store(true, Relaxed);
     explore(read_or_write);
+}
+
+/// Who asks for page 0 and is overtaken gets an answer while page 1 is held in its frame: the holder waits for
+/// the asker here, so that to wait for the holder would be for ever. `read_before`: the asker may find page 0
+/// pinned at first, and so has reason to wait and to ask for precedence.
+fn ask_while_the_next_page_is_held(
+    ask: fn(&Arc<Cache>),
+    read_before: bool,
+    hold: fn(&Cache, Load, thread::JoinHandle<()>),
+) {
+    let cache = cache(1, 0..1);
+    let pin = match cache.table.pin(key(0)) {
+        Lookup::Found(pin) if read_before => Some(pin),
+        _ => None,
+    };
+    let asker = {
+        let cache = Arc::clone(&cache);
+        thread::spawn(move || ask(&cache))
+    };
+    drop(pin);
+    if cache.evict(0..1) == 0 {
+        return asker.join().unwrap();
+    }
+    let mut load = cache.begin(1).expect("the only frame, which is free");
+    cache.fill(&mut load, 1);
+    hold(&cache, load, asker);
+    let word = cache.table.word(FrameNo(0));
+    assert!(!word.is_wanted(), "nobody wants page 1: {word:?}");
+}
+
+fn hold_alone(cache: &Cache, load: Load, asker: thread::JoinHandle<()>) {
+    let _pin = cache.table.finish_load_exclusive(load);
+    asker.join().unwrap();
+}
+
+fn hold_with_others(cache: &Cache, load: Load, asker: thread::JoinHandle<()>) {
+    let _pin = cache.table.finish_load_pinned(load);
+    asker.join().unwrap();
+}
+
+#[test]
+fn reader_of_a_page_that_left_does_not_wait_for_who_has_its_frame() {
+    fn read(cache: &Arc<Cache>) {
+        cache.read_if_there(0);
+    }
+    explore(|| ask_while_the_next_page_is_held(read, false, hold_alone));
+}
+
+#[test]
+fn writer_of_a_page_that_left_does_not_wait_for_who_has_its_frame() {
+    fn write(cache: &Arc<Cache>) {
+        if let Lookup::Found(mut pin) = cache.table.lock(key(0)) {
+            add_one(&mut pin, 0);
+        }
+    }
+    explore(|| ask_while_the_next_page_is_held(write, false, hold_alone));
+    explore(|| ask_while_the_next_page_is_held(write, false, hold_with_others));
+    explore(|| ask_while_the_next_page_is_held(write, true, hold_alone));
+    explore(|| ask_while_the_next_page_is_held(write, true, hold_with_others));
 }
 
 #[test]

@@ -225,6 +225,11 @@ impl Story {
         &self.versions[self.version()].bytes
     }
 
+    /// What it held at first.
+    pub(crate) fn first(&self) -> &[u8] {
+        &self.versions[0].bytes
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.bytes().len() as u64
     }

@@ -159,12 +159,13 @@ impl<'a> AfterCrash<'a> {
                     since: *since,
                 }
             }
-            Event::Done { begun, failed } => {
+            Event::Done { begun, len, failed } => {
                 let mut extended = false;
                 if let Some(n) = self.in_transit.iter().position(|write| write.begun == *begun) {
                     let write = self.in_transit.remove(n);
                     let bytes = failed.as_deref().unwrap_or(write.bytes);
-                    extended = self.complete(at, write.offset, bytes);
+                    let within = len.saturating_sub(write.offset).min(bytes.len() as u64);
+                    extended = self.complete(at, write.offset, &bytes[..within as usize]);
                 }
                 Happened::Done {
                     failed: failed.is_some(),

@@ -75,8 +75,13 @@ enum Event {
         bytes: Arc<[u8]>,
         since: usize,
     },
-    /// The write that began with that entry is over. If it failed, what the file holds there now.
-    Done { begun: usize, failed: Option<Arc<[u8]>> },
+    /// The write that began with that entry is over, and the file is so long: if the write went further, a cut came after
+    /// it. If it failed, what the file holds there now.
+    Done {
+        begun: usize,
+        len: u64,
+        failed: Option<Arc<[u8]>>,
+    },
     /// The file was made so long.
     Length(u64),
     /// A sync that was asked for when there were so many entries has succeeded.
@@ -182,16 +187,11 @@ impl Crashing {
             // Some of it may be there.
             let failed = result
                 .is_err()
-                .then(|| content(&write.file, write.offset, write.bytes));
+                .then(|| content(&write.file, write.offset, write.bytes).unwrap_or_default());
+            let len = write.file.len().unwrap_or(u64::MAX);
+            let begun = write.begun;
             let mut state = self.state.lock();
-            let failed = failed.map(|read| read.unwrap_or_default());
-            state.note(
-                &write.file,
-                Event::Done {
-                    begun: write.begun,
-                    failed,
-                },
-            );
+            state.note(&write.file, Event::Done { begun, len, failed });
         }
         Some(token)
     }
