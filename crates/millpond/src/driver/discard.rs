@@ -13,7 +13,7 @@ const DISCARD_BATCH: u64 = 1024;
 
 impl Shared {
     /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for those who use
-    /// them. None comes into memory meanwhile: the file is closed, or shorter by now ([`Reach`]).
+    /// them. None comes into memory meanwhile: the file is closed, or shorter by now ([`Reach`](super::Reach)).
     ///
     /// Looks at each of the pages or at each frame, whichever are fewer, and lets go of the core lock in between.
     pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {

@@ -19,7 +19,7 @@ pub(crate) struct Deferred {
     requests: Vec<(Arc<FileInner>, Request)>,
     pub(crate) own: Option<OwnRead>,
     pub(crate) granted: Vec<Load>,
-    /// None of the pages is within the fault's [`Reach`].
+    /// None of the pages is within the fault's [`Reach`](super::Reach).
     pub(crate) outside: bool,
     /// Pages that are read in the background.
     pub(crate) ahead: u64,

@@ -31,8 +31,8 @@ impl Shared {
     /// Pauses a dirtier that was told to, until it may go on.
     ///
     /// # Errors
-    /// [`Error::Write`] if too much is dirty because this file, or after a while another, can't be written;
-    /// [`Error::NoFrames`] if nothing is written for long, because guards are held; [`Error::Poisoned`].
+    /// `Error::Write` if too much is dirty because this file, or after a while another, can't be written;
+    /// `Error::NoFrames` if nothing is written for long, because guards are held; `Error::Poisoned`.
     pub(crate) fn pause(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
         let mut at_most = at_most;
         let mut progress = (self.written_pages(), std::time::Instant::now());

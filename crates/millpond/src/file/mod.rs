@@ -96,7 +96,7 @@ impl File {
     }
 
     /// Makes everything durable that was written to the file before, by any handle: when this returns, it would
-    /// survive a loss of power. Waits for [`PageMut`] guards of the file to be dropped.
+    /// survive a loss of power. Waits for [`PageMut`](crate::PageMut) guards of the file to be dropped.
     ///
     /// # Errors
     /// [`Error::Write`] if a write fails; its pages stay in memory, dirty, and every sync says so until they are

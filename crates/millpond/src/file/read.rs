@@ -17,6 +17,10 @@ impl File {
     ///
     /// # Errors
     /// [`Error::Read`] if the device can't; `buf` is then undefined. [`Error::NoFrames`], [`Error::Poisoned`].
+    ///
+    /// [`Error::Read`]: crate::Error::Read
+    /// [`Error::NoFrames`]: crate::Error::NoFrames
+    /// [`Error::Poisoned`]: crate::Error::Poisoned
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.shared().poison.check()?;
         let inside = |wanted: usize| (wanted as u64).min(self.len().saturating_sub(offset)) as usize;
@@ -111,7 +115,7 @@ impl File {
     /// before. A later read finds out about errors.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn prefetch(&self, offset: u64, len: u64) -> Result<()> {
         self.shared().poison.check()?;
         let shift = self.shared().page_size.shift();

@@ -73,7 +73,7 @@ impl Arena {
     }
 
     /// Whether the kernel was asked for huge pages and has them switched on. Where memory is short or in
-    /// pieces it may still give small ones; [`Arena::huge_bytes`] counts.
+    /// pieces it may still give small ones; the kernel counts in `/proc/self/smaps`.
     pub(crate) fn huge(&self) -> bool {
         self.huge
     }
