@@ -6,6 +6,7 @@ use crate::device::{self, Device, DeviceFile, FileIdentity, Op, Request, Segment
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::file::{self, File, FileInner, OpenOptions};
+use crate::record::Recorder;
 use crate::stats::Stats;
 use crate::sys::arena::Arena;
 use crate::table::Table;
@@ -69,6 +70,7 @@ pub struct Builder {
     populate: bool,
     calibrate: bool,
     device: Option<Arc<dyn Device>>,
+    recorder: Option<Box<dyn Recorder>>,
 }
 
 impl Builder {
@@ -127,6 +129,12 @@ impl Builder {
         self
     }
 
+    /// Who gets to see all that the state machine is told and answers, from its first step on.
+    pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Builder {
+        self.recorder = Some(Box::new(recorder));
+        self
+    }
+
     /// Makes the cache and starts its thread.
     ///
     /// # Errors
@@ -162,7 +170,7 @@ impl Builder {
         if self.populate {
             table.memory().populate(0..frames.0 as u32);
         }
-        let shared = Arc::new(Shared::new(Arc::new(table), turn, manager, device));
+        let shared = Arc::new(Shared::new(Arc::new(table), turn, manager, device, self.recorder));
         let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
         let calibrate = self.calibrate && self.goal.is_none();
         Ok(PageCache {
@@ -188,6 +196,7 @@ impl PageCache {
             populate: true,
             calibrate: true,
             device: None,
+            recorder: None,
         }
     }
 

@@ -36,6 +36,7 @@ mod guard;
 mod hazard;
 mod index;
 mod poison;
+pub mod record;
 mod state;
 mod stats;
 mod sync;

@@ -36,6 +36,7 @@ use crate::device::Device;
 use crate::file::FileInner;
 use crate::gate::Gate;
 use crate::poison::{Dart, Poison};
+use crate::record::{self, Recorder};
 use crate::sys::arena::Arena;
 use crate::table::{Table, Turn};
 use millpond_core::event::{Effects, Event, IoId};
@@ -57,6 +58,7 @@ pub(crate) struct Core {
     transfers: HashMap<IoId, Transfer>,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
+    recorder: Option<Box<dyn Recorder>>,
 }
 
 /// What all handles and threads of a cache share.
@@ -84,6 +86,7 @@ impl Shared {
         turn: Turn,
         manager: Manager,
         device: Arc<dyn Device>,
+        recorder: Option<Box<dyn Recorder>>,
     ) -> Shared {
         let page_size = manager.options().page_size;
         let core = Core {
@@ -93,6 +96,7 @@ impl Shared {
             transfers: HashMap::new(),
             files: Vec::new(),
             tickets: Tickets::default(),
+            recorder,
         };
         Shared {
             table,
@@ -124,10 +128,15 @@ impl Shared {
             manager,
             turn,
             effects,
+            recorder,
             ..
         } = core;
         let mut table = self.table.locked(turn);
-        manager.step(self.clock.now(), event, &mut table, effects);
+        let now = self.clock.now();
+        match recorder.as_deref_mut() {
+            None => manager.step(now, event, &mut table, effects),
+            Some(recorder) => record::step(recorder, manager, (now, event), &mut table, effects),
+        }
         let effects = std::mem::take(&mut core.effects);
         for effect in &effects.list {
             self.carry_out(core, effect, &effects, deferred);
