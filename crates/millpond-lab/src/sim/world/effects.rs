@@ -23,15 +23,9 @@ impl World {
     /// A step about the frames `named`.
     pub(super) fn step_about(&mut self, event: Event<'_>, named: &[FrameNo]) -> Told {
         let mut effects = std::mem::take(&mut self.effects);
-        if let Some(journal) = &mut self.journal {
-            journal.push(format!("{:?} {event:?}", self.now));
-        }
         self.manager.step(self.now, event, &mut self.frames, &mut effects);
         let mut told = Told::default();
         for effect in &effects.list {
-            if let Some(journal) = &mut self.journal {
-                journal.push(format!("  {effect:?}"));
-            }
             self.carry_out(effect, &effects, &mut told);
         }
         if let Some(at) = effects.next_tick

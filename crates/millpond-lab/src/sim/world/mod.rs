@@ -119,8 +119,6 @@ pub struct World {
     digest: u64,
     /// The truth.
     pub checker: Checker,
-    /// Every event and its effects, where somebody wants them.
-    pub journal: Option<Vec<String>>,
 }
 
 impl World {
@@ -160,7 +158,6 @@ impl World {
             asker: None,
             digest: 0,
             checker: Checker::new(options.frames, options.validate_every),
-            journal: None,
         })
     }
 
