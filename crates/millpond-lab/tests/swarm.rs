@@ -2,9 +2,10 @@
 //!
 //! `MILLPOND_SEED=n cargo test -p millpond-lab --test swarm` replays one world; `MILLPOND_SEEDS=n` runs n of them.
 
+use millpond_lab::sim::crowd::{self, Crowd, CrowdReport};
 use millpond_lab::sim::swarm::run;
 use millpond_lab::sim::{Coverage, Seen};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{RefUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,6 +13,8 @@ use std::thread;
 
 /// Worlds that are run if nobody says how many.
 const SEEDS: u64 = 600;
+/// Crowded worlds.
+const CROWDS: u64 = 1000;
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -99,6 +102,48 @@ fn no_world_of_the_swarm_loses_a_write_or_stops() {
     // A swarm that never comes near the rare cases checks nothing.
     for (name, n) in all {
         assert!(n > 0 || seeds < SEEDS, "no world of {seeds} had {name}");
+    }
+}
+
+/// Seed 003's low-memory deadlock, in every form that a pool can have.
+#[test]
+fn in_a_crowd_an_allocation_waits_or_fails_as_it_should_and_nobody_stops() {
+    if let Some(seed) = number("MILLPOND_SEED") {
+        println!("{:?}", crowd::run(seed));
+        return;
+    }
+    let seeds = number("MILLPOND_SEEDS").unwrap_or(CROWDS);
+    let mut crowds: BTreeMap<Crowd, Vec<CrowdReport>> = BTreeMap::new();
+    let test = "in_a_crowd";
+    for_seeds(test, seeds, crowd::run, |_, report| {
+        crowds.entry(report.crowd).or_default().push(report);
+    });
+    for (crowd, reports) in crowds {
+        let with = |f: &dyn Fn(&CrowdReport) -> bool| reports.iter().filter(|r| f(r)).count();
+        let sum = |f: &dyn Fn(&CrowdReport) -> u64| reports.iter().map(f).sum::<u64>();
+        let worlds = reports.len();
+        let full = with(&|r| r.unclean_permille_max >= 1000);
+        let held = with(&|r| r.held_permille_max >= 500);
+        let waited = with(&|r| r.world.stats.nr_vmscan_throttled_writeback > 0);
+        let waits = sum(&|r| r.world.stats.nr_vmscan_throttled_writeback);
+        let pauses = sum(&|r| r.world.stats.balance_dirty_pauses);
+        let no_frames = sum(&|r| r.world.coverage.of(Seen::NoFrames));
+        println!(
+            "{crowd:?}: {worlds} worlds, all that may be dirty was in {full}, half of memory or more was held in {held}, \
+             allocations waited in {waited} ({waits} times), dirtiers paused {pauses} times, \
+             {no_frames} operations got no frames, none stopped"
+        );
+        if seeds < CROWDS {
+            continue;
+        }
+        let some = worlds / 2;
+        assert!(full > some / 2, "{crowd:?}: full in {full}");
+        // Half of memory stays clean when the other half can't be written.
+        let is_short = crowd != Crowd::Broken;
+        assert!(!is_short || waited > some, "{crowd:?}: waited in {waited}");
+        let is_held = matches!(crowd, Crowd::Held | Crowd::Beyond);
+        assert!((held > some) == is_held, "{crowd:?}: held in {held}");
+        assert_eq!(no_frames > 0, crowd == Crowd::Beyond, "{crowd:?} and its errors");
     }
 }
 

@@ -39,6 +39,7 @@ pub struct Checker {
     pool: PageCount,
     limit: PageCount,
     withdrawn: BTreeSet<FrameNo>,
+    unclean_max: PageCount,
     validate_every: u64,
     steps: u64,
 }
@@ -61,6 +62,7 @@ impl Checker {
             pool: frames,
             limit: frames,
             withdrawn: BTreeSet::new(),
+            unclean_max: PageCount(0),
             validate_every,
             steps: 0,
         }
@@ -200,6 +202,11 @@ impl Checker {
         self.pool
     }
 
+    /// The most pages that were dirty or being written at a time.
+    pub fn unclean_max(&self) -> PageCount {
+        self.unclean_max
+    }
+
     /// After every step. `named`: frames that the event was about.
     ///
     /// # Panics
@@ -254,6 +261,7 @@ impl Checker {
             granted == 0 || occupancy.free >= manager.derived().reserve,
             "reserve: {granted} frames were given out: {occupancy:?}"
         );
+        self.unclean_max = self.unclean_max.max(occupancy.dirty + occupancy.writing);
         assert_eq!(manager.stats().nr_vmscan_write, 0, "reclaim wrote file pages");
         for &frame in effects.frames.iter().chain(named) {
             check_phase(frames, manager, frame);

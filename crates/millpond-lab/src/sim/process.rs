@@ -179,6 +179,8 @@ pub(super) struct Process {
     pub(super) short_since: Option<Instant>,
     /// Since when it has been paused while no page was written, and how many had been.
     pub(super) paused_since: Option<(u64, Instant)>,
+    /// It has given up a pause: it asks before it dirties more.
+    pub(super) must_ask: bool,
     /// The request for durability that it waits for.
     pub(super) ticket: Option<SyncTicket>,
     /// Pages that it holds.
@@ -204,6 +206,7 @@ impl Process {
             wait_number: 0,
             short_since: None,
             paused_since: None,
+            must_ask: false,
             ticket: None,
             guards: Vec::new(),
             own_page: None,

@@ -166,6 +166,10 @@ pub fn run(seed: u64) -> Report {
     world.run(Instant::NEVER);
     let files: Vec<_> = files.iter().map(|f| f.0).collect();
     come_to_rest(&mut world, &files, draw.one_in(2));
+    report(&world)
+}
+
+pub(super) fn report(world: &World) -> Report {
     Report {
         ended: world.now(),
         stats: *world.manager().stats(),

@@ -19,6 +19,9 @@ impl World {
     ) -> bool {
         let count = (pages.end - pages.start) as u32;
         while self.processes[pid].at < count {
+            if change && !self.may_dirty(pid) {
+                return false;
+            }
             let key = PageKey::new(file, PageIndex(pages.start + u64::from(self.processes[pid].at)));
             let own = self.processes[pid].own_page.take();
             let frame = match own.map_or_else(|| self.find(pid, key, change), Found::Page) {
@@ -32,7 +35,10 @@ impl World {
                 Found::Page(frame) => frame,
             };
             self.processes[pid].at += 1;
+            self.processes[pid].began_patience = self.patience;
             self.processes[pid].guards.push(frame);
+            let held = self.processes.iter().map(|p| p.guards.len() as u64).sum();
+            self.held_max = self.held_max.max(held);
             self.coverage.count(Seen::Guarded);
             self.charge(pid, self.costs.copy);
             if !change {

@@ -117,6 +117,7 @@ pub struct World {
     /// The process whose operation raises the present event.
     asker: Option<usize>,
     digest: u64,
+    held_max: u64,
     /// The truth.
     pub checker: Checker,
 }
@@ -157,6 +158,7 @@ impl World {
             turns: 0,
             asker: None,
             digest: 0,
+            held_max: 0,
             checker: Checker::new(options.frames, options.validate_every),
         })
     }
@@ -200,6 +202,11 @@ impl World {
     /// Until when the disk is stuck.
     pub fn stuck_until(&self) -> Instant {
         self.stuck_until
+    }
+
+    /// The most guards that were held at a time.
+    pub fn held_max(&self) -> u64 {
+        self.held_max
     }
 
     /// A number that two worlds share only if everything happened in them in the same way at the same times.
@@ -311,8 +318,15 @@ impl World {
         self.manager.assert_idle();
     }
 
-    fn check_progress(&self, pid: usize) {
-        let process = &self.processes[pid];
+    /// Nobody waits for longer than his patience; who waits for guards waits for those who hold them, as long as these
+    /// get on: page by page.
+    fn check_progress(&mut self, pid: usize) {
+        let is_held = self.processes.iter().any(|p| !p.guards.is_empty());
+        let process = &mut self.processes[pid];
+        if is_held && matches!(process.state, State::Others | State::Ticket(_)) {
+            process.began_patience = self.patience;
+            return;
+        }
         // A slow disk may have to take all of memory in single pages, and reads between them.
         let pages = self.checker.pool().0 * 8;
         let patience = PATIENCE + Nanos(self.faults.slow.0 * pages);

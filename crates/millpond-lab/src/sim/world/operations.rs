@@ -7,6 +7,9 @@ use millpond_core::event::{DirtierId, Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
 
+/// So many pages are changed at a time, as in the engine.
+const WRITE_PAGES_MAX: u64 = 32;
+
 /// What stands where a page should be.
 pub(super) enum Found {
     /// The page, for whoever wants to use it in this way.
@@ -188,6 +191,9 @@ impl World {
 
     fn write(&mut self, pid: usize, file: FileId, first: u64, pages: u32) -> bool {
         while self.processes[pid].at < pages {
+            if !self.may_dirty(pid) {
+                return false;
+            }
             let page = first + u64::from(self.processes[pid].at);
             let key = PageKey::new(file, PageIndex(page));
             let mut owned = Vec::new();
@@ -195,7 +201,8 @@ impl World {
                 Found::Waiting => return false,
                 Found::Page(frame) => owned.push(frame),
                 Found::Missing => {
-                    let count = self.missing(file, page, first + u64::from(pages));
+                    let end = (first + u64::from(pages)).min(page + WRITE_PAGES_MAX);
+                    let count = self.missing(file, page, end);
                     let Some(told) = self.fault(pid, key, count, Intent::Overwrite) else {
                         return false;
                     };

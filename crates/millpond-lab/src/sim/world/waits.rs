@@ -3,6 +3,7 @@
 use super::{Entry, World};
 use crate::sim::faults::Seen;
 use crate::sim::process::{Failure, State};
+use millpond_core::event::{DirtierId, Event};
 use millpond_core::units::{Instant, Nanos};
 
 /// After so long without a frame, or without any page being written, an operation gives up.
@@ -87,6 +88,25 @@ impl World {
             _ => Seen::PauseError,
         });
         self.processes[pid].result = Err(failure);
+        self.processes[pid].must_ask = true;
+        false
+    }
+
+    /// Before a process dirties pages: whether it may, or has to wait. Whoever has given up a pause would else fill
+    /// memory with pages that can't be written, a few at each try.
+    pub(super) fn may_dirty(&mut self, pid: usize) -> bool {
+        if !self.processes[pid].must_ask {
+            return true;
+        }
+        let dirtier = DirtierId(pid as u32);
+        let told = self.step(Event::Resume { dirtier });
+        let Some(at_most) = told.pause else {
+            self.processes[pid].must_ask = false;
+            return true;
+        };
+        if !self.pause(pid, at_most) {
+            self.wake_one(pid);
+        }
         false
     }
 }

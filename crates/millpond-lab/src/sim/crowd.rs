@@ -1,0 +1,211 @@
+//! Crowded worlds: all that may be dirty is, pages are held up to the limit or beyond it, and the device is slow.
+//!
+//! ```text
+//!   crowd     who is there                                        what an allocation comes to
+//!   ─────────────────────────────────────────────────────────────────────────────────────────────────
+//!   writers   writers fill memory, readers want frames            it waits, and gets its frame
+//!   broken    as that, and some files can't be written            the same; dirtiers may be told of the file
+//!   held      as writers, and guards hold what memory can spare   it waits, and gets its frame
+//!   beyond    and guards want more than memory has                it waits, or fails when its patience ends
+//! ```
+//!
+//! A prefetch never waits. Nobody stops for ever in any of them, and when the guards are dropped all comes to rest as
+//! in the swarm. Seed 003 (Dillon 2000) calls it the low-memory deadlock.
+
+use super::draw::Draw;
+use super::faults::{Faults, Seen};
+use super::process::{Done, Failure, Op, Script};
+use super::swarm::{Report, come_to_rest, model, options, report};
+use super::world::{Costs, World, WorldOptions};
+use millpond_core::dirty::limits::DirtyLimit;
+use millpond_core::units::{FileId, Instant, Nanos, PageCount, Ratio};
+
+/// Who is there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Crowd {
+    /// Writers and readers.
+    Writers,
+    /// And files that can't be written.
+    Broken,
+    /// Writers, readers, and guards that leave some frames.
+    Held,
+    /// Guards that want more frames than there are.
+    Beyond,
+}
+
+impl Crowd {
+    /// All of them.
+    pub const ALL: [Crowd; 4] = [Crowd::Writers, Crowd::Broken, Crowd::Held, Crowd::Beyond];
+}
+
+/// What a crowded world came to.
+#[derive(Clone, Copy, Debug)]
+pub struct CrowdReport {
+    /// Which crowd it was.
+    pub crowd: Crowd,
+    /// As of any world.
+    pub world: Report,
+    /// The most pages that were dirty or being written at a time, in parts of 1000 of those that may be.
+    pub unclean_permille_max: u64,
+    /// The most pages that guards held at a time, in parts of 1000 of the pool.
+    pub held_permille_max: u64,
+}
+
+/// Writes, reads or prefetches a few pages at a time, anywhere.
+struct Busy {
+    draw: Draw,
+    left: u32,
+    files: Vec<(FileId, u64)>,
+    /// So many of a hundred operations write.
+    writes: u64,
+}
+
+impl Script for Busy {
+    fn next(&mut self, _: Instant, _: Option<&Done>) -> Op {
+        if self.left == 0 {
+            return Op::Exit;
+        }
+        self.left -= 1;
+        let (file, len) = self.files[self.draw.below(self.files.len() as u64) as usize];
+        let first = self.draw.below(len);
+        let most = if self.draw.one_in(4) { 64 } else { 4 };
+        let pages = (1 + self.draw.below(most)).min(len - first) as u32;
+        if self.draw.below(100) < self.writes {
+            Op::Write { file, first, pages }
+        } else if self.draw.one_in(10) {
+            Op::Prefetch { file, first, pages }
+        } else {
+            Op::Read { file, first, pages }
+        }
+    }
+}
+
+/// Holds many pages of one file, again and again.
+struct Holder {
+    draw: Draw,
+    left: u32,
+    file: FileId,
+    len: u64,
+    pages: u64,
+    /// At most so many to change.
+    changes: u64,
+}
+
+impl Script for Holder {
+    fn next(&mut self, _: Instant, done: Option<&Done>) -> Op {
+        if let Some(Done {
+            result: Err(failure), ..
+        }) = done
+        {
+            assert!(
+                matches!(failure, Failure::NoFrames | Failure::Device(_)),
+                "a guard was refused for {failure:?}"
+            );
+        }
+        if self.left == 0 {
+            return Op::Exit;
+        }
+        self.left -= 1;
+        let change = self.draw.one_in(3);
+        let pages = if change { self.changes } else { self.pages };
+        Op::Guard {
+            file: self.file,
+            first: self.draw.below(self.len - pages + 1),
+            pages: pages as u32,
+            change,
+            span: Nanos(self.draw.below(300_000_000)),
+        }
+    }
+}
+
+/// Runs the crowded world of `seed`.
+///
+/// # Panics
+/// If a check fails, somebody stops for ever, or an allocation fails that should only wait.
+pub fn run(seed: u64) -> CrowdReport {
+    let mut draw = Draw(seed ^ 0xc0de_d0c5);
+    let crowd = Crowd::ALL[(seed % 4) as usize];
+    let mut options = options(&mut draw);
+    // What can't be written stays in memory for good, beyond the limit by what each dirtier changes at a time: there
+    // the limit leaves room for that.
+    let (frames, percent, broken_files) = match crowd {
+        Crowd::Broken => (PageCount(512 + draw.below(512)), 50, 1 + draw.below(3)),
+        _ => (PageCount(96 + draw.below(160)), 100, 0),
+    };
+    options.dirty.hard = DirtyLimit::Share(Ratio::percent(percent));
+    options.dirty.background = DirtyLimit::Share(Ratio::percent(percent / 2 + draw.below(51) as u32));
+    let world = WorldOptions {
+        options,
+        alternatives: Vec::new(),
+        frames,
+        model: model(&mut draw),
+        costs: Costs::default(),
+        faults: Faults {
+            // All of memory is written in a third of an allocation's patience, page by page.
+            slow: Nanos(10_000_000_000 / frames.0 / (1 + draw.below(10))),
+            broken_files,
+            ..Faults::default()
+        },
+        seed: draw.bits(),
+        validate_every: 100 + draw.below(400),
+    };
+    let mut world = World::new(world).unwrap_or_else(|e| panic!("a crowd draws only what can be: {e}"));
+    let derived = *world.manager().derived();
+    let files: Vec<_> = (0..2)
+        .map(|_| (world.add_file(frames + frames), frames.0 * 2))
+        .collect();
+    for n in 0..2 + draw.below(4) {
+        world.add_process(Box::new(Busy {
+            draw: Draw(draw.bits()),
+            left: if crowd == Crowd::Beyond { 4 } else { 20 } + draw.below(20) as u32,
+            files: files.clone(),
+            writes: if n == 0 { 100 } else { draw.below(101) },
+        }));
+    }
+    let holders = 2 + draw.below(3);
+    let pages = match crowd {
+        Crowd::Writers | Crowd::Broken => 0,
+        // What must stay free, what a reader and a writer need at a time, and the rest for those who hold.
+        Crowd::Held => {
+            frames
+                .saturating_sub(derived.watermarks.high + derived.reserve + PageCount(16))
+                .0
+                / holders
+        }
+        Crowd::Beyond => frames.0 / 2 + draw.below(frames.0 / 2),
+    };
+    for _ in 0..if pages > 0 { holders } else { 0 } {
+        let (file, len) = files[draw.below(2) as usize];
+        world.add_process(Box::new(Holder {
+            draw: Draw(draw.bits()),
+            left: if crowd == Crowd::Beyond {
+                1
+            } else {
+                2 + draw.below(6) as u32
+            },
+            file,
+            len,
+            pages,
+            // Whoever holds as many changed pages as may be dirty waits for himself.
+            changes: match crowd {
+                Crowd::Beyond => pages,
+                _ => pages.min(derived.dirty.hard.0 / 4 / holders),
+            },
+        }));
+    }
+    world.run(Instant::NEVER);
+    let failed = world.coverage().of(Seen::NoFrames);
+    assert!(
+        failed == 0 || crowd == Crowd::Beyond,
+        "{failed} operations got no frames among {crowd:?}: {}",
+        world.describe()
+    );
+    let files: Vec<_> = files.iter().map(|f| f.0).collect();
+    come_to_rest(&mut world, &files, draw.one_in(2));
+    CrowdReport {
+        crowd,
+        world: report(&world),
+        unclean_permille_max: world.checker.unclean_max().0 * 1000 / derived.dirty.hard.0,
+        held_permille_max: world.held_max() * 1000 / frames.0,
+    }
+}
