@@ -103,6 +103,15 @@ impl Script for Operator {
     }
 }
 
+/// Does what it was told, from the last on.
+pub(super) struct Told(pub(super) Vec<Op>);
+
+impl Script for Told {
+    fn next(&mut self, _: Instant, _: Option<&Done>) -> Op {
+        self.0.pop().unwrap_or(Op::Exit)
+    }
+}
+
 /// Syncs all files, again and again until it works; closes those that refuse and opens them again.
 pub(super) struct SyncAll {
     pub(super) files: Vec<FileId>,

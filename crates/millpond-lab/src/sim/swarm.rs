@@ -10,13 +10,15 @@
 
 use super::draw::Draw;
 use super::faults::{Coverage, Faults, Seen};
-use super::scripts::{Anything, Operator, SyncAll};
+use super::process::Op;
+use super::scripts::{Anything, Operator, SyncAll, Told};
 use super::world::{Costs, World, WorldOptions};
 use millpond::device::model::{HddParameters, Model, SsdParameters};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::dirty::limits::DirtyLimit;
+use millpond_core::manager::FRAMES_MIN;
 use millpond_core::options::{Options, Preset};
 use millpond_core::stats::Stats;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize, Ratio};
@@ -164,9 +166,29 @@ pub fn run(seed: u64) -> Report {
         }));
     }
     world.run(Instant::NEVER);
+    if draw.one_in(8) {
+        shrink_while_held(&mut world, files[0]);
+    }
     let files: Vec<_> = files.iter().map(|f| f.0).collect();
     come_to_rest(&mut world, &files, draw.one_in(2));
     report(&world)
+}
+
+/// As a last act somebody holds most of memory, while somebody else makes it small. Nobody does anything after that.
+fn shrink_while_held(world: &mut World, (file, len): (FileId, u64)) {
+    let frames = world.manager().derived().frames;
+    world.add_process(Box::new(Told(vec![Op::Guard {
+        file,
+        first: 0,
+        pages: len.min(frames.0 * 3 / 4) as u32,
+        change: false,
+        span: Nanos::from_secs(2),
+    }])));
+    world.add_process(Box::new(Told(vec![
+        Op::SetMemory { frames: FRAMES_MIN },
+        Op::Sleep(Nanos::from_secs(1)),
+    ])));
+    world.run(Instant::NEVER);
 }
 
 pub(super) fn report(world: &World) -> Report {

@@ -35,13 +35,17 @@ impl World {
         self.enqueue(self.now, Entry::Process(pid, number));
     }
 
-    /// Wakes the processes that wait for this, in the order of their numbers.
+    /// Wakes the processes that wait for this, in the order of their numbers; those that wait for memory from any of
+    /// them on, because the first takes what there is.
     pub(super) fn wake(&mut self, state: State) {
-        for pid in 0..self.processes.len() {
-            if self.processes[pid].state == state {
-                self.wake_one(pid);
-            }
+        let mut waiting = (0..self.processes.len())
+            .filter(|&pid| self.processes[pid].state == state)
+            .collect::<Vec<_>>();
+        if state == State::Memory && waiting.len() > 1 {
+            let first = self.random.below(waiting.len() as u64);
+            waiting.rotate_left(first as usize);
         }
+        waiting.into_iter().for_each(|pid| self.wake_one(pid));
     }
 
     /// Waits for a frame; `false`: it gave up, and the operation has failed.
