@@ -56,6 +56,8 @@ pub enum Happened {
     },
     /// A write is over.
     Done {
+        /// The entry with which it began.
+        begun: usize,
         /// Whether it failed.
         failed: bool,
         /// Whether it has made the file longer.
@@ -69,7 +71,10 @@ pub enum Happened {
         to: u64,
     },
     /// What was completed when this was asked for is durable.
-    Synced,
+    Synced {
+        /// How many entries there were then.
+        asked: usize,
+    },
 }
 
 /// A file at a crash, from before the first entry of the journal about it to after the last.
@@ -168,6 +173,7 @@ impl<'a> AfterCrash<'a> {
                     extended = self.complete(at, write.offset, &bytes[..within as usize]);
                 }
                 Happened::Done {
+                    begun: *begun,
                     failed: failed.is_some(),
                     extended,
                 }
@@ -192,7 +198,7 @@ impl<'a> AfterCrash<'a> {
                 for Pending { change, .. } in self.pending.drain(..promised) {
                     change.apply(self.sector, &mut self.durable, &mut fates, false);
                 }
-                Happened::Synced
+                Happened::Synced { asked: *asked }
             }
         })
     }
@@ -567,6 +573,7 @@ mod tests {
         assert!(crash.image(Fate::Kept).0 == crash.live());
         assert_eq!(crash.durable(), [1; 3000]);
         let extended = Happened::Done {
+            begun: 0,
             failed: false,
             extended: true,
         };

@@ -188,9 +188,10 @@ impl Crashing {
             let failed = result
                 .is_err()
                 .then(|| content(&write.file, write.offset, write.bytes).unwrap_or_default());
-            let len = write.file.len().unwrap_or(u64::MAX);
             let begun = write.begun;
+            // No length is set between our look at it and our entry.
             let mut state = self.state.lock();
+            let len = write.file.len().unwrap_or(u64::MAX);
             state.note(&write.file, Event::Done { begun, len, failed });
         }
         Some(token)
@@ -300,10 +301,12 @@ impl Device for Crashing {
     }
 
     fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
-        self.state.lock().see(file)?;
+        // All of it in one, so that the entries have the order in which the file has seen it: a write whose end is
+        // entered before this went as far as the file did before.
+        let mut state = self.state.lock();
+        state.see(file)?;
         self.inner.set_len(file, len)?;
-        // Afterwards, so that a sync that was asked for in between is not taken to have made it durable.
-        self.state.lock().note(file, Event::Length(len));
+        state.note(file, Event::Length(len));
         Ok(())
     }
 
