@@ -43,6 +43,10 @@ const GUESS_PAGES: u64 = 64;
 /// Guesses are one in so many frames, up to a power of two: twice as many as full blocks of pages.
 const FRAMES_PER_GUESS: u32 = 32;
 
+/// Pages whose heads lie together, a cache line of them: a run of pages that comes, or goes, looks into memory once for
+/// many.
+const HEADS_TOGETHER: u64 = 16;
+
 /// "No frame" in a head or a link; frame `n` is written as `n + 1`, so that fresh memory is empty.
 const END: u32 = 0;
 
@@ -266,8 +270,8 @@ impl Index {
 
     #[inline]
     fn guess(&self, key: PageKey) -> &AtomicU32 {
-        let block = PageKey::from_bits(key.to_bits() & !(GUESS_PAGES - 1));
-        &self.guesses[(hash(block) & self.guesses_mask.load(Ordering::Relaxed)) as usize]
+        let block = hash_block(key.to_bits() & !(GUESS_PAGES - 1));
+        &self.guesses[(block & self.guesses_mask.load(Ordering::Relaxed)) as usize]
     }
 
     #[inline]
@@ -361,9 +365,17 @@ fn chain_of(hash: u32, shape: u64) -> usize {
 /// it, so the upper one tells small files apart, which differ in the key's high bits, and the lower one
 /// mixes the pages of a file. The factor is 2^64 over the golden ratio, made odd.
 #[inline]
-fn hash(key: PageKey) -> u32 {
-    let product = u128::from(key.to_bits()) * 0x9e37_79b9_7f4a_7c15;
+fn hash_block(block: u64) -> u32 {
+    let product = u128::from(block) * 0x9e37_79b9_7f4a_7c15;
     ((product >> 32) ^ (product >> 64)) as u32
+}
+
+/// Which head. Where in its line is turned by the block's hash, so that pages of which all are, say, the first of
+/// sixteen use all heads alike.
+#[inline]
+fn hash(key: PageKey) -> u32 {
+    let in_line = key.to_bits() & (HEADS_TOGETHER - 1);
+    hash_block(key.to_bits() & !(HEADS_TOGETHER - 1)) ^ in_line as u32
 }
 
 #[cfg(test)]

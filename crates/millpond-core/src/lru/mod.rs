@@ -183,6 +183,12 @@ impl Lru {
         &self.replacement
     }
 
+    /// Several pages are about to be given to [`Lru::refault`] or [`Lru::evicted`]: fetches what that will look at, for
+    /// all of them at a time. Changes nothing but how long it takes.
+    pub fn fetch(&self, keys: impl Iterator<Item = PageKey>) {
+        self.workingset.fetch(keys);
+    }
+
     /// A page is missing: takes its shadow. To be called before room is made for the page, once, and the answer goes
     /// to [`Lru::insert`]. One or two lookups in the table of shadows.
     pub fn refault(&mut self, key: PageKey) -> Refault {

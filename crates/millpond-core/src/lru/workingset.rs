@@ -134,6 +134,16 @@ impl Workingset {
         })
     }
 
+    /// These pages are about to come or go: fetches their buckets, all at the same time. Without it a run of pages waits
+    /// for memory once a page, which takes longer than all the rest of it.
+    pub(super) fn fetch(&self, keys: impl Iterator<Item = PageKey>) {
+        let look = |key| {
+            let [first, second] = self.homes(key);
+            self.buckets[first].keys[0] ^ self.buckets[second].keys[0]
+        };
+        core::hint::black_box(keys.map(look).fold(0, u64::wrapping_add));
+    }
+
     /// How many shadows there are.
     pub(super) fn len(&self) -> u64 {
         self.len

@@ -11,6 +11,9 @@ use crate::readahead::Window;
 use crate::reclaim::stall;
 use crate::units::{FileId, FrameNo, Instant, PageCount, PageIndex, PageKey};
 
+/// Pages whose shadows are fetched at a time: two cache lines each.
+const FETCH_PAGES: u64 = 32;
+
 /// A page that wants a frame.
 struct Want {
     key: PageKey,
@@ -36,6 +39,10 @@ impl Manager {
     ) -> bool {
         debug_assert!(count > 0);
         let mut granted = self.ios.frame_list();
+        if count > 1 {
+            let keys = (0..u64::from(count)).map(|n| PageKey::new(file, first.after(n)));
+            self.lru.fetch(keys);
+        }
         for n in 0..u64::from(count) {
             let key = PageKey::new(file, first.after(n));
             debug_assert_eq!(frames.lookup(key), None, "{key:?} is in memory");
@@ -204,6 +211,11 @@ impl Manager {
         let mut run = self.ios.frame_list();
         let mut run_first = window.first;
         for n in 0..window.count.0 {
+            if n.is_multiple_of(FETCH_PAGES) {
+                let ahead = n..window.count.0.min(n + FETCH_PAGES);
+                self.lru
+                    .fetch(ahead.map(|n| PageKey::new(file, window.first.after(n))));
+            }
             let page = window.first.after(n);
             let key = PageKey::new(file, page);
             let frame = if frames.lookup(key).is_some() {

@@ -60,6 +60,7 @@ impl Manager {
             false
         });
         frames.evict(&mut victims);
+        self.lru.fetch(taken.iter().map(|&(_, key)| key));
         let mut evicted = victims.iter().copied().peekable();
         let mut freed = 0;
         for &(frame, key) in &taken {
