@@ -332,10 +332,16 @@ mod tests {
     fn with_no_reader_all_that_the_device_takes_may_go() {
         let mut a = admission();
         for _ in 0..8 {
-            assert_eq!(a.may_write(Instant(0), Bytes::from_mib(1)), Verdict::Go);
+            assert_eq!(
+                a.may_write(Instant(0), Background, Bytes::from_mib(1)),
+                Verdict::Go
+            );
             a.issued(Instant(0), Background, Bytes::from_mib(1));
         }
-        assert_eq!(a.may_write(Instant(0), Bytes::from_mib(1)), Verdict::Wait(None));
+        assert_eq!(
+            a.may_write(Instant(0), Background, Bytes::from_mib(1)),
+            Verdict::Wait(None)
+        );
     }
 
     #[test]
@@ -382,20 +388,23 @@ mod tests {
         a.issued(at(0), Background, KIB_64);
         a.issued(at(0), Fault, PAGE);
         assert_eq!(
-            a.may_write(at(499), KIB_64),
+            a.may_write(at(499), Background, KIB_64),
             Verdict::Go,
             "a quarter of the goal has not passed"
         );
-        assert_eq!(a.may_write(at(500), KIB_64), Verdict::Wait(Some(at(2_500))));
+        assert_eq!(
+            a.may_write(at(500), Background, KIB_64),
+            Verdict::Wait(Some(at(2_500)))
+        );
         a.completed(at(600), Background, KIB_64, at(0));
         a.completed(at(700), Fault, PAGE, at(0));
         assert!(
-            matches!(a.may_write(at(701), KIB_64), Verdict::Wait(Some(_))),
+            matches!(a.may_write(at(701), Background, KIB_64), Verdict::Wait(Some(_))),
             "it waits for the second read"
         );
         a.issued(at(710), Fault, PAGE);
         a.completed(at(800), Fault, PAGE, at(710));
-        assert_eq!(a.may_write(at(801), KIB_64), Verdict::Go);
+        assert_eq!(a.may_write(at(801), Background, KIB_64), Verdict::Go);
     }
 
     #[test]
@@ -404,22 +413,28 @@ mod tests {
         let at = |us| Instant(0) + Nanos::from_micros(us);
         a.issued(at(0), Background, KIB_64);
         a.issued(at(0), Fault, PAGE);
-        assert!(matches!(a.may_write(at(500), KIB_64), Verdict::Wait(_)));
+        assert!(matches!(
+            a.may_write(at(500), Background, KIB_64),
+            Verdict::Wait(_)
+        ));
         assert_eq!(
-            a.may_write(at(2_500), KIB_64),
+            a.may_write(at(2_500), Background, KIB_64),
             Verdict::Go,
             "the turn has lasted as long as the goal"
         );
         let mut a = admission();
         a.issued(at(0), Background, KIB_64);
         a.issued(at(0), Fault, PAGE);
-        assert!(matches!(a.may_write(at(500), KIB_64), Verdict::Wait(_)));
+        assert!(matches!(
+            a.may_write(at(500), Background, KIB_64),
+            Verdict::Wait(_)
+        ));
         a.completed(at(600), Fault, PAGE, at(0));
         assert_eq!(
-            a.may_write(at(601), KIB_64),
+            a.may_write(at(601), Background, KIB_64),
             Verdict::Wait(Some(at(600) + Nanos(62_500)))
         );
-        assert_eq!(a.may_write(at(663), KIB_64), Verdict::Go);
+        assert_eq!(a.may_write(at(663), Background, KIB_64), Verdict::Go);
     }
 
     #[test]

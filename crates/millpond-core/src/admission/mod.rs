@@ -1,26 +1,37 @@
 //! When a write may go to the device.
 //!
 //! Reads are admitted always and at once; what is limited is how much writing stands before them in the
-//! device's queue. Three forms, a closed enum:
+//! device's queue. A closed enum of forms:
 //!
 //! - `Off`: as much as the device's queue takes (seed 001's "base").
+//! - `Percent`: seed 001's v3, a share of the device's queue, and the fixed depth before it; see [`percent`].
+//! - `Latency`: what Linux made of it, `blk-wbt`; see [`latency`].
 //! - `Bytes`: seed 003's high and low water marks on bytes in transit; reads count and never wait.
 //! - `Goal`: Millpond's default, a goal for read latency; see [`goal`].
 
 pub mod bytes;
+mod gate;
 pub mod goal;
+pub mod latency;
+pub mod percent;
 
 use crate::event::Reason;
 use crate::units::{Bytes, Instant, Nanos};
 use alloc::boxed::Box;
 use bytes::{BytesOptions, BytesState};
 use goal::{GoalOptions, GoalState};
+use latency::{LatencyOptions, LatencyState};
+use percent::{PercentOptions, PercentState};
 
 /// Which form, and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionOptions {
     /// No limit but the device's queue.
     Off,
+    /// A share of the device's queue.
+    Percent(PercentOptions),
+    /// As many as let the fastest read of a window be fast enough.
+    Latency(LatencyOptions),
     /// High and low water marks.
     Bytes(BytesOptions),
     /// A goal for read latency.
@@ -41,6 +52,14 @@ pub enum Verdict {
 pub struct InTransit {
     /// Bytes by [`Reason`].
     bytes: [Bytes; Reason::COUNT],
+    /// Requests by [`Reason`].
+    requests: [u32; Reason::COUNT],
+    /// When a read of any kind was last issued, and when one ended.
+    last_read_issued: Option<Instant>,
+    last_read_done: Option<Instant>,
+    /// Dirtiers sleep until pages become clean, and until when they last did.
+    dirtiers_wait: bool,
+    last_dirtier: Option<Instant>,
     /// Reads that somebody waits for.
     faults: u32,
     /// Since when there has been a read that somebody waits for without any of them ending.
@@ -65,6 +84,37 @@ impl InTransit {
     /// Bytes of reads and writes.
     pub fn all(&self) -> Bytes {
         self.bytes.iter().fold(Bytes(0), |sum, &b| sum + b)
+    }
+
+    /// Requests of writes.
+    pub fn write_requests(&self) -> u32 {
+        let writes = Reason::ALL.into_iter().filter(|r| !r.is_read());
+        writes.map(|r| self.requests_of(r)).sum()
+    }
+
+    /// Requests for `reason`.
+    pub fn requests_of(&self, reason: Reason) -> u32 {
+        self.requests[reason as usize]
+    }
+
+    /// Whether a read of any kind was issued within `span`.
+    pub fn other_issued_within(&self, now: Instant, span: Nanos) -> bool {
+        self.last_read_issued.is_some_and(|t| now.since(t) < span)
+    }
+
+    /// Whether a read of any kind has ended within `span`.
+    pub fn other_done_within(&self, now: Instant, span: Nanos) -> bool {
+        self.last_read_done.is_some_and(|t| now.since(t) < span)
+    }
+
+    /// Whether a dirtier sleeps until pages become clean.
+    pub fn dirtiers_wait(&self) -> bool {
+        self.dirtiers_wait
+    }
+
+    /// Whether a dirtier sleeps, or did within `span`.
+    pub fn dirtier_waited_within(&self, now: Instant, span: Nanos) -> bool {
+        self.dirtiers_wait || self.last_dirtier.is_some_and(|t| now.since(t) < span)
     }
 
     /// Reads that somebody waits for.
@@ -100,6 +150,8 @@ impl InTransit {
 #[derive(Clone, Debug)]
 enum State {
     Off,
+    Percent(PercentState),
+    Latency(Box<LatencyState>),
     Bytes(BytesState),
     Goal(Box<GoalState>),
 }
@@ -130,6 +182,11 @@ impl Admission {
         self.write_bytes_max = write_bytes_max;
         self.state = match (options, &self.state) {
             (AdmissionOptions::Off, _) => State::Off,
+            (AdmissionOptions::Percent(options), _) => State::Percent(PercentState::new(options)),
+            (AdmissionOptions::Latency(options), State::Latency(old)) if old.options() == options => {
+                State::Latency(old.clone())
+            }
+            (AdmissionOptions::Latency(options), _) => State::Latency(Box::new(LatencyState::new(options))),
             (AdmissionOptions::Bytes(options), _) => State::Bytes(BytesState::new(options)),
             (AdmissionOptions::Goal(options), State::Goal(old)) if old.options() == options => {
                 State::Goal(old.clone())
@@ -143,10 +200,10 @@ impl Admission {
         &self.in_transit
     }
 
-    /// How many bytes of writes may be in transit now.
+    /// How many bytes of writes may be in transit now. Forms that count requests say no number.
     pub fn allowance(&self, now: Instant) -> Bytes {
         match &self.state {
-            State::Off => Bytes(u64::MAX),
+            State::Off | State::Percent(_) | State::Latency(_) => Bytes(u64::MAX),
             State::Bytes(s) => s.options().high,
             State::Goal(s) => s.allowance(now, &self.in_transit),
         }
@@ -156,14 +213,24 @@ impl Admission {
     pub fn write_bytes(&self, now: Instant) -> Bytes {
         match &self.state {
             State::Goal(s) => s.write_bytes(now, &self.in_transit).min(self.write_bytes_max),
-            State::Off | State::Bytes(_) => self.write_bytes_max,
+            _ => self.write_bytes_max,
         }
     }
 
-    /// Whether a write of `bytes` may be issued now.
-    pub fn may_write(&mut self, now: Instant, bytes: Bytes) -> Verdict {
+    /// Whether there are dirtiers that sleep until pages become clean.
+    pub fn dirtiers_wait(&mut self, now: Instant, wait: bool) {
+        if wait || self.in_transit.dirtiers_wait {
+            self.in_transit.last_dirtier = Some(now);
+        }
+        self.in_transit.dirtiers_wait = wait;
+    }
+
+    /// Whether a write of `bytes` may be issued now for `reason`.
+    pub fn may_write(&mut self, now: Instant, reason: Reason, bytes: Bytes) -> Verdict {
         match &mut self.state {
             State::Off => Verdict::Go,
+            State::Percent(s) => s.may_write(now, reason, &self.in_transit),
+            State::Latency(s) => s.may_write(now, reason, &self.in_transit),
             State::Bytes(s) => s.may_write(&self.in_transit),
             State::Goal(s) => s.may_write(now, bytes, &self.in_transit),
         }
@@ -173,6 +240,13 @@ impl Admission {
     pub fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
         let t = &mut self.in_transit;
         t.bytes[reason as usize] += bytes;
+        t.requests[reason as usize] += 1;
+        if reason.is_read() {
+            t.last_read_issued = Some(now);
+            if let State::Latency(s) = &mut self.state {
+                s.read_issued(now);
+            }
+        }
         if reason == Reason::Fault {
             if t.faults == 0 {
                 t.waiting_since = now;
@@ -192,8 +266,17 @@ impl Admission {
     pub fn completed(&mut self, now: Instant, reason: Reason, bytes: Bytes, issued_at: Instant) {
         let t = &mut self.in_transit;
         t.bytes[reason as usize] -= bytes;
-        if !reason.is_read() {
+        t.requests[reason as usize] -= 1;
+        if reason.is_read() {
+            t.last_read_done = Some(now);
+        } else {
             t.last_write = now;
+        }
+        match &mut self.state {
+            State::Percent(s) if !reason.is_read() => s.write_done(now, t),
+            State::Latency(s) if reason.is_read() => s.read_done(now, issued_at, t),
+            State::Latency(s) => s.write_done(now, reason, t),
+            _ => {}
         }
         if reason == Reason::Fault {
             t.faults -= 1;

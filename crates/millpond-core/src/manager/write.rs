@@ -58,6 +58,7 @@ impl Manager {
     /// Issues writes for as long as there is something to write and the admission lets it through.
     pub(super) fn pump<F: FrameTable>(&mut self, now: Instant, frames: &mut F, effects: &mut Effects) {
         self.look_again = None;
+        self.admission.dirtiers_wait(now, !self.blocked.is_empty());
         loop {
             let over = self.memory_waiters || self.flusher.dirty() > self.derived.dirty.background;
             let Some(job) = self.flusher.job(now, over, !self.blocked.is_empty()) else {
@@ -67,7 +68,7 @@ impl Manager {
             let contiguous = self.flusher.contiguous(&job, write_max.max(1));
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
-            if let Verdict::Wait(until) = self.admission.may_write(now, bytes) {
+            if let Verdict::Wait(until) = self.admission.may_write(now, job.reason, bytes) {
                 self.look_again = until;
                 return;
             }

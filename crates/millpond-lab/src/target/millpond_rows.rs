@@ -1,14 +1,18 @@
 //! The variants of Millpond that the engine and the simulator share.
 
-use super::{Row, RowRequest, Rows, Setup};
+use super::{Device, Row, RowRequest, Rows, Setup};
 use crate::error::{LabError, Result};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
+use millpond_core::admission::latency::LatencyOptions;
+use millpond_core::admission::percent::PercentOptions;
 use millpond_core::options::Options;
 
-/// Variants that this version has.
-const BUILT: [&str; 3] = ["off", "bytes", "goal"];
+/// All variants.
+const BUILT: [&str; 9] = [
+    "off", "v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency", "bytes", "goal",
+];
 
 /// The rows of `target` for the variants that were asked for, or for `default`.
 pub(super) fn rows(
@@ -56,6 +60,16 @@ pub(super) fn rows(
 pub(super) fn options(setup: &Setup) -> Result<Options> {
     let admission = match setup.variant.as_str() {
         "off" => AdmissionOptions::Off,
+        "v2" => AdmissionOptions::Percent(PercentOptions::v2()),
+        "v3-10" => AdmissionOptions::Percent(PercentOptions::v3(10)),
+        "v3-15" => AdmissionOptions::Percent(PercentOptions::v3(15)),
+        "v3-50" => AdmissionOptions::Percent(PercentOptions::v3(50)),
+        "v3-100" => AdmissionOptions::Percent(PercentOptions::v3(100)),
+        "latency" => AdmissionOptions::Latency(match setup.device {
+            Device::Ssd => LatencyOptions::flash(),
+            // What the kernel takes a virtual machine's disk for as well, if nobody tells it.
+            Device::Hdd | Device::Real => LatencyOptions::rotating(),
+        }),
         "bytes" => AdmissionOptions::Bytes(BytesOptions::default()),
         "goal" => {
             let default = GoalOptions::default();

@@ -45,7 +45,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
         read_latency_goal,
         ..*request
     };
-    let mut rows = millpond_rows::rows(&request, "sim", &["off", "bytes", "goal"], true)?;
+    let mut rows = millpond_rows::rows(&request, "sim", &["off", "v3-10", "bytes", "goal"], true)?;
     for row in &mut rows.rows {
         if row.setup.variant == "goal" && row.setup.read_latency_goal.is_none() && device == Device::Hdd {
             // What the engine derives from calibrating such a disk.

@@ -1,0 +1,354 @@
+//! What seed 001 became: Linux 4.10's `blk-wbt` in its present form (7.0), which limits writes by how long reads take.
+//!
+//! ```text
+//!   every window (100 ms, shorter with each step down, as CoDel has it: 1 / sqrt(step + 1))
+//!     the fastest read took longer than the target, or one has not come back ──► one step down: half as many writes
+//!     reads were fast enough, or there was nothing but writes                 ──► one step up: twice as many
+//!     nobody knows                                                            ──► after five in a row, back to step 0
+//! ```
+//!
+//! The *minimum* of a window decides, as in CoDel: one read that the device answers from its cache makes the window
+//! good. Below step 0 (scaling up) the depth is held at three quarters of the queue, which for queues of 21 or fewer is
+//! less than at step 0; [`LatencyOptions::clamp_up`], on by default, takes the larger.
+//!
+//! Three classes of writes have counts of their own and the same limits: reclaim's, discards (there are none here), and
+//! all others. Windows are evaluated when something happens after their end, with what was known at the end.
+
+use super::gate::Gate;
+use super::{InTransit, Verdict};
+use crate::event::Reason;
+use crate::units::{Instant, Nanos};
+
+/// The depth at step 0: `RWB_DEF_DEPTH`.
+const DEPTH_DEFAULT: u32 = 16;
+/// `RWB_WINDOW_NSEC`.
+const WINDOW: Nanos = Nanos::from_millis(100);
+/// Fewer samples say nothing: `RWB_MIN_WRITE_SAMPLES`, and one read.
+const SAMPLES_WRITES: u32 = 3;
+/// So many windows that say nothing in a row are a step back to 0: `RWB_UNKNOWN_BUMP`.
+const UNKNOWN_BUMP: u32 = 5;
+/// A dirtier that slept within this span is waited for.
+const DIRTIER_SPAN: Nanos = Nanos::from_secs(1);
+/// Others used the device within this span.
+const OTHERS_SPAN: Nanos = Nanos::from_millis(100);
+/// Windows that are caught up with at most, after a long sleep: by then any step is back at 0.
+const WINDOWS_BEHIND_MAX: u32 = 1000;
+
+/// The settings of one device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LatencyOptions {
+    /// The fastest read of a window shall not take longer: 2 ms by default, 75 ms for rotating disks.
+    pub target: Nanos,
+    /// How many requests the device takes at a time.
+    pub queue_depth: u32,
+    /// The device has a volatile write cache.
+    pub write_cache: bool,
+    /// A step up never makes the depth smaller.
+    pub clamp_up: bool,
+}
+
+impl LatencyOptions {
+    /// For a rotating disk with a queue of 31 and a write cache.
+    pub fn rotating() -> LatencyOptions {
+        LatencyOptions {
+            target: Nanos::from_millis(75),
+            ..LatencyOptions::flash()
+        }
+    }
+
+    /// For a device that doesn't rotate.
+    pub fn flash() -> LatencyOptions {
+        LatencyOptions {
+            target: Nanos::from_millis(2),
+            queue_depth: 31,
+            write_cache: true,
+            clamp_up: true,
+        }
+    }
+}
+
+/// How many writes may be in flight, by who asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// For who is waited for.
+    pub max: u32,
+    /// For others, while nobody else uses the device.
+    pub normal: u32,
+    /// For the background, and while others use the device.
+    pub background: u32,
+    /// More is not to be had: no step further up.
+    pub scaled_max: bool,
+}
+
+/// The limits at `step`; above 0 is down. `rq_depth_calc_max_depth` and `calc_wb_limits`.
+pub fn limits(step: i32, options: &LatencyOptions) -> Limits {
+    let depth = options.queue_depth;
+    let (max, scaled_max) = if depth <= 1 {
+        if step > 0 { (1, false) } else { (2, true) }
+    } else {
+        let base = depth.min(DEPTH_DEFAULT);
+        match step {
+            0 => (base, false),
+            1.. => (1 + ((base - 1) >> step.min(31)), false),
+            _ => {
+                let scaled = 1 + (u64::from(base - 1) << step.unsigned_abs().min(31));
+                let most = u64::from(3 * depth / 4);
+                let most = if options.clamp_up {
+                    most.max(base.into())
+                } else {
+                    most
+                };
+                (scaled.min(most) as u32, scaled > most)
+            }
+        }
+    };
+    let (normal, background) = if max <= 2 {
+        (max, 1)
+    } else {
+        (max.div_ceil(2), max.div_ceil(4))
+    };
+    Limits {
+        max,
+        normal,
+        background,
+        scaled_max,
+    }
+}
+
+/// How long a window is at `step`.
+pub fn window(step: i32) -> Nanos {
+    if step <= 0 {
+        return WINDOW;
+    }
+    Nanos((WINDOW.0 << 4) / u64::from(((step as u32 + 1) << 8).isqrt()))
+}
+
+/// What a window has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Judgement {
+    /// Reads were too slow.
+    Exceeded,
+    /// They were not.
+    Ok,
+    /// There were no reads worth the name, but writes.
+    UnknownWrites,
+    /// There was nothing.
+    Unknown,
+}
+
+/// Samples of one window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Samples {
+    /// Reads that ended.
+    pub reads: u32,
+    /// The fastest of them.
+    pub read_least: Nanos,
+    /// Writes that ended.
+    pub writes: u32,
+    /// How long the read that is looked at has been on its way.
+    pub oldest: Nanos,
+    /// Writes are in flight, or a dirtier slept lately.
+    pub is_busy: bool,
+}
+
+impl Samples {
+    /// `latency_exceeded`.
+    pub fn judge(&self, window: Nanos, target: Nanos) -> Judgement {
+        if self.oldest > window || (self.oldest > target && self.reads == 0) {
+            return Judgement::Exceeded;
+        }
+        if self.reads < 1 || self.writes < SAMPLES_WRITES {
+            return if self.writes > 0 || self.is_busy {
+                Judgement::UnknownWrites
+            } else {
+                Judgement::Unknown
+            };
+        }
+        if self.read_least > target {
+            Judgement::Exceeded
+        } else {
+            Judgement::Ok
+        }
+    }
+}
+
+/// Where it stands.
+#[derive(Clone, Debug)]
+pub struct LatencyState {
+    options: LatencyOptions,
+    step: i32,
+    limits: Limits,
+    unknown: u32,
+    samples: Samples,
+    /// When the window began, and when it ends; none runs until a write has been refused.
+    window: Option<(Instant, Instant)>,
+    /// The read that is looked at: when it was issued.
+    looked_at: Option<Instant>,
+    /// Who waits: for reclaim, and for all else.
+    gates: [Gate; 2],
+}
+
+impl LatencyState {
+    /// At step 0.
+    pub fn new(options: LatencyOptions) -> LatencyState {
+        LatencyState {
+            options,
+            step: 0,
+            limits: limits(0, &options),
+            unknown: 0,
+            samples: Samples::default(),
+            window: None,
+            looked_at: None,
+            gates: Default::default(),
+        }
+    }
+
+    /// The settings.
+    pub fn options(&self) -> LatencyOptions {
+        self.options
+    }
+
+    /// How far down it is; up is negative.
+    pub fn step(&self) -> i32 {
+        self.step
+    }
+
+    /// How many requests of writes may be in flight for `reason`.
+    pub fn limit(&self, now: Instant, reason: Reason, t: &InTransit) -> u32 {
+        let waited_for = t.dirtier_waited_within(now, DIRTIER_SPAN);
+        match reason {
+            Reason::Sync | Reason::Reclaim => self.limits.max,
+            _ if waited_for => self.limits.max,
+            Reason::Background => self.limits.background,
+            _ if t.other_issued_within(now, OTHERS_SPAN) || t.other_done_within(now, OTHERS_SPAN) => {
+                self.limits.background
+            }
+            _ => self.limits.normal,
+        }
+    }
+
+    pub(super) fn may_write(&mut self, now: Instant, reason: Reason, t: &InTransit) -> Verdict {
+        self.catch_up(now, t);
+        let limit = self.limit(now, reason, t);
+        let gate = &mut self.gates[class(reason)];
+        if gate.pass(now, in_flight(reason, t), limit) {
+            return Verdict::Go;
+        }
+        let (_, end) = *self.window.get_or_insert((now, now + window(self.step)));
+        Verdict::Wait(Some(end))
+    }
+
+    pub(super) fn read_issued(&mut self, now: Instant) {
+        self.looked_at.get_or_insert(now);
+    }
+
+    pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, t: &InTransit) {
+        self.catch_up(now, t);
+        if self.looked_at == Some(issued_at) {
+            self.looked_at = None;
+        }
+        let took = now.since(issued_at);
+        let samples = &mut self.samples;
+        samples.read_least = if samples.reads == 0 {
+            took
+        } else {
+            samples.read_least.min(took)
+        };
+        samples.reads += 1;
+    }
+
+    pub(super) fn write_done(&mut self, now: Instant, reason: Reason, t: &InTransit) {
+        self.catch_up(now, t);
+        self.samples.writes += 1;
+        let in_flight = in_flight(reason, t);
+        let limit = if self.options.write_cache && !t.dirtier_waited_within(now, DIRTIER_SPAN) {
+            0
+        } else {
+            self.limits.normal
+        };
+        if in_flight > 0 && in_flight >= limit {
+            return;
+        }
+        if in_flight == 0 || limit - in_flight >= self.limits.background / 2 {
+            self.gates[class(reason)].wake();
+        }
+    }
+
+    /// Windows that have ended since the last event.
+    fn catch_up(&mut self, now: Instant, t: &InTransit) {
+        for _ in 0..WINDOWS_BEHIND_MAX {
+            match self.window {
+                Some((_, end)) if end <= now => self.window_ends(end, t),
+                _ => return,
+            }
+        }
+        self.window = Some((now, now + window(self.step)));
+    }
+
+    fn window_ends(&mut self, end: Instant, t: &InTransit) {
+        let samples = Samples {
+            oldest: self.looked_at.map_or(Nanos::ZERO, |since| end.since(since)),
+            is_busy: t.write_requests() > 0 || t.dirtier_waited_within(end, DIRTIER_SPAN),
+            ..core::mem::take(&mut self.samples)
+        };
+        match samples.judge(window(self.step), self.options.target) {
+            Judgement::Exceeded => self.step_down(true),
+            Judgement::Ok | Judgement::UnknownWrites => self.step_up(),
+            Judgement::Unknown => {
+                self.unknown += 1;
+                if self.unknown >= UNKNOWN_BUMP {
+                    match self.step {
+                        1.. => self.step_up(),
+                        0 => {}
+                        _ => self.step_down(false),
+                    }
+                }
+            }
+        }
+        let goes_on = self.step != 0 || t.write_requests() > 0 || self.gates.iter().any(Gate::is_waiting);
+        self.window = goes_on.then(|| (end, end + window(self.step)));
+    }
+
+    /// Fewer writes; a `hard` step down from above leads to step 0 at once. `rq_depth_scale_down`.
+    fn step_down(&mut self, hard: bool) {
+        if self.limits.max == 1 {
+            return;
+        }
+        self.step = if self.step < 0 && hard { 0 } else { self.step + 1 };
+        self.stepped();
+    }
+
+    /// More writes, for all who wait at once. `rq_depth_scale_up`.
+    fn step_up(&mut self) {
+        if self.limits.scaled_max {
+            return;
+        }
+        self.step -= 1;
+        self.stepped();
+        self.gates.iter_mut().for_each(Gate::wake);
+    }
+
+    fn stepped(&mut self) {
+        self.limits = limits(self.step, &self.options);
+        self.unknown = 0;
+    }
+}
+
+/// Reclaim has a count and a queue of its own.
+fn class(reason: Reason) -> usize {
+    usize::from(reason == Reason::Reclaim)
+}
+
+/// Requests in flight that are counted together with those for `reason`.
+fn in_flight(reason: Reason, t: &InTransit) -> u32 {
+    let of_reclaim = t.requests_of(Reason::Reclaim);
+    if reason == Reason::Reclaim {
+        of_reclaim
+    } else {
+        t.write_requests() - of_reclaim
+    }
+}
+
+#[cfg(test)]
+#[path = "latency_tests.rs"]
+mod tests;
