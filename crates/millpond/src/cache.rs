@@ -2,7 +2,7 @@
 
 use crate::background;
 use crate::budget;
-use crate::device::{self, Device, DeviceFile, FileIdentity, Op, Request, Segments};
+use crate::device::{self, Device, DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::file::{self, File, FileInner, OpenOptions};
@@ -48,7 +48,7 @@ pub(crate) struct Handle {
     files: Mutex<Files>,
     closed: Condvar,
     /// Whether the read latency goal is still the one for an unknown device.
-    calibrate: Mutex<bool>,
+    pub(crate) calibrate: Mutex<bool>,
 }
 
 #[derive(Default)]
@@ -409,52 +409,6 @@ impl Handle {
         shared.core().files[inner.id.0 as usize] = None;
         written.map_err(|e| inner.write_failed(e.0))
     }
-
-    /// Measures what a read costs when nothing else is asked of the device, once, and derives the goal from it: 24
-    /// reads, 130 ms on a disk that rotates.
-    fn calibrate(&self, device: &DeviceFile, len: u64) {
-        const READS: u64 = 24;
-        let mut calibrate = self.calibrate.lock();
-        if !*calibrate || len < 1 << 20 {
-            return;
-        }
-        *calibrate = false;
-        let mut options = self.shared.core().manager.options().clone();
-        let AdmissionOptions::Goal(goal) = &mut options.admission else {
-            return;
-        };
-        let Ok(device) = device.try_clone().map(Arc::new) else {
-            return;
-        };
-        let buffer = device::Buffer::new(4096);
-        let mut took: Vec<Duration> = (0..READS)
-            .filter_map(|n| {
-                // Anywhere: equal steps would meet a turning disk at equal angles.
-                let offset = scatter(n) % (len / 4096) * 4096;
-                let segments = Segments::of(buffer.clone(), 0, 4096);
-                let request = Request {
-                    token: 0,
-                    op: Op::Read,
-                    file: device.clone(),
-                    offset,
-                    segments,
-                };
-                let began = std::time::Instant::now();
-                let _dart = self.shared.dart("device");
-                self.shared
-                    .device
-                    .transfer(&request)
-                    .ok()
-                    .map(|_| began.elapsed())
-            })
-            .collect();
-        took.sort_unstable();
-        let Some(median) = took.get(took.len() / 2) else {
-            return;
-        };
-        goal.read_latency = Nanos((median.as_nanos() as u64 * 16).clamp(2_000_000, 60_000_000));
-        self.shared.tell(Event::Retuned(Box::new(options)));
-    }
 }
 
 /// A file whose last handle is being dropped.
@@ -468,14 +422,6 @@ impl Drop for Closing<'_> {
         self.handle.files.lock().open.remove(&self.identity);
         self.handle.closed.notify_all();
     }
-}
-
-/// The bits of `n`, well mixed (splitmix64).
-fn scatter(n: u64) -> u64 {
-    let z = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 impl Drop for Handle {

@@ -26,6 +26,7 @@
 mod background;
 mod budget;
 mod cache;
+mod calibrate;
 mod clock;
 pub mod device;
 mod driver;
