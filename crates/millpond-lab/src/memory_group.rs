@@ -5,8 +5,8 @@
 //! that it fills counts against the limit. Where nothing allows it, the reason says what would.
 
 use crate::error::{LabError, Result};
+use millpond::host::{self, GroupVersion as Version};
 use millpond_core::units::Bytes;
-use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,6 @@ const NEEDED: &str = "it needs a memory control group that it may create, so run
      `systemd-run --user --scope -p Delegate=yes`";
 
 const PREFIX: &str = "millpond-lab-";
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Version {
-    One,
-    Two,
-}
 
 /// A memory control group with a limit, removed on drop.
 pub struct MemoryGroup {
@@ -59,6 +53,11 @@ impl MemoryGroup {
         Entry {
             procs: self.path.join("cgroup.procs"),
         }
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The most that the group has held, in MiB, page cache included. Linux 5.19 or newer in the second version.
@@ -152,47 +151,11 @@ fn maker_of(name: &str) -> Option<u32> {
 
 /// Groups below which one may be made, the best first.
 fn parents() -> Vec<(PathBuf, Version)> {
-    let Ok(own) = Process::myself() else {
-        return Vec::new();
-    };
-    let (Ok(mounts), Ok(groups)) = (own.mountinfo(), own.cgroups()) else {
-        return Vec::new();
-    };
-    let mut parents = Vec::new();
-    for mount in mounts {
-        let version = match mount.fs_type.as_str() {
-            "cgroup" if mount.super_options.contains_key("memory") => Version::One,
-            "cgroup2" => Version::Two,
-            _ => continue,
-        };
-        let group = groups.0.iter().find(|group| match version {
-            Version::One => group.controllers.iter().any(|c| c == "memory"),
-            Version::Two => group.hierarchy == 0,
-        });
-        let Some(group) = group else { continue };
-        for dir in upwards(
-            &mount.mount_point,
-            Path::new(&mount.root),
-            Path::new(&group.pathname),
-        ) {
-            if version == Version::One || hands_memory_down(&dir) {
-                parents.push((dir, version));
-            }
-        }
-    }
-    parents
-}
-
-/// The directories from a process's own group up to the mount. In a container the mount may show only the
-/// part of the tree below `root`.
-fn upwards(mount: &Path, root: &Path, own: &Path) -> Vec<PathBuf> {
-    let below = own
-        .strip_prefix(root)
-        .or_else(|_| own.strip_prefix("/"))
-        .unwrap_or(Path::new(""));
-    let deepest = mount.join(below);
-    let within = deepest.ancestors().take_while(|dir| dir.starts_with(mount));
-    within.filter(|dir| dir.is_dir()).map(Path::to_owned).collect()
+    let groups = host::control_groups().into_iter();
+    groups
+        .map(|group| (group.path, group.version))
+        .filter(|(dir, version)| *version == Version::One || hands_memory_down(dir))
+        .collect()
 }
 
 /// Whether groups below `dir` have limits of memory. In the second version a group with processes of its own
@@ -218,26 +181,9 @@ mod tests {
         )
         .unwrap();
         fs::write(own.join("cgroup.subtree_control"), "").unwrap();
-        let dirs = upwards(
-            mount.path(),
-            Path::new("/"),
-            Path::new("/user.slice/session.scope"),
-        );
-        assert_eq!(dirs.len(), 3);
-        assert_eq!(dirs[0], own);
-        let able: Vec<_> = dirs.into_iter().filter(|dir| hands_memory_down(dir)).collect();
+        let dirs = own.ancestors().take(3).map(Path::to_owned);
+        let able: Vec<_> = dirs.filter(|dir| hands_memory_down(dir)).collect();
         assert_eq!(able, [mount.path()]);
-    }
-
-    #[test]
-    fn a_container_sees_its_part_of_the_tree() {
-        let mount = tempfile::tempdir().unwrap();
-        fs::create_dir(mount.path().join("job")).unwrap();
-        let dirs = upwards(mount.path(), Path::new("/box/17"), Path::new("/box/17/job"));
-        assert_eq!(dirs, [mount.path().join("job"), mount.path().to_owned()]);
-        // a path that this mount does not show: only the mount itself is left
-        let dirs = upwards(mount.path(), Path::new("/box/17"), Path::new("/elsewhere/job"));
-        assert_eq!(dirs, [mount.path()]);
     }
 
     #[test]

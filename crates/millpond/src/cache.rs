@@ -6,6 +6,7 @@ use crate::device::{self, Device, DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::file::{self, File, FileInner, OpenOptions};
+use crate::host::{self, Hook, Notice, Notices};
 use crate::record::Recorder;
 use crate::stats::Stats;
 use crate::sys::arena::Arena;
@@ -49,6 +50,8 @@ pub(crate) struct Handle {
     closed: Condvar,
     /// Whether the read latency goal is still the one for an unknown device.
     pub(crate) calibrate: Mutex<bool>,
+    notices: Notices,
+    memory_beyond_limit: bool,
 }
 
 #[derive(Default)]
@@ -71,6 +74,8 @@ pub struct Builder {
     calibrate: bool,
     device: Option<Arc<dyn Device>>,
     recorder: Option<Box<dyn Recorder>>,
+    memory_beyond_limit: bool,
+    hook: Hook,
 }
 
 impl Builder {
@@ -135,11 +140,25 @@ impl Builder {
         self
     }
 
+    /// Whether a budget above the memory limit of a control group is taken, with a notice. Default: no, as the kernel
+    /// kills processes that reach it.
+    pub fn memory_beyond_limit(mut self, allowed: bool) -> Builder {
+        self.memory_beyond_limit = allowed;
+        self
+    }
+
+    /// Who is told, on the thread whose call found it, what the cache has to do without; each once a cache.
+    /// Default: [`host::to_stderr`](crate::host::to_stderr), a line on stderr, each once a process.
+    pub fn on_notice(mut self, hook: impl Fn(&Notice) + Send + Sync + 'static) -> Builder {
+        self.hook = Hook(Arc::new(hook));
+        self
+    }
+
     /// Makes the cache and starts its thread.
     ///
     /// # Errors
-    /// [`Error::Option`] or [`Error::BudgetTooSmall`], with what is possible; [`Error::Setup`] if the system gives no
-    /// memory or thread.
+    /// [`Error::Option`], [`Error::BudgetTooSmall`] or [`Error::MemoryLimit`], with what is possible;
+    /// [`Error::Setup`] if the system gives no memory or thread.
     pub fn build(self) -> Result<PageCache> {
         let page_size = PageSize::from_bytes(self.page_size).ok_or_else(|| OptionError {
             option: "page_size",
@@ -156,12 +175,26 @@ impl Builder {
         let frames = budget::frames(Bytes(self.memory), page_size)?;
         let manager = Manager::new(options, frames)?;
         let setup = |what| move |source| Error::Setup { what, source };
-        let device = match self.device {
-            Some(device) => device,
-            None => device::best(),
+        let notices = Notices::new(self.hook);
+        let short = host::free_memory(self.memory);
+        for notice in host::check_memory(self.memory, self.memory_beyond_limit)?
+            .into_iter()
+            .chain(short)
+        {
+            notices.add(notice, 0);
+        }
+        let (device, refusal) = match self.device {
+            Some(device) => (device, None),
+            None => device::best_or_why(),
         };
+        if let Some(refusal) = refusal {
+            notices.add(Notice::NoRing(refusal), 0);
+        }
         let memory_max = Bytes(crate::sys::machine_memory_bytes().max(self.memory));
         let arena = Arena::new(memory_max, page_size).map_err(setup("reserving addresses for the frames"))?;
+        if let Some(why) = arena.small_pages() {
+            notices.add(Notice::NoHugePages(why), 0);
+        }
         let (table, mut turn) = Table::new(arena).map_err(setup("reserving addresses for the table"))?;
         table
             .locked(&mut turn)
@@ -180,6 +213,8 @@ impl Builder {
                 files: Mutex::new(Files::default()),
                 closed: Condvar::new(),
                 calibrate: Mutex::new(calibrate),
+                notices,
+                memory_beyond_limit: self.memory_beyond_limit,
             }),
         })
     }
@@ -197,6 +232,8 @@ impl PageCache {
             calibrate: true,
             device: None,
             recorder: None,
+            memory_beyond_limit: false,
+            hook: Hook::default(),
         }
     }
 
@@ -217,6 +254,9 @@ impl PageCache {
         let device = DeviceFile::open(path, options.access()).map_err(failed)?;
         self.handle.calibrate(&device, device.len().map_err(failed)?);
         let identity = device.identity();
+        for notice in device.notices() {
+            self.handle.notices.add(notice, identity.device);
+        }
         let mut files = self.handle.files.lock();
         // A file whose last handle is being dropped has to be written and forgotten first.
         while files
@@ -323,8 +363,8 @@ impl PageCache {
     /// no writing but may have to wait for writes and guards.
     ///
     /// # Errors
-    /// [`Error::BudgetTooSmall`], [`Error::Option`] if it is more than the machine has, [`Error::Setup`] if the
-    /// system gives no memory; then nothing changes.
+    /// [`Error::BudgetTooSmall`], [`Error::MemoryLimit`], [`Error::Option`] if it is more than the machine has,
+    /// [`Error::Setup`] if the system gives no memory; then nothing changes.
     pub fn set_memory(&self, bytes: u64) -> Result<()> {
         let shared = &self.handle.shared;
         shared.poison.check()?;
@@ -339,6 +379,9 @@ impl PageCache {
                 allowed,
             }
             .into());
+        }
+        if let Some(notice) = host::check_memory(bytes, self.handle.memory_beyond_limit)? {
+            self.handle.notices.add(notice, 0);
         }
         let mut deferred = crate::driver::Deferred::default();
         {
@@ -359,6 +402,12 @@ impl PageCache {
     /// What the cache has done and how full it is. Takes the core's lock for a moment.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.handle.shared)
+    }
+
+    /// What the cache has to do without on this host, in the order in which it was found. One of a kind is kept, of
+    /// those about files one for each file system.
+    pub fn notices(&self) -> Vec<Notice> {
+        self.handle.notices.list()
     }
 
     /// What could not be written when the last handle of its file was dropped, since this was asked last.

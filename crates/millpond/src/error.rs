@@ -1,5 +1,6 @@
 //! What can go wrong, for whoever must do something about it.
 
+use crate::host::MemoryLimit;
 use millpond_core::options::OptionError;
 use std::io;
 use std::path::PathBuf;
@@ -23,6 +24,19 @@ pub enum Error {
         min: u64,
         /// The page size, in bytes.
         page_size: u64,
+    },
+
+    /// The budget is above what a control group allows this process, so that the kernel would kill it sooner or later.
+    /// Ask for less, raise the limit, or say [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
+    #[error(
+        "a budget of {given} bytes is above the memory limit of {limit}: ask for less, raise {}, or allow it \
+         with Builder::memory_beyond_limit(true)", .limit.file.display()
+    )]
+    MemoryLimit {
+        /// What was asked for, in bytes.
+        given: u64,
+        /// What it is above.
+        limit: MemoryLimit,
     },
 
     /// The file can't be opened. The message says why: it does not exist, may not be read, is a directory.
@@ -137,7 +151,7 @@ impl Error {
         match self {
             Error::Option(_) | Error::BudgetTooSmall { .. } | Error::OutOfRange { .. } => libc::EINVAL,
             Error::ReadOnly { .. } => libc::EBADF,
-            Error::NoFrames { .. } => libc::ENOMEM,
+            Error::NoFrames { .. } | Error::MemoryLimit { .. } => libc::ENOMEM,
             Error::Poisoned { .. } => libc::EIO,
             Error::Open { source, .. }
             | Error::Read { source, .. }

@@ -35,6 +35,7 @@ mod file;
 mod gate;
 mod guard;
 mod hazard;
+pub mod host;
 mod index;
 mod poison;
 pub mod record;

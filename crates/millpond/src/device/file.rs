@@ -6,6 +6,7 @@
 //! is dropped from it afterwards, and the file says so: memory is then used twice for a moment.
 
 use super::facts::{self, DeviceFacts};
+use crate::host::Notice;
 use crate::sys::direct;
 use std::ffi::CString;
 use std::fmt;
@@ -13,7 +14,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,7 +129,7 @@ impl DeviceFile {
                 let reason = format!("direct, blocks of {} bytes", direct.block_bytes);
                 (Some(direct), reason)
             }
-            Err(error) => (None, format!("direct I/O is refused ({error})")),
+            Err(error) => (None, error.to_string()),
         };
         let caching = match &direct {
             Some(_) => Caching::Stays,
@@ -152,7 +153,7 @@ impl DeviceFile {
     #[cfg(test)]
     pub(super) fn without_direct(mut self, by_flag: bool) -> DeviceFile {
         self.direct = None;
-        self.direct_reason = String::from("direct I/O is refused (a test)");
+        self.direct_reason = String::from("a test");
         self.caching = match by_flag && direct::takes_dont_cache(&self.buffered) {
             true => Caching::DroppedByFlag,
             false => Caching::DroppedByAdvice,
@@ -177,7 +178,27 @@ impl DeviceFile {
             Caching::DroppedByFlag => "; buffered, pages dropped with each transfer (RWF_DONTCACHE)",
             Caching::DroppedByAdvice => "; buffered, pages dropped by posix_fadvise",
         };
-        format!("{}{dropped}", self.direct_reason)
+        match self.caching {
+            Caching::Stays => self.direct_reason.clone(),
+            _ => format!("direct I/O is refused ({}){dropped}", self.direct_reason),
+        }
+    }
+
+    /// What its transfers have to do without.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        if self.direct.is_some() || self.caching == Caching::Stays {
+            return Vec::new();
+        }
+        let path = PathBuf::from(&self.name);
+        let why = self.direct_reason.clone();
+        let mut notices = vec![Notice::NoDirect {
+            path: path.clone(),
+            why,
+        }];
+        if self.caching == Caching::DroppedByAdvice {
+            notices.push(Notice::NoDontCache { path });
+        }
+        notices
     }
 
     /// What offset and length of a transfer should be multiples of, to go past the page cache in one piece.
@@ -238,9 +259,13 @@ impl DeviceFile {
         loop {
             match self.buffered.sync_data() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result,
+                Err(error) => return Err(error),
+                Ok(()) => break,
             }
         }
+        // Advice drops clean pages only, so of those that were written nothing had gone yet. Zero bytes: to the end.
+        self.drop_cached(0, 0);
+        Ok(())
     }
 
     /// The descriptor for whole blocks, if there is one, with what memory and offsets must be aligned to.

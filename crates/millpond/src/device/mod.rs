@@ -38,6 +38,7 @@ pub use uring::Uring;
 
 pub(crate) use transfer::{Progress, Step};
 
+use crate::host::RingRefusal;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -133,8 +134,13 @@ pub trait Device: Send + Sync + fmt::Debug {
 
 /// The best device that this system allows: io_uring, or threads where that is refused. Its name says which and why.
 pub fn best() -> Arc<dyn Device> {
+    best_or_why().0
+}
+
+/// The best device, and why it is not io_uring.
+pub(crate) fn best_or_why() -> (Arc<dyn Device>, Option<RingRefusal>) {
     match Uring::new() {
-        Ok(ring) => Arc::new(ring),
-        Err(refusal) => Arc::new(Threads::new(&refusal.to_string())),
+        Ok(ring) => (Arc::new(ring), None),
+        Err(refusal) => (Arc::new(Threads::new(&refusal.to_string())), Some(refusal)),
     }
 }

@@ -16,6 +16,7 @@
 
 use super::transfer::{Progress, run_here};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Request};
+use crate::host::RingRefusal;
 use crate::sys::uring::{Bell, InFlight, Ring};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -68,9 +69,9 @@ impl Uring {
     /// A ring of its own.
     ///
     /// # Errors
-    /// If the kernel has no io_uring or does not allow it; the message says which, and what allows it.
-    pub fn new() -> io::Result<Uring> {
-        let ring = Ring::new(IN_FLIGHT_MAX).map_err(|error| explained(&error))?;
+    /// Why there can be none.
+    pub fn new() -> Result<Uring, RingRefusal> {
+        let ring = Ring::new(IN_FLIGHT_MAX).map_err(|(call, error)| RingRefusal::of(call, &error))?;
         Ok(Uring {
             bell: ring.bell(),
             reaper: Mutex::new(Reaper { ring }),
@@ -92,19 +93,6 @@ impl Uring {
             self.bell.ring();
         }
     }
-}
-
-fn explained(error: &io::Error) -> io::Error {
-    let why = match error.raw_os_error() {
-        Some(libc::EPERM) => {
-            "io_uring is not permitted (EPERM): see sysctl kernel.io_uring_disabled, seccomp"
-        }
-        Some(libc::ENOSYS) => "the kernel has no io_uring (ENOSYS)",
-        Some(libc::EINVAL) => "the kernel's io_uring is too old (EINVAL): Linux 5.19 is needed",
-        Some(libc::ENOMEM) => "no memory may be locked for io_uring (ENOMEM): see ulimit -l",
-        _ => return io::Error::new(error.kind(), format!("io_uring: {error}")),
-    };
-    io::Error::new(error.kind(), why)
 }
 
 impl Reaper {

@@ -21,6 +21,7 @@
 //! token (both exclusive). The device gets addresses of pages under writeback. `table.rs` makes these
 //! values and states why they exclude each other (T1 to T4 there).
 
+use crate::host::{self, SmallPages};
 use crate::sys::mapping::{Advice, HUGE_PAGE, Mapping, kernel_page};
 use crate::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
 use millpond_core::units::{Bytes, FrameNo, PageSize};
@@ -33,7 +34,7 @@ pub(crate) struct Arena {
     mapping: Mapping,
     page_size: PageSize,
     frames_max: u32,
-    huge: bool,
+    small_pages: Option<SmallPages>,
 }
 
 impl Arena {
@@ -63,19 +64,24 @@ impl Arena {
         let mapping = Mapping::new(bytes + kernel_page(), false)?;
         mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
         mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
-        let huge = mapping.advise(0..mapping.len(), Advice::HugePages).is_ok() && !huge_pages_are_off();
+        let small_pages = host::small_pages(&mapping.advise(0..mapping.len(), Advice::HugePages));
         Ok(Arena {
             mapping,
             page_size,
             frames_max,
-            huge,
+            small_pages,
         })
     }
 
     /// Whether the kernel was asked for huge pages and has them switched on. Where memory is short or in
     /// pieces it may still give small ones; the kernel counts in `/proc/self/smaps`.
     pub(crate) fn huge(&self) -> bool {
-        self.huge
+        self.small_pages.is_none()
+    }
+
+    /// Why frames are in small pages, if they are.
+    pub(crate) fn small_pages(&self) -> Option<SmallPages> {
+        self.small_pages
     }
 
     /// How much of the arena is in huge pages at this moment, as `/proc/self/smaps` has it. Takes
@@ -233,12 +239,6 @@ unsafe impl crate::device::Memory for Table<Arena> {
         let arena = self.memory();
         NonNull::slice_from_raw_parts(arena.mapping.start(), arena.mapping.len())
     }
-}
-
-/// Whether huge pages are switched off for the whole machine.
-fn huge_pages_are_off() -> bool {
-    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
-        .is_ok_and(|setting| setting.contains("[never]"))
 }
 
 #[cfg(test)]

@@ -83,17 +83,22 @@ impl Ring {
     /// A ring for up to `slots` calls at a time.
     ///
     /// # Errors
-    /// As `io_uring_setup`, or `Unsupported` if the kernel's io_uring lacks what is used here.
-    pub(crate) fn new(slots: u32) -> io::Result<Ring> {
+    /// The call that failed, and its error: `Unsupported` if the kernel's io_uring lacks what is used here. A filter
+    /// may allow one of the three calls and refuse another, so each is tried.
+    pub(crate) fn new(slots: u32) -> Result<Ring, (&'static str, io::Error)> {
+        let of = |call| move |error| (call, error);
         // One entry more than there are slots, for the bell: so the submission queue is never full, and the completion
         // queue, twice as long, neither.
         let ring = IoUring::builder()
             .setup_submit_all()
             .setup_coop_taskrun()
-            .build(slots + 1)?;
+            .build(slots + 1)
+            .map_err(of("io_uring_setup"))?;
         let parameters = ring.params();
         let mut probe = Probe::new();
-        ring.submitter().register_probe(&mut probe)?;
+        ring.submitter()
+            .register_probe(&mut probe)
+            .map_err(of("io_uring_register"))?;
         let opcodes = [
             opcode::Read::CODE,
             opcode::Write::CODE,
@@ -104,16 +109,16 @@ impl Ring {
             && parameters.is_feature_nodrop()
             && opcodes.into_iter().all(|opcode| probe.is_supported(opcode));
         if !complete {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the kernel's io_uring is too old",
-            ));
+            return Err(("io_uring_setup", io::ErrorKind::Unsupported.into()));
         }
+        // Nothing is handed in yet.
+        ring.submit().map_err(of("io_uring_enter"))?;
+        let bell = Bell::new().map_err(of("eventfd"))?;
         Ok(Ring {
             ring,
             slots: (0..slots).map(|_| Slot::default()).collect(),
             slots_free: (0..slots).rev().collect(),
-            bell: Arc::new(Bell::new()?),
+            bell: Arc::new(bell),
             bell_count: Box::new(AtomicU64::new(0)),
             bell_pending: false,
             unsubmitted: 0,

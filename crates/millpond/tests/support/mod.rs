@@ -38,6 +38,11 @@ pub(crate) fn bounded<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'stat
     }
 }
 
+/// Says that a test can't run here, and why. `.ci/run` counts these lines.
+pub(crate) fn skip(why: impl fmt::Display) {
+    println!("skipped: {why}");
+}
+
 /// Yields until `is_so`; what it waits for is caused by other threads, so it ends when they get their turn.
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..BOUND {
@@ -75,7 +80,7 @@ impl Kind {
             Kind::Ring => match Uring::new() {
                 Ok(ring) => Some(Arc::new(ring)),
                 Err(refusal) => {
-                    println!("skipped: {refusal}");
+                    skip(refusal);
                     None
                 }
             },

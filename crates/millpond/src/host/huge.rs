@@ -1,0 +1,70 @@
+//! Why frames are not in huge pages, as far as the kernel says.
+//!
+//! `MADV_HUGEPAGE` succeeds also where nothing will come of it: when they are switched off for the machine, or for this
+//! process (`prctl(PR_SET_THP_DISABLE)`, which children inherit). Both can be read.
+
+use super::field;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Where the machine's switch is.
+const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Why there are small pages only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SmallPages {
+    /// They are switched off for the machine.
+    Machine,
+    /// They are switched off for this process, by itself or whoever started it.
+    Process,
+    /// The kernel does not take the advice.
+    Refused {
+        /// What it answered.
+        errno: i32,
+    },
+}
+
+/// Why there are none, after the kernel's answer to the advice.
+pub(crate) fn small_pages(advised: &io::Result<()>) -> Option<SmallPages> {
+    let switched_off = |text: String| text.contains("[never]");
+    match advised {
+        Err(error) => Some(SmallPages::Refused {
+            errno: error.raw_os_error().unwrap_or(libc::EINVAL),
+        }),
+        Ok(()) if fs::read_to_string(SWITCH).is_ok_and(switched_off) => Some(SmallPages::Machine),
+        Ok(()) if field(Path::new("/proc/self/status"), "THP_enabled") == Some(0) => {
+            Some(SmallPages::Process)
+        }
+        Ok(()) => None,
+    }
+}
+
+impl SmallPages {
+    /// What would give huge ones.
+    pub fn mend(&self) -> &'static str {
+        match self {
+            SmallPages::Machine => "write madvise to /sys/kernel/mm/transparent_hugepage/enabled",
+            SmallPages::Process => "start the program without prctl(PR_SET_THP_DISABLE)",
+            SmallPages::Refused { .. } => "take a kernel that is built with CONFIG_TRANSPARENT_HUGEPAGE",
+        }
+    }
+}
+
+impl fmt::Display for SmallPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SmallPages::Machine => f.write_str("huge pages are switched off on this machine"),
+            SmallPages::Process => f.write_str("huge pages are switched off for this process"),
+            SmallPages::Refused { errno } => {
+                write!(
+                    f,
+                    "the kernel gives no huge pages ({})",
+                    io::Error::from_raw_os_error(*errno)
+                )
+            }
+        }
+    }
+}

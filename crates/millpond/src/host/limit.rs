@@ -1,0 +1,222 @@
+//! How much memory this process may use: the limits of its control groups, and what is free.
+//!
+//! ```text
+//!   /proc/self/cgroup      4:memory:/box/17/job     which group, in each hierarchy (`0::` is version 2)
+//!   /proc/self/mountinfo   … /box/17 /sys/fs/cgroup/memory … cgroup … rw,memory
+//!                            what the mount shows of the hierarchy, and where
+//!   own group  = mount point + (/box/17/job without /box/17); its parents up to the mount point have limits as well
+//!   version 2: memory.max, memory.high ("max": none)   version 1: memory.limit_in_bytes (about 2^63: none), and in
+//!   memory.stat hierarchical_memory_limit, which knows of parents that a container does not see
+//! ```
+//!
+//! A process in a group namespace sees itself in `/`; one whose path the mount does not show (a bind mount of another
+//! group, or `/..`) gets the group at the mount point.
+
+use super::{Notice, field};
+use crate::error::{Error, Result};
+use procfs::process::MountInfos;
+use procfs::{FromRead, ProcessCGroups};
+use std::fmt;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// From here on a limit is none: in version 1 it is then 2^63 less a page.
+const UNLIMITED: u64 = 1 << 62;
+
+/// Of control groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupVersion {
+    /// One hierarchy for each controller.
+    One,
+    /// One hierarchy for all.
+    Two,
+}
+
+/// A control group that this process is in, itself or as a part of one below.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ControlGroup {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Of its hierarchy.
+    pub version: GroupVersion,
+}
+
+/// A limit of memory that holds for this process. `Display` names the group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemoryLimit {
+    /// The limit.
+    pub bytes: u64,
+    /// The group that has it.
+    pub group: PathBuf,
+    /// The file that says so.
+    pub file: PathBuf,
+}
+
+impl fmt::Display for MemoryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the control group {}, {} bytes",
+            self.group.display(),
+            self.bytes
+        )
+    }
+}
+
+/// The control groups of this process that are about memory: its own first, then their parents, in each version.
+pub fn control_groups() -> Vec<ControlGroup> {
+    groups_below(Path::new("/"))
+}
+
+/// The least limit of memory of this process's control groups, if there is any.
+pub fn memory_limit() -> Option<MemoryLimit> {
+    limit_below(Path::new("/"))
+}
+
+/// Bytes that the machine could give to a program without swapping (`MemAvailable`).
+pub fn memory_available() -> Option<u64> {
+    available_below(Path::new("/"))
+}
+
+fn available_below(root: &Path) -> Option<u64> {
+    field(&root.join("proc/meminfo"), "MemAvailable")?.checked_mul(1024)
+}
+
+fn groups_below(root: &Path) -> Vec<ControlGroup> {
+    let own = root.join("proc/self");
+    let (Ok(groups), Ok(mounts)) = (
+        ProcessCGroups::from_file(own.join("cgroup")),
+        MountInfos::from_file(own.join("mountinfo")),
+    ) else {
+        return Vec::new();
+    };
+    let mut found: Vec<ControlGroup> = Vec::new();
+    for mount in mounts {
+        let version = match mount.fs_type.as_str() {
+            "cgroup" if mount.super_options.contains_key("memory") => GroupVersion::One,
+            "cgroup2" => GroupVersion::Two,
+            _ => continue,
+        };
+        let group = groups.0.iter().find(|group| match version {
+            GroupVersion::One => group.controllers.iter().any(|name| name == "memory"),
+            GroupVersion::Two => group.hierarchy == 0,
+        });
+        let Some(group) = group else { continue };
+        let point = under(root, &mount.mount_point);
+        for path in upwards(&point, Path::new(&mount.root), Path::new(&group.pathname)) {
+            let group = ControlGroup { path, version };
+            if !found.contains(&group) {
+                found.push(group);
+            }
+        }
+    }
+    found
+}
+
+/// The directories from a process's own group up to the mount, of which only what is below `shown` is seen.
+fn upwards(mount: &Path, shown: &Path, own: &Path) -> Vec<PathBuf> {
+    let below = own
+        .strip_prefix(shown)
+        .or_else(|_| own.strip_prefix("/"))
+        .unwrap_or(Path::new(""));
+    // `/..` is a group outside of the namespace.
+    let is_inside = below
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    let deepest = mount.join(if is_inside { below } else { Path::new("") });
+    let within = deepest.ancestors().take_while(|dir| dir.starts_with(mount));
+    within.filter(|dir| dir.is_dir()).map(Path::to_owned).collect()
+}
+
+fn under(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+impl ControlGroup {
+    /// What limits memory here: none, one, or in version 2 also the softer `memory.high`, above which the kernel slows
+    /// the processes down.
+    pub fn limits(&self) -> Vec<MemoryLimit> {
+        let limit = |name: &str, bytes: Option<u64>| {
+            bytes.filter(|&bytes| bytes < UNLIMITED).map(|bytes| MemoryLimit {
+                bytes,
+                group: self.path.clone(),
+                file: self.path.join(name),
+            })
+        };
+        let limits = match self.version {
+            GroupVersion::Two => [
+                limit("memory.max", self.number("memory.max")),
+                limit("memory.high", self.number("memory.high")),
+            ],
+            GroupVersion::One => [
+                limit("memory.limit_in_bytes", self.number("memory.limit_in_bytes")),
+                limit("memory.stat", self.statistic("hierarchical_memory_limit")),
+            ],
+        };
+        limits.into_iter().flatten().collect()
+    }
+
+    /// Bytes that the group holds and can't drop: without what its processes have cached of files.
+    fn held_bytes(&self) -> Option<u64> {
+        let (held, file, shared) = match self.version {
+            GroupVersion::Two => ("memory.current", "file", "shmem"),
+            GroupVersion::One => ("memory.usage_in_bytes", "total_cache", "total_shmem"),
+        };
+        let statistic = |name| self.statistic(name).unwrap_or(0);
+        let files = statistic(file).saturating_sub(statistic(shared));
+        Some(self.number(held)?.saturating_sub(files))
+    }
+
+    /// `max`, as no number, is none.
+    fn number(&self, name: &str) -> Option<u64> {
+        fs::read_to_string(self.path.join(name)).ok()?.trim().parse().ok()
+    }
+
+    fn statistic(&self, name: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.path.join("memory.stat")).ok()?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse().ok()
+    }
+}
+
+fn limit_below(root: &Path) -> Option<MemoryLimit> {
+    let limits = groups_below(root).into_iter().flat_map(|group| group.limits());
+    // The first of equal ones: what says it most directly.
+    limits.min_by_key(|limit| limit.bytes)
+}
+
+/// Refuses a budget of `given` bytes above a limit, or notices it where that is `allowed`.
+///
+/// # Errors
+/// [`Error::MemoryLimit`].
+pub(crate) fn check_memory(given: u64, allowed: bool) -> Result<Option<Notice>> {
+    match memory_limit().filter(|limit| limit.bytes < given) {
+        None => Ok(None),
+        Some(limit) if allowed => Ok(Some(Notice::MemoryBeyondLimit { given, limit })),
+        Some(limit) => Err(Error::MemoryLimit { given, limit }),
+    }
+}
+
+/// Notices that `added` bytes are more than is free now.
+pub(crate) fn free_memory(added: u64) -> Option<Notice> {
+    free_memory_below(Path::new("/"), added)
+}
+
+fn free_memory_below(root: &Path, added: u64) -> Option<Notice> {
+    let machine = available_below(root).map(|free| (free, None));
+    let groups = groups_below(root).into_iter().filter_map(|group| {
+        let limit = group.limits().into_iter().map(|limit| limit.bytes).min()?;
+        Some((limit.saturating_sub(group.held_bytes()?), Some(group.path)))
+    });
+    let (free, group) = machine.into_iter().chain(groups).min_by_key(|(free, _)| *free)?;
+    (free < added).then_some(Notice::MemoryShort {
+        given: added,
+        free,
+        group,
+    })
+}
+
+#[cfg(test)]
+mod tests;

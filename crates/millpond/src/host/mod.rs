@@ -1,0 +1,47 @@
+//! The host: what it allows, and what is done about what it does not.
+//!
+//! ```text
+//!   missing                     found when        then
+//!   io_uring                    a cache is made   threads do the transfers            Notice::NoRing
+//!   O_DIRECT, RWF_DONTCACHE     a file is opened  through the kernel's page cache     Notice::NoDirect, NoDontCache
+//!   huge pages                  a cache is made   small ones                          Notice::NoHugePages
+//!   memory for the budget       a cache is made,  refused above a control group's     Error::MemoryLimit,
+//!                               or made larger    limit; a warning where it is short  Notice::MemoryShort
+//! ```
+//!
+//! Nothing of this is silent. Each [`Notice`] is one line with the cause, what happens instead and the mend; the cache
+//! keeps them ([`PageCache::notices`](crate::PageCache::notices)) and tells each to one hook, which prints it on stderr
+//! once a process unless [`Builder::on_notice`](crate::Builder::on_notice) gave another.
+
+mod huge;
+mod limit;
+mod notice;
+mod ring;
+
+pub use huge::SmallPages;
+pub use limit::{ControlGroup, GroupVersion, MemoryLimit, control_groups, memory_available, memory_limit};
+pub use notice::{Notice, to_stderr};
+pub use ring::RingRefusal;
+
+pub(crate) use huge::small_pages;
+pub(crate) use limit::{check_memory, free_memory};
+pub(crate) use notice::{Hook, Notices};
+
+use std::fs;
+use std::path::Path;
+
+/// The number of `name` in a file with lines such as `MemAvailable: 12 kB`.
+fn field(path: &Path, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Major and minor number of the running kernel.
+pub fn linux_version() -> Option<(u32, u32)> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
