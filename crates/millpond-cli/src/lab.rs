@@ -33,6 +33,9 @@ pub(crate) enum Command {
     Worker,
 }
 
+/// A target cannot run on this machine or in this build: as `LabError::Unavailable`.
+pub(crate) const EXIT_UNAVAILABLE: u8 = 3;
+
 const RUN_HELP: &str = "\
 Examples:
   millpond lab run axboe2016                               the post's sizes, as far as this disk is fast enough
@@ -236,7 +239,7 @@ impl RunArgs {
 }
 
 /// `/var/tmp` is on a disk where `/tmp` often is not, and is not cleared while one looks.
-fn default_dir() -> PathBuf {
+pub(crate) fn default_dir() -> PathBuf {
     let dir = PathBuf::from("/var/tmp");
     if dir.is_dir() { dir } else { std::env::temp_dir() }
 }

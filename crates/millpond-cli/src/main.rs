@@ -32,7 +32,7 @@ enum Command {
     /// Run the experiments of the posts that Millpond comes from.
     #[command(subcommand)]
     Lab(lab::Command),
-    /// Say what this machine allows: io_uring, O_DIRECT, memory groups, userfaultfd.
+    /// Say what this machine allows, what is chosen because of it, and whether the experiments can run.
     Doctor(doctor::Args),
 }
 

@@ -1,0 +1,171 @@
+//! What belongs to the host and not to a directory.
+
+use super::Check;
+use millpond::host::{self, Notice};
+use millpond::{Error, PageCache};
+use millpond_core::units::Bytes;
+use millpond_lab::memory_group::MemoryGroup;
+use millpond_lab::quantity::size;
+use procfs::process::Process;
+use rustix::process::{Resource, getrlimit};
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+/// Linux before this lacks io_uring features that are relied on.
+const LINUX_LEAST: (u32, u32) = (5, 19);
+/// The first Linux with UFFDIO_MOVE.
+const LINUX_MOVE: (u32, u32) = (6, 8);
+/// Bits among the capabilities.
+const CAP_IPC_LOCK: u32 = 14;
+const CAP_SYS_PTRACE: u32 = 19;
+/// A ring takes less (Linux 6.18: one is made with so much, none with half of it).
+const RING_BYTES: Bytes = Bytes::from_kib(64);
+
+pub(super) fn linux() -> Check {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    match host::linux_version() {
+        Some(version) if version >= LINUX_LEAST => Check::ok("Linux", release),
+        _ => Check::without(
+            "Linux",
+            release,
+            "what is newer is done without, io_uring among it",
+            "take Linux 5.19 or newer",
+        ),
+    }
+}
+
+/// Whether a budget of `asked` would be taken.
+pub(super) fn memory(asked: Bytes) -> Check {
+    const NAME: &str = "memory";
+    let limit = match host::memory_limit() {
+        Some(limit) => format!("limit {}", limit),
+        None => "no control group has a limit".into(),
+    };
+    let free = host::memory_available().map_or("?".into(), |free| size(Bytes(free)));
+    let found = format!("{} for the budget, {free} free, {limit}", size(asked));
+    // Nothing is touched.
+    let cache = PageCache::builder()
+        .memory(asked.0)
+        .populate(false)
+        .on_notice(|_| {})
+        .build();
+    match cache {
+        Ok(cache) => {
+            let is_short = |notice: &Notice| matches!(notice, Notice::MemoryShort { .. });
+            let short = cache.notices().into_iter().find(is_short);
+            match short {
+                Some(notice) => Check::without(NAME, notice.cause(), notice.effect(), notice.mend()),
+                None => Check::ok(NAME, found),
+            }
+        }
+        Err(Error::MemoryLimit { limit, .. }) => Check::missing(
+            NAME,
+            format!("a budget of {} is above the memory limit of {limit}", size(asked)),
+            format!("give --memory below it, or raise {}", limit.file.display()),
+        ),
+        Err(error) => Check::missing(NAME, error.to_string(), "give another --memory, or see ulimit -v"),
+    }
+}
+
+/// What may be locked, of which rings are.
+pub(super) fn locked_memory() -> Check {
+    const NAME: &str = "locked memory";
+    if has_capability(CAP_IPC_LOCK) {
+        return Check::ok(NAME, "no limit (CAP_IPC_LOCK)");
+    }
+    match getrlimit(Resource::Memlock).current {
+        None => Check::ok(NAME, "no limit"),
+        Some(bytes) if bytes >= RING_BYTES.0 => Check::ok(
+            NAME,
+            format!(
+                "{}, a ring takes less than {}",
+                size(Bytes(bytes)),
+                size(RING_BYTES)
+            ),
+        ),
+        Some(bytes) => Check::without(
+            NAME,
+            format!(
+                "{} (ulimit -l), and a ring may take {}",
+                size(Bytes(bytes)),
+                size(RING_BYTES)
+            ),
+            "there may be no io_uring",
+            "raise the limit of locked memory (ulimit -l)",
+        ),
+    }
+}
+
+pub(super) fn memory_group() -> Check {
+    match MemoryGroup::create(Bytes::from_mib(64)) {
+        Ok(group) => Check::ok(
+            "memory group",
+            format!("one could be made, control groups {}", group.version()),
+        ),
+        Err(why) => Check::without(
+            "memory group",
+            "none can be made",
+            "the laboratory leaves out the kernel's row within a memory limit",
+            why,
+        ),
+    }
+}
+
+fn has_capability(bit: u32) -> bool {
+    let status = Process::myself().and_then(|own| own.status());
+    status.is_ok_and(|status| status.capeff >> bit & 1 == 1)
+}
+
+fn opens(device: &str) -> bool {
+    OpenOptions::new().read(true).write(true).open(device).is_ok()
+}
+
+pub(super) fn userfaultfd() -> Check {
+    const NAME: &str = "userfaultfd";
+    let has_move = host::linux_version().is_some_and(|version| version >= LINUX_MOVE);
+    let everyone =
+        fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").is_ok_and(|text| text.trim() == "1");
+    let by = match (
+        opens("/dev/userfaultfd"),
+        everyone,
+        has_capability(CAP_SYS_PTRACE),
+    ) {
+        (true, _, _) => "/dev/userfaultfd opens",
+        (_, true, _) => "vm.unprivileged_userfaultfd is 1",
+        (_, _, true) => "this process has CAP_SYS_PTRACE",
+        _ => "not allowed to this process",
+    };
+    let found = match has_move {
+        true => by.to_owned(),
+        false => format!("{by}, and pages cannot be moved before Linux 6.8"),
+    };
+    if by != "not allowed to this process" && has_move {
+        return Check::ok(NAME, found);
+    }
+    Check::without(
+        NAME,
+        found,
+        "nothing yet: anonymous regions will need it",
+        "take Linux 6.8, and access to /dev/userfaultfd, vm.unprivileged_userfaultfd=1 or CAP_SYS_PTRACE",
+    )
+}
+
+pub(super) fn fuse() -> Check {
+    const NAME: &str = "FUSE";
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let helper = std::env::split_paths(&path).any(|dir| dir.join("fusermount3").exists());
+    let may_mount = helper || rustix::process::geteuid().is_root();
+    match (opens("/dev/fuse"), may_mount) {
+        (true, true) => Check::ok(NAME, "/dev/fuse opens, and mounting is possible"),
+        (opens, _) => Check::without(
+            NAME,
+            match (opens, Path::new("/dev/fuse").exists()) {
+                (true, _) => "/dev/fuse opens, but there is no fusermount3",
+                (false, true) => "/dev/fuse does not open",
+                (false, false) => "there is no /dev/fuse",
+            },
+            "nothing yet: `millpond mount` will need it",
+            "install fuse3, and give the container /dev/fuse",
+        ),
+    }
+}

@@ -1,0 +1,142 @@
+//! `millpond doctor`: what this host allows, found out by trying, what was chosen because of it, and whether the main job
+//! (`millpond lab run axboe2016`) can run.
+//!
+//! ```text
+//!   host.rs     kernel, memory, groups, userfaultfd, FUSE: what can be asked for
+//!   place.rs    the directory: file system, disk, O_DIRECT, RWF_DONTCACHE, room
+//!   trial.rs    the engine does a small job there, and says what it had to do without
+//! ```
+
+mod host;
+mod place;
+mod trial;
+
+use crate::Failure;
+use crate::lab::{EXIT_UNAVAILABLE, default_dir};
+use millpond_core::units::Bytes;
+use millpond_lab::quantity::parse_size;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Examples:
+  millpond doctor
+  millpond doctor --dir /srv/data --memory 4G --json
+
+Exit codes: 0 `millpond lab run axboe2016` can run there, 2 bad command line, 3 it can't: what is MISSING says why.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Where files would be. Default: as `lab run` has it, /var/tmp.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The budget that is asked of the host: that of `lab run` by default.
+    #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = parse_size)]
+    memory: Bytes,
+    /// One JSON object a line instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was tried.
+#[derive(Serialize)]
+struct Check {
+    name: &'static str,
+    /// Whether it is there.
+    ok: bool,
+    /// Whether the main job can't do without.
+    needed: bool,
+    /// What was found, and what was chosen because of it.
+    found: String,
+    /// Where it is not there: what happens instead.
+    effect: Option<String>,
+    /// Where it is not there: what would give it.
+    mend: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Check {
+        Check {
+            name,
+            ok: true,
+            needed: false,
+            found: found.into(),
+            effect: None,
+            mend: None,
+        }
+    }
+
+    /// Not there, and can be done without.
+    fn without(
+        name: &'static str,
+        found: impl Into<String>,
+        effect: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Check {
+        Check {
+            ok: false,
+            effect: Some(effect.into()),
+            mend: Some(mend.into()),
+            ..Check::ok(name, found)
+        }
+    }
+
+    /// Not there, and the main job can't run.
+    fn missing(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
+        Check {
+            needed: true,
+            ..Check::without(name, found, "`millpond lab run axboe2016` can't run", mend)
+        }
+    }
+
+    fn line(&self) -> String {
+        let mark = match (self.ok, self.needed) {
+            (true, _) => "ok",
+            (false, false) => "no",
+            (false, true) => "MISSING",
+        };
+        let mut line = format!("{mark:8} {:14} {}", self.name, self.found);
+        if let Some(effect) = &self.effect {
+            line += &format!(": {effect}");
+        }
+        if let Some(mend) = &self.mend {
+            line += &format!("; {mend}");
+        }
+        line
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let dir = args.dir.clone().unwrap_or_else(default_dir);
+    if !dir.is_dir() {
+        return Err(Failure::bad_usage(format!(
+            "--dir {}: not a directory; give one in which files may be made",
+            dir.display()
+        )));
+    }
+    let mut checks = vec![host::linux(), host::memory(args.memory), host::locked_memory()];
+    checks.extend(place::checks(&dir));
+    checks.extend([host::memory_group(), host::userfaultfd(), host::fuse()]);
+    let missing: Vec<_> = checks.iter().filter(|check| !check.ok && check.needed).collect();
+    let mut stdout = io::stdout().lock();
+    for check in &checks {
+        if args.json {
+            serde_json::to_writer(&mut stdout, check).map_err(io::Error::from)?;
+            writeln!(stdout)?;
+        } else {
+            writeln!(stdout, "{}", check.line())?;
+        }
+    }
+    if missing.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let names: Vec<_> = missing.iter().map(|check| check.name).collect();
+    eprintln!(
+        "millpond: `millpond lab run axboe2016` can't run here: see {}",
+        names.join(", ")
+    );
+    Ok(ExitCode::from(EXIT_UNAVAILABLE))
+}
