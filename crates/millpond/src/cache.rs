@@ -1,28 +1,22 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
-use crate::background;
 use crate::budget;
-use crate::device::{self, Device, DeviceFile, FileIdentity};
+use crate::builder::Builder;
+use crate::device::{DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::file::{self, File, FileInner, OpenOptions};
-use crate::host::{self, Hook, Notice, Notices};
-use crate::record::Recorder;
+use crate::host::{self, Notice, Notices};
 use crate::stats::Stats;
-use crate::sys::arena::Arena;
-use crate::table::Table;
-use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Event;
-use millpond_core::manager::Manager;
-use millpond_core::options::{OptionError, Options, Preset};
-use millpond_core::units::{Bytes, FileId, Nanos, PageCount, PageSize};
+use millpond_core::options::{OptionError, Options};
+use millpond_core::units::{Bytes, FileId, PageCount};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// A page cache under one memory budget. Clones are handles of the same cache.
 ///
@@ -39,7 +33,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct PageCache {
-    handle: Arc<Handle>,
+    pub(crate) handle: Arc<Handle>,
 }
 
 /// What keeps a cache alive: its handles and its files.
@@ -63,178 +57,10 @@ struct Files {
     lost: Vec<Error>,
 }
 
-/// Makes a [`PageCache`].
-#[derive(Debug)]
-pub struct Builder {
-    memory: u64,
-    page_size: u64,
-    options: std::result::Result<Options, OptionError>,
-    goal: Option<Duration>,
-    populate: bool,
-    calibrate: bool,
-    device: Option<Arc<dyn Device>>,
-    recorder: Option<Box<dyn Recorder>>,
-    memory_beyond_limit: bool,
-    hook: Hook,
-}
-
-impl Builder {
-    /// The budget in bytes, for frames, metadata and what input and output need together. Default 64 MiB.
-    pub fn memory(mut self, bytes: u64) -> Builder {
-        self.memory = bytes;
-        self
-    }
-
-    /// The size of a page in bytes: a power of two from 4 KiB (the default) to 64 KiB.
-    pub fn page_size(mut self, bytes: u64) -> Builder {
-        self.page_size = bytes;
-        self
-    }
-
-    /// All options at once, the goal for read latency among them: it is not calibrated then. The page size is that of
-    /// [`Builder::page_size`].
-    pub fn options(mut self, options: Options) -> Builder {
-        self.options = Ok(options);
-        self.calibrate = false;
-        self
-    }
-
-    /// A named set of options: `millpond` (the default), `linux-5`, `dillon-2000`.
-    pub fn preset(mut self, name: &str) -> Builder {
-        self.options = Preset::from_name(name).map(Preset::options);
-        self
-    }
-
-    /// What 99 of 100 reads that miss should not exceed while writers are at work, 50 us to 10 s. Default: sixteen
-    /// times what the device needs for a read when nothing else is asked of it, measured when the first file with
-    /// content is opened, between 2 and 60 ms. Only for options with a goal.
-    pub fn read_latency_goal(mut self, goal: Duration) -> Builder {
-        self.goal = Some(goal);
-        self
-    }
-
-    /// Whether the read latency goal is derived from the device when the first file with content is opened. The
-    /// default, unless [`Builder::read_latency_goal`] or [`Builder::options`] gave one.
-    pub fn calibrate(mut self, calibrate: bool) -> Builder {
-        self.calibrate = calibrate;
-        self
-    }
-
-    /// Whether all frames get their memory when the cache is made (the default) rather than one huge page after the
-    /// other at first use, in the path of some read. Takes about 0.1 s for 512 MiB, and 1.4 s in a virtual machine
-    /// whose host gives it memory by and by.
-    pub fn populate(mut self, populate: bool) -> Builder {
-        self.populate = populate;
-        self
-    }
-
-    /// What does the transfers, instead of the best that the system allows: a modelled disk, one that fails.
-    pub fn device(mut self, device: Arc<dyn Device>) -> Builder {
-        self.device = Some(device);
-        self
-    }
-
-    /// Who gets to see all that the state machine is told and answers, from its first step on.
-    pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Builder {
-        self.recorder = Some(Box::new(recorder));
-        self
-    }
-
-    /// Whether a budget above the memory limit of a control group is taken, with a notice. Default: no, as the kernel
-    /// kills processes that reach it.
-    pub fn memory_beyond_limit(mut self, allowed: bool) -> Builder {
-        self.memory_beyond_limit = allowed;
-        self
-    }
-
-    /// Who is told, on the thread whose call found it, what the cache has to do without; each once a cache.
-    /// Default: [`host::to_stderr`](crate::host::to_stderr), a line on stderr, each once a process.
-    pub fn on_notice(mut self, hook: impl Fn(&Notice) + Send + Sync + 'static) -> Builder {
-        self.hook = Hook(Arc::new(hook));
-        self
-    }
-
-    /// Makes the cache and starts its thread.
-    ///
-    /// # Errors
-    /// [`Error::Option`], [`Error::BudgetTooSmall`] or [`Error::MemoryLimit`], with what is possible;
-    /// [`Error::Setup`] if the system gives no memory or thread.
-    pub fn build(self) -> Result<PageCache> {
-        let page_size = PageSize::from_bytes(self.page_size).ok_or_else(|| OptionError {
-            option: "page_size",
-            value: format!("{} bytes", self.page_size),
-            allowed: "4096, 8192, 16384, 32768 or 65536 bytes".into(),
-        })?;
-        let mut options = Options {
-            page_size,
-            ..self.options?
-        };
-        if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
-            g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
-        }
-        let frames = budget::frames(Bytes(self.memory), page_size)?;
-        let manager = Manager::new(options, frames)?;
-        let setup = |what| move |source| Error::Setup { what, source };
-        let notices = Notices::new(self.hook);
-        let short = host::free_memory(self.memory);
-        for notice in host::check_memory(self.memory, self.memory_beyond_limit)?
-            .into_iter()
-            .chain(short)
-        {
-            notices.add(notice, 0);
-        }
-        let (device, refusal) = match self.device {
-            Some(device) => (device, None),
-            None => device::best_or_why(),
-        };
-        if let Some(refusal) = refusal {
-            notices.add(Notice::NoRing(refusal), 0);
-        }
-        let memory_max = Bytes(crate::sys::machine_memory_bytes().max(self.memory));
-        let arena = Arena::new(memory_max, page_size).map_err(setup("reserving addresses for the frames"))?;
-        if let Some(why) = arena.small_pages() {
-            notices.add(Notice::NoHugePages(why), 0);
-        }
-        let (table, mut turn) = Table::new(arena).map_err(setup("reserving addresses for the table"))?;
-        table
-            .locked(&mut turn)
-            .grow(frames.0 as u32)
-            .map_err(setup("getting memory for the frames"))?;
-        if self.populate {
-            table.memory().populate(0..frames.0 as u32);
-        }
-        let shared = Arc::new(Shared::new(Arc::new(table), turn, manager, device, self.recorder));
-        let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
-        let calibrate = self.calibrate && self.goal.is_none();
-        Ok(PageCache {
-            handle: Arc::new(Handle {
-                shared,
-                thread: Mutex::new(Some(thread)),
-                files: Mutex::new(Files::default()),
-                closed: Condvar::new(),
-                calibrate: Mutex::new(calibrate),
-                notices,
-                memory_beyond_limit: self.memory_beyond_limit,
-            }),
-        })
-    }
-}
-
 impl PageCache {
     /// A builder with the defaults: 64 MiB, pages of 4 KiB, Millpond's own options.
     pub fn builder() -> Builder {
-        Builder {
-            memory: 64 << 20,
-            page_size: 4096,
-            options: Ok(Options::default()),
-            goal: None,
-            populate: true,
-            calibrate: true,
-            device: None,
-            recorder: None,
-            memory_beyond_limit: false,
-            hook: Hook::default(),
-        }
+        Builder::default()
     }
 
     /// Opens a file or block device. A file that is open already, by whatever name, is the same file: its handles
@@ -423,6 +249,24 @@ impl std::fmt::Debug for PageCache {
 }
 
 impl Handle {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        thread: JoinHandle<()>,
+        calibrate: bool,
+        notices: Notices,
+        memory_beyond_limit: bool,
+    ) -> Handle {
+        Handle {
+            shared,
+            thread: Mutex::new(Some(thread)),
+            files: Mutex::new(Files::default()),
+            closed: Condvar::new(),
+            calibrate: Mutex::new(calibrate),
+            notices,
+            memory_beyond_limit,
+        }
+    }
+
     /// A handle of the file was dropped: after the last one its dirty pages are written and all are forgotten.
     pub(crate) fn file_dropped(&self, inner: &Arc<FileInner>) {
         let identity = inner.device().identity();

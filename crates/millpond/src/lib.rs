@@ -25,6 +25,7 @@
 
 mod background;
 mod budget;
+mod builder;
 mod cache;
 mod calibrate;
 mod clock;
@@ -46,7 +47,8 @@ mod sys;
 mod table;
 mod wait;
 
-pub use cache::{Builder, PageCache};
+pub use builder::Builder;
+pub use cache::PageCache;
 pub use error::{Error, Result};
 pub use file::{Advice, File, OpenOptions};
 pub use guard::{PageMut, PageRef};
