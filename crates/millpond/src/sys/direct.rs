@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, RawFd};
 
 /// Ranges that one call takes (`UIO_MAXIOV`).
 pub(crate) const RANGES_MAX: usize = 1024;
@@ -34,20 +34,46 @@ pub(crate) fn transfer_some(
     offset: u64,
     flags: i32,
 ) -> io::Result<usize> {
-    let fd = file.as_raw_fd();
     let offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+    match op {
+        Op::Read => read_some(file.as_raw_fd(), segments, (skip, len), offset, flags),
+        Op::Write => write_some(file.as_raw_fd(), segments, (skip, len), offset, flags),
+    }
+}
+
+fn read_some(
+    fd: RawFd,
+    segments: &Segments,
+    (skip, len): (usize, usize),
+    offset: libc::off_t,
+    flags: i32,
+) -> io::Result<usize> {
     let mut scratch = Vec::new();
     let iovecs = segments.window(skip, len, &mut scratch);
-    let count = iovecs.len() as i32;
-    let transferred = match (op, iovecs) {
+    let transferred = match iovecs {
         // SAFETY: the range is inside memory that `segments` owns, and `Memory` allows transfers of it.
-        (Op::Read, [one]) if flags == 0 => unsafe { libc::pread(fd, one.iov_base, one.iov_len, offset) },
-        // SAFETY: as for the read.
-        (Op::Write, [one]) if flags == 0 => unsafe { libc::pwrite(fd, one.iov_base, one.iov_len, offset) },
-        // SAFETY: as above for every range; the array of `count` ranges lives until the call returns.
-        (Op::Read, _) => unsafe { libc::preadv2(fd, iovecs.as_ptr(), count, offset, flags) },
-        // SAFETY: as for the reads.
-        (Op::Write, _) => unsafe { libc::pwritev2(fd, iovecs.as_ptr(), count, offset, flags) },
+        [one] if flags == 0 => unsafe { libc::pread(fd, one.iov_base, one.iov_len, offset) },
+        // SAFETY: as above for every range; the array of ranges lives until the call returns.
+        _ => unsafe { libc::preadv2(fd, iovecs.as_ptr(), iovecs.len() as i32, offset, flags) },
+    };
+    usize::try_from(transferred).map_err(|_| io::Error::last_os_error())
+}
+
+/// A function of its own: `.ci/tsan.supp` names it, as pages may be changed while they are written.
+fn write_some(
+    fd: RawFd,
+    segments: &Segments,
+    (skip, len): (usize, usize),
+    offset: libc::off_t,
+    flags: i32,
+) -> io::Result<usize> {
+    let mut scratch = Vec::new();
+    let iovecs = segments.window(skip, len, &mut scratch);
+    let transferred = match iovecs {
+        // SAFETY: the range is inside memory that `segments` owns, and `Memory` allows transfers of it.
+        [one] if flags == 0 => unsafe { libc::pwrite(fd, one.iov_base, one.iov_len, offset) },
+        // SAFETY: as above for every range; the array of ranges lives until the call returns.
+        _ => unsafe { libc::pwritev2(fd, iovecs.as_ptr(), iovecs.len() as i32, offset, flags) },
     };
     usize::try_from(transferred).map_err(|_| io::Error::last_os_error())
 }
