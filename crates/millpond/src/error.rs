@@ -61,6 +61,17 @@ pub enum Error {
         max: Option<u64>,
     },
 
+    /// A block device can't change its length, and nothing can be written behind its end. Nothing was changed.
+    #[error("{path} is a block device of {len} bytes: it can't become {given} bytes long")]
+    FixedLength {
+        /// The device.
+        path: PathBuf,
+        /// Its length in bytes.
+        len: u64,
+        /// The length that it would have got, in bytes.
+        given: u64,
+    },
+
     /// The file was opened for reading only. Open it for writing.
     #[error("{path} is open for reading only: open it with OpenOptions::write(true) to change it")]
     ReadOnly {
@@ -151,6 +162,8 @@ impl Error {
         match self {
             Error::Option(_) | Error::BudgetTooSmall { .. } | Error::OutOfRange { .. } => libc::EINVAL,
             Error::ReadOnly { .. } => libc::EBADF,
+            // As of a write behind the end of a block device.
+            Error::FixedLength { .. } => libc::ENOSPC,
             Error::NoFrames { .. } | Error::MemoryLimit { .. } => libc::ENOMEM,
             Error::Poisoned { .. } => libc::EIO,
             Error::Open { source, .. }

@@ -216,6 +216,11 @@ impl DeviceFile {
         self.facts
     }
 
+    /// Whether it is a block device, whose length is its size.
+    pub fn is_block_device(&self) -> bool {
+        self.is_block_device
+    }
+
     /// Its present length in bytes; of a block device, its size.
     ///
     /// # Errors

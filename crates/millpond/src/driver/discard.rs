@@ -1,4 +1,4 @@
-//! Pages of a file that is closed, or cut, leave memory.
+//! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones.
 
 use super::{Deferred, Shared};
 use crate::error::Result;
@@ -14,19 +14,67 @@ const DISCARD_BATCH: u64 = 1024;
 impl Shared {
     /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for those who use
     /// them. None comes into memory meanwhile: the file is closed, or shorter by now ([`Reach`](super::Reach)).
-    ///
-    /// Looks at each of the pages or at each frame, whichever are fewer, and lets go of the core lock in between.
     pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {
+        self.each_held(file, pages, |held| {
+            loop {
+                self.poison.check()?;
+                self.take_out(file, held, true);
+                let Some(&(key, frame)) = held.first() else {
+                    return Ok(());
+                };
+                self.table.wait_unused(frame, key);
+            }
+        })
+    }
+
+    /// Takes the clean ones of the pages out of memory, after waiting for those who read or write them. How many are
+    /// left, because they are dirty.
+    pub(crate) fn drop_clean(&self, file: &FileInner, pages: Range<u64>) -> Result<u64> {
+        let mut left = 0;
+        self.each_held(file, pages, |held| {
+            loop {
+                self.poison.check()?;
+                self.take_out(file, held, false);
+                let all = held.len();
+                held.retain(|&(_, frame)| !self.table.word(frame).is_dirty());
+                left += (all - held.len()) as u64;
+                let Some(&(key, frame)) = held.first() else {
+                    return Ok(());
+                };
+                self.table.wait_unused(frame, key);
+            }
+        })?;
+        Ok(left)
+    }
+
+    /// Whether one of the pages is dirty, or being written.
+    pub(crate) fn is_changed(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
+        let mut is_changed = false;
+        self.each_held(file, pages, |held| {
+            is_changed |= held.iter().any(|&(_, frame)| {
+                let word = self.table.word(frame);
+                word.is_dirty() || word.is_writeback()
+            });
+            Ok(())
+        })?;
+        Ok(is_changed)
+    }
+
+    /// Goes through the pages `pages` of the file that are in memory, some at a time. Looks at each of the pages or at
+    /// each frame, whichever are fewer, and lets go of the core lock in between.
+    fn each_held(
+        &self,
+        file: &FileInner,
+        pages: Range<u64>,
+        mut each: impl FnMut(&mut Vec<(PageKey, FrameNo)>) -> Result<()>,
+    ) -> Result<()> {
         let page_count = pages.end.saturating_sub(pages.start);
         let by_page = page_count <= u64::from(self.table.locked(&mut self.core().turn).frames());
         let mut at = 0;
         loop {
-            self.poison.check()?;
-            let mut busy = None;
-            let mut deferred = Deferred::default();
-            {
+            let mut held: Vec<_> = {
                 let mut core = self.core();
-                let mut table = self.table.locked(&mut core.turn);
+                let table = self.table.locked(&mut core.turn);
                 let end = if by_page {
                     page_count
                 } else {
@@ -45,34 +93,50 @@ impl Shared {
                         key != PageKey::NONE && key.file() == file.id && pages.contains(&key.index().0);
                     (is_ours && table.lookup(key) == Some(frame)).then_some((key, frame))
                 };
-                let all: Vec<_> = (at..end.min(at + DISCARD_BATCH)).filter_map(found).collect();
-                let mut gone: Vec<FrameNo> = all.iter().map(|&(_, frame)| frame).collect();
+                (at..end.min(at + DISCARD_BATCH)).filter_map(found).collect()
+            };
+            each(&mut held)?;
+            at += DISCARD_BATCH;
+        }
+    }
+
+    /// Takes what nobody uses of `held` out of memory, and leaves in it what is still there, and where.
+    fn take_out(&self, file: &FileInner, held: &mut Vec<(PageKey, FrameNo)>, dirty_too: bool) {
+        let mut deferred = Deferred::default();
+        {
+            let mut core = self.core();
+            let mut table = self.table.locked(&mut core.turn);
+            held.retain_mut(|(key, frame)| {
+                let now = table.lookup(*key);
+                *frame = now.unwrap_or(*frame);
+                now.is_some()
+            });
+            let mut gone: Vec<FrameNo> = held.iter().map(|&(_, frame)| frame).collect();
+            if dirty_too {
                 table.forget(&mut gone);
-                let mut forgotten = gone.iter().copied().peekable();
-                let mut discarded = Vec::with_capacity(gone.len());
-                for &(key, frame) in &all {
-                    if forgotten.next_if_eq(&frame).is_some() {
-                        discarded.push((key.index(), frame));
-                    } else {
-                        busy = Some((key, frame));
-                    }
-                }
-                if !discarded.is_empty() {
-                    self.step(
-                        &mut core,
-                        Event::Discarded {
-                            file: file.id,
-                            pages: &discarded,
-                        },
-                        &mut deferred,
-                    );
-                }
+            } else {
+                table.evict(&mut gone);
             }
-            self.finish(&mut deferred);
-            match busy {
-                None => at += DISCARD_BATCH,
-                Some((key, frame)) => self.table.wait_unused(frame, key),
+            let mut gone = gone.into_iter().peekable();
+            let mut discarded = Vec::with_capacity(gone.len());
+            held.retain(|&(key, frame)| {
+                let is_gone = gone.next_if_eq(&frame).is_some();
+                if is_gone {
+                    discarded.push((key.index(), frame));
+                }
+                !is_gone
+            });
+            if !discarded.is_empty() {
+                self.step(
+                    &mut core,
+                    Event::Discarded {
+                        file: file.id,
+                        pages: &discarded,
+                    },
+                    &mut deferred,
+                );
             }
         }
+        self.finish(&mut deferred);
     }
 }

@@ -1,6 +1,6 @@
 //! Pages lent to users: pinned for reading, locked for changing.
 
-use super::File;
+use super::{File, LEN_MAX};
 use crate::driver::Reach;
 use crate::error::{Error, Result};
 use crate::guard::{PageMut, PageRef};
@@ -75,6 +75,96 @@ impl File {
         // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
         let len = self.page_len(page)?;
         Ok(PageMut { pin, len })
+    }
+
+    /// As [`File::page_mut`], for the whole page: a file that ends before the end of page `page` grows up to there. What
+    /// is new reads as zeros. A file that is only made longer in this way consists of whole pages.
+    ///
+    /// # Errors
+    /// As [`File::page_mut`], but [`Error::OutOfRange`] only beyond what a file can have; [`Error::FixedLength`] of a
+    /// block device; [`Error::Write`] if the file system has no files so long.
+    pub fn page_mut_or_grow(&self, page: u64) -> Result<PageMut<'_>> {
+        self.check_writable()?;
+        let size = self.shared().page_size.bytes();
+        let page_max = LEN_MAX / size - 1;
+        if page > page_max {
+            return Err(Error::OutOfRange {
+                path: self.inner.path.clone(),
+                what: "page",
+                given: page,
+                max: Some(page_max),
+            });
+        }
+        loop {
+            if self.len() < (page + 1) * size {
+                if let Some(grown) = self.grow_by_page(page)? {
+                    return Ok(grown);
+                }
+                continue;
+            }
+            match self.page_mut(page) {
+                // Somebody has cut it meanwhile.
+                Err(Error::OutOfRange { .. }) => {}
+                Ok(guard) if (guard.len as u64) < size => {}
+                locked => return locked,
+            }
+        }
+    }
+
+    /// Makes the file end with the whole of page `page`, and locks it. `None`: look again at how long it is.
+    fn grow_by_page(&self, page: u64) -> Result<Option<PageMut<'_>>> {
+        let size = self.shared().page_size.bytes();
+        let end = (page + 1) * size;
+        self.shared().poison.check()?;
+        self.shared().throttle(&self.inner)?;
+        let resize = self.inner.resize.lock();
+        if self.len() >= end {
+            return Ok(None);
+        }
+        self.make_room_for(end)?;
+        let pin = match self.lock_behind(page) {
+            Ok(Lookup::Found(pin)) => pin,
+            other => {
+                self.leave_room(true);
+                drop(resize);
+                // Not while nobody else can change the length: whoever holds the page may want to.
+                if let Lookup::Busy(frame) | Lookup::Loading(frame) = other? {
+                    self.shared().table.wait_unused(frame, self.key(page));
+                }
+                return Ok(None);
+            }
+        };
+        self.grow_to(end);
+        if pin.first_dirty() {
+            self.shared()
+                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+        }
+        Ok(Some(PageMut {
+            pin,
+            len: size as usize,
+        }))
+    }
+
+    /// Locks a page that ends behind the end of the file. The caller keeps others from changing the length. `Absent`:
+    /// try again.
+    fn lock_behind(&self, page: u64) -> Result<Lookup<ExclusivePin<&Table<Arena>>>> {
+        let (key, start) = (self.key(page), page << self.shared().page_size.shift());
+        match self.shared().table.try_lock(key) {
+            Lookup::Absent if start < self.len() => {
+                self.bring(page, Reach::Inside)?;
+                Ok(self.shared().table.try_lock(key))
+            }
+            Lookup::Absent => {
+                let why = (Intent::Overwrite, Reach::Beyond);
+                let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+                let Some(mut load) = fault.granted.into_iter().next() else {
+                    return Ok(Lookup::Absent);
+                };
+                self.shared().table.load_bytes(&mut load).fill(0);
+                Ok(Lookup::Found(self.shared().table.finish_load_exclusive(load)))
+            }
+            found => Ok(found),
+        }
     }
 
     /// Locks a page, reading it if it is missing.

@@ -117,12 +117,17 @@ impl FileInner {
         }
     }
 
-    /// As [`FileInner::make_room`], by the one who appends, so that the cache's thread finds it done.
-    pub(super) fn make_room_ahead(&self, disk: &dyn Device, end: u64) {
+    /// As [`FileInner::make_room`], by the one who makes the file longer, so that the cache's thread finds it done, and
+    /// so that a length which the file system does not have is refused before anything is written.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn make_room_ahead(&self, disk: &dyn Device, end: u64) -> io::Result<()> {
         let room = self.room.lock();
         if end.saturating_sub(*room) >= ROOM_STEP {
-            self.extend(disk, room, end);
+            return self.extend(disk, room, end);
         }
+        Ok(())
     }
 
     /// The file on the device will be written up to `end`: gives it its length before the write, because a file system
@@ -135,19 +140,19 @@ impl FileInner {
     /// the cache's thread, which calls this, has other files' writes to see to.
     pub(crate) fn make_room(&self, disk: &dyn Device, end: u64) {
         if let Some(room) = self.room.try_lock() {
-            self.extend(disk, room, end);
+            // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
+            let _ = self.extend(disk, room, end);
         }
     }
 
-    fn extend(&self, disk: &dyn Device, mut room: MutexGuard<'_, u64>, end: u64) {
+    fn extend(&self, disk: &dyn Device, mut room: MutexGuard<'_, u64>, end: u64) -> io::Result<()> {
         if end <= *room {
-            return;
+            return Ok(());
         }
         // All that was appended so far, not only this write.
         let target = self.len().max(end);
-        // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
-        if disk.set_len(&self.device(), target).is_ok() {
-            *room = target;
-        }
+        disk.set_len(&self.device(), target)?;
+        *room = target;
+        Ok(())
     }
 }

@@ -7,9 +7,11 @@
 //! | `inner` | what all handles of one file share, and the length of the file on the device |
 //! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
 //! | `resize` | the length as users see it |
+//! | `invalidate` | files that others have changed |
 
 mod guards;
 mod inner;
+mod invalidate;
 mod options;
 mod read;
 mod resize;

@@ -12,7 +12,8 @@ impl File {
     /// transfers of the pages that go.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::Write`] if the file system refuses.
+    /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::FixedLength`] of a block device, [`Error::Write`] if the file
+    /// system refuses; nothing has changed then.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_writable()?;
         self.shared().poison.check()?;
@@ -25,6 +26,10 @@ impl File {
             });
         }
         let _resize = self.inner.resize.lock();
+        if len == self.len() {
+            return self.resize_device(len);
+        }
+        self.check_elastic(len)?;
         if len < self.len() {
             return self.cut(len);
         }
@@ -99,8 +104,45 @@ impl File {
         Ok(())
     }
 
+    /// Before the file becomes longer than it is on the device: that the file system has files of `end` bytes. It would
+    /// refuse the writes in the background, when it is too late to tell who made them. The caller keeps others from
+    /// changing the length, and calls [`File::leave_room`] if it comes to nothing.
+    ///
+    /// # Errors
+    /// [`Error::FixedLength`]; [`Error::Write`] if the file system refuses.
+    pub(super) fn make_room_for(&self, end: u64) -> Result<()> {
+        if end <= self.len() {
+            return Ok(());
+        }
+        self.check_elastic(end)?;
+        let made = self.inner.make_room_ahead(&*self.shared().device, end);
+        made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
+    }
+
+    /// What was to make the file longer has failed: the file on the device becomes as long as it is for users again.
+    /// `at_end`: the caller keeps others from changing the length; else it has not made it longer.
+    pub(super) fn leave_room(&self, at_end: bool) {
+        if at_end && *self.inner.room.lock() > self.len() {
+            // The error that brought us here is the one to tell.
+            let _ = self.resize_device(self.len());
+        }
+    }
+
+    /// # Errors
+    /// [`Error::FixedLength`] if the file can't become `len` bytes long, whoever asks.
+    fn check_elastic(&self, len: u64) -> Result<()> {
+        if self.inner.device().is_block_device() {
+            return Err(Error::FixedLength {
+                path: self.inner.path.clone(),
+                len: self.len(),
+                given: len,
+            });
+        }
+        Ok(())
+    }
+
     /// Tells the core how long the file is now.
-    fn resized(&self, len: u64) {
+    pub(super) fn resized(&self, len: u64) {
         self.shared().tell(Event::Resized {
             file: self.inner.id,
             pages: PageCount(len.div_ceil(self.shared().page_size.bytes())),

@@ -7,6 +7,7 @@ use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
 use millpond_core::event::Intent;
 use millpond_core::units::{FrameNo, Nanos, PageIndex};
+use parking_lot::MutexGuard;
 use std::ops::Range;
 
 /// Pages that a write holds at a time. Few enough that a pool of the least size has frames left for others.
@@ -29,34 +30,70 @@ impl File {
     /// limits. Each page changes at once for all readers, but a write of several pages is no transaction.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have; [`Error::Write`] if dirty pages fill their
-    /// limit and this file, or after two seconds without any write another, can't be written; [`Error::Read`] if a page
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have, [`Error::FixedLength`] beyond the end of a
+    /// block device; [`Error::Write`] if the file system has no files so long, or if dirty pages fill their limit and this file, or after two seconds without any write another, can't be written; [`Error::Read`] if a page
     /// of which only a part is overwritten can't be read; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the
     /// failed page is written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         self.shared().poison.check()?;
-        let end = offset.checked_add(buf.len() as u64).filter(|&end| end <= LEN_MAX);
-        let Some(end) = end else {
-            return Err(Error::OutOfRange {
-                path: self.inner.path.clone(),
-                what: "offset",
-                given: offset,
-                max: Some(LEN_MAX - buf.len() as u64),
-            });
-        };
+        let end = self.check_end(offset, buf.len())?;
         if buf.is_empty() {
             return Ok(());
         }
         // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
         // changes the length.
-        let mut resize = (end >= self.len()).then(|| self.inner.resize.lock());
+        let resize = (end >= self.len()).then(|| self.inner.resize.lock());
+        self.write_all(buf, offset, resize)
+    }
+
+    /// Writes all of `buf` at the end of the file, wherever that is when it is this call's turn: the offset of its first
+    /// byte. Appends of any threads and handles go one after the other, each of them whole.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; the file may then be longer by a part of `buf`, from its start on.
+    pub fn append(&self, buf: &[u8]) -> Result<u64> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        let resize = self.inner.resize.lock();
+        let offset = self.len();
+        self.check_end(offset, buf.len())?;
+        self.write_all(buf, offset, Some(resize))?;
+        Ok(offset)
+    }
+
+    /// Where `len` bytes from `offset` on end.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    fn check_end(&self, offset: u64, len: usize) -> Result<u64> {
+        let end = offset.checked_add(len as u64).filter(|&end| end <= LEN_MAX);
+        end.ok_or_else(|| Error::OutOfRange {
+            path: self.inner.path.clone(),
+            what: "offset",
+            given: offset,
+            max: Some(LEN_MAX.saturating_sub(len as u64)),
+        })
+    }
+
+    /// Writes all of `buf`. `resize` is there if it goes up to the end of the file, or beyond.
+    fn write_all<'a>(
+        &'a self,
+        buf: &[u8],
+        offset: u64,
+        mut resize: Option<MutexGuard<'a, ()>>,
+    ) -> Result<()> {
         let mut done = 0;
         while done < buf.len() {
-            let some = self.write_some(&buf[done..], offset + done as u64, resize.is_some())?;
+            if resize.is_some() && done == 0 {
+                self.make_room_for(offset + buf.len() as u64)?;
+            }
+            let some = self.write_some(&buf[done..], offset + done as u64, resize.is_some());
+            let some = some.inspect_err(|_| self.leave_room(resize.is_some()))?;
             done += some.bytes;
             if let Some(at_most) = some.pause {
-                self.shared().pause(&self.inner, at_most)?;
+                let paused = self.shared().pause(&self.inner, at_most);
+                paused.inspect_err(|_| self.leave_room(resize.is_some()))?;
             }
             if some.is_cut {
                 // What came before may be gone again: the whole write comes after the cut.
@@ -154,8 +191,6 @@ impl File {
         let bytes = ((page << shift).min(end).max(offset) - offset) as usize;
         if at_end && bytes > 0 {
             self.grow_to(offset + bytes as u64);
-            self.inner
-                .make_room_ahead(&*self.shared().device, offset + bytes as u64);
         }
         let pause = self.report_dirty(first, &pins);
         drop(pins);
