@@ -171,7 +171,7 @@ fn appends_of_many_threads_and_handles_are_each_whole_and_where_they_say() {
         let first = open(&cache, &path);
         first.write_at(b"head", 0).unwrap();
         let record = |thread: u64, n: u64| {
-            let len = Draw(thread << 32 | n).below(if n % 8 == 0 { 300_000 } else { 6_000 }) + 16;
+            let len = Draw(thread << 32 | n).below(if n.is_multiple_of(8) { 300_000 } else { 6_000 }) + 16;
             let mut bytes = vec![(thread * 50 + n) as u8; len as usize];
             bytes[..8].copy_from_slice(&len.to_le_bytes());
             bytes[8..16].copy_from_slice(&(thread << 32 | n).to_le_bytes());
