@@ -98,3 +98,31 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, OpenOptions, PageCache};
+
+    #[test]
+    fn who_holds_all_frames_and_wants_one_more_is_told_so_and_gets_it_after_letting_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, [7; 1 << 20]).unwrap();
+        let cache = PageCache::builder().memory(800 << 10).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new()).unwrap();
+        let mut guards = Vec::new();
+        let error = loop {
+            match file.page(guards.len() as u64) {
+                Ok(guard) => guards.push(guard),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        let wanted = guards.len() as u64;
+        assert!(guards.iter().all(|guard| guard[4095] == 7));
+        let error = file.read_at(&mut [0; 10], wanted << 12).unwrap_err();
+        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        guards.truncate(guards.len() / 2);
+        assert_eq!(file.page(wanted).unwrap()[0], 7);
+    }
+}

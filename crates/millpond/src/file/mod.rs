@@ -158,3 +158,29 @@ impl std::fmt::Debug for File {
         write!(f, "File({}, {} bytes)", self.inner.path.display(), self.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{OpenOptions, PageCache};
+    use millpond_core::frame::FrameTable;
+
+    #[test]
+    fn asking_whether_a_page_is_resident_is_no_use_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+        let path = folder.path().join("data");
+        let file = cache.open(path, OpenOptions::new().create(true)).unwrap();
+        file.write_at(&[1; 4096], 0).unwrap();
+        let uses = || {
+            let mut core = file.shared().core();
+            let mut table = file.shared().table.locked(&mut core.turn);
+            let frame = table.lookup(file.key(0)).unwrap();
+            table.take_uses(frame)
+        };
+        uses();
+        assert!((0..10).all(|_| file.is_resident(0)));
+        assert_eq!(uses(), 0);
+        drop(file.page(0).unwrap());
+        assert_eq!(uses(), 1);
+    }
+}

@@ -283,6 +283,33 @@ mod tests {
         pin
     }
 
+    /// In a child that has only the forking thread: it may do no more than read a byte and leave.
+    #[test]
+    fn a_forked_child_faults_at_the_first_touch_of_a_page_and_the_parent_keeps_it() {
+        let (table, mut turn) = table(1024, 4);
+        load(&table, &mut turn, 1, 0, 0x11);
+        let held = pin(&table, 1);
+        let byte: *const u8 = &raw const held[0];
+        // SAFETY: the child calls nothing that takes a lock or allocates.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "{}", io::Error::last_os_error());
+        if child == 0 {
+            // SAFETY: the page is pinned; in the child there is nothing behind the address, which is what is tried.
+            let seen = unsafe { byte.read_volatile() };
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(seen)) };
+        }
+        let mut status = 0;
+        // SAFETY: room for one status.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(ended, child);
+        assert!(
+            libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV,
+            "status {status:#x}"
+        );
+        assert_eq!(held[0], 0x11);
+    }
+
     #[test]
     fn pins_give_the_bytes_of_their_own_page() {
         let (table, mut turn) = table(1024, 513);
