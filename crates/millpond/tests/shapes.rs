@@ -252,6 +252,27 @@ fn a_file_grows_by_guards_of_whole_pages() {
     }
 }
 
+/// Who wants the page in which the file ends waits for whoever has it, and keeps him from nothing meanwhile.
+#[test]
+fn who_waits_for_the_last_page_to_grow_it_keeps_its_holder_from_growing_the_file_by_none() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let cache = cache(4096);
+        let file = open(&cache, &folder.path().join("data"));
+        file.write_at(b"a part", 0).unwrap();
+        let held = file.page(0).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| file.page_mut_or_grow(0).map(|page| page.len()));
+            support::linger(|| waiting.is_finished());
+            file.page_mut_or_grow(5).unwrap()[0] = 5;
+            assert!(!waiting.is_finished());
+            drop(held);
+            assert_eq!(waiting.join().unwrap().unwrap(), 4096);
+        });
+        assert_eq!((file.len(), file.page(5).unwrap()[0]), (6 * 4096, 5));
+    });
+}
+
 /// Who has a page and needs a new one behind the end is not held up by others who need one.
 #[test]
 fn guards_that_are_held_do_not_keep_others_from_growing_the_file() {

@@ -60,7 +60,7 @@ impl File {
     /// device if it is not in memory. Pauses before if too much is dirty.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file ([`File::set_len`] extends it);
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file ([`File::page_mut_or_grow`] extends it);
     /// otherwise as [`File::read_at`] and [`File::write_at`].
     pub fn page_mut(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
