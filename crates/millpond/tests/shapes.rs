@@ -312,6 +312,69 @@ fn guards_that_are_held_do_not_keep_others_from_growing_the_file() {
     });
 }
 
+/// Everything that changes a length, by four threads at once, and readers, syncs and invalidations beside them: nobody
+/// stops, and the file is in the end as all of them see it, on the device, too.
+#[test]
+fn a_file_that_many_make_longer_and_shorter_at_once_is_in_the_end_as_they_see_it() {
+    const PAGES: u64 = 200;
+    for (place, size, seed) in [
+        (Place::Disk, 4096, 1),
+        (Place::Memory, 8192, 2),
+        (Place::Disk, 65_536, 3),
+    ] {
+        bounded(move || {
+            let folder = place.folder();
+            let path = folder.path().join("data");
+            let cache = cache(size);
+            let start = Barrier::new(4);
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let (cache, path, start) = (&cache, &path, &start);
+                    scope.spawn(move || {
+                        let (mut draw, file) = (Draw(seed << 8 | thread), open(cache, path));
+                        let bytes = vec![thread as u8 + 1; 40 * size as usize];
+                        start.wait();
+                        for _ in 0..250 {
+                            let (page, at) = (draw.below(PAGES), draw.below(PAGES * size));
+                            let len = (draw.below(40) * draw.below(size) + draw.below(100)) as usize;
+                            match draw.below(10) {
+                                0 | 1 => drop(file.append(&bytes[..len]).unwrap()),
+                                2 => file.page_mut_or_grow(page).unwrap().fill(thread as u8 + 1),
+                                3 => file.set_len(at).unwrap(),
+                                4 => file.write_at(&bytes[..len], at).unwrap(),
+                                5 => match file.page_mut(page) {
+                                    Ok(mut guard) => guard.fill(thread as u8 + 1),
+                                    Err(error) => {
+                                        assert!(matches!(error, Error::OutOfRange { .. }), "{error}")
+                                    }
+                                },
+                                6 => drop(read(&file, at, len as u64)),
+                                7 => drop(file.invalidate(at..at + len as u64).unwrap()),
+                                8 => drop(file.invalidate(..).unwrap()),
+                                _ => file.sync_data().unwrap(),
+                            }
+                        }
+                    });
+                }
+            });
+            let file = open(&cache, &path);
+            file.append(b"end").unwrap();
+            let seen = read(&file, 0, 1 << 26);
+            assert_eq!(seen.len() as u64, file.len());
+            assert!(seen.ends_with(b"end") && seen[..seen.len() - 3].iter().all(|&byte| byte <= 4));
+            file.sync_data().unwrap();
+            assert!(std::fs::read(&path).unwrap() == seen);
+            file.invalidate(..).unwrap();
+            assert!(
+                read(&file, 0, seen.len() as u64 + 1) == seen,
+                "from the device again"
+            );
+            drop(file);
+            assert!(cache.take_lost().is_empty());
+        });
+    }
+}
+
 #[test]
 fn offsets_and_lengths_that_no_file_has_are_refused_and_change_nothing() {
     let folder = Place::Disk.folder();
