@@ -13,7 +13,7 @@ use crate::lru::{LinuxOptions, MillpondOptions, Replacement};
 use crate::memory::watermark::WatermarkRule;
 use crate::readahead::ReadAheadOptions;
 use crate::units::{Bytes, Nanos, PageSize, Ratio};
-use crate::writeback::FlusherOptions;
+use crate::writeback::{FlusherOptions, RETRY_MAX, RETRY_MIN};
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
@@ -120,6 +120,7 @@ impl Default for Options {
             dirty: DirtyOptions {
                 background: DirtyLimit::Share(Ratio::percent(10)),
                 hard: DirtyLimit::Share(Ratio::percent(20)),
+                failed: Ratio::percent(25),
             },
             flusher: FlusherOptions::default(),
             admission: AdmissionOptions::Goal(GoalOptions::default()),
@@ -217,6 +218,13 @@ impl Options {
                 DirtyLimit::Size(bytes) => range(option, bytes, Bytes(1), Bytes(1 << 50))?,
             }
         }
+        ratio("dirty.failed", self.dirty.failed, Ratio::percent(100))?;
+        range(
+            "flusher.retry",
+            Millis(self.flusher.retry),
+            Millis(RETRY_MIN),
+            Millis(RETRY_MAX),
+        )?;
         let page = Bytes(self.page_size.bytes());
         range(
             "flusher.write_max",
@@ -325,6 +333,14 @@ mod tests {
         assert_eq!(
             wrong(|o| o.flusher.write_max = Bytes(4095)),
             "option flusher.write_max can't be 4095 B: allowed is 4 KiB to 16 MiB"
+        );
+        assert_eq!(
+            wrong(|o| o.flusher.retry = Nanos(0)),
+            "option flusher.retry can't be 0.000 ms: allowed is 1.000 ms to 30000.000 ms"
+        );
+        assert_eq!(
+            wrong(|o| o.dirty.failed = Ratio::percent(200)),
+            "option dirty.failed can't be 200/100: allowed is 0 to 100/100"
         );
     }
 }

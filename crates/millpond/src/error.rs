@@ -91,7 +91,8 @@ pub enum Error {
     },
 
     /// The device could not write. What it lacks stays in memory, dirty and readable, and is tried again; every
-    /// sync of the file fails until it is written. Free space or mend the device, then sync again.
+    /// sync of the file fails until it is written, and when it is too much so do writes. Free space or mend the device,
+    /// then sync again; or give it up with [`File::discard_unwritten`](crate::File::discard_unwritten).
     #[error("can't write {path}: {source}; its changes are kept in memory")]
     Write {
         /// The file.

@@ -4,8 +4,9 @@
 
 mod support;
 
+use millpond::core::units::Nanos;
 use millpond::device::{Access, Device, DeviceFile, Fault, FaultRule, FaultTarget, Faulty, Op};
-use millpond::{Error, File, OpenOptions, PageCache};
+use millpond::{Error, File, OpenOptions, Options, PageCache};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -380,10 +381,28 @@ fn who_opens_a_file_whose_last_handle_breaks_the_device_is_told_so() {
     });
 }
 
+fn of_file(file: &File, target: FaultTarget, fault: Fault) -> FaultRule {
+    let identity = DeviceFile::open(file.path(), Access::Read).unwrap().identity();
+    FaultRule {
+        file: Some(identity),
+        ..FaultRule::always(target, fault)
+    }
+}
+
+/// Writes pages `0..` one by one until that fails, at most `pages`; how many were taken, and the error.
+fn fill(file: &File, pages: u64) -> (u64, Option<Error>) {
+    for page in 0..pages {
+        if let Err(error) = file.write_at(&[1; PAGE as usize], page * PAGE) {
+            return (page, Some(error));
+        }
+    }
+    (pages, None)
+}
+
 /// One file's dirty pages fill the limit, and its device takes none of them. Whoever wrote to another file, on a healthy
-/// device, paused for ever.
+/// device, paused for ever, and later got the other file's error.
 #[test]
-fn a_file_that_cannot_be_written_does_not_make_writers_of_others_wait_for_ever() {
+fn a_file_that_cannot_be_written_takes_a_part_of_the_budget_and_no_other_writer_waits_for_it() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let device = faulty();
@@ -392,31 +411,121 @@ fn a_file_that_cannot_be_written_does_not_make_writers_of_others_wait_for_ever()
             open(&cache, &folder.path().join("sick")),
             open(&cache, &folder.path().join("well")),
         );
-        let identity = DeviceFile::open(sick.path(), Access::Read).unwrap().identity();
-        device.add(FaultRule {
-            file: Some(identity),
-            ..FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::EIO))
-        });
-        let fill = |file: &File| {
-            let written = (0..1_000).try_for_each(|page| file.write_at(&[1; PAGE as usize], page * PAGE));
-            written.unwrap_err()
-        };
-        let error = fill(&sick);
-        assert_eq!(
-            (error.errno(), &error.to_string()[..11]),
-            (libc::EIO, "can't write")
-        );
-        let error = fill(&well).to_string();
+        sick.set_len(1_000 * PAGE).unwrap();
+        device.add(of_file(&sick, FaultTarget::Writes, Fault::Fail(libc::EIO)));
+        let (taken, error) = fill(&sick, 1_000);
+        let error = error.unwrap();
+        assert!(matches!(error, Error::Write { .. }), "{error}");
         assert!(
-            error.contains("sick"),
-            "the file that is to be mended is named: {error}"
+            error.to_string().contains("sick") && error.errno() == libc::EIO,
+            "{error}"
         );
-        // What is dirty already can be changed, and written.
+        is_write_error(sick.page_mut(0).map(|_| ()), libc::EIO);
+        let limits = cache.stats().derived.dirty;
+        let failed = cache.stats().occupancy.failed;
+        assert!(
+            failed > limits.failed && failed <= limits.hard,
+            "{failed:?} of {limits:?}"
+        );
+        // All of it can be read, and the other file is written as if nothing were.
+        assert!((0..taken).all(|page| sick.page(page).unwrap()[0] == 1));
+        assert!(fill(&well, 1_000).1.is_none());
         well.sync_data().unwrap();
+        is_write_error(sick.sync_data(), libc::EIO);
+        assert_eq!(cache.stats().occupancy.dirty.0, taken);
+        // It is as good as the other when the fault has ended.
         device.clear();
         sick.sync_data().unwrap();
-        well.write_at(&[2; 64 * PAGE as usize], 0).unwrap();
-        assert_eq!(sick.page(5).unwrap()[0], 1);
+        assert_eq!(cache.stats().occupancy.failed.0, 0);
+        assert!(fill(&sick, 1_000).1.is_none());
+        sick.sync_data().unwrap();
+        assert!(std::fs::read(sick.path()).unwrap() == std::fs::read(well.path()).unwrap());
+    });
+}
+
+#[test]
+fn what_cannot_be_written_can_be_given_up_by_saying_so() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        prepared(&path, 100);
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &path);
+        assert_eq!(file.discard_unwritten().unwrap(), 0);
+        device.add(rule(FaultTarget::Writes, 10..12, libc::EIO));
+        device.add(rule(FaultTarget::Writes, 100..1_000, libc::EDQUOT));
+        file.write_at(&[0xaa; 110 * PAGE as usize], 0).unwrap();
+        file.sync_data().unwrap_err();
+        file.page_mut(50).unwrap().fill(0xbb);
+        // Whoever reads such a page is waited for.
+        let guard = file.page(11).unwrap();
+        let given_up = std::thread::scope(|scope| {
+            let giving = scope.spawn(|| file.discard_unwritten().unwrap());
+            support::linger(|| giving.is_finished());
+            assert!(!giving.is_finished() && guard[0] == 0xaa);
+            drop(guard);
+            giving.join().unwrap()
+        });
+        assert_eq!(given_up, 12);
+        file.sync_data().unwrap();
+        let mut expected = vec![0xaa; 100 * PAGE as usize];
+        for page in [10, 11] {
+            expected[page * PAGE as usize..][..PAGE as usize].fill(page as u8);
+        }
+        expected[50 * PAGE as usize..][..PAGE as usize].fill(0xbb);
+        expected.resize(110 * PAGE as usize, 0);
+        assert!(std::fs::read(&path).unwrap() == expected, "the length stays, too");
+        let mut read = vec![1; expected.len()];
+        assert_eq!(file.read_at(&mut read, 0).unwrap(), expected.len());
+        assert!(read == expected, "what the device has is what is read");
+    });
+}
+
+/// A page that could not be written kept those beside it in memory, which were written together with it.
+#[test]
+fn all_that_can_be_written_is_written_by_a_sync_that_fails() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        prepared(&path, 100);
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &path);
+        device.add(rule(FaultTarget::Writes, 42..43, libc::EIO));
+        file.write_at(&[0xaa; 100 * PAGE as usize], 0).unwrap();
+        is_write_error(file.sync_data(), libc::EIO);
+        let mut expected = vec![0xaa; 100 * PAGE as usize];
+        expected[42 * PAGE as usize..][..PAGE as usize].fill(42);
+        assert!(std::fs::read(&path).unwrap() == expected);
+        assert_eq!(cache.stats().occupancy.dirty.0, 1);
+    });
+}
+
+/// Below the background limit what had failed waited for its thirty seconds of age.
+#[test]
+fn what_could_not_be_written_is_written_in_the_background_when_it_can_be() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let device = faulty();
+        let mut options = Options::default();
+        options.flusher.retry = Nanos::from_millis(1);
+        let builder = PageCache::builder().memory(2 << 20).options(options);
+        let cache = builder.device(device.clone()).build().unwrap();
+        let file = open(&cache, &folder.path().join("data"));
+        device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::ENOSPC)));
+        file.write_at(&[7; 20 * PAGE as usize], 0).unwrap();
+        is_write_error(file.sync_data(), libc::ENOSPC);
+        let before = device.faults();
+        until("it is tried again, and fails", || device.faults() > before);
+        assert_eq!(cache.stats().occupancy.failed.0, 20);
+        device.clear();
+        until("it is written", || cache.stats().occupancy.dirty.0 == 0);
+        until("no write is on its way", || {
+            cache.stats().occupancy.writing.0 == 0
+        });
+        assert!(std::fs::read(file.path()).unwrap() == [7; 20 * PAGE as usize]);
+        file.sync_data().unwrap();
     });
 }
 

@@ -88,6 +88,24 @@ impl PageSet {
         len.min(max)
     }
 
+    /// Adds all pages of `other`.
+    pub fn merge(&mut self, other: &PageSet) {
+        for (&run, &more) in &other.runs {
+            let bits = self.runs.entry(run).or_insert(0);
+            self.len += u64::from((more & !*bits).count_ones());
+            *bits |= more;
+        }
+    }
+
+    /// All pages, in order.
+    pub fn iter(&self) -> impl Iterator<Item = PageIndex> {
+        self.runs.iter().flat_map(|(&run, &bits)| {
+            (0..64)
+                .filter(move |n| bits >> n & 1 != 0)
+                .map(move |n| PageIndex(run * 64 + n))
+        })
+    }
+
     /// Takes out and returns all pages from `from` on.
     pub fn split_off(&mut self, from: PageIndex) -> PageSet {
         let mut tail = PageSet {
@@ -168,7 +186,14 @@ mod tests {
                 _ if seed >> 50 & 63 == 0 => {
                     let tail = set.split_off(PageIndex(page));
                     tail.validate();
-                    assert_eq!(tail.len(), model.split_off(&page).len() as u64);
+                    let model_tail = model.split_off(&page);
+                    assert!(tail.iter().map(|p| p.0).eq(model_tail.iter().copied()));
+                    if seed >> 48 & 1 == 0 {
+                        set.merge(&tail);
+                        // Once more changes nothing.
+                        set.merge(&tail);
+                        model.extend(model_tail);
+                    }
                 }
                 _ => {
                     let run = (page..).take_while(|p| model.contains(p)).count() as u64;

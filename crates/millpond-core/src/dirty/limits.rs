@@ -9,6 +9,9 @@
 //! Seed 004 (Hills 2015): a limit once collapsed to zero because it was derived from a difference of
 //! totals at the moment a setting was touched. Here nothing is subtracted that could be the larger part,
 //! nothing reads who is asking, and every limit has a floor: [`limits`] of any input is never zero.
+//!
+//! Pages that can't be written are none of the dirty pages that others wait for: they are counted apart and take up
+//! room behind the hard limit ([`Thresholds::beside`]), and [`refuses`] says from when on their file takes no more.
 
 use crate::units::{Bytes, PageCount, PageSize, Ratio};
 
@@ -29,6 +32,11 @@ pub struct DirtyOptions {
     pub background: DirtyLimit,
     /// Above: whoever dirties waits. Default 20 % (Linux: `dirty_ratio`).
     pub hard: DirtyLimit,
+    /// Of the hard limit: so much may be pages of one file whose writes have failed. Above it writes to that file fail
+    /// with the device's error, until some are written or given up. Of all such files together it may be the whole hard
+    /// limit. 0 to 100 %, at least one page; default 25 %, so a file that breaks while others write takes no more than
+    /// 5 % of memory for what may never leave it.
+    pub failed: Ratio,
 }
 
 /// Memory that dirty pages may fill: the frames of the pool less its reserve.
@@ -64,6 +72,33 @@ pub struct Thresholds {
     pub free_run: PageCount,
     /// Above: everybody who dirties waits.
     pub hard: PageCount,
+    /// Above: a file with so many pages that can't be written takes no more.
+    pub failed: PageCount,
+    /// So many pages may be dirty at most, those that can't be written among them: room for reads remains.
+    pub ceiling: PageCount,
+}
+
+impl Thresholds {
+    /// The limits for all other pages when `failed` pages can't be written: the same, for as long as both fit below the
+    /// ceiling; never less than a page or two, so that whoever can write gets on.
+    pub fn beside(&self, failed: PageCount) -> Thresholds {
+        let room = self.ceiling.saturating_sub(failed).0.max(2);
+        if self.hard.0 <= room {
+            return *self;
+        }
+        let background = self.background.0.min(room / 2);
+        Thresholds {
+            background: PageCount(background),
+            free_run: PageCount((background + room) / 2),
+            hard: PageCount(room),
+            ..*self
+        }
+    }
+}
+
+/// Whether a file of which `own` pages can't be written, of `all` in all files, takes no more.
+pub fn refuses(thresholds: &Thresholds, own: PageCount, all: PageCount) -> bool {
+    own > thresholds.failed || (own > PageCount(0) && all > thresholds.hard)
 }
 
 /// The floor of the hard limit in pages: one batch of faults and one write of it must fit side by side.
@@ -78,9 +113,10 @@ pub const HARD_PAGES_MIN: u64 = 32;
 /// let options = DirtyOptions {
 ///     background: DirtyLimit::Share(Ratio::percent(10)),
 ///     hard: DirtyLimit::Share(Ratio::percent(20)),
+///     failed: Ratio::percent(25),
 /// };
 /// let t = limits(&memory, &options);
-/// assert_eq!((t.background.0, t.free_run.0, t.hard.0), (10_000, 15_000, 20_000));
+/// assert_eq!((t.background.0, t.free_run.0, t.hard.0, t.failed.0), (10_000, 15_000, 20_000, 5_000));
 /// ```
 pub fn limits(memory: &DirtyableMemory, options: &DirtyOptions) -> Thresholds {
     let dirtyable = memory.pages().0;
@@ -103,6 +139,8 @@ pub fn limits(memory: &DirtyableMemory, options: &DirtyOptions) -> Thresholds {
         background: PageCount(background),
         free_run: PageCount((background + hard) / 2),
         hard: PageCount(hard),
+        failed: PageCount(options.failed.of(hard).max(1)),
+        ceiling: PageCount(ceiling.max(hard)),
     }
 }
 
@@ -135,6 +173,7 @@ mod tests {
         DirtyOptions {
             background: DirtyLimit::Share(Ratio::percent(background)),
             hard: DirtyLimit::Share(Ratio::percent(hard)),
+            failed: Ratio::percent(25),
         }
     }
 
@@ -143,6 +182,7 @@ mod tests {
         let options = DirtyOptions {
             background: DirtyLimit::Size(Bytes(5000 * 4096 + 1)),
             hard: DirtyLimit::Size(Bytes(1_048_576_000)),
+            failed: Ratio::percent(25),
         };
         let t = limits(&memory(3_000_000, 0), &options);
         assert_eq!((t.background.0, t.hard.0), (5001, 256_000));
@@ -158,6 +198,19 @@ mod tests {
                     assert!(t.background.0 >= 1 && t.background < t.hard, "{case:?}");
                     assert!(t.background <= t.free_run && t.free_run <= t.hard, "{case:?}");
                     assert!(frames < 32 || t.hard.0 < frames, "{case:?}");
+                    assert!(
+                        t.failed.0 >= 1 && t.failed <= t.hard && t.hard <= t.ceiling,
+                        "{case:?}"
+                    );
+                    for failed in [0, 1, t.hard.0, t.ceiling.0, frames * 2] {
+                        let b = t.beside(PageCount(failed));
+                        assert!(b.background.0 >= 1 && b.background < b.hard, "{case:?} {failed}");
+                        assert!(
+                            b.background <= b.free_run && b.free_run <= b.hard,
+                            "{case:?} {failed}"
+                        );
+                    }
+                    assert_eq!(t.beside(PageCount(0)), t);
                 }
             }
         }
@@ -176,6 +229,24 @@ mod tests {
                 limits(&memory(a, 100), &shares(10, 20)).hard < limits(&memory(b, 100), &shares(10, 20)).hard
             );
         }
+    }
+
+    #[test]
+    fn pages_that_cannot_be_written_leave_others_their_limit_while_there_is_room() {
+        let t = limits(&memory(100_000, 0), &shares(10, 20));
+        assert_eq!(t.ceiling, PageCount(93_750));
+        assert_eq!(t.beside(PageCount(20_000)), t);
+        assert_eq!(t.beside(PageCount(83_750)).hard, PageCount(10_000));
+        assert_eq!(t.beside(PageCount(93_750)).hard, PageCount(2));
+    }
+
+    #[test]
+    fn a_file_is_refused_above_its_part_and_all_that_fail_above_the_hard_limit() {
+        let t = limits(&memory(100_000, 0), &shares(10, 20));
+        let refused = |own, all| refuses(&t, PageCount(own), PageCount(all));
+        assert!(!refused(5_000, 5_000) && refused(5_001, 5_001));
+        assert!(!refused(1, 20_000) && refused(1, 20_001));
+        assert!(!refused(0, 100_000), "whoever can write is never refused");
     }
 
     #[test]

@@ -80,6 +80,8 @@ mod tests {
         background: PageCount(1000),
         free_run: PageCount(1500),
         hard: PageCount(2000),
+        failed: PageCount(500),
+        ceiling: PageCount(9000),
     };
 
     #[test]
@@ -108,6 +110,7 @@ mod tests {
             background: PageCount(990),
             free_run: PageCount(995),
             hard: PageCount(1000),
+            ..T
         };
         assert_eq!(
             decide(PageCount(996), &close, Ratio::percent(100)),

@@ -135,6 +135,8 @@ pub struct Occupancy {
     pub dirty: PageCount,
     /// Pages being written.
     pub writing: PageCount,
+    /// Pages that the device has refused and not taken since: dirty, or being written once more.
+    pub failed: PageCount,
     /// Dirtiers that wait.
     pub dirtiers_blocked: u64,
     /// Bytes of writes in transit to the device.
@@ -289,7 +291,7 @@ impl Manager {
             Event::Reclaim => self.background_reclaim(frames, effects),
             Event::Tick => {
                 self.last_tick = now;
-                self.flusher.tick();
+                self.flusher.tick(now);
                 self.wake_blocked(effects);
                 if self.shrinking() {
                     self.wake_reclaimer(effects);
@@ -368,9 +370,9 @@ impl Manager {
         state.phase
     }
 
-    /// Pages that are dirty or being written.
+    /// Pages that are dirty or being written, without those that can't be: nobody waits for these.
     fn unclean(&self) -> PageCount {
-        self.flusher.dirty() + self.writing
+        (self.flusher.dirty() + self.writing).saturating_sub(self.flusher.failed())
     }
 
     /// The options.
@@ -407,6 +409,7 @@ impl Manager {
             inactive: self.lru.inactive(),
             dirty: self.flusher.dirty(),
             writing: self.writing,
+            failed: self.flusher.failed(),
             dirtiers_blocked: self.blocked.len() as u64,
             in_transit_writes: self.admission.in_transit().writes(),
             allowance: self.admission.allowance(now),

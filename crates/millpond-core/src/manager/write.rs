@@ -2,6 +2,7 @@
 
 use super::{Manager, TICK_WHEN_BUSY};
 use crate::admission::Verdict;
+use crate::dirty::limits::refuses;
 use crate::dirty::throttle::{Throttle, decide};
 use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Waiters};
 use crate::frame::FrameTable;
@@ -37,7 +38,8 @@ impl Manager {
     /// Tells the dirtier to pause if too much is dirty.
     pub(super) fn throttle(&mut self, dirtier: DirtierId, effects: &mut Effects) {
         let unclean = self.unclean();
-        match decide(unclean, &self.derived.dirty, self.dirtiers.share(dirtier)) {
+        let limits = self.derived.dirty.beside(self.flusher.failed());
+        match decide(unclean, &limits, self.dirtiers.share(dirtier)) {
             Throttle::Run => {}
             Throttle::Until(until) => {
                 self.stats.balance_dirty_pauses += 1;
@@ -60,7 +62,9 @@ impl Manager {
         self.look_again = None;
         self.admission.dirtiers_wait(now, !self.blocked.is_empty());
         loop {
-            let over = self.memory_waiters || self.flusher.dirty() > self.derived.dirty.background;
+            let limits = self.derived.dirty.beside(self.flusher.failed());
+            let untried = self.flusher.dirty().saturating_sub(self.flusher.parked());
+            let over = self.memory_waiters || untried > limits.background;
             let Some(job) = self.flusher.job(now, over, !self.blocked.is_empty()) else {
                 break;
             };
@@ -146,12 +150,12 @@ impl Manager {
             io.issued_at,
         );
         self.writing -= pages;
-        self.flusher.write_done(now, io.file, id, result);
-        for (n, &frame) in io.frames.iter().enumerate() {
+        self.flusher
+            .write_done(now, io.file, id, (io.first, pages.0), result);
+        for &frame in &io.frames {
             if result.is_err() {
                 self.stats.nr_write_failed += 1;
                 self.transition(frame, PageEvent::WriteFailed);
-                self.flusher.redirtied(now, io.file, io.first.after(n as u64));
                 continue;
             }
             self.stats.nr_written += 1;
@@ -183,6 +187,28 @@ impl Manager {
         if self.blocked.len() < before {
             effects.list.push(Effect::Wake(Waiters::Dirtiers));
         }
+    }
+
+    /// What the device said of the file's last write, if the file takes no more because of that: too many of its pages
+    /// could not be written. Ask before each change of its pages.
+    pub fn refuses(&self, file: FileId) -> Option<IoError> {
+        let (own, error) = self.flusher.failing(file)?;
+        refuses(&self.derived.dirty, own, self.flusher.failed()).then_some(error)
+    }
+
+    /// How many pages of the file can't be written, and what the device said last; `None` if none is known.
+    pub fn failing(&self, file: FileId) -> Option<(PageCount, IoError)> {
+        self.flusher.failing(file)
+    }
+
+    /// Whether the page is one that can't be written.
+    pub fn has_failed(&self, file: FileId, page: PageIndex) -> bool {
+        self.flusher.has_failed(file, page)
+    }
+
+    /// The pages of the file that can't be written, in order.
+    pub fn failed_pages(&self, file: FileId) -> impl Iterator<Item = PageIndex> {
+        self.flusher.failed_pages(file)
     }
 
     pub(super) fn discarded(&mut self, file: FileId, pages: &[(PageIndex, FrameNo)], effects: &mut Effects) {

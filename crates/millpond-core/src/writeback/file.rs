@@ -40,19 +40,36 @@ pub(super) struct Place {
     pub(super) number: u64,
 }
 
-/// Why a file is left alone.
+/// A file some of whose pages could not be written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Backoff {
+pub(super) struct Failing {
+    /// What the device said last.
+    pub(super) error: IoError,
+    /// When the next page is tried, if nobody asks for durability before.
     pub(super) until: Instant,
     pub(super) span: Nanos,
+    /// The next page to try is the first that is parked from here on.
+    pub(super) probe: PageIndex,
+    /// How many suspect pages one write takes.
+    pub(super) together: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct FileWork {
-    /// Pages that are dirty, whether or not an older content is being written.
+    /// Pages that are dirty and may be written, whether or not an older content is being written.
     pub(super) dirty: PageSet,
-    /// Its place in the order, while it has dirty pages.
+    /// Pages that are dirty and left alone for a while, because their last write has failed.
+    pub(super) parked: PageSet,
+    /// Pages that the device has refused alone, and not taken since: parked, tried again in their turn or being written.
+    pub(super) failed: PageSet,
+    /// Those, and pages whose last write has failed with others.
+    pub(super) suspect: PageSet,
+    /// While there are suspect pages.
+    pub(super) failing: Option<Failing>,
+    /// Its place in the order, while it has dirty pages that are not parked.
     pub(super) place: Place,
+    /// Whatever its age: some of its pages have failed and are to be tried again.
+    pub(super) hurry: bool,
     pub(super) flagged: bool,
     pub(super) cursor: PageIndex,
     pub(super) slice_left: u64,
@@ -63,7 +80,6 @@ pub(super) struct FileWork {
     pub(super) next_tickets: Vec<SyncTicket>,
     /// Whether the file is in the flusher's queue of passes.
     pub(super) pass_queued: bool,
-    pub(super) backoff: Option<Backoff>,
     pub(super) behind: Behind,
     pub(super) behind_queued: bool,
 }
@@ -73,10 +89,15 @@ impl FileWork {
         let zero = PageIndex(0);
         FileWork {
             dirty: PageSet::default(),
+            parked: PageSet::default(),
+            failed: PageSet::default(),
+            suspect: PageSet::default(),
+            failing: None,
             place: Place {
                 since: Instant(0),
                 number: 0,
             },
+            hurry: false,
             flagged: false,
             cursor: zero,
             slice_left: 0,
@@ -85,7 +106,6 @@ impl FileWork {
             pass: None,
             next_tickets: Vec::new(),
             pass_queued: false,
-            backoff: None,
             behind: Behind {
                 next: zero,
                 from: zero,
@@ -98,9 +118,11 @@ impl FileWork {
     /// Begins a pass for the tickets that wait, if none is under way. Whether one is.
     pub(super) fn begin_pass(&mut self) -> bool {
         if self.pass.is_none() && !self.next_tickets.is_empty() {
+            let mut todo = self.dirty.clone();
+            todo.merge(&self.parked);
             self.pass = Some(Pass {
                 tickets: core::mem::take(&mut self.next_tickets),
-                todo: self.dirty.clone(),
+                todo,
                 waiting: self.in_transit.clone(),
                 progress: true,
                 ..Pass::default()

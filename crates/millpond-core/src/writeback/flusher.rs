@@ -11,12 +11,14 @@
 //! The flusher answers "what would be next" ([`Flusher::job`]); whether a write may be issued now is the
 //! admission's business, and which of the pages can be written is the manager's.
 
+mod failed;
 mod jobs;
 
-use super::file::{Backoff, FileWork, Pass, Place};
-use super::{FlusherOptions, RETRY_MAX};
+use super::FlusherOptions;
+use super::file::{FileWork, Pass, Place};
+use crate::dirty::index::PageSet;
 use crate::event::{IoError, IoId, Reason, SyncTicket};
-use crate::units::{FileId, Instant, Nanos, PageCount, PageIndex, PageSize};
+use crate::units::{FileId, Instant, PageCount, PageIndex, PageSize};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -64,7 +66,11 @@ pub struct Flusher {
     flagged: VecDeque<FileId>,
     passes: VecDeque<FileId>,
     behind: VecDeque<FileId>,
+    /// Pages that are dirty; those of them that are left alone for a while; those that the device has refused, be they
+    /// dirty or being written again.
     dirty: PageCount,
+    parked: PageCount,
+    failed: PageCount,
 }
 
 impl Flusher {
@@ -80,6 +86,8 @@ impl Flusher {
             passes: VecDeque::new(),
             behind: VecDeque::new(),
             dirty: PageCount(0),
+            parked: PageCount(0),
+            failed: PageCount(0),
         }
     }
 
@@ -112,7 +120,7 @@ impl Flusher {
             .take()
             .expect("closes a file that is open");
         assert!(
-            work.dirty.is_empty() && work.in_transit.is_empty(),
+            work.dirty.is_empty() && work.suspect.is_empty() && work.in_transit.is_empty(),
             "{file:?} is closed with {work:?}"
         );
         for queue in [&mut self.flagged, &mut self.passes, &mut self.behind] {
@@ -148,12 +156,16 @@ impl Flusher {
 
     fn remove(&mut self, file: FileId, page: PageIndex) {
         let work = self.work(file);
-        if !work.dirty.remove(page) {
+        if work.parked.remove(page) {
+            self.parked -= PageCount(1);
+        } else if work.dirty.remove(page) {
+            if work.dirty.is_empty() {
+                let key = (work.place, file);
+                self.order.remove(&key);
+                self.work(file).hurry = false;
+            }
+        } else {
             return;
-        }
-        if work.dirty.is_empty() {
-            let key = (work.place, file);
-            self.order.remove(&key);
         }
         self.dirty -= PageCount(1);
     }
@@ -187,6 +199,7 @@ impl Flusher {
         if let Some(pass) = &mut self.work(file).pass {
             pass.todo.remove(page);
         }
+        self.no_more_failed(file, page);
     }
 
     /// Reclaim met dirty pages of the file: it is next. `true` if it was not already.
@@ -229,10 +242,11 @@ impl Flusher {
         }
     }
 
-    /// How many pages from the job's first on are dirty without a gap, at most `max`.
+    /// How many pages from the job's first on are dirty without a gap, at most `max`. What has failed and what has not
+    /// are not written together.
     pub fn contiguous(&mut self, job: &Job, max: u64) -> u64 {
-        let max = max.min(job.max);
         let work = self.work(job.file);
+        let max = work.alike(job.first, max.min(job.max));
         match (job.source, &work.pass) {
             (Source::Pass, Some(pass)) => pass.todo.contiguous(job.first, max),
             _ => work.dirty.contiguous(job.first, max),
@@ -282,45 +296,34 @@ impl Flusher {
         }
     }
 
-    /// A transfer has ended. Pages whose write failed are dirty again: pass them to [`Flusher::redirtied`].
-    pub fn write_done(&mut self, now: Instant, file: FileId, io: IoId, result: Result<(), IoError>) {
-        let retry = self.options.retry;
+    /// The transfer of `count` pages from `first` on has ended. If it failed they are dirty again.
+    pub fn write_done(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        io: IoId,
+        (first, count): (PageIndex, u64),
+        result: Result<(), IoError>,
+    ) {
         let work = self.work(file);
         work.in_transit.retain(|&i| i != io);
         work.progress = true;
+        let mut wanted = false;
         if let Some(pass) = &mut work.pass {
             let waited = pass.waiting.len();
             pass.waiting.retain(|&i| i != io);
-            if let (true, Err(error)) = (pass.waiting.len() < waited, result) {
-                pass.error = Some(error);
-            }
+            wanted = pass.waiting.len() < waited;
             pass.progress = true;
         }
-        work.backoff = match (result, work.backoff) {
-            (Ok(()), _) => None,
-            (Err(_), None) => Some(Backoff {
-                until: now + retry,
-                span: retry,
-            }),
-            (Err(_), Some(old)) if old.until > now => Some(old),
-            (Err(_), Some(old)) => {
-                let span = Nanos((old.span.0 * 2).min(RETRY_MAX.0));
-                Some(Backoff {
-                    until: now + span,
-                    span,
-                })
-            }
-        };
+        match result {
+            Ok(()) => self.write_succeeded(now, file, (first, count)),
+            Err(error) => self.write_failed(now, file, (first, count), error, wanted),
+        }
         self.queue_pass(file);
     }
 
-    /// A page whose write failed is dirty as before.
-    pub fn redirtied(&mut self, now: Instant, file: FileId, page: PageIndex) {
-        self.insert(now, file, page);
-    }
-
-    /// Pages that were in other hands may be free by now.
-    pub fn tick(&mut self) {
+    /// Pages that were in other hands may be free by now, and it may be time to try again what has failed.
+    pub fn tick(&mut self, now: Instant) {
         for at in 0..self.files.len() {
             let Some(work) = &mut self.files[at] else { continue };
             work.progress = true;
@@ -328,6 +331,7 @@ impl Flusher {
                 pass.progress = true;
                 self.queue_pass(FileId(at as u32));
             }
+            self.probe(now, FileId(at as u32));
         }
     }
 
@@ -348,7 +352,8 @@ impl Flusher {
                 .files
                 .iter()
                 .flatten()
-                .map(|w| w.dirty.metadata_bytes())
+                .flat_map(|w| [&w.dirty, &w.parked, &w.failed, &w.suspect])
+                .map(PageSet::metadata_bytes)
                 .sum::<u64>()
     }
 
@@ -358,6 +363,7 @@ impl Flusher {
     /// If something is left.
     pub fn assert_idle(&self) {
         assert_eq!(self.dirty, PageCount(0), "dirty pages");
+        assert_eq!(self.failed, PageCount(0), "pages that can't be written");
         let queues = [&self.flagged, &self.passes, &self.behind];
         assert!(
             queues.iter().all(|queue| queue.is_empty()),
@@ -374,12 +380,15 @@ impl Flusher {
     /// # Panics
     /// If one is wrong.
     pub fn validate(&self) {
-        let mut dirty = 0;
+        let (mut dirty, mut parked, mut failed) = (0, 0, 0);
         for (at, work) in self.files.iter().enumerate() {
             let Some(work) = work else { continue };
             let file = FileId(at as u32);
             work.dirty.validate();
-            dirty += work.dirty.len();
+            work.validate_failed(file);
+            dirty += work.dirty.len() + work.parked.len();
+            parked += work.parked.len();
+            failed += work.failed.len();
             assert_eq!(
                 self.order.contains(&(work.place, file)),
                 !work.dirty.is_empty(),
@@ -408,6 +417,8 @@ impl Flusher {
             }
         }
         assert_eq!(self.dirty.0, dirty, "dirty pages in all");
+        assert_eq!(self.parked.0, parked, "parked pages in all");
+        assert_eq!(self.failed.0, failed, "pages that can't be written in all");
         assert_eq!(
             self.order.len(),
             self.files

@@ -20,8 +20,9 @@ pub struct FlusherOptions {
     /// Whether runs of `write_max` that a sequential writer has filled leave at once, before any limit asks for
     /// it (seed 003: detected sequential writes are issued asynchronously at once). Default true.
     pub write_behind: bool,
-    /// After a failed write the file is left alone for so long, doubled at each further failure up to 30 s.
-    /// A request for durability tries at once all the same. Default 1 s.
+    /// After a page's write has failed it is left alone for so long; then one of the file's failed pages is tried, and
+    /// all of them if it can be written, else the time is doubled, up to 30 s. A request for durability tries all at
+    /// once all the same. 1 ms to 30 s, as exact as a tick (0.1 s); default 1 s.
     pub retry: Nanos,
 }
 
@@ -37,5 +38,7 @@ impl Default for FlusherOptions {
     }
 }
 
-/// The longest time between two tries of a file that can't be written.
+/// The shortest time between two tries of a page that can't be written.
+pub const RETRY_MIN: Nanos = Nanos::from_millis(1);
+/// The longest.
 pub const RETRY_MAX: Nanos = Nanos::from_secs(30);

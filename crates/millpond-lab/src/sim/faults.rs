@@ -5,7 +5,7 @@
 //!   ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 //!   read error    gives no content                                  the page leaves memory; who asked is told
 //!   write error   stores any of the pages and says that it failed   all of them stay dirty
-//!   broken file   as that, for every write of a file                the same; who must pause for it is told
+//!   broken file   as that, for every write of a file                the same; who changes the file is told
 //!   no room       as that, for every write, for a while             the same
 //!   slow          serves one request at a time, each so long        waits
 //!   stuck         answers only after a long time                    waits, up to its patience
@@ -105,6 +105,8 @@ seen! {
     NoFrames = "operations without frames",
     /// A dirtier was told that a file can't be written.
     PauseError = "pauses ended by an error",
+    /// A write was refused because too much of its file could not be written.
+    Refused = "writes refused",
     /// A sync was refused because an earlier one had failed.
     Latched = "latched syncs",
     /// A file was closed and opened again.

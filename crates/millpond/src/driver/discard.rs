@@ -1,4 +1,5 @@
-//! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones.
+//! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones, of
+//! one that can't be written those that failed.
 
 use super::{Deferred, Shared};
 use crate::error::Result;
@@ -138,5 +139,50 @@ impl Shared {
             }
         }
         self.finish(&mut deferred);
+    }
+
+    /// Gives up the pages of the file that can't be written, after waiting for those who use them; what is written
+    /// meanwhile is kept. How many they were.
+    pub(crate) fn discard_failed(&self, file: &FileInner) -> Result<u64> {
+        let mut left: Vec<PageIndex> = self.core().manager.failed_pages(file.id).collect();
+        let mut given_up = 0;
+        while !left.is_empty() {
+            self.poison.check()?;
+            let mut deferred = Deferred::default();
+            let busy = {
+                let mut core = self.core();
+                let batch = left.split_off(left.len().saturating_sub(DISCARD_BATCH as usize));
+                let still_failed = |page: &PageIndex| core.manager.has_failed(file.id, *page);
+                let batch: Vec<_> = batch.into_iter().filter(still_failed).collect();
+                let mut table = self.table.locked(&mut core.turn);
+                let frame_of = |page| {
+                    table
+                        .lookup(PageKey::new(file.id, page))
+                        .map(|frame| (page, frame))
+                };
+                let all: Vec<_> = batch.into_iter().filter_map(frame_of).collect();
+                let mut gone: Vec<FrameNo> = all.iter().map(|&(_, frame)| frame).collect();
+                table.forget(&mut gone);
+                let mut forgotten = gone.iter().copied().peekable();
+                let (pages, busy): (Vec<_>, Vec<_>) = all
+                    .into_iter()
+                    .partition(|&(_, frame)| forgotten.next_if_eq(&frame).is_some());
+                given_up += pages.len() as u64;
+                if !pages.is_empty() {
+                    let event = Event::Discarded {
+                        file: file.id,
+                        pages: &pages,
+                    };
+                    self.step(&mut core, event, &mut deferred);
+                }
+                busy
+            };
+            self.finish(&mut deferred);
+            left.extend(busy.iter().map(|&(page, _)| page));
+            if let Some(&(page, frame)) = busy.first() {
+                self.table.wait_unused(frame, PageKey::new(file.id, page));
+            }
+        }
+        Ok(given_up)
     }
 }

@@ -65,7 +65,6 @@ impl Shared {
                     *io,
                     Transfer {
                         file,
-                        first: *first,
                         kind: Kind::Read(loads),
                     },
                 );
@@ -88,7 +87,6 @@ impl Shared {
                     *io,
                     Transfer {
                         file,
-                        first: *first,
                         kind: Kind::Write(frames),
                     },
                 );

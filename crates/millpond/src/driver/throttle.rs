@@ -9,8 +9,8 @@ use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a dirtier waits while nothing is written and a file is known that can't be: one retry, which comes after
-/// a second (`flusher.retry`), has failed by then.
+/// How long a dirtier waits while nothing is written and a file is known that can't be. Rare: pages that can't be
+/// written are not among those that it waits for, unless there are so many that memory has no room beside them.
 const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
 
 impl Shared {
@@ -31,14 +31,14 @@ impl Shared {
     /// Pauses a dirtier that was told to, until it may go on.
     ///
     /// # Errors
-    /// `Error::Write` if too much is dirty because this file, or after a while another, can't be written;
+    /// `Error::Write` if too much of this file can't be written, or after a while without any write of another;
     /// `Error::NoFrames` if nothing is written for long, because guards are held; `Error::Poisoned`.
     pub(crate) fn pause(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
         let mut at_most = at_most;
         let mut progress = (self.written_pages(), std::time::Instant::now());
         loop {
             self.poison.check()?;
-            file.check_written()?;
+            self.check_accepts(file)?;
             let seen = self.dirtier_gate.count();
             self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0));
             match self.resume() {
@@ -52,13 +52,41 @@ impl Shared {
             }
             let stuck = progress.1.elapsed();
             if stuck > PATIENCE_WITH_ERRORS {
-                let files: Vec<_> = self.core().files.iter().flatten().cloned().collect();
-                files.iter().try_for_each(|file| file.check_written())?;
+                self.check_none_fails()?;
             }
             if stuck > PATIENCE {
                 return Err(self.no_frames());
             }
         }
+    }
+
+    /// Whether the file may be changed: not while too many of its pages can't be written. Asks the core only if a write
+    /// of the file has failed.
+    ///
+    /// # Errors
+    /// `Error::Write` with what the device said last.
+    pub(crate) fn check_accepts(&self, file: &FileInner) -> Result<()> {
+        if !file.failing.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let core = self.core();
+        // Under the lock, where it is set as well.
+        let is_failing = core.manager.failing(file.id).is_some();
+        file.failing.store(is_failing, Ordering::Relaxed);
+        match core.manager.refuses(file.id) {
+            None => Ok(()),
+            Some(error) => Err(file.write_failed(error.0)),
+        }
+    }
+
+    /// # Errors
+    /// `Error::Write` of the first file that can't be written, if there is one.
+    fn check_none_fails(&self) -> Result<()> {
+        let core = self.core();
+        core.files.iter().flatten().try_for_each(|file| {
+            let failing = core.manager.failing(file.id);
+            failing.map_or(Ok(()), |(_, error)| Err(file.write_failed(error.0)))
+        })
     }
 
     /// Pages that were written since the cache was made.

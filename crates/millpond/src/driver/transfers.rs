@@ -12,11 +12,11 @@ use millpond_core::event::{Event, IoError, IoId};
 use millpond_core::units::{FrameNo, PageIndex};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A transfer between its start and its end.
 pub(super) struct Transfer {
     pub(super) file: Arc<FileInner>,
-    pub(super) first: PageIndex,
     pub(super) kind: Kind,
 }
 
@@ -166,7 +166,7 @@ impl Shared {
         deferred: &mut Deferred,
     ) {
         let io = IoId(token as u32);
-        let Some(Transfer { file, first, kind }) = core.transfers.remove(&io) else {
+        let Some(Transfer { file, kind }) = core.transfers.remove(&io) else {
             return self.poison(format!(
                 "the device completed request {token}, which it was not given"
             ));
@@ -181,14 +181,16 @@ impl Shared {
             }
             (Kind::Read(loads), Err(error)) => self.fail_read(core, io, loads, io_error(&error), deferred),
             (Kind::Write(frames), Ok(_)) => {
-                file.written(None);
                 for &frame in &frames {
                     self.table.end_write(frame);
                 }
                 self.step(core, Event::WriteDone { io, result: Ok(()) }, deferred);
+                if file.failing.load(Ordering::Relaxed) {
+                    let is_failing = core.manager.failing(file.id).is_some();
+                    file.failing.store(is_failing, Ordering::Relaxed);
+                }
             }
             (Kind::Write(frames), Err(error)) => {
-                file.written(Some((self.offset(first), io_error(&error).0)));
                 for &frame in &frames {
                     self.table.fail_write(frame);
                 }
@@ -200,6 +202,7 @@ impl Shared {
                     },
                     deferred,
                 );
+                file.failing.store(true, Ordering::Relaxed);
             }
         }
     }

@@ -66,6 +66,7 @@ impl File {
         self.check_writable()?;
         self.shared().poison.check()?;
         self.page_len(page)?;
+        self.shared().check_accepts(&self.inner)?;
         self.shared().throttle(&self.inner)?;
         let pin = self.lock_page(page)?;
         if pin.first_dirty() {

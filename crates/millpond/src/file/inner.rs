@@ -5,7 +5,7 @@
 
 use super::LEN_MAX;
 use crate::device::{Device, DeviceFile};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use millpond_core::units::FileId;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::io;
@@ -45,8 +45,8 @@ pub(crate) struct FileInner {
     pub(super) resize: Mutex<()>,
     /// The page whose use asks for the next read-ahead.
     pub(crate) readahead_mark: AtomicU64,
-    /// The last write failed: where, and the error number.
-    write_error: Mutex<Option<(u64, i32)>>,
+    /// Some of its pages could not be written, when the core was asked last: whoever changes the file asks it first.
+    pub(crate) failing: AtomicBool,
     /// A sync of the device failed: nobody knows what it holds.
     pub(crate) sync_error: OnceLock<i32>,
 }
@@ -63,7 +63,7 @@ impl FileInner {
             room: Mutex::new(len),
             resize: Mutex::new(()),
             readahead_mark: AtomicU64::new(u64::MAX),
-            write_error: Mutex::new(None),
+            failing: AtomicBool::new(false),
             sync_error: OnceLock::new(),
         }
     }
@@ -94,20 +94,6 @@ impl FileInner {
     pub(crate) fn len_to_write(&self) -> u64 {
         let len = self.len();
         len.max(self.cut_from.load(Ordering::SeqCst))
-    }
-
-    /// A write to the device has ended.
-    pub(crate) fn written(&self, error: Option<(u64, i32)>) {
-        *self.write_error.lock() = error;
-    }
-
-    /// # Errors
-    /// [`Error::Write`] if the last write to the device failed.
-    pub(crate) fn check_written(&self) -> Result<()> {
-        match *self.write_error.lock() {
-            None => Ok(()),
-            Some((_, errno)) => Err(self.write_failed(errno)),
-        }
     }
 
     pub(crate) fn write_failed(&self, errno: i32) -> Error {

@@ -127,6 +127,30 @@ impl File {
         if self.writable { self.sync_data() } else { Ok(()) }
     }
 
+    /// Gives up what can't be written: the pages whose last write has failed are dropped, and with them the error that
+    /// every sync gives. They are read from the device again when somebody wants them, and are there what it has: the
+    /// content before the change, or any part of it, or zeros. All other pages stay as they are, dirty or not, and so
+    /// does the length. How many pages were dropped; 0 if none was known that can't be written.
+    ///
+    /// Waits for guards and transfers of these pages; what is written meanwhile is kept. An [`Error::Sync`] stays: it is
+    /// about what the device has taken.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::Write`] if the file on the device is shorter than this one and can't be made as
+    /// long; [`Error::Poisoned`].
+    pub fn discard_unwritten(&self) -> Result<u64> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        let _resize = self.inner.resize.lock();
+        let given_up = self.shared().discard_failed(&self.inner)?;
+        // What was appended and never written: the next sync promises the length all the same.
+        let on_device = self.inner.device().len();
+        if given_up > 0 && on_device.is_ok_and(|len| len < self.len()) {
+            self.resize_device(self.len())?;
+        }
+        Ok(given_up)
+    }
+
     fn check_writable(&self) -> Result<()> {
         if self.writable {
             Ok(())

@@ -78,8 +78,6 @@ impl File {
         }
         self.shared()
             .discard(&self.inner, len.div_ceil(size)..old.div_ceil(size))?;
-        // What could not be written may be gone; if it is not, the next try says so again.
-        self.inner.written(None);
         // Writes that had begun before went up to the old end and may have made it long again; now there is none.
         self.resize_device(len)
     }
@@ -89,7 +87,7 @@ impl File {
     /// Setting the length that a file has is no empty call. On ext4 it zeroes the rest of the last block through the
     /// page cache and, unlike a cut, waits for no direct writes (`ext4_setattr`, Linux 6.18): one that is on its way to
     /// that block then collides with the cached copy, whose old bytes may win, and the next sync fails.
-    fn resize_device(&self, len: u64) -> Result<()> {
+    pub(super) fn resize_device(&self, len: u64) -> Result<()> {
         let mut room = self.inner.room.lock();
         let device = self.inner.device();
         if device.len().is_ok_and(|present| present == len) {

@@ -31,7 +31,9 @@ impl File {
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have, [`Error::FixedLength`] beyond the end of a
-    /// block device; [`Error::Write`] if the file system has no files so long, or if dirty pages fill their limit and this file, or after two seconds without any write another, can't be written; [`Error::Read`] if a page
+    /// block device; [`Error::Write`] if the file system has no files so long, if more of this file can't be written than
+    /// the option `dirty.failed` allows, or if dirty pages fill their limit and, after two seconds without any write,
+    /// another file is found that can't be written; [`Error::Read`] if a page
     /// of which only a part is overwritten can't be read; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the
     /// failed page is written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
@@ -85,6 +87,8 @@ impl File {
     ) -> Result<()> {
         let mut done = 0;
         while done < buf.len() {
+            let accepted = self.shared().check_accepts(&self.inner);
+            accepted.inspect_err(|_| self.leave_room(resize.is_some()))?;
             if resize.is_some() && done == 0 {
                 self.make_room_for(offset + buf.len() as u64)?;
             }

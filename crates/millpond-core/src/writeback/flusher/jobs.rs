@@ -9,9 +9,9 @@ impl Flusher {
     /// dirtier waits.
     pub fn job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
         self.pass_job()
-            .or_else(|| self.flagged_job(now))
+            .or_else(|| self.flagged_job())
             .or_else(|| self.order_job(now, over_background, blocked))
-            .or_else(|| self.behind_job(now))
+            .or_else(|| self.behind_job())
     }
 
     fn pass_job(&mut self) -> Option<Job> {
@@ -40,9 +40,9 @@ impl Flusher {
         None
     }
 
-    fn flagged_job(&mut self, now: Instant) -> Option<Job> {
+    fn flagged_job(&mut self) -> Option<Job> {
         while let Some(&file) = self.flagged.front() {
-            if let Some(first) = self.next_in_slice(now, file) {
+            if let Some(first) = self.next_in_slice(file) {
                 return Some(Job {
                     file,
                     reason: Reason::Reclaim,
@@ -65,14 +65,12 @@ impl Flusher {
         };
         // Each file is moved behind the others at most once in a search.
         for _ in 0..self.order.len() {
-            let &(place, file) = self
-                .order
-                .iter()
-                .find(|&&(_, file)| !self.in_backoff(now, file))?;
-            if !over_background && place.since + self.options.expire > now {
+            let &(place, file) = self.order.first()?;
+            let is_due = self.work(file).hurry || place.since + self.options.expire <= now;
+            if !over_background && !is_due {
                 return None;
             }
-            if let Some(first) = self.next_in_slice(now, file) {
+            if let Some(first) = self.next_in_slice(file) {
                 return Some(Job {
                     file,
                     reason,
@@ -85,10 +83,12 @@ impl Flusher {
             // for this round); what is left because it is in other hands, or was not due yet, starts anew (Linux:
             // `redirty_tail`).
             let slice = self.slice_pages();
-            let used_up = self.work(file).slice_left == 0;
-            let since = match place.since + self.options.expire {
-                due if used_up && due <= now => Instant(now.0.saturating_sub(self.options.expire.0)),
-                _ => now,
+            let stays_due = is_due && self.work(file).slice_left == 0;
+            self.work(file).hurry &= stays_due;
+            let since = if stays_due {
+                Instant(now.0.saturating_sub(self.options.expire.0))
+            } else {
+                now
             };
             self.order.remove(&(place, file));
             let place = Place {
@@ -103,16 +103,8 @@ impl Flusher {
         None
     }
 
-    fn in_backoff(&self, now: Instant, file: FileId) -> bool {
-        let work = self.files[file.0 as usize].as_ref();
-        work.is_some_and(|w| w.backoff.is_some_and(|b| b.until > now))
-    }
-
     /// The next dirty page of a file whose slice is not used up.
-    fn next_in_slice(&mut self, now: Instant, file: FileId) -> Option<PageIndex> {
-        if self.in_backoff(now, file) {
-            return None;
-        }
+    fn next_in_slice(&mut self, file: FileId) -> Option<PageIndex> {
         let work = self.work(file);
         if work.slice_left == 0 {
             return None;
@@ -126,14 +118,13 @@ impl Flusher {
             .flatten()
     }
 
-    fn behind_job(&mut self, now: Instant) -> Option<Job> {
+    fn behind_job(&mut self) -> Option<Job> {
         while let Some(&file) = self.behind.front() {
-            let backoff = self.in_backoff(now, file);
             let work = self.work(file);
             let next = work
                 .dirty
                 .next(work.behind.from)
-                .filter(|&p| p < work.behind.ready && !backoff);
+                .filter(|&p| p < work.behind.ready);
             if let Some(first) = next {
                 let max = work.behind.ready.0 - first.0;
                 return Some(Job {

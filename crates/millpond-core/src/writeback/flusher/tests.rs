@@ -1,5 +1,7 @@
+mod failed;
+
 use super::*;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 fn flusher() -> Flusher {
     let mut f = Flusher::new(FlusherOptions::default(), PageSize::KIB_4);
@@ -137,15 +139,15 @@ fn a_sync_ends_when_what_was_dirty_then_is_written() {
     let mut ended = Vec::new();
     f.ended(FileId(0), |e| ended.push(e.ticket.0));
     assert_eq!(ended, []);
-    f.write_done(at(3), FileId(0), IoId(0), Ok(()));
+    f.write_done(at(3), FileId(0), IoId(0), (PageIndex(0), 2), Ok(()));
     f.ended(FileId(0), |e| ended.push(e.ticket.0));
     assert_eq!(ended, [7]);
     assert_eq!(
         drain(&mut f, at(4), false),
         [(0, Reason::Sync, 0, 1), (0, Reason::Sync, 9, 1)]
     );
-    for io in 0..2 {
-        f.write_done(at(5), FileId(0), IoId(io), Ok(()));
+    for (io, page) in [(0, 0), (1, 9)] {
+        f.write_done(at(5), FileId(0), IoId(io), (PageIndex(page), 1), Ok(()));
     }
     f.ended(FileId(0), |e| ended.push(e.ticket.0));
     assert_eq!(ended, [7, 8]);
@@ -166,26 +168,12 @@ fn a_sync_reports_the_error_of_a_write_that_background_writeback_had_issued() {
     f.dirtied(at(0), FileId(0), PageIndex(0), 1);
     assert_eq!(drain(&mut f, at(1), true).len(), 1);
     f.sync(FileId(0), SyncTicket(1));
-    f.write_done(at(2), FileId(0), IoId(0), Err(IoError(5)));
-    f.redirtied(at(2), FileId(0), PageIndex(0));
+    f.write_done(at(2), FileId(0), IoId(0), (PageIndex(0), 1), Err(IoError(5)));
     let mut ended = Vec::new();
     f.ended(FileId(0), |e| ended.push(e.result));
     assert_eq!(ended, [Err(IoError(5))]);
     assert_eq!(f.dirty(), PageCount(1), "the page is still dirty");
     f.validate();
-}
-
-#[test]
-fn a_file_that_fails_is_left_alone_for_a_while_but_a_sync_tries_at_once() {
-    let mut f = flusher();
-    f.dirtied(at(0), FileId(0), PageIndex(0), 1);
-    assert_eq!(drain(&mut f, at(1), true).len(), 1);
-    f.write_done(at(2), FileId(0), IoId(0), Err(IoError(5)));
-    f.redirtied(at(2), FileId(0), PageIndex(0));
-    assert_eq!(f.job(at(1_001), true, true), None);
-    assert!(f.job(at(1_002), true, true).is_some());
-    f.sync(FileId(0), SyncTicket(1));
-    assert_eq!(f.job(at(3), true, true).map(|j| j.reason), Some(Reason::Sync));
 }
 
 #[test]
@@ -200,7 +188,7 @@ fn pages_in_other_hands_are_passed_over_and_tried_again_at_a_tick() {
     f.passed_over(&again, 1);
     assert_eq!(f.job(at(1), false, false), None);
     assert!(f.pass_needs_tick());
-    f.tick();
+    f.tick(at(2));
     assert!(f.job(at(2), false, false).is_some());
 }
 
@@ -222,6 +210,6 @@ fn a_search_with_every_page_in_other_hands_ends_until_a_tick() {
     };
     assert!(pass_over_all(&mut f) >= 9);
     assert_eq!(pass_over_all(&mut f), 0);
-    f.tick();
+    f.tick(at(2));
     assert_eq!(pass_over_all(&mut f), 9);
 }

@@ -225,7 +225,6 @@ impl World {
             }
         }
         if transfer.write {
-            self.files[transfer.key.file().0 as usize].failing = error;
             self.step_about(Event::WriteDone { io, result }, &transfer.frames);
             return self.wake(State::Others);
         }

@@ -16,7 +16,6 @@ impl World {
             mark: None,
             pages,
             latched: false,
-            failing: None,
             closing: None,
         });
         self.disk_end += pages.to_bytes(self.manager.options().page_size).0;
@@ -131,7 +130,7 @@ impl World {
         self.coverage.count(Seen::Reopened);
         self.step(Event::Closed { file });
         let state = &mut self.files[file.0 as usize];
-        (state.mark, state.latched, state.failing, state.closing) = (None, false, None, None);
+        (state.mark, state.latched, state.closing) = (None, false, None);
         let pages = state.pages;
         self.step(Event::Opened { file, pages });
         true

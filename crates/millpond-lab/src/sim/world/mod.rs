@@ -14,7 +14,7 @@ use super::frames::SimFrames;
 use super::process::{Op, Process, Script, State};
 use disk::Request;
 use millpond::device::model::{Model, ModelCompletion};
-use millpond_core::event::{DirtierId, Effects, Event, IoError};
+use millpond_core::event::{DirtierId, Effects, Event};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount, PageIndex};
@@ -80,8 +80,6 @@ struct SimFile {
     pages: PageCount,
     /// A sync has failed: so does every other until the file is opened again.
     latched: bool,
-    /// The error of the last write, if it failed.
-    failing: Option<IoError>,
     /// The process that closes it and opens it again.
     closing: Option<usize>,
 }

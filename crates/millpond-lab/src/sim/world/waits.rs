@@ -4,7 +4,7 @@ use super::{Entry, World};
 use crate::sim::faults::Seen;
 use crate::sim::process::{Failure, State};
 use millpond_core::event::{DirtierId, Event};
-use millpond_core::units::{Instant, Nanos};
+use millpond_core::units::{FileId, Instant, Nanos};
 
 /// After so long without a frame, or without any page being written, an operation gives up.
 const PATIENCE_FOR_MEMORY: Nanos = Nanos::from_secs(30);
@@ -65,7 +65,7 @@ impl World {
     pub(super) fn pause(&mut self, pid: usize, at_most: Nanos) -> bool {
         let written = self.manager.stats().nr_written;
         let file = self.processes[pid].op.file();
-        let own = file.and_then(|file| self.files[file.0 as usize].failing);
+        let own = file.and_then(|file| self.manager.refuses(file));
         let (before, since): (u64, Instant) = *self.processes[pid]
             .paused_since
             .get_or_insert((written, self.now));
@@ -78,8 +78,9 @@ impl World {
             None if before != written => None,
             None if stuck > PATIENCE_FOR_MEMORY => Some(Failure::NoFrames),
             None if stuck > PATIENCE_WITH_ERRORS => {
-                let failing = self.files.iter().find_map(|file| file.failing);
-                failing.map(Failure::Device)
+                let mut files = (0..self.files.len()).map(|file| FileId(file as u32));
+                let failing = files.find_map(|file| self.manager.failing(file));
+                failing.map(|(_, error)| Failure::Device(error))
             }
             None => None,
         };
@@ -96,9 +97,17 @@ impl World {
         false
     }
 
-    /// Before a process dirties pages: whether it may, or has to wait. Whoever has given up a pause would else fill
+    /// Before a process dirties pages: whether it may, or has to wait, or has failed because its file can't be written.
+    /// Whoever has given up a pause would else fill
     /// memory with pages that can't be written, a few at each try.
     pub(super) fn may_dirty(&mut self, pid: usize) -> bool {
+        let file = self.processes[pid].op.file();
+        if let Some(error) = file.and_then(|file| self.manager.refuses(file)) {
+            self.coverage.count(Seen::Refused);
+            self.processes[pid].result = Err(Failure::Device(error));
+            self.wake_one(pid);
+            return false;
+        }
         if !self.processes[pid].must_ask {
             return true;
         }

@@ -1,0 +1,211 @@
+//! Pages whose write has failed: which of them are tried again, when, and how many at once.
+//!
+//! ```text
+//!   a write fails ── several pages ──► tried again at once, half as many together
+//!                 └─ one page ───────► parked: left alone, dirty and readable, until
+//!                                        its file's time has come (1 s, 2 s, 4 s ... 30 s): one page is tried, and
+//!                                          if that can be written all of them, twice as many together each time;
+//!                                        somebody asks for durability: all are tried;
+//!                                        they are given up
+//! ```
+//!
+//! So one bad page costs its neighbours nothing but a few writes, a device that takes nothing is asked one question
+//! every 30 s, and one that has room again gets everything within one more try. Linux drops such a page's content and
+//! says so once (`mapping_set_error`); FreeBSD keeps the page dirty and tries for ever. They are counted apart:
+//! nobody else pauses for pages that were refused alone, and their file takes no more above a limit
+//! ([`refuses`](crate::dirty::limits::refuses)).
+
+use super::super::RETRY_MAX;
+use super::super::file::{Failing, FileWork, Place};
+use super::Flusher;
+use crate::event::IoError;
+use crate::units::{FileId, Instant, Nanos, PageCount, PageIndex};
+
+impl Flusher {
+    /// Pages that the device has refused alone and not taken since, of all files.
+    pub fn failed(&self) -> PageCount {
+        self.failed
+    }
+
+    /// Those of them that nobody tries at the moment.
+    pub fn parked(&self) -> PageCount {
+        self.parked
+    }
+
+    /// How many pages of the file can't be written, and what the device said last; `None` if none is known.
+    pub fn failing(&self, file: FileId) -> Option<(PageCount, IoError)> {
+        let work = self.files.get(file.0 as usize)?.as_ref()?;
+        let error = work.failing?.error;
+        let pages = PageCount(work.failed.len());
+        (pages > PageCount(0)).then_some((pages, error))
+    }
+
+    /// Whether the page is one of them.
+    pub fn has_failed(&self, file: FileId, page: PageIndex) -> bool {
+        let work = self.files.get(file.0 as usize).and_then(Option::as_ref);
+        work.is_some_and(|work| work.failed.contains(page))
+    }
+
+    /// The pages of the file that can't be written, in order.
+    pub fn failed_pages(&self, file: FileId) -> impl Iterator<Item = PageIndex> {
+        let work = self.files.get(file.0 as usize).and_then(Option::as_ref);
+        work.into_iter().flat_map(|work| work.failed.iter())
+    }
+
+    pub(super) fn write_failed(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        (first, count): (PageIndex, u64),
+        error: IoError,
+        wanted: bool,
+    ) {
+        let retry = self.options.retry;
+        let work = self.work(file);
+        let failing = work.failing.get_or_insert(Failing {
+            error,
+            until: now + retry,
+            span: retry,
+            probe: PageIndex(0),
+            together: u64::MAX,
+        });
+        failing.error = error;
+        failing.together = failing.together.min((count / 2).max(1));
+        for n in 0..count {
+            work.suspect.insert(first.after(n));
+        }
+        if count == 1 {
+            let is_new = work.failed.insert(first);
+            self.failed += PageCount(u64::from(is_new));
+            return self.park(file, first, error, wanted);
+        }
+        for n in 0..count {
+            self.try_soon(now, file, first.after(n));
+        }
+        if let (true, Some(pass)) = (wanted, &mut self.work(file).pass) {
+            for n in 0..count {
+                pass.todo.insert(first.after(n));
+            }
+        }
+    }
+
+    fn park(&mut self, file: FileId, page: PageIndex, error: IoError, wanted: bool) {
+        // It may have been changed, and be dirty, since its write began.
+        self.remove(file, page);
+        let work = self.work(file);
+        work.parked.insert(page);
+        if let (true, Some(pass)) = (wanted, &mut work.pass) {
+            pass.error = Some(error);
+        }
+        self.parked += PageCount(1);
+        self.dirty += PageCount(1);
+    }
+
+    pub(super) fn write_succeeded(&mut self, now: Instant, file: FileId, (first, count): (PageIndex, u64)) {
+        if self.work(file).failing.is_none() {
+            return;
+        }
+        let work = self.work(file);
+        let (suspect, failed) = (work.suspect.len(), work.failed.len());
+        for n in 0..count {
+            self.no_more_failed(file, first.after(n));
+        }
+        let retry = self.options.retry;
+        let work = self.work(file);
+        let Some(failing) = &mut work.failing else { return };
+        if work.suspect.len() < suspect {
+            failing.together = failing.together.max(count.saturating_mul(2));
+        }
+        if work.failed.len() < failed {
+            // What the device has refused before it takes now: perhaps the rest as well.
+            (failing.until, failing.span) = (now + retry, retry);
+            let parked: alloc::vec::Vec<_> = work.parked.iter().collect();
+            for page in parked {
+                self.try_soon(now, file, page);
+            }
+        }
+    }
+
+    /// The page is written, or no more.
+    pub(super) fn no_more_failed(&mut self, file: FileId, page: PageIndex) {
+        let work = self.work(file);
+        let had_failed = work.failed.remove(page);
+        if work.suspect.remove(page) && work.suspect.is_empty() {
+            work.failing = None;
+        }
+        self.failed -= PageCount(u64::from(had_failed));
+    }
+
+    /// If it is time: one of the parked pages is tried.
+    pub(super) fn probe(&mut self, now: Instant, file: FileId) {
+        let work = self.work(file);
+        let Some(failing) = work.failing.as_mut().filter(|failing| failing.until <= now) else {
+            return;
+        };
+        let next = work.parked.next(failing.probe);
+        if let Some(page) = next.or_else(|| work.parked.next(PageIndex(0))) {
+            failing.probe = page.after(1);
+            failing.span = Nanos((failing.span.0 * 2).min(RETRY_MAX.0));
+            failing.until = now + failing.span;
+            self.try_soon(now, file, page);
+        }
+    }
+
+    /// The page is among those that may be written, in a file that is first and due.
+    fn try_soon(&mut self, now: Instant, file: FileId, page: PageIndex) {
+        self.remove(file, page);
+        self.insert(now, file, page);
+        let slice = self.slice_pages();
+        let place = Place {
+            since: Instant(now.0.saturating_sub(self.options.expire.0)),
+            number: self.places,
+        };
+        let work = self.work(file);
+        let old = work.place;
+        work.hurry = true;
+        if old.since > place.since {
+            (work.place, work.slice_left) = (place, slice);
+            self.places += 1;
+            self.order.remove(&(old, file));
+            self.order.insert((place, file));
+        }
+    }
+}
+
+impl FileWork {
+    /// How many pages from `first` on, at most `max`, are like it: suspect, or not.
+    pub(super) fn alike(&self, first: PageIndex, max: u64) -> u64 {
+        let Some(failing) = &self.failing else { return max };
+        if self.suspect.contains(first) {
+            return self.suspect.contiguous(first, max.min(failing.together));
+        }
+        self.suspect.next(first).map_or(max, |p| max.min(p.0 - first.0))
+    }
+
+    pub(super) fn validate_failed(&self, file: FileId) {
+        self.parked.validate();
+        self.failed.validate();
+        self.suspect.validate();
+        assert_eq!(
+            self.failing.is_some(),
+            !self.suspect.is_empty(),
+            "{file:?} is failing"
+        );
+        for page in self.failed.iter() {
+            assert!(
+                self.suspect.contains(page),
+                "{page:?} of {file:?} has failed and is not suspect"
+            );
+        }
+        for page in self.parked.iter() {
+            assert!(
+                !self.dirty.contains(page),
+                "{page:?} of {file:?} is parked and tried"
+            );
+            assert!(
+                self.failed.contains(page),
+                "{page:?} of {file:?} is parked and has not failed"
+            );
+        }
+    }
+}
