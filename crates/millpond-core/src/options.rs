@@ -40,6 +40,12 @@ pub struct Options {
     pub admission: AdmissionOptions,
     /// Reading ahead.
     pub readahead: ReadAheadOptions,
+    /// How long a call waits for a frame, or for any page to be written, before it fails. For drivers; 1 ms to 1 h,
+    /// default 30 s: far beyond what any write takes.
+    pub patience: Nanos,
+    /// After how long a transfer or a sync that has not ended is warned of; again after twice as long, and so on. For
+    /// drivers; 1 ms to 1 h, default 10 s: a disk that has to spin up takes about that.
+    pub watchdog: Nanos,
 }
 
 /// A named set of options.
@@ -125,6 +131,8 @@ impl Default for Options {
             flusher: FlusherOptions::default(),
             admission: AdmissionOptions::Goal(GoalOptions::default()),
             readahead: ReadAheadOptions::default(),
+            patience: Nanos::from_secs(30),
+            watchdog: Nanos::from_secs(10),
         }
     }
 }
@@ -225,6 +233,10 @@ impl Options {
             Millis(RETRY_MIN),
             Millis(RETRY_MAX),
         )?;
+        let (shortest, longest) = (Nanos::from_millis(1), Nanos::from_secs(3600));
+        for (option, span) in [("patience", self.patience), ("watchdog", self.watchdog)] {
+            range(option, Millis(span), Millis(shortest), Millis(longest))?;
+        }
         let page = Bytes(self.page_size.bytes());
         range(
             "flusher.write_max",
@@ -337,6 +349,14 @@ mod tests {
         assert_eq!(
             wrong(|o| o.flusher.retry = Nanos(0)),
             "option flusher.retry can't be 0.000 ms: allowed is 1.000 ms to 30000.000 ms"
+        );
+        assert_eq!(
+            wrong(|o| o.watchdog = Nanos::from_secs(3601)),
+            "option watchdog can't be 3601000.000 ms: allowed is 1.000 ms to 3600000.000 ms"
+        );
+        assert_eq!(
+            wrong(|o| o.patience = Nanos(999_999)),
+            "option patience can't be 0.999 ms: allowed is 1.000 ms to 3600000.000 ms"
         );
         assert_eq!(
             wrong(|o| o.dirty.failed = Ratio::percent(200)),

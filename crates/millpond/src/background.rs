@@ -1,6 +1,6 @@
 //! The cache's one thread: takes in completions, reclaims in the background, sends ticks.
 
-use crate::device::Completion;
+use crate::device::{Completion, Device};
 use crate::driver::{Deferred, Shared, until};
 use millpond_core::event::Event;
 use std::sync::Arc;

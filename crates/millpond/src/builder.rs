@@ -3,7 +3,7 @@
 use crate::background;
 use crate::budget;
 use crate::cache::{Handle, PageCache};
-use crate::device::{self, Device};
+use crate::device::{self, Device, Warning, Watched};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::host::{self, Hook, Notice, Notices};
@@ -30,6 +30,7 @@ pub struct Builder {
     recorder: Option<Box<dyn Recorder>>,
     memory_beyond_limit: bool,
     hook: Hook,
+    warning_hook: device::Hook,
 }
 
 impl Builder {
@@ -108,6 +109,17 @@ impl Builder {
         self
     }
 
+    /// Who is told what a user should know of though no call fails: a device that has not answered for the option
+    /// `watchdog` (10 s), once for each transfer and again after twice the time, four times and so on. Default: a line on
+    /// standard error. [`Stats::warnings`](crate::Stats::warnings) counts them.
+    ///
+    /// It is called by the cache's own thread, or by one that waits, and keeps it from all else: it should note the
+    /// warning and return, and not use the cache. If it panics, the cache is poisoned.
+    pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Builder {
+        self.warning_hook = device::Hook(Box::new(hook));
+        self
+    }
+
     /// Makes the cache and starts its thread.
     ///
     /// # Errors
@@ -144,6 +156,7 @@ impl Builder {
         if let Some(refusal) = refusal {
             notices.add(Notice::NoRing(refusal), 0);
         }
+        let device = Watched::new(device, page_size, manager.options().watchdog, self.warning_hook);
         let memory_max = Bytes(crate::sys::machine_memory_bytes().max(self.memory));
         let arena = Arena::new(memory_max, page_size).map_err(setup("reserving addresses for the frames"))?;
         if let Some(why) = arena.small_pages() {
@@ -181,6 +194,7 @@ impl Default for Builder {
             recorder: None,
             memory_beyond_limit: false,
             hook: Hook::default(),
+            warning_hook: device::Hook::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::budget;
 use crate::builder::Builder;
-use crate::device::{DeviceFile, FileIdentity};
+use crate::device::{Device, DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::file::{self, File, FileInner, OpenOptions};
@@ -181,6 +181,7 @@ impl PageCache {
         let options = Options { page_size, ..options };
         options.check()?;
         *self.handle.calibrate.lock() = false;
+        shared.device.set_limit(options.watchdog);
         shared.tell(Event::Retuned(Box::new(options)));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The goal for read latency, from what a read costs on the device at hand.
 
 use crate::cache::Handle;
-use crate::device::{self, DeviceFile, Op, Request, Segments};
+use crate::device::{self, Device, DeviceFile, Op, Request, Segments};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Event;
 use millpond_core::units::Nanos;

@@ -4,6 +4,7 @@ use crate::host::MemoryLimit;
 use millpond_core::options::OptionError;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A call that did not do what was asked. Says what was wrong, with the value, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -112,13 +113,16 @@ pub enum Error {
     },
 
     /// No frame can be had, or no more pages may be dirtied, though the cache waited: too many pages are held by guards
-    /// at a time. Drop guards or raise the budget.
-    #[error("no frame of {frames} became free in {seconds} s: drop page guards or raise the memory budget")]
+    /// at a time. Drop guards or raise the budget, or the option `patience`.
+    #[error(
+        "no frame of {frames} became free in {:.3} s: drop page guards or raise the memory budget",
+        waited.as_secs_f64()
+    )]
     NoFrames {
         /// Frames of the pool.
         frames: u64,
-        /// How long it waited, in seconds.
-        seconds: u64,
+        /// How long it waited.
+        waited: Duration,
     },
 
     /// A thread of the cache has died, or something inside is not as it must be. Nothing of the cache can be trusted; what

@@ -49,6 +49,7 @@ mod wait;
 
 pub use builder::Builder;
 pub use cache::PageCache;
+pub use device::Warning;
 pub use error::{Error, Result};
 pub use file::{Advice, File, OpenOptions};
 pub use guard::{PageMut, PageRef};

@@ -1,5 +1,6 @@
 //! What a cache has done, and how full it is.
 
+use crate::device::Device;
 use crate::driver::Shared;
 use millpond_core::manager::{Derived, Occupancy};
 use millpond_core::units::Bytes;
@@ -19,6 +20,9 @@ pub struct Stats {
     pub metadata: Bytes,
     /// Whether the frames are in huge pages: hits on a large set are then two to three times as fast.
     pub is_huge: bool,
+    /// Warnings given so far ([`Builder::on_warning`](crate::Builder::on_warning)): each says that a transfer, a sync or a
+    /// change of a length has been waiting for its device for long.
+    pub warnings: u64,
     /// How transfers are made, and why.
     pub device: String,
 }
@@ -35,6 +39,7 @@ impl Stats {
             derived: *manager.derived(),
             metadata: Bytes(table + manager.metadata_bytes()),
             is_huge: shared.table.memory().huge(),
+            warnings: shared.device.warnings(),
             device: shared.device.name().to_owned(),
         }
     }

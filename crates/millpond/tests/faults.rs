@@ -552,3 +552,33 @@ fn an_error_of_pages_that_were_given_up_is_over() {
         file.sync_data().unwrap();
     });
 }
+
+/// Whoever makes a file longer gives the file on the device its room first. That this fails is nobody's error; that the
+/// write behind it fails is, until it does not.
+#[test]
+fn a_file_system_that_refuses_a_length_is_reported_and_recovers_as_one_that_refuses_a_write() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &folder.path().join("data"));
+        file.write_at(&[1; 5 * PAGE as usize], 0).unwrap();
+        file.sync_data().unwrap();
+        device.add(FaultRule::always(FaultTarget::Lengths, Fault::Fail(libc::EDQUOT)));
+        device.add(rule(FaultTarget::Writes, 5..1_000, libc::EDQUOT));
+        is_write_error(file.set_len(100 * PAGE), libc::EDQUOT);
+        assert_eq!(file.len(), 5 * PAGE, "it is as it was");
+        is_write_error(file.set_len(PAGE), libc::EDQUOT);
+        assert_eq!(file.len(), 5 * PAGE);
+        assert_eq!(file.page(4).unwrap()[0], 1);
+        file.write_at(&[2; 10 * PAGE as usize], 5 * PAGE).unwrap();
+        for _ in 0..3 {
+            is_write_error(file.sync_data(), libc::EDQUOT);
+        }
+        device.clear();
+        file.sync_data().unwrap();
+        let mut expected = vec![1; 5 * PAGE as usize];
+        expected.extend([2; 10 * PAGE as usize]);
+        assert!(std::fs::read(file.path()).unwrap() == expected);
+    });
+}

@@ -37,6 +37,8 @@ pub enum FaultTarget {
     Writes,
     /// Syncs, which have no offset.
     Syncs,
+    /// Changes of a file's length, of which the new one is the offset.
+    Lengths,
 }
 
 /// When a fault happens.
@@ -185,6 +187,19 @@ impl Faulty {
         };
         self.released.notify_all();
         self.inner.submit(&mut held)
+    }
+
+    /// What happens to a call that moves no bytes, before it is made.
+    fn meet(&self, target: FaultTarget, file: &DeviceFile, touched: Option<Range<u64>>) -> io::Result<()> {
+        let fault = self.state.lock().fault(target, file, touched);
+        match fault {
+            None => {}
+            Some(Fault::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(Fault::Cut(_)) => return Err(io::Error::from_raw_os_error(libc::EIO)),
+            Some(Fault::Delay(delay)) => thread::sleep(delay),
+            Some(Fault::Hold) => self.hold_here(),
+        }
+        Ok(())
     }
 
     fn hold_here(&self) {
@@ -378,18 +393,12 @@ impl Device for Faulty {
     }
 
     fn sync(&self, file: &DeviceFile) -> io::Result<()> {
-        let fault = self.state.lock().fault(FaultTarget::Syncs, file, None);
-        match fault {
-            None => {}
-            Some(Fault::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-            Some(Fault::Cut(_)) => return Err(io::Error::from_raw_os_error(libc::EIO)),
-            Some(Fault::Delay(delay)) => thread::sleep(delay),
-            Some(Fault::Hold) => self.hold_here(),
-        }
+        self.meet(FaultTarget::Syncs, file, None)?;
         self.inner.sync(file)
     }
 
     fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+        self.meet(FaultTarget::Lengths, file, Some(len..len.saturating_add(1)))?;
         self.inner.set_len(file, len)
     }
 

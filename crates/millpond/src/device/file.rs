@@ -15,6 +15,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +39,7 @@ pub struct FileIdentity {
 
 /// An open file or block device.
 pub struct DeviceFile {
-    name: String,
+    name: Arc<str>,
     buffered: File,
     direct: Option<Direct>,
     direct_reason: String,
@@ -103,7 +104,7 @@ impl DeviceFile {
         file.set_len(len)?;
         let metadata = file.metadata()?;
         Ok(DeviceFile {
-            name: format!("{name} (memory)"),
+            name: format!("{name} (memory)").into(),
             buffered: file,
             direct: None,
             direct_reason: String::from("the file is in memory"),
@@ -137,7 +138,7 @@ impl DeviceFile {
             None => Caching::DroppedByAdvice,
         };
         Ok(DeviceFile {
-            name: path.display().to_string(),
+            name: path.display().to_string().into(),
             buffered: file,
             direct,
             direct_reason,
@@ -166,6 +167,10 @@ impl DeviceFile {
         &self.name
     }
 
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.name.clone()
+    }
+
     /// Whether whole blocks go past the page cache.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
@@ -189,7 +194,7 @@ impl DeviceFile {
         if self.direct.is_some() || self.caching == Caching::Stays {
             return Vec::new();
         }
-        let path = PathBuf::from(&self.name);
+        let path = PathBuf::from(&*self.name);
         let why = self.direct_reason.clone();
         let mut notices = vec![Notice::NoDirect {
             path: path.clone(),

@@ -22,6 +22,7 @@ mod modelled;
 mod threads;
 mod transfer;
 mod uring;
+mod watched;
 
 #[cfg(test)]
 mod conformance;
@@ -35,8 +36,10 @@ pub use file::{Access, DeviceFile, FileIdentity};
 pub use modelled::{Lateness, Modelled};
 pub use threads::Threads;
 pub use uring::Uring;
+pub use watched::{Asked, Warning};
 
 pub(crate) use transfer::{Progress, Step};
+pub(crate) use watched::{Hook, Watched};
 
 use crate::host::RingRefusal;
 use std::fmt;

@@ -5,7 +5,7 @@
 
 use super::transfers::{Kind, OwnRead, Transfer};
 use super::{Core, Shared, file_of};
-use crate::device::{Op, Request};
+use crate::device::{Device, Op, Request};
 use crate::file::FileInner;
 use crate::table::Load;
 use millpond_core::event::{Effect, Effects, Reason, Waiters};
@@ -131,7 +131,7 @@ impl Shared {
             let mut requests = Vec::with_capacity(deferred.requests.len());
             for (file, request) in deferred.requests.drain(..) {
                 if request.op == Op::Write {
-                    file.make_room(&*self.device, request.offset + request.segments.bytes() as u64);
+                    file.make_room(&self.device, request.offset + request.segments.bytes() as u64);
                 }
                 requests.push(request);
             }

@@ -8,10 +8,6 @@ use millpond_core::frame::FrameTable;
 use millpond_core::units::{Nanos, PageIndex, PageKey};
 use std::time::Duration;
 
-/// How long a call waits for a frame, or for pages to be written, before it gives up: far beyond what any write
-/// takes. Unit tests are less patient.
-pub(super) const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 30 });
-
 /// Which pages a fault may bring in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
@@ -78,8 +74,10 @@ impl Shared {
             if !may_wait {
                 return Ok(deferred);
             }
-            if began.elapsed() > PATIENCE {
-                return Err(self.no_frames());
+            self.look();
+            let waited = began.elapsed();
+            if waited > self.patience() {
+                return Err(self.no_frames(waited));
             }
             self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
         }
@@ -91,10 +89,15 @@ impl Shared {
         self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
     }
 
-    pub(super) fn no_frames(&self) -> Error {
+    /// How long a call waits for a frame, or for pages to be written, before it gives up.
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_nanos(self.core().manager.options().patience.0)
+    }
+
+    pub(super) fn no_frames(&self, waited: Duration) -> Error {
         Error::NoFrames {
             frames: self.core().manager.derived().frames.0,
-            seconds: PATIENCE.as_secs(),
+            waited,
         }
     }
 }

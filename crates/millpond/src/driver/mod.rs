@@ -32,7 +32,7 @@ pub(crate) use effects::Deferred;
 pub(crate) use fault::Reach;
 
 use crate::clock::Clock;
-use crate::device::Device;
+use crate::device::Watched;
 use crate::file::FileInner;
 use crate::gate::Gate;
 use crate::poison::{Dart, Poison};
@@ -64,7 +64,7 @@ pub(crate) struct Core {
 /// What all handles and threads of a cache share.
 pub(crate) struct Shared {
     pub(crate) table: Arc<Table<Arena>>,
-    pub(crate) device: Arc<dyn Device>,
+    pub(crate) device: Watched,
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
     pub(crate) poison: Poison,
@@ -85,7 +85,7 @@ impl Shared {
         table: Arc<Table<Arena>>,
         turn: Turn,
         manager: Manager,
-        device: Arc<dyn Device>,
+        device: Watched,
         recorder: Option<Box<dyn Recorder>>,
     ) -> Shared {
         let page_size = manager.options().page_size;
@@ -169,6 +169,12 @@ impl Shared {
         for gate in [&self.memory_gate, &self.dirtier_gate, &self.sync_gate] {
             gate.announce();
         }
+    }
+
+    /// Whoever waits looks whether what he waits for is overdue: the cache's thread may be what hangs.
+    fn look(&self) {
+        let _dart = self.dart("hook for warnings");
+        self.device.look();
     }
 
     fn offset(&self, page: PageIndex) -> u64 {

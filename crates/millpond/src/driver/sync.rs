@@ -1,6 +1,7 @@
 //! Requests for durability: the core says when everything is written, the device makes it last.
 
 use super::{Deferred, Shared};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::file::FileInner;
 use millpond_core::event::{Event, IoError, SyncTicket};
@@ -46,6 +47,7 @@ impl Shared {
                 }
             }
             self.poison.check()?;
+            self.look();
             self.sync_gate.wait(seen, Duration::from_secs(1));
         }
     }

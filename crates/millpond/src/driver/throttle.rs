@@ -1,6 +1,5 @@
 //! A thread that makes pages dirty: reports them, and pauses while too much is.
 
-use super::fault::PATIENCE;
 use super::{Deferred, Shared};
 use crate::error::Result;
 use crate::file::FileInner;
@@ -50,12 +49,13 @@ impl Shared {
                 progress = (written, std::time::Instant::now());
                 continue;
             }
-            let stuck = progress.1.elapsed();
-            if stuck > PATIENCE_WITH_ERRORS {
+            self.look();
+            let (stuck, patience) = (progress.1.elapsed(), self.patience());
+            if stuck > patience.min(PATIENCE_WITH_ERRORS) {
                 self.check_none_fails()?;
             }
-            if stuck > PATIENCE {
-                return Err(self.no_frames());
+            if stuck > patience {
+                return Err(self.no_frames(stuck));
             }
         }
     }
@@ -140,13 +140,19 @@ fn dirtier() -> DirtierId {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Error, OpenOptions, PageCache};
+    use crate::{Error, OpenOptions, Options, PageCache};
+    use millpond_core::units::Nanos;
 
     /// Whoever holds guards of more changed pages than may be dirty waits for himself. He waited for ever.
     #[test]
     fn a_thread_that_holds_as_many_changed_pages_as_may_be_dirty_is_told_to_drop_some() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = PageCache::builder().memory(800 << 10).build().unwrap();
+        let options = Options {
+            patience: Nanos::from_millis(50),
+            ..Options::default()
+        };
+        let builder = PageCache::builder().memory(800 << 10).options(options);
+        let cache = builder.build().unwrap();
         let file = cache
             .open(folder.path().join("data"), OpenOptions::new().create(true))
             .unwrap();

@@ -4,7 +4,7 @@
 //! and the cache's thread takes their ends in ([`Shared::completed`]).
 
 use super::{Core, Deferred, Shared};
-use crate::device::{Op, Request, Segments};
+use crate::device::{Device, Op, Request, Segments};
 use crate::file::FileInner;
 use crate::sys::arena::Arena;
 use crate::table::{Load, SharedPin, Table};

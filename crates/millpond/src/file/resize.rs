@@ -1,6 +1,7 @@
 //! The length: `set_len`, and writes that go beyond the end.
 
 use super::{File, LEN_MAX};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::table::ExclusivePin;
 use millpond_core::event::Event;
@@ -113,7 +114,7 @@ impl File {
             return Ok(());
         }
         self.check_elastic(end)?;
-        let made = self.inner.make_room_ahead(&*self.shared().device, end);
+        let made = self.inner.make_room_ahead(&self.shared().device, end);
         made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
     }
 

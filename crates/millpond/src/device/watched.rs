@@ -1,0 +1,332 @@
+//! The watchdog: whatever waits for a device for long is said, again and again, until it is over.
+//!
+//! ```text
+//!   a call or a transfer begins ──► noted, with its file, pages and time ──► ends: forgotten
+//!                                       │ `limit` later, and after 2, 4, 8 ... times as long
+//!                                       ▼
+//!                                    a Warning to the hook, or to standard error
+//! ```
+//!
+//! It is around every device of a cache, so that nothing is asked of one unseen: transfers, syncs, changes of a length.
+//! The reaper looks when its wait ends, and its wait ends in time for that; threads that wait for a sync or a frame look
+//! as well, in case the reaper is what hangs. To note a call takes a lock for some ten nanoseconds; nothing is looked at
+//! before the first limit could be over.
+
+use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
+use millpond_core::units::{Nanos, PageSize};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a device was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Asked {
+    /// To read pages.
+    Read,
+    /// To write pages.
+    Write,
+    /// To make what it has taken durable.
+    Sync,
+    /// To change the file's length.
+    SetLen,
+}
+
+/// Something that a user should know of though no call fails. For [`Builder::on_warning`](crate::Builder::on_warning);
+/// as text it is one sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Warning {
+    /// A device has not answered for long. It is said again when it has taken twice as long, and so on. What waits for
+    /// the answer goes on waiting: whether it ever comes only the device knows.
+    Overdue {
+        /// The file, by the path that it was opened by.
+        path: PathBuf,
+        /// What was asked.
+        asked: Asked,
+        /// The pages of a read or write.
+        pages: Option<Range<u64>>,
+        /// How long ago.
+        waited: Duration,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Warning::Overdue {
+            path,
+            asked,
+            pages,
+            waited,
+        } = self;
+        let what = match asked {
+            Asked::Read => "a read",
+            Asked::Write => "a write",
+            Asked::Sync => "a sync",
+            Asked::SetLen => "a change of the length",
+        };
+        write!(f, "{what} of {}", path.display())?;
+        match pages {
+            Some(pages) if pages.end == pages.start + 1 => write!(f, ", page {},", pages.start)?,
+            Some(pages) => write!(f, ", pages {} to {},", pages.start, pages.end.saturating_sub(1))?,
+            None => {}
+        }
+        write!(
+            f,
+            " has been waiting for its device for {:.3} s; the cache goes on waiting",
+            waited.as_secs_f64()
+        )
+    }
+}
+
+/// Who is told of warnings.
+pub(crate) struct Hook(pub(crate) Box<dyn Fn(&Warning) + Send + Sync>);
+
+impl Default for Hook {
+    /// One line on standard error. That it can't be written there is nobody's error.
+    fn default() -> Hook {
+        Hook(Box::new(|warning| {
+            let _ = writeln!(io::stderr().lock(), "millpond: {warning}");
+        }))
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+/// A device and who watches it.
+pub(crate) struct Watched {
+    inner: Arc<dyn Device>,
+    page_size: PageSize,
+    hook: Hook,
+    epoch: Instant,
+    /// Nanoseconds after which a first warning comes.
+    limit_ns: AtomicU64,
+    /// When to look next, in nanoseconds since the epoch: not later than the next warning is due.
+    look_at_ns: AtomicU64,
+    warnings: AtomicU64,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Default)]
+struct Noted {
+    /// Transfers that were handed over, by their token.
+    submitted: HashMap<u64, Entry>,
+    /// Calls that a thread waits in, by number.
+    calls: HashMap<u64, Entry>,
+    next: u64,
+}
+
+struct Entry {
+    path: Arc<str>,
+    asked: Asked,
+    pages: Option<Range<u64>>,
+    began_ns: u64,
+    /// How many warnings there were.
+    warned: u32,
+}
+
+impl Entry {
+    fn due_ns(&self, limit_ns: u64) -> u64 {
+        let factor = 1_u64.checked_shl(self.warned).unwrap_or(u64::MAX);
+        self.began_ns.saturating_add(limit_ns.saturating_mul(factor))
+    }
+}
+
+/// A call that is under way.
+struct Call<'a> {
+    watched: &'a Watched,
+    number: u64,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.watched.noted.lock().calls.remove(&self.number);
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(inner: Arc<dyn Device>, page_size: PageSize, limit: Nanos, hook: Hook) -> Watched {
+        Watched {
+            inner,
+            page_size,
+            hook,
+            epoch: Instant::now(),
+            limit_ns: AtomicU64::new(limit.0),
+            look_at_ns: AtomicU64::new(u64::MAX),
+            warnings: AtomicU64::new(0),
+            noted: Mutex::new(Noted::default()),
+        }
+    }
+
+    /// Another limit from now on, also for what is under way.
+    pub(crate) fn set_limit(&self, limit: Nanos) {
+        self.limit_ns.store(limit.0, Ordering::Relaxed);
+        self.look_at_ns.store(0, Ordering::Relaxed);
+        self.inner.wake();
+    }
+
+    /// Warnings so far.
+    pub(crate) fn warnings(&self) -> u64 {
+        self.warnings.load(Ordering::Relaxed)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    fn entry(&self, file: &DeviceFile, asked: Asked, bytes: Option<Range<u64>>) -> Entry {
+        let shift = self.page_size.shift();
+        let size = self.page_size.bytes();
+        Entry {
+            path: file.shared_name(),
+            asked,
+            pages: bytes.map(|b| b.start >> shift..b.end.div_ceil(size)),
+            began_ns: self.now_ns(),
+            warned: 0,
+        }
+    }
+
+    fn entry_of(&self, request: &Request) -> Entry {
+        let asked = match request.op {
+            Op::Read => Asked::Read,
+            Op::Write => Asked::Write,
+        };
+        let end = request.offset.saturating_add(request.segments.bytes() as u64);
+        self.entry(&request.file, asked, Some(request.offset..end))
+    }
+
+    /// Sees to it that somebody looks in time for what began at `began_ns`.
+    fn look_in_time(&self, began_ns: u64) {
+        let at = began_ns.saturating_add(self.limit_ns.load(Ordering::Relaxed));
+        // As a rule a look is due before, for something that began earlier.
+        if at < self.look_at_ns.load(Ordering::Relaxed)
+            && at < self.look_at_ns.fetch_min(at, Ordering::Relaxed)
+        {
+            self.inner.wake();
+        }
+    }
+
+    fn call(&self, entry: Entry) -> Call<'_> {
+        let began_ns = entry.began_ns;
+        let mut noted = self.noted.lock();
+        noted.next += 1;
+        let number = noted.next;
+        noted.calls.insert(number, entry);
+        drop(noted);
+        self.look_in_time(began_ns);
+        Call {
+            watched: self,
+            number,
+        }
+    }
+
+    /// Warns of what is overdue, if it is time to look.
+    pub(crate) fn look(&self) {
+        let now = self.now_ns();
+        if self.look_at_ns.load(Ordering::Relaxed) > now {
+            return;
+        }
+        let limit = self.limit_ns.load(Ordering::Relaxed);
+        let mut warnings = Vec::new();
+        {
+            let mut noted = self.noted.lock();
+            // Before the entries are looked at: whatever begins from now on sees that a look is due, or asks for one.
+            self.look_at_ns.store(u64::MAX, Ordering::Relaxed);
+            let mut next = u64::MAX;
+            let Noted { submitted, calls, .. } = &mut *noted;
+            for entry in submitted.values_mut().chain(calls.values_mut()) {
+                if entry.due_ns(limit) <= now {
+                    warnings.push(Warning::Overdue {
+                        path: PathBuf::from(&*entry.path),
+                        asked: entry.asked,
+                        pages: entry.pages.clone(),
+                        waited: Duration::from_nanos(now - entry.began_ns),
+                    });
+                }
+                while entry.due_ns(limit) <= now {
+                    entry.warned += 1;
+                }
+                next = next.min(entry.due_ns(limit));
+            }
+            self.look_at_ns.fetch_min(next, Ordering::Relaxed);
+        }
+        for warning in warnings {
+            self.warnings.fetch_add(1, Ordering::Relaxed);
+            (self.hook.0)(&warning);
+        }
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "watched {:?}", self.inner)
+    }
+}
+
+impl Device for Watched {
+    fn transfer(&self, request: &Request) -> io::Result<usize> {
+        let _call = self.call(self.entry_of(request));
+        self.inner.transfer(request)
+    }
+
+    fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()> {
+        let entries: Vec<_> = requests.iter().map(|r| (r.token, self.entry_of(r))).collect();
+        let began_ns = entries.first().map(|(_, entry)| entry.began_ns);
+        self.noted.lock().submitted.extend(entries);
+        if let Some(began_ns) = began_ns {
+            self.look_in_time(began_ns);
+        }
+        self.inner.submit(requests)
+    }
+
+    fn wait(&self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> io::Result<()> {
+        let look_at = self.look_at_ns.load(Ordering::Relaxed);
+        let until_look = Duration::from_nanos(look_at.saturating_sub(self.now_ns()));
+        let timeout = match timeout {
+            None if look_at == u64::MAX => None,
+            None => Some(until_look),
+            Some(timeout) => Some(timeout.min(until_look)),
+        };
+        let before = done.len();
+        let waited = self.inner.wait(done, timeout);
+        if done.len() > before {
+            let mut noted = self.noted.lock();
+            for completion in &done[before..] {
+                noted.submitted.remove(&completion.token);
+            }
+        }
+        self.look();
+        waited
+    }
+
+    fn wake(&self) {
+        self.inner.wake();
+    }
+
+    fn sync(&self, file: &DeviceFile) -> io::Result<()> {
+        let _call = self.call(self.entry(file, Asked::Sync, None));
+        self.inner.sync(file)
+    }
+
+    fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+        let _call = self.call(self.entry(file, Asked::SetLen, None));
+        self.inner.set_len(file, len)
+    }
+
+    fn facts(&self, file: &DeviceFile) -> DeviceFacts {
+        self.inner.facts(file)
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+}
