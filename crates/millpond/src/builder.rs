@@ -110,11 +110,9 @@ impl Builder {
     }
 
     /// Who is told what a user should know of though no call fails: a device that has not answered for the option
-    /// `watchdog` (10 s), once for each transfer and again after twice the time, four times and so on. Default: a line on
-    /// standard error. [`Stats::warnings`](crate::Stats::warnings) counts them.
-    ///
-    /// It is called by the cache's own thread, or by one that waits, and keeps it from all else: it should note the
-    /// warning and return, and not use the cache. If it panics, the cache is poisoned.
+    /// `watchdog` (10 s). Default: a line on standard error. [`Stats::warnings`](crate::Stats::warnings) counts. It is
+    /// called by the cache's own thread, or by one that waits: it should note the warning and return. If it panics, the
+    /// cache is poisoned.
     pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Builder {
         self.warning_hook = device::Hook(Box::new(hook));
         self
