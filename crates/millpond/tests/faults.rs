@@ -349,6 +349,60 @@ fn a_device_that_panics_in_a_sync_poisons_the_cache_and_nobody_hangs() {
     nobody_hangs(|call| call.what == What::Sync);
 }
 
+/// Each of the waits that a call can be in, on a device that takes writes and ends none: a pause, a frame, a sync, a cut.
+#[test]
+fn whoever_pauses_or_waits_for_a_frame_a_sync_or_a_cut_is_told_when_the_cache_is_poisoned() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let (path, other) = (folder.path().join("data"), folder.path().join("other"));
+        prepared(&path, 1_000);
+        prepared(&other, 1_000);
+        let faulty = faulty();
+        let armed = Arc::new(AtomicBool::new(false));
+        let is_armed = armed.clone();
+        let device = Hooked::new(faulty.clone(), move |call: Call| {
+            let breaks = call.what == What::Wait && is_armed.load(Ordering::SeqCst);
+            assert!(!breaks, "the device breaks");
+        });
+        let cache = cache(device);
+        let (file, other) = (open(&cache, &path), open(&cache, &other));
+        faulty.add(FaultRule::always(FaultTarget::Writes, Fault::Hold));
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let pausing = scope
+                .spawn(|| (0..1_000).try_for_each(|page| file.write_at(&[1; PAGE as usize], page * PAGE)));
+            until("a pause", || cache.stats().occupancy.dirtiers_blocked > 0);
+            let pinning = scope.spawn(|| {
+                let guards: Result<Vec<_>, _> = (0..1_000).map(|page| other.page(page)).collect();
+                guards.map(drop)
+            });
+            until("somebody waits for a frame", || {
+                let counters = cache.stats().counters;
+                counters.nr_vmscan_throttled_writeback + counters.nr_vmscan_throttled_noprogress > 0
+            });
+            let syncing = scope.spawn(|| file.sync_data());
+            let cutting = scope.spawn(|| file.set_len(0));
+            support::linger(|| syncing.is_finished() || cutting.is_finished());
+            let all = [pausing, pinning, syncing, cutting];
+            assert!(all.iter().all(|waiting| !waiting.is_finished()));
+            armed.store(true, Ordering::SeqCst);
+            // The reaper sleeps, as everything is on its way; this wakes it.
+            cache.set_options(cache.options()).unwrap();
+            all.into_iter().map(|waiting| waiting.join().unwrap()).collect()
+        });
+        for outcome in outcomes {
+            assert!(matches!(outcome, Err(Error::Poisoned { .. })), "{outcome:?}");
+        }
+        assert!(matches!(cache.set_memory(4 << 20), Err(Error::Poisoned { .. })));
+        assert!(matches!(cache.sync_all(), Err(Error::Poisoned { .. })));
+        assert!(matches!(file.discard_unwritten(), Err(Error::Poisoned { .. })));
+        drop((file, other));
+        assert!(!cache.take_lost().is_empty());
+        // What is held still owns its file and its memory.
+        faulty.clear();
+        faulty.release().unwrap();
+    });
+}
+
 /// The file's last handle was being dropped when the device broke; whoever opened the file meanwhile waited for that.
 #[test]
 fn who_opens_a_file_whose_last_handle_breaks_the_device_is_told_so() {

@@ -9,8 +9,8 @@
 //!
 //! It is around every device of a cache, so that nothing is asked of one unseen: transfers, syncs, changes of a length.
 //! The reaper looks when its wait ends, and its wait ends in time for that; threads that wait for a sync or a frame look
-//! as well, in case the reaper is what hangs. To note a call takes a lock for some ten nanoseconds; nothing is looked at
-//! before the first limit could be over.
+//! as well, in case the reaper is what hangs. To note a call takes a lock and a place in a map, beside a system call at
+//! least; nothing is looked at before the first limit could be over.
 
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use millpond_core::units::{Nanos, PageSize};

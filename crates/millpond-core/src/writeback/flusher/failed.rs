@@ -119,10 +119,15 @@ impl Flusher {
         if work.failed.len() < failed {
             // What the device has refused before it takes now: perhaps the rest as well.
             (failing.until, failing.span) = (now + retry, retry);
-            let parked: alloc::vec::Vec<_> = work.parked.iter().collect();
-            for page in parked {
-                self.try_soon(now, file, page);
-            }
+            let Some(first) = work.parked.next(PageIndex(0)) else {
+                return;
+            };
+            self.try_soon(now, file, first);
+            // The others in one go: there may be hundreds of thousands.
+            let work = self.work(file);
+            let others = core::mem::take(&mut work.parked);
+            work.dirty.merge(&others);
+            self.parked -= PageCount(others.len());
         }
     }
 
