@@ -267,7 +267,7 @@ fn nobody_hangs(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
     bounded(move || {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");
-        prepared(&path, 100);
+        prepared(&path, 200);
         let armed = Arc::new(AtomicBool::new(false));
         let is_armed = armed.clone();
         let device = Hooked::new(Kind::Pool.device().unwrap(), move |call| {
@@ -287,7 +287,9 @@ fn nobody_hangs(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
                     for round in 0..1_000 {
                         let mut buf = [0; 3 * PAGE as usize];
                         let result = match n {
-                            0 | 1 => file.page(5).map(|_| ()),
+                            0 => file.page(5).map(|_| ()),
+                            // Nobody prefetches it, so there is a read that a thread does itself.
+                            1 => file.page(150).map(|_| ()),
                             2 => file.read_at(&mut buf, 4 * PAGE).map(|_| ()),
                             3 => file.write_at(&[2; 100], (5 + round % 90) * PAGE + 7),
                             4 => file.prefetch(0, 100 * PAGE),
