@@ -5,7 +5,8 @@
 //! draws the same calls, so it knows what the files may hold.
 //!
 //! `MILLPOND_KILLS=n cargo test -p millpond --test kill` kills n of them; `MILLPOND_SEED=n` only the one of that seed. A
-//! seed gives the same calls, not the same moment of death.
+//! seed gives the same calls, not the same moment of death. `MILLPOND_FOLDERS=a:b` has files in these folders as well, on
+//! other file systems.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,15 +28,6 @@ use support::{Draw, Kind, Place, bounded};
 
 /// Kills by default: two or three seconds.
 const KILLS: u64 = 10;
-const FILES: u64 = 3;
-const SIZES: Sizes = Sizes {
-    page: 4096,
-    // More than fits into memory, all files together.
-    len_max: 40 * 4096 + 1000,
-    write_pages_max: 36,
-};
-/// The least that is possible: 64 frames.
-const MEMORY: u64 = (512 << 10) + 64 * (SIZES.page + 66);
 /// Where a device cuts a write. Some have larger sectors; then it can cut at fewer places.
 const SECTOR: usize = 512;
 
@@ -43,20 +35,68 @@ const SECTOR: usize = 512;
 const SEED: &str = "MILLPOND_KILL_CHILD_SEED";
 const FOLDER: &str = "MILLPOND_KILL_CHILD_FOLDER";
 
-fn path(folder: &Path, file: u64) -> PathBuf {
-    folder.join(format!("pond {file}"))
+/// What a seed comes to.
+struct Plan {
+    kind: Kind,
+    files: u64,
+    /// Handles of each file, by one of its two names.
+    handles: u64,
+    sizes: Sizes,
 }
 
-fn base(seed: u64, file: u64) -> Vec<u8> {
-    let mut draw = Draw(seed ^ (file + 1));
-    let len = draw.below(2) * draw.below(SIZES.len_max);
-    content(len as usize, draw.bits())
+impl Plan {
+    fn new(seed: u64) -> Plan {
+        let mut draw = Draw(seed ^ 0x6b69_6c6c);
+        let page = 4096 << [0, 0, 0, 1, 2, 4][draw.below(6) as usize];
+        let files = 1 + draw.below(4);
+        Plan {
+            kind: [Kind::Ring, Kind::Pool][(seed % 2) as usize],
+            files,
+            handles: 1 + draw.below(3),
+            sizes: Sizes {
+                page,
+                // More than fits into memory, all files together.
+                len_max: 120 / files * page + draw.below(page),
+                write_pages_max: 36,
+            },
+        }
+    }
+
+    /// The least that is possible: 64 frames.
+    fn memory(&self) -> u64 {
+        (512 << 10) + 64 * (self.sizes.page + 66)
+    }
+
+    fn base(&self, seed: u64, file: u64) -> Vec<u8> {
+        let mut draw = Draw(seed ^ (file + 1));
+        let len = draw.below(2) * draw.below(self.sizes.len_max);
+        content(len as usize, draw.bits())
+    }
+
+    /// The next call: which file, and what.
+    fn next(&self, draw: &mut Draw, len: impl Fn(u64) -> u64) -> (u64, Op) {
+        let file = draw.below(self.files);
+        (file, Op::draw(draw, len(file), self.sizes))
+    }
 }
 
-/// The next call: which file, and what.
-fn next(draw: &mut Draw, len: impl Fn(u64) -> u64) -> (u64, Op) {
-    let file = draw.below(FILES);
-    (file, Op::draw(draw, len(file), SIZES))
+/// The first or the second name of a file.
+fn path(folder: &Path, file: u64, name: u64) -> PathBuf {
+    folder.join(format!("pond {file}{}", ["", " again"][name as usize % 2]))
+}
+
+/// Where the files of a seed lie, and a word for it.
+fn place(seed: u64) -> (tempfile::TempDir, String) {
+    let named = std::env::var("MILLPOND_FOLDERS").unwrap_or_default();
+    let named: Vec<_> = named.split(':').filter(|folder| !folder.is_empty()).collect();
+    match (seed / 2) as usize % (named.len() + 2) {
+        0 => (Place::Disk.folder(), "on the disk".into()),
+        1 => (Place::Memory.folder(), "in memory".into()),
+        n => (
+            tempfile::tempdir_in(named[n - 2]).unwrap(),
+            format!("in {}", named[n - 2]),
+        ),
+    }
 }
 
 /// Not a test: what the children do.
@@ -66,33 +106,33 @@ fn the_child_goes_on_until_it_is_killed() {
         return;
     };
     let seed: u64 = seed.parse().unwrap();
-    let kind = if seed.is_multiple_of(2) {
-        Kind::Ring
-    } else {
-        Kind::Pool
-    };
-    let Some(device) = kind.device().or_else(|| Kind::Pool.device()) else {
+    let plan = Plan::new(seed);
+    let Some(device) = plan.kind.device().or_else(|| Kind::Pool.device()) else {
         return;
     };
     let cache = PageCache::builder()
-        .memory(MEMORY)
+        .memory(plan.memory())
+        .page_size(plan.sizes.page)
         .device(device)
         .calibrate(false)
         .build()
         .unwrap();
     let folder = PathBuf::from(folder);
-    let open = |file| {
+    let open = |file, name| {
         let options = OpenOptions::new().write(true);
-        cache.open(path(&folder, file), options).unwrap()
+        cache.open(path(&folder, file, name), options).unwrap()
     };
-    let mut handles: Vec<File> = (0..FILES).map(open).collect();
+    let open_all = |file| -> Vec<File> { (0..plan.handles).map(|name| open(file, name)).collect() };
+    let mut handles: Vec<Vec<File>> = (0..plan.files).map(open_all).collect();
+    let mut which = Draw(seed + 1);
     // Not buffered, and whole lines: less than a pipe takes at once. When the parent is gone this fails, and so ends it.
     let tell = |what: &str| std::io::stderr().write_all(what.as_bytes()).unwrap();
     let mut draw = Draw(seed);
     for n in 0_u64.. {
-        let (file, op) = next(&mut draw, |file| handles[file as usize].len());
+        let (file, op) = plan.next(&mut draw, |file| handles[file as usize][0].len());
         tell(&format!("begin {n}\n"));
-        let handle = &handles[file as usize];
+        let name = which.below(plan.handles);
+        let handle = &handles[file as usize][name as usize];
         match op {
             Op::Write { at, len, seed } => handle.write_at(&content(len as usize, seed), at).unwrap(),
             Op::Change { page, from, to, seed } => {
@@ -106,13 +146,13 @@ fn the_child_goes_on_until_it_is_killed() {
             Op::Sync => handle.sync_data().unwrap(),
             Op::SyncAll => cache.sync_all().unwrap(),
             Op::Close => {
-                // The second one's, so that the file is not forgotten.
-                open(file).close().unwrap();
+                // One more, so that the file is not forgotten.
+                open(file, name).close().unwrap();
             }
             Op::Drop | Op::Open => {
-                // First the old one, so that it is the last of its file.
-                drop(handles.remove(file as usize));
-                handles.insert(file as usize, open(file));
+                // First all that there are, so that the file is closed.
+                handles[file as usize].clear();
+                handles[file as usize] = open_all(file);
             }
         }
         if is_promise(op) {
@@ -172,16 +212,18 @@ impl Pond {
 /// One child, from its birth to what it leaves.
 fn run(seed: u64) -> Seen {
     let mut seen = Seen::default();
-    let place = if seed.is_multiple_of(4) {
-        Place::Memory
-    } else {
-        Place::Disk
-    };
-    let folder = place.folder();
+    let (folder, place) = place(seed);
+    let plan = Plan::new(seed);
+    println!(
+        "seed {seed}: {:?}, {place}, {} files of up to {} bytes, {} handles each, pages of {}",
+        plan.kind, plan.files, plan.sizes.len_max, plan.handles, plan.sizes.page
+    );
     let mut ponds: Vec<Pond> = Vec::new();
-    for file in 0..FILES {
-        let promised = base(seed, file);
-        std::fs::write(path(folder.path(), file), &promised).unwrap();
+    for file in 0..plan.files {
+        let promised = plan.base(seed, file);
+        let name = path(folder.path(), file, 0);
+        std::fs::write(&name, &promised).unwrap();
+        std::fs::hard_link(&name, path(folder.path(), file, 1)).unwrap();
         ponds.push(Pond {
             promised,
             since: Vec::new(),
@@ -207,9 +249,9 @@ fn run(seed: u64) -> Seen {
         }
         match (line.split_once(' '), last) {
             (Some(("begin", _)), _) => {
-                let (file, op) = next(&mut draw, |file| ponds[file as usize].bytes().len() as u64);
+                let (file, op) = plan.next(&mut draw, |file| ponds[file as usize].bytes().len() as u64);
                 let pond = &mut ponds[file as usize];
-                if let Some(bytes) = op.change(pond.bytes(), SIZES.page) {
+                if let Some(bytes) = op.change(pond.bytes(), plan.sizes.page) {
                     pond.since.push((bytes, matches!(op, Op::Write { .. })));
                     seen.add("changes", 1);
                 }
@@ -232,10 +274,18 @@ fn run(seed: u64) -> Seen {
     assert!(said >= lines_before, "it ended by itself after {said} lines");
     child.0.wait().unwrap();
     seen.add("kills", 1);
+    seen.add(
+        match plan.sizes.page {
+            4096 => "kills with pages of 4 KiB",
+            _ => "kills with larger pages",
+        },
+        1,
+    );
+    seen.add("kills with several handles", u64::from(plan.handles > 1));
     let in_sync = last.is_some_and(|(_, op)| is_promise(op));
     seen.add("kills in a sync", u64::from(in_sync));
     for (file, pond) in (0..).zip(ponds) {
-        let image = std::fs::read(path(folder.path(), file)).unwrap();
+        let image = std::fs::read(path(folder.path(), file, 0)).unwrap();
         let mut story = Story::new(pond.promised);
         seen.add("versions not promised", pond.since.len() as u64);
         for (bytes, by_write) in pond.since {
@@ -278,6 +328,9 @@ fn what_a_sync_has_promised_is_there_when_the_process_is_killed() {
             "changes",
             "syncs",
             "kills",
+            "kills with pages of 4 KiB",
+            "kills with larger pages",
+            "kills with several handles",
             "versions not promised",
             "sectors checked",
         ]);
