@@ -4,7 +4,8 @@
 //!   version on the device; a page that is read must bring it back; no old content replaces a newer one; a page that
 //!   counts as clean is equal to the device's copy.
 //! * **No false promise.** When the core says that a file was written, the versions that were there when the sync
-//!   began are on the device; when the sync ends well, they are durable.
+//!   began are on the device; when the sync ends well, the device has said that they are durable. What it said may have
+//!   been a lie; but when all was synced after it has stopped to lie, all is durable.
 //! * **Budget.** No more frames are in use than the pool has, none that was withdrawn, and while the pool is larger
 //!   than it shall be, none is given out.
 //! * **Reserve.** A step that gives out frames leaves the reserve alone.
@@ -30,8 +31,9 @@ pub struct Checker {
     versions: u64,
     /// The version that the device gives when it is asked.
     stored: HashMap<PageKey, u64>,
-    /// The version that the device has made durable, and what it has taken and not yet made durable.
+    /// The version that the device says is durable, the one that is, and what it has taken and not yet made durable.
     durable: HashMap<PageKey, u64>,
+    kept: HashMap<PageKey, u64>,
     volatile: BTreeMap<PageKey, u64>,
     /// What each sync that is under way has promised.
     promised: HashMap<SyncTicket, Vec<(PageKey, u64)>>,
@@ -42,6 +44,22 @@ pub struct Checker {
     unclean_max: PageCount,
     validate_every: u64,
     steps: u64,
+}
+
+/// How a flush of the device's cache has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flushed {
+    /// What it was about is durable.
+    Kept,
+    /// The device says so, and has done nothing.
+    Lied,
+    /// What it was about may be lost.
+    Failed,
+}
+
+fn raise(versions: &mut HashMap<PageKey, u64>, key: PageKey, version: u64) {
+    let old = versions.entry(key).or_insert(0);
+    *old = version.max(*old);
 }
 
 fn pages_of(file: FileId) -> std::ops::RangeInclusive<PageKey> {
@@ -57,6 +75,7 @@ impl Checker {
             versions: 0,
             stored: HashMap::new(),
             durable: HashMap::new(),
+            kept: HashMap::new(),
             volatile: BTreeMap::new(),
             promised: HashMap::new(),
             pool: frames,
@@ -111,6 +130,7 @@ impl Checker {
         self.newest.remove(&key);
         self.stored.remove(&key);
         self.durable.remove(&key);
+        self.kept.remove(&key);
         self.volatile.remove(&key);
         for promise in self.promised.values_mut() {
             promise.retain(|&(page, _)| page != key);
@@ -157,17 +177,19 @@ impl Checker {
     }
 
     /// And has ended. What a failed one was about is lost for those that run beside it as well.
-    pub fn flush_ended(&mut self, taken: &[(PageKey, u64)], is_ok: bool) {
+    pub fn flush_ended(&mut self, taken: &[(PageKey, u64)], flushed: Flushed) {
         for &(key, version) in taken {
             let Some(&now) = self.volatile.get(&key) else {
                 continue;
             };
-            if now == version {
+            if now == version && flushed != Flushed::Lied {
                 self.volatile.remove(&key);
             }
-            if is_ok {
-                let durable = self.durable.entry(key).or_insert(0);
-                *durable = version.max(*durable);
+            if flushed != Flushed::Failed {
+                raise(&mut self.durable, key, version);
+            }
+            if flushed == Flushed::Kept {
+                raise(&mut self.kept, key, version);
             }
         }
     }
@@ -182,7 +204,10 @@ impl Checker {
             given_up += u64::from(stored != newest);
             self.newest.insert(key, stored);
             self.durable.insert(key, stored);
-            self.volatile.remove(&key);
+            // What the device has not made durable yet it may still, unless it has lost it.
+            if !self.volatile.contains_key(&key) {
+                self.kept.insert(key, stored);
+            }
         }
         given_up
     }
@@ -307,8 +332,8 @@ impl Checker {
     /// If it is not.
     pub fn all_durable(&self) {
         for (key, &newest) in &self.newest {
-            let durable = self.durable.get(key).copied().unwrap_or(0);
-            assert_eq!(durable, newest, "{key:?} was synced and is not durable");
+            let kept = self.kept.get(key).copied().unwrap_or(0);
+            assert_eq!(kept, newest, "{key:?} was synced and is not durable");
         }
     }
 }

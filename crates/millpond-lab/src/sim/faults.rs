@@ -10,8 +10,11 @@
 //!   slow          serves one request at a time, each so long        waits
 //!   stuck         answers only after a long time                    waits, up to its patience
 //!   short         transfers fewer pages than asked for              asks for the rest
+//!   shuffled      answers requests out of their order               takes them as they come
 //!   sync error    can't make durable what it has taken, and may     every sync of the file fails until it is
 //!                 lose it                                           closed and opened again
+//!   lie           says that it has made durable what it has not     believes it; every sync asks anew, so the next
+//!                                                                   true answer mends it
 //! ```
 //!
 //! With any of these, at any rate: no write is lost that was not reported, no sync ends well whose data is not
@@ -39,8 +42,12 @@ pub struct Faults {
     pub stuck_for: Nanos,
     /// Transfers of several pages that end early.
     pub short: u32,
+    /// Requests that are answered a little later, so that others overtake them.
+    pub shuffled: u32,
     /// Flushes of the device's cache that fail.
     pub sync_errors: u32,
+    /// Flushes that end well and have not made anything durable.
+    pub lies: u32,
 }
 
 impl Faults {
@@ -93,8 +100,14 @@ seen! {
     ShortRead = "short reads",
     /// A write ended early.
     ShortWrite = "short writes",
+    /// A request was held back.
+    Shuffled = "requests held back",
+    /// A request was answered before one that had been made earlier.
+    Overtaken = "requests overtaken",
     /// A flush failed.
     SyncError = "sync errors",
+    /// A flush ended well and had made nothing durable.
+    Lie = "flushes that were lies",
     /// The pool became smaller.
     MemoryShrunk = "memory shrunk",
     /// The pool became larger.

@@ -83,7 +83,9 @@ fn faults(draw: &mut Draw) -> Faults {
         stuck: share(draw, 9),
         stuck_for: Nanos(draw.below(100_000_000_000)),
         short: share(draw, 15),
+        shuffled: share(draw, 16),
         sync_errors: share(draw, 15),
+        lies: share(draw, 16),
     }
 }
 

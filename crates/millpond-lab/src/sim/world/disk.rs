@@ -1,6 +1,7 @@
 //! The world's disk: requests on their way to the model and back, and what goes wrong with them.
 
 use super::{Entry, World};
+use crate::sim::checker::Flushed;
 use crate::sim::faults::Seen;
 use crate::sim::process::{Failure, Op, State};
 use millpond::device::model::{COMMAND_BYTES_MAX, ModelRequest};
@@ -32,6 +33,9 @@ pub(super) struct Transfer {
     /// Who gets the error, and in which of its operations.
     owner: Option<(usize, u64)>,
 }
+
+/// So much later, at most, a request is answered that others shall overtake: some turns of a rotating disk.
+const SHUFFLE_MAX: Nanos = Nanos::from_millis(20);
 
 /// `EIO` and `ENOSPC`.
 const BROKEN: IoError = IoError(5);
@@ -126,6 +130,10 @@ impl World {
             self.slow_until = at;
             self.coverage.count(Seen::Slow);
         }
+        if self.share(self.faults.shuffled) {
+            at = at + Nanos(self.random.below(SHUFFLE_MAX.0));
+            self.coverage.count(Seen::Shuffled);
+        }
         if self.share(self.faults.stuck) {
             at = at + self.faults.stuck_for;
             self.stuck_until = self.stuck_until.max(at);
@@ -135,15 +143,24 @@ impl World {
     }
 
     pub(super) fn answer(&mut self, id: u64) {
-        match self.requests.remove(&id) {
+        let request = self.requests.remove(&id);
+        if self.requests.keys().next().is_some_and(|&first| first < id) {
+            self.coverage.count(Seen::Overtaken);
+        }
+        match request {
             Some(Request::Transfer(transfer)) => self.transfer_answered(transfer),
             Some(Request::Flush { pid, file, taken }) => {
-                let failed = self.share(self.faults.sync_errors);
-                self.checker.flush_ended(&taken, !failed);
-                if failed {
+                let flushed = if self.share(self.faults.sync_errors) {
                     self.coverage.count(Seen::SyncError);
                     self.files[file.0 as usize].latched = true;
-                }
+                    Flushed::Failed
+                } else if self.share(self.faults.lies) {
+                    self.coverage.count(Seen::Lie);
+                    Flushed::Lied
+                } else {
+                    Flushed::Kept
+                };
+                self.checker.flush_ended(&taken, flushed);
                 if self.processes[pid].state == State::Flush(id) {
                     self.wake_one(pid);
                 }
