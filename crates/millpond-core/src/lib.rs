@@ -12,13 +12,13 @@
 //!   3  reclaim                                    what to do at the cold end; when to wait
 //!   2  lru   writeback                            which page leaves; which dirty page is written
 //!   1  list  memory  dirty  admission  readahead  io  page
-//!   0  units  stats  frame                        the vocabulary
+//!   0  units  stats  frame  mutation              the vocabulary
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "mutations"))]
 extern crate std;
 
 pub mod admission;
@@ -30,6 +30,7 @@ pub mod list;
 pub mod lru;
 pub mod manager;
 pub mod memory;
+pub mod mutation;
 pub mod options;
 pub mod page;
 pub mod readahead;

@@ -34,6 +34,7 @@ use crate::state::{self, Refusal, State, Step, Word};
 use crate::sync::Ordering;
 use crate::wait::{Stripes, stand_back};
 use millpond_core::frame::USES_MAX;
+use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageKey};
 use std::io;
 
@@ -426,7 +427,7 @@ impl<M> Table<M> {
     /// T5.
     #[inline]
     fn wake_waiters(&self, frame: FrameNo, now: Word) {
-        if now.has_waiters() {
+        if now.has_waiters() && !mutation::is(Mutation::LoseWakeup) {
             self.stripes.wake(frame, self.index.word(frame));
         }
     }

@@ -16,6 +16,7 @@ pub mod latency;
 pub mod percent;
 
 use crate::event::Reason;
+use crate::mutation::{self, Mutation};
 use crate::units::{Bytes, Instant, Nanos};
 use alloc::boxed::Box;
 use bytes::{BytesOptions, BytesState};
@@ -265,7 +266,8 @@ impl Admission {
     /// A transfer that was issued at `issued_at` has ended.
     pub fn completed(&mut self, now: Instant, reason: Reason, bytes: Bytes, issued_at: Instant) {
         let t = &mut self.in_transit;
-        t.bytes[reason as usize] -= bytes;
+        let leaks = mutation::is(Mutation::TransitLeaks) && !reason.is_read();
+        t.bytes[reason as usize] -= if leaks { Bytes(bytes.0 / 2) } else { bytes };
         t.requests[reason as usize] -= 1;
         if reason.is_read() {
             t.last_read_done = Some(now);

@@ -4,6 +4,7 @@ use super::{FRAMES_MIN, FREE, Manager};
 use crate::event::{Effect, Effects, Waiters};
 use crate::frame::FrameTable;
 use crate::lru::PutBack;
+use crate::mutation::{self, Mutation};
 use crate::page::PageEvent;
 use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, PRIORITY_TROUBLE, at_cold_end};
 use crate::units::{FrameNo, PageCount};
@@ -176,7 +177,8 @@ impl Manager {
 
     /// Whether frames are still to leave the pool.
     pub(super) fn shrinking(&self) -> bool {
-        self.states.len() as u64 - self.free.withdrawn().0 > self.derived.frames.0
+        let frames = self.states.len() as u64 - self.free.withdrawn().0;
+        frames > self.derived.frames.0 && !mutation::is(Mutation::ShrinkForgotten)
     }
 
     /// Withdraws free frames while the pool is larger than it shall be.

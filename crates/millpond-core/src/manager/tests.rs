@@ -365,6 +365,26 @@ fn a_page_in_other_hands_holds_up_a_sync_until_a_tick() {
     assert_eq!(w.synced, [(1, Ok(()))]);
 }
 
+/// Without being told the sync would wait for the next write of the file. No test had noticed when it was not told.
+#[test]
+fn a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off() {
+    let mut w = World::new(quiet(), 256);
+    w.write(3);
+    let frame = w.frames.lookup(PageKey::new(FILE, PageIndex(3))).unwrap();
+    w.frames.pinned.insert(frame);
+    w.step(Event::Sync {
+        file: FILE,
+        ticket: SyncTicket(1),
+    });
+    assert!(w.writes.is_empty() && w.synced.is_empty());
+    w.frames.pinned.clear();
+    w.step(Event::Discarded {
+        file: FILE,
+        pages: &[(PageIndex(3), frame)],
+    });
+    assert_eq!(w.synced, [(1, Ok(()))]);
+}
+
 #[test]
 fn contiguous_dirty_pages_leave_in_one_write_whatever_their_order() {
     let mut w = World::new(quiet(), 1024);

@@ -7,6 +7,7 @@ use crate::dirty::throttle::{Throttle, decide};
 use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Waiters};
 use crate::frame::FrameTable;
 use crate::io::Io;
+use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, Phase};
 use crate::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::cluster;
@@ -30,6 +31,9 @@ impl Manager {
         }
         let count = dirtied.len() as u64;
         self.stats.nr_dirtied += count;
+        if mutation::is(Mutation::ForgetRedirtied) && self.phase(dirtied[0]) == Phase::Redirtied {
+            return;
+        }
         self.flusher.dirtied(now, file, first, count);
         self.dirtiers.dirtied(dirtier, count);
         self.throttle(dirtier, effects);
@@ -39,7 +43,11 @@ impl Manager {
     pub(super) fn throttle(&mut self, dirtier: DirtierId, effects: &mut Effects) {
         let unclean = self.unclean();
         let limits = self.derived.dirty.beside(self.flusher.failed());
-        match decide(unclean, &limits, self.dirtiers.share(dirtier)) {
+        let decision = match mutation::is(Mutation::ThrottleForever) && self.stats.balance_dirty_pauses > 0 {
+            true => Throttle::Until(PageCount(0)),
+            false => decide(unclean, &limits, self.dirtiers.share(dirtier)),
+        };
+        match decision {
             Throttle::Run => {}
             Throttle::Until(until) => {
                 self.stats.balance_dirty_pauses += 1;
@@ -150,6 +158,10 @@ impl Manager {
             io.issued_at,
         );
         self.writing -= pages;
+        let result = match mutation::is(Mutation::DropDirtyPage) {
+            true => Ok(()),
+            false => result,
+        };
         self.flusher
             .write_done(now, io.file, id, (io.first, pages.0), result);
         for &frame in &io.frames {
@@ -217,6 +229,9 @@ impl Manager {
             self.transition(frame, PageEvent::Discarded);
             self.lru.remove(frame);
             self.release(frame, effects);
+        }
+        if mutation::is(Mutation::SyncNotEndedByCut) {
+            return self.wake_all(effects);
         }
         self.flusher.ended(file, |e| {
             effects.list.push(Effect::Synced {

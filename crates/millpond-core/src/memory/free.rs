@@ -13,6 +13,7 @@
 //!
 //! Both searches go round from where they ended last. They look at one bit in 64 frames: 64 words for 1 GiB.
 
+use crate::mutation::{self, Mutation};
 use crate::units::{FrameNo, PageCount};
 use alloc::vec::Vec;
 
@@ -117,7 +118,9 @@ impl FreeFrames {
             Purpose::Single => self.find_single()?,
             Purpose::Run | Purpose::Behind(_) => self.find_run()?,
         };
-        self.clear(frame);
+        if !mutation::is(Mutation::FrameTwice) {
+            self.clear(frame);
+        }
         Some(FrameNo(frame))
     }
 

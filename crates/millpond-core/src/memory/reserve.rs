@@ -4,6 +4,7 @@
 //! down to nothing; everybody else waits until reclaim has freed something. The rule is one pure function,
 //! [`may_take`], and the checkers of the simulator hold every allocation against it.
 
+use crate::mutation::{self, Mutation};
 use crate::units::PageCount;
 
 /// On whose behalf a frame is taken.
@@ -22,6 +23,7 @@ pub enum AllocationClass {
 pub fn may_take(class: AllocationClass, free: PageCount, min: PageCount, reserve: PageCount) -> bool {
     free.0
         > match class {
+            AllocationClass::Ordinary if mutation::is(Mutation::ReserveForAll) => 0,
             AllocationClass::Ordinary => reserve.0,
             AllocationClass::ReadAhead => reserve.0.max(min.0),
             AllocationClass::Io => 0,

@@ -16,6 +16,7 @@
 //! more to be used again, or to be written in its file's turn, before anybody is told to hurry. In trouble
 //! (Linux: a priority below `DEF_PRIORITY - 2`) the lap is skipped.
 
+use crate::mutation::{self, Mutation};
 use crate::page::Phase;
 
 /// Linux' `DEF_PRIORITY`: a scan begins by offering 1/4096 of a list.
@@ -45,6 +46,7 @@ pub enum Decision {
 pub fn at_cold_end(phase: Phase, lap: bool, priority: u32) -> Decision {
     match phase {
         Phase::Clean => Decision::Take,
+        Phase::Dirty if mutation::is(Mutation::EvictDirty) => Decision::Take,
         Phase::Dirty if lap || priority < PRIORITY_TROUBLE => Decision::FreeOnClean { flag: true },
         Phase::Dirty => Decision::MarkLap,
         Phase::Writing | Phase::Redirtied => Decision::FreeOnClean { flag: false },

@@ -2,6 +2,7 @@
 
 use crate::dirty::index::PageSet;
 use crate::event::{IoError, IoId, SyncTicket};
+use crate::mutation::{self, Mutation};
 use crate::units::{Instant, Nanos, PageIndex};
 use alloc::vec::Vec;
 
@@ -127,6 +128,14 @@ impl FileWork {
                 progress: true,
                 ..Pass::default()
             });
+            if mutation::is(Mutation::SyncBeforeWrites) {
+                self.pass
+                    .iter_mut()
+                    .for_each(|pass| pass.todo = PageSet::default());
+            }
+            if mutation::is(Mutation::SyncForgetsTransit) {
+                self.pass.iter_mut().for_each(|pass| pass.waiting.clear());
+            }
         }
         self.pass.is_some()
     }

@@ -18,6 +18,7 @@ use super::FlusherOptions;
 use super::file::{FileWork, Pass, Place};
 use crate::dirty::index::PageSet;
 use crate::event::{IoError, IoId, Reason, SyncTicket};
+use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, PageCount, PageIndex, PageSize};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -329,6 +330,9 @@ impl Flusher {
             work.progress = true;
             if let Some(pass) = &mut work.pass {
                 pass.progress = true;
+                if mutation::is(Mutation::PassNotResumed) {
+                    continue;
+                }
                 self.queue_pass(FileId(at as u32));
             }
             self.probe(now, FileId(at as u32));

@@ -17,6 +17,7 @@
 use super::{Op, Request};
 use crate::sys::direct::{RANGES_MAX, transfer_some};
 use crate::sys::mapping::kernel_page;
+use millpond_core::mutation::{self, Mutation};
 use std::io;
 
 /// The most one call is given: below the kernel's limit of 2 GiB less a page (`MAX_RW_COUNT`), and a multiple of
@@ -100,7 +101,7 @@ impl Progress {
             Op::Write if transferred == 0 && step.len > 0 => {
                 return Some(Err(io::ErrorKind::WriteZero.into()));
             }
-            Op::Write => false,
+            Op::Write => mutation::is(Mutation::ShortWriteIsWhole),
         };
         (at_end || self.done == request.segments.bytes()).then_some(Ok(self.done))
     }

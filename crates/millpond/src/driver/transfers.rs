@@ -9,6 +9,7 @@ use crate::file::FileInner;
 use crate::sys::arena::Arena;
 use crate::table::{Load, SharedPin, Table};
 use millpond_core::event::{Event, IoError, IoId};
+use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex};
 use std::io;
 use std::sync::Arc;
@@ -64,6 +65,9 @@ impl Shared {
     ) -> Request {
         let (size, offset) = (self.page_size.bytes(), self.offset(first));
         let mut left = file.len_to_write().saturating_sub(offset);
+        if mutation::is(Mutation::SkipTail) {
+            left -= left % size;
+        }
         let mut segments = Segments::new(self.table.clone());
         for &frame in frames {
             let len = left.min(size);

@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::table::ExclusivePin;
 use millpond_core::event::Event;
+use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{PageCount, PageIndex};
 use std::sync::atomic::Ordering;
 
@@ -62,7 +63,7 @@ impl File {
         }
         let frame = pin.as_ref().map(ExclusivePin::frame);
         if let Some(mut pin) = pin {
-            if refused.is_ok() {
+            if refused.is_ok() && !mutation::is(Mutation::OldBytesBehindCut) {
                 // It reads as zeros if the file grows again.
                 pin[cut..].fill(0);
             }
@@ -74,7 +75,9 @@ impl File {
         refused?;
         // Before the discard: read-ahead goes no further from here on.
         self.resized(len);
-        if let Some(frame) = frame {
+        if let Some(frame) = frame
+            && !mutation::is(Mutation::CutBeforeWrites)
+        {
             self.shared().table.wait_written(frame, self.key(page));
         }
         self.shared()

@@ -6,6 +6,7 @@ use crate::index::Turn;
 use crate::state::{self, State, Step, Word};
 use crate::sync::Ordering;
 use millpond_core::frame::FrameTable;
+use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageKey};
 use std::io;
 use std::ops::Range;
@@ -111,7 +112,7 @@ impl<'a, M> LockedTable<'a, M> {
                 Err(_) => false,
             },
         );
-        if hazards {
+        if hazards && !mutation::is(Mutation::EvictPinned) {
             // H2, once for all of them. Only we make frames leave, so one that does is one of ours.
             hazard::scan(|address| {
                 if let Some(frame) = index.frame_at(address)
@@ -226,7 +227,7 @@ impl<M> FrameTable for LockedTable<'_, M> {
     }
 
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
-        self.take_out(frames, false);
+        self.take_out(frames, mutation::is(Mutation::EvictDirty));
     }
 
     fn begin_write(&mut self, frame: FrameNo) -> bool {

@@ -19,6 +19,7 @@ use super::super::RETRY_MAX;
 use super::super::file::{Failing, FileWork, Place};
 use super::Flusher;
 use crate::event::IoError;
+use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, Nanos, PageCount, PageIndex};
 
 impl Flusher {
@@ -94,7 +95,9 @@ impl Flusher {
         self.remove(file, page);
         let work = self.work(file);
         work.parked.insert(page);
-        if let (true, Some(pass)) = (wanted, &mut work.pass) {
+        if let (true, Some(pass)) = (wanted, &mut work.pass)
+            && !mutation::is(Mutation::SyncHidesError)
+        {
             pass.error = Some(error);
         }
         self.parked += PageCount(1);

@@ -1,0 +1,112 @@
+//! Deliberate mistakes, for tests of the tests: with the feature `mutations`, one at a time can be switched on.
+//!
+//! A suite that passes says something only if it would have failed had the engine been wrong. So each of these is a
+//! mistake that somebody could make, at the place where he would make it, in one line that asks [`is`]. The variable
+//! `MILLPOND_MUTATION` names the one that a process shall have; `crates/millpond-lab/tests/mutations.rs` runs the suites
+//! with each and prints which test has noticed.
+//!
+//! Without the feature [`is`] is `false` to the compiler and nothing of this is left. With it only a build with debug
+//! assertions can be made, so that no release has it. The feature is the one thing that lets this crate look at the
+//! environment.
+
+#[cfg(all(feature = "mutations", not(debug_assertions)))]
+compile_error!("the feature `mutations` is for tests of the tests: no release has it");
+
+macro_rules! mutations {
+    ($($(#[doc = $doc:literal])* $mutation:ident = $name:literal,)*) => {
+        /// A mistake.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Mutation {
+            $($(#[doc = $doc])* $mutation,)*
+        }
+
+        impl Mutation {
+            /// All of them.
+            pub const ALL: &[Mutation] = &[$(Mutation::$mutation,)*];
+
+            /// As the variable names it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Mutation::$mutation => $name,)*
+                }
+            }
+
+            /// What is wrong.
+            pub fn what(self) -> &'static str {
+                match self {
+                    $(Mutation::$mutation => concat!($($doc,)*).trim_ascii(),)*
+                }
+            }
+        }
+    };
+}
+
+mutations! {
+    /// A page whose write has failed counts as written.
+    DropDirtyPage = "drop-dirty-page",
+    /// A sync ends before anything is written.
+    SyncBeforeWrites = "sync-before-writes",
+    /// A sync does not wait for writes that were on their way when it began.
+    SyncForgetsTransit = "sync-forgets-transit",
+    /// A sync ends before the device has made anything durable.
+    SyncWithoutDevice = "sync-without-device",
+    /// A sync ends well though a write of its pages has failed.
+    SyncHidesError = "sync-hides-error",
+    /// A failed device sync is forgotten by the next one.
+    SyncErrorForgotten = "sync-error-forgotten",
+    /// The odd tail of a file is not written.
+    SkipTail = "skip-tail",
+    /// The rest of a write that the device did in part is not asked for.
+    ShortWriteIsWhole = "short-write-is-whole",
+    /// A page that is changed while it is being written is not written again.
+    ForgetRedirtied = "forget-redirtied",
+    /// Reclaim takes dirty pages.
+    EvictDirty = "evict-dirty",
+    /// Reclaim takes pages that somebody reads.
+    EvictPinned = "evict-pinned",
+    /// A frame is still free when it has been given out.
+    FrameTwice = "frame-twice",
+    /// Ordinary allocations use the reserve.
+    ReserveForAll = "reserve-for-all",
+    /// A pool that is to shrink keeps its frames.
+    ShrinkForgotten = "shrink-forgotten",
+    /// Bytes in transit are not all taken off when a write ends.
+    TransitLeaks = "transit-leaks",
+    /// Once a dirtier has paused, none goes on.
+    ThrottleForever = "throttle-forever",
+    /// Whoever waits for a page is not woken when its load, its write or its owner's turn ends.
+    LoseWakeup = "lose-wakeup",
+    /// A sync is not told that the last of its pages was cut off.
+    SyncNotEndedByCut = "sync-not-ended-by-cut",
+    /// A page in other hands is not looked at again for a sync.
+    PassNotResumed = "pass-not-resumed",
+    /// What is behind a cut in its page is there again when the file grows.
+    OldBytesBehindCut = "old-bytes-behind-cut",
+    /// A cut does not wait for a write of the page that it cuts.
+    CutBeforeWrites = "cut-before-writes",
+    /// Whoever waits is not told that the cache is poisoned.
+    PoisonWakesNobody = "poison-wakes-nobody",
+}
+
+/// Whether this process shall make the mistake.
+///
+/// # Panics
+/// With the feature, if the variable names none.
+#[cfg(feature = "mutations")]
+pub fn is(mutation: Mutation) -> bool {
+    use std::sync::OnceLock;
+    static OF_PROCESS: OnceLock<Option<Mutation>> = OnceLock::new();
+    let of_process = OF_PROCESS.get_or_init(|| {
+        let name = std::env::var("MILLPOND_MUTATION").ok()?;
+        let named = Mutation::ALL.iter().find(|mutation| mutation.name() == name);
+        Some(*named.unwrap_or_else(|| panic!("MILLPOND_MUTATION={name}: there is no such mutation")))
+    });
+    *of_process == Some(mutation)
+}
+
+/// Whether this process shall make the mistake: never, without the feature `mutations`.
+#[cfg(not(feature = "mutations"))]
+#[inline(always)]
+pub const fn is(_: Mutation) -> bool {
+    false
+}

@@ -1,0 +1,350 @@
+//! The tests of the tests: every deliberate mistake of `millpond_core::mutation` must be noticed.
+//!
+//! ```text
+//!   cargo test -p millpond-lab --features mutations --test mutations -- --nocapture
+//!        │
+//!        ├─ builds the suites once, with all the mistakes in them
+//!        ├─ no mistake switched on: each test that is named here must pass
+//!        └─ MILLPOND_MUTATION=…: each test that is named for the mistake must fail, or hang
+//! ```
+//!
+//! Every run is a process of its own, which is stopped if it hangs. It prints the table of
+//! `docs/experiments/mutations.md`. `MILLPOND_MUTATION=name` tries only that mistake; `MILLPOND_MUTATIONS=all` runs all
+//! tests of the suites with each, not only those that are named, and prints every one that notices.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints what it has seen"
+)]
+
+use millpond_core::mutation::Mutation;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// A test that has not ended by then hangs: each takes a few seconds.
+const HANGS: Duration = Duration::from_secs(30);
+/// With no mistake nothing hangs; it may only be a slow day.
+const SLOW_DAY: Duration = Duration::from_secs(900);
+
+/// A suite and one of its tests.
+type Test = (&'static str, &'static str);
+
+const SWARM: Test = ("swarm", "no_world_of_the_swarm_loses_a_write_or_stops");
+const LATCHED: Test = (
+    "faults",
+    "a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_is_opened_anew",
+);
+const UNWRITTEN: Test = (
+    "faults",
+    "what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is",
+);
+const KILLED: Test = (
+    "kill",
+    "what_a_sync_has_promised_is_there_when_the_process_is_killed",
+);
+const WRITTEN: Test = (
+    "basic",
+    "what_is_written_is_read_back_and_is_in_the_file_after_a_sync",
+);
+const LAST_FRAMES: Test = ("contention", "threads_take_turns_with_the_last_frames");
+const CUT_BESIDE: Test = (
+    "truncation",
+    "a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it",
+);
+
+/// Who must notice. Only tests that notice each time: of those that do by chance there are more.
+fn named_for(mutation: Mutation) -> &'static [Test] {
+    use Mutation as M;
+    match mutation {
+        M::DropDirtyPage => &[SWARM, UNWRITTEN],
+        M::SyncBeforeWrites => &[SWARM, WRITTEN, KILLED],
+        M::SyncForgetsTransit => &[SWARM],
+        M::SyncWithoutDevice => &[LATCHED],
+        M::SyncHidesError => &[SWARM, UNWRITTEN],
+        M::SyncErrorForgotten => &[LATCHED],
+        M::SkipTail => &[WRITTEN, CUT_BESIDE, KILLED],
+        M::ShortWriteIsWhole => &[
+            (
+                "millpond",
+                "device::conformance::threads::odd_ends_and_offsets_are_whole",
+            ),
+            WRITTEN,
+        ],
+        M::ForgetRedirtied => &[SWARM],
+        M::EvictDirty => &[
+            (
+                "shuttle",
+                "every_dirty_edge_is_reported_once_and_no_change_is_lost",
+            ),
+            LAST_FRAMES,
+        ],
+        M::EvictPinned => &[
+            (
+                "shuttle",
+                "pinned_page_is_not_evicted_and_its_frame_not_given_away",
+            ),
+            (
+                "millpond",
+                "sys::arena::tests::owned_pins_keep_the_table_and_may_be_dropped_elsewhere",
+            ),
+        ],
+        M::FrameTwice => &[SWARM, LAST_FRAMES],
+        M::ReserveForAll => &[SWARM],
+        M::ShrinkForgotten => &[SWARM],
+        M::TransitLeaks => &[SWARM],
+        M::ThrottleForever => &[SWARM],
+        M::LoseWakeup => &[("shuttle", "end_of_a_load_wakes_who_waits_for_it")],
+        M::SyncNotEndedByCut => &[(
+            "millpond_core",
+            "manager::tests::a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off",
+        )],
+        M::PassNotResumed => &[(
+            "millpond_core",
+            "manager::tests::a_page_in_other_hands_holds_up_a_sync_until_a_tick",
+        )],
+        M::OldBytesBehindCut => &[
+            ("basic", "truncation_drops_pages_and_growth_reads_zeros"),
+            CUT_BESIDE,
+        ],
+        M::CutBeforeWrites => &[(
+            "truncation",
+            "a_write_on_its_way_does_not_make_a_file_longer_again_that_was_cut_meanwhile",
+        )],
+        M::PoisonWakesNobody => &[("contention", "who_waits_for_a_page_is_told_that_its_reader_broke")],
+    }
+}
+
+/// What is built: of which package, and which targets.
+const BUILDS: [(&str, &[&str]); 3] = [
+    ("millpond-core", &["--lib"]),
+    ("millpond", &["--lib", "--tests"]),
+    ("millpond-lab", &["--test", "swarm"]),
+];
+
+/// What `MILLPOND_MUTATIONS=all` runs.
+const SUITES: [&str; 13] = [
+    "millpond_core",
+    "millpond",
+    "basic",
+    "guards",
+    "opening",
+    "faults",
+    "truncation",
+    "shuttle",
+    "swarm",
+    "model",
+    "concurrency",
+    "contention",
+    "kill",
+];
+
+/// A program full of tests, and the folder in which cargo would run it.
+struct Suite {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+/// Builds the suites, with all mistakes in them.
+fn build() -> BTreeMap<String, Suite> {
+    let mut suites = BTreeMap::new();
+    for (package, targets) in BUILDS {
+        let built = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+            .args(["test", "--no-run", "--quiet", "--message-format=json"])
+            .args(["--features", "mutations", "-p", package])
+            .args(targets)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stderr(Stdio::inherit())
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "the tests of {package} can't be built");
+        for line in String::from_utf8(built.stdout).unwrap().lines() {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |at: &str| message.pointer(at)?.as_str().map(str::to_owned);
+            if let Some(program) = text("/executable") {
+                let manifest = PathBuf::from(text("/manifest_path").unwrap());
+                let suite = Suite {
+                    program: program.into(),
+                    folder: manifest.parent().unwrap().into(),
+                };
+                suites.insert(text("/target/name").unwrap(), suite);
+            }
+        }
+    }
+    suites
+}
+
+/// How a process full of tests ended.
+#[derive(Debug)]
+enum End {
+    Passed,
+    /// Which tests failed.
+    Failed(BTreeSet<String>),
+    /// It was stopped. Which tests had failed by then.
+    Hung(BTreeSet<String>),
+}
+
+/// Runs a suite, or one test of it, with a mistake or none. And what it said first when it failed.
+fn run(suite: &Suite, test: Option<&str>, mutation: Option<Mutation>, at_most: Duration) -> (End, String) {
+    let mut command = Command::new(&suite.program);
+    command.args(test.into_iter().flat_map(|test| ["--exact", test]));
+    command.arg("--nocapture").current_dir(&suite.folder);
+    command.env("RUST_BACKTRACE", "0").env_remove("MILLPOND_MUTATION");
+    command.envs(mutation.map(|mutation| ("MILLPOND_MUTATION", mutation.name())));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let (pid, (ended, end)) = (Pid::from_child(&child), channel());
+    let waiting = std::thread::spawn(move || {
+        let output = child.wait_with_output();
+        let _ = ended.send(());
+        output.unwrap()
+    });
+    let hangs = end.recv_timeout(at_most).is_err();
+    if hangs {
+        // It was not waited for, so its number is still its own; or it has ended in this moment.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    let output = waiting.join().unwrap();
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let failed = failed(&lines);
+    let end = match output.status.success() {
+        _ if hangs => End::Hung(failed),
+        true => {
+            assert!(
+                test.is_none() || lines.contains(" 1 passed"),
+                "there is no test {test:?}"
+            );
+            End::Passed
+        }
+        false => End::Failed(failed),
+    };
+    (end, said(&output))
+}
+
+/// The tests that failed, as the harness lists them or says on the way.
+fn failed(lines: &str) -> BTreeSet<String> {
+    let listed = lines.lines().filter_map(|line| line.strip_prefix("    "));
+    let listed = listed.filter(|name| !name.contains(' ') && lines.contains(&format!("test {name} ")));
+    listed.map(str::to_owned).collect()
+}
+
+/// The first line of the first panic's message.
+fn said(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let mut lines = errors.lines().skip_while(|line| !line.contains("panicked at"));
+    let message = lines.nth(1).unwrap_or_default().trim();
+    let message: String = message.chars().map(|c| if c == '|' { '/' } else { c }).collect();
+    match message.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message,
+    }
+}
+
+fn seconds(since: Instant) -> String {
+    format!("{:.1}", since.elapsed().as_secs_f64())
+}
+
+/// A row for each test: it is to notice.
+fn try_named(suites: &BTreeMap<String, Suite>, mutation: Mutation) -> Vec<String> {
+    let mut unnoticed = Vec::new();
+    for (n, &(suite, test)) in named_for(mutation).iter().enumerate() {
+        let began = Instant::now();
+        let (end, said) = run(&suites[suite], Some(test), Some(mutation), HANGS);
+        let how = match end {
+            End::Passed => {
+                unnoticed.push(format!("{} by {suite}::{test}", mutation.name()));
+                "not noticed".to_owned()
+            }
+            End::Failed(_) => said,
+            End::Hung(_) => format!("hangs: stopped after {} s", HANGS.as_secs()),
+        };
+        let (name, what) = if n == 0 {
+            (mutation.name(), mutation.what())
+        } else {
+            ("", "")
+        };
+        println!(
+            "| {name} | {what} | `{suite}::{test}` | {} s | {how} |",
+            seconds(began)
+        );
+    }
+    unnoticed
+}
+
+/// A row for each suite that notices.
+fn try_all(suites: &BTreeMap<String, Suite>, mutation: Mutation) -> Vec<String> {
+    let mut noticed = false;
+    for suite in SUITES {
+        let began = Instant::now();
+        let (end, said) = run(&suites[suite], None, Some(mutation), 6 * HANGS);
+        let (tests, how) = match end {
+            End::Passed => continue,
+            End::Failed(tests) => (tests, said),
+            End::Hung(tests) => (tests, format!("hangs; {said}")),
+        };
+        noticed = true;
+        let tests: Vec<_> = tests.iter().map(|test| format!("`{suite}::{test}`")).collect();
+        println!(
+            "| {} | {suite} | {} | {} s | {how} |",
+            mutation.name(),
+            tests.join(" "),
+            seconds(began)
+        );
+    }
+    if noticed {
+        Vec::new()
+    } else {
+        vec![format!("{} by any test", mutation.name())]
+    }
+}
+
+#[test]
+fn every_deliberate_mistake_is_noticed() {
+    let only = std::env::var("MILLPOND_MUTATION").ok();
+    let mutations = Mutation::ALL
+        .iter()
+        .filter(|m| only.as_ref().is_none_or(|name| name == m.name()));
+    let mutations: Vec<_> = mutations.copied().collect();
+    assert!(!mutations.is_empty(), "there is no mistake {only:?}");
+    let all = std::env::var("MILLPOND_MUTATIONS").is_ok_and(|what| what == "all");
+    let suites = build();
+    let began = Instant::now();
+    let mut unnoticed = Vec::new();
+    if all {
+        for &mutation in &mutations {
+            unnoticed.extend(try_all(&suites, mutation));
+        }
+    } else {
+        let tests: BTreeSet<_> = mutations.iter().flat_map(|&m| named_for(m)).collect();
+        for &&(suite, test) in &tests {
+            let (end, said) = run(&suites[suite], Some(test), None, SLOW_DAY);
+            assert!(
+                matches!(end, End::Passed),
+                "with no mistake {suite}::{test} has {end:?}: {said}"
+            );
+        }
+        println!(
+            "with no mistake {} tests pass in {} s\n",
+            tests.len(),
+            seconds(began)
+        );
+        println!("| mistake | what is wrong | noticed by | after | how |\n|---|---|---|---|---|");
+        for &mutation in &mutations {
+            unnoticed.extend(try_named(&suites, mutation));
+        }
+    }
+    println!(
+        "\n{} mistakes, {} not noticed; {} s",
+        mutations.len(),
+        unnoticed.len(),
+        seconds(began)
+    );
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+}
