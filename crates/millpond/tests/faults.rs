@@ -241,6 +241,24 @@ fn a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_
     });
 }
 
+/// A device may have said that all is durable and not have done it; only who asks again can be told better.
+#[test]
+fn every_sync_asks_the_device_though_nothing_is_dirty() {
+    let folder = Place::Disk.folder();
+    let syncs = Arc::new(AtomicU64::new(0));
+    let counted = syncs.clone();
+    let device = Hooked::new(Kind::Pool.device().unwrap(), move |call: Call| {
+        counted.fetch_add(u64::from(call.what == What::Sync), Ordering::SeqCst);
+    });
+    let cache = cache(device);
+    let file = open(&cache, &folder.path().join("data"));
+    file.write_at(&[1; 100], 0).unwrap();
+    for n in 1..=3 {
+        file.sync_data().unwrap();
+        assert_eq!(syncs.load(Ordering::SeqCst), n);
+    }
+}
+
 #[test]
 fn a_file_ends_where_it_ends_whatever_the_device_reads() {
     let folder = Place::Disk.folder();
