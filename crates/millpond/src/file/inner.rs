@@ -35,6 +35,8 @@ pub(crate) struct FileInner {
     /// Whether the device's file can be written.
     writable: AtomicBool,
     pub(crate) path: PathBuf,
+    /// A block device: its length is its size.
+    pub(super) is_fixed: bool,
     /// Its length before a cut of which the device has not heard yet, or which it has refused.
     pub(super) cut_from: AtomicU64,
     /// Its length as users see it.
@@ -55,6 +57,7 @@ impl FileInner {
     pub(crate) fn new(id: FileId, device: DeviceFile, path: &Path, len: u64, writable: bool) -> FileInner {
         FileInner {
             id,
+            is_fixed: device.is_block_device(),
             device: RwLock::new(Arc::new(device)),
             writable: AtomicBool::new(writable),
             path: path.to_owned(),

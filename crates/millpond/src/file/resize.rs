@@ -133,7 +133,7 @@ impl File {
     /// # Errors
     /// [`Error::FixedLength`] if the file can't become `len` bytes long, whoever asks.
     fn check_elastic(&self, len: u64) -> Result<()> {
-        if self.inner.device().is_block_device() {
+        if self.inner.is_fixed {
             return Err(Error::FixedLength {
                 path: self.inner.path.clone(),
                 len: self.len(),
