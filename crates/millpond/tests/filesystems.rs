@@ -121,15 +121,20 @@ fn on(mounted: Result<Mounted, String>, test: impl FnOnce(&Mounted) + Send + 'st
     }
 }
 
+/// By default; `MILLPOND_FSX=n` for others.
 const SEEDS: u64 = 3;
 const OPERATIONS: u64 = 150;
+
+fn seeds() -> std::ops::Range<u64> {
+    0..std::env::var("MILLPOND_FSX").map_or(SEEDS, |n| n.parse().unwrap())
+}
 
 /// Histories on one file each, by ring and by threads, which are there also after the file system was unmounted.
 fn histories(mounted: &Mounted) {
     let mut all = Vec::new();
     for (kind, seed) in [Kind::Ring, Kind::Pool]
         .into_iter()
-        .flat_map(|kind| (0..SEEDS).map(move |seed| (kind, seed)))
+        .flat_map(|kind| seeds().map(move |seed| (kind, seed)))
     {
         let folder = mounted.point.join(format!("{kind:?} {seed}"));
         std::fs::create_dir(&folder).unwrap();
@@ -266,7 +271,7 @@ fn files_are_as_the_model_says_on_tmpfs() {
     on(Mounted::new(&["-t", "tmpfs", "none"], folder, None), |mounted| {
         let folder = mounted.point.join("files");
         std::fs::create_dir(&folder).unwrap();
-        for seed in 0..SEEDS {
+        for seed in seeds() {
             let folder = folder.join(seed.to_string());
             std::fs::create_dir(&folder).unwrap();
             let files = world::history(Kind::Ring, &folder, seed, OPERATIONS).unwrap_or_default();
