@@ -1,14 +1,16 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
 use crate::background;
-use crate::budget;
+use crate::budget::{self, Aside};
 use crate::device::{self, Device, DeviceFile, FileIdentity, Op, Request, Segments};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
-use crate::file::{self, File, FileInner, OpenOptions};
+use crate::file::{self, File, FileInner, Keeping, OpenOptions, StablePages};
+use crate::order::FRAME_ORDER_BYTES;
 use crate::record::Recorder;
 use crate::stats::Stats;
 use crate::sys::arena::Arena;
+use crate::sys::copies::Copies;
 use crate::table::Table;
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Event;
@@ -49,6 +51,14 @@ pub(crate) struct Handle {
     closed: Condvar,
     /// Whether the read latency goal is still the one for an unknown device.
     calibrate: Mutex<bool>,
+    budget: Mutex<Budget>,
+}
+
+/// What the cache may have in all, and what of it is not for frames.
+#[derive(Clone, Copy)]
+struct Budget {
+    memory: Bytes,
+    aside: Aside,
 }
 
 #[derive(Default)]
@@ -153,7 +163,7 @@ impl Builder {
         if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
             g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
         }
-        let frames = budget::frames(Bytes(self.memory), page_size)?;
+        let frames = budget::frames(Bytes(self.memory), page_size, Aside::default())?;
         let manager = Manager::new(options, frames)?;
         let setup = |what| move |source| Error::Setup { what, source };
         let device = match self.device {
@@ -180,6 +190,10 @@ impl Builder {
                 files: Mutex::new(Files::default()),
                 closed: Condvar::new(),
                 calibrate: Mutex::new(calibrate),
+                budget: Mutex::new(Budget {
+                    memory: Bytes(self.memory),
+                    aside: Aside::default(),
+                }),
             }),
         })
     }
@@ -205,7 +219,8 @@ impl PageCache {
     ///
     /// # Errors
     /// [`Error::Open`], which says why: it does not exist, may not be read or written, is a directory, is longer than
-    /// 2^52 bytes.
+    /// 2^52 bytes, is open already with another log or check. [`Error::BudgetTooSmall`] if there is no room for the copies
+    /// that the first file with stable pages needs.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
         let shared = &self.handle.shared;
@@ -214,6 +229,7 @@ impl PageCache {
             path: path.to_owned(),
             source,
         };
+        let keeping = Keeping::new(&options).map_err(failed)?;
         let device = DeviceFile::open(path, options.access()).map_err(failed)?;
         self.handle.calibrate(&device, device.len().map_err(failed)?);
         let identity = device.identity();
@@ -229,6 +245,7 @@ impl PageCache {
         }
         let writable = options.writes();
         if let Some((inner, handles)) = files.open.get_mut(&identity) {
+            inner.keeping.agrees_with(&options).map_err(failed)?;
             if writable && !inner.is_writable() {
                 inner.reopen(device);
             }
@@ -241,11 +258,15 @@ impl PageCache {
         }
         // Not before: another last handle may have made it longer until now.
         let len = device.len().and_then(file::check_len).map_err(failed)?;
+        self.handle.set_aside(&keeping)?;
+        if let Some(held) = &keeping.held {
+            held.log.join(shared);
+        }
         let id = files.free_ids.pop().unwrap_or_else(|| {
             files.next_id += 1;
             files.next_id - 1
         });
-        let inner = Arc::new(FileInner::new(FileId(id), device, path, len, writable));
+        let inner = Arc::new(FileInner::new(FileId(id), device, path, len, writable, keeping));
         {
             let mut core = shared.core();
             let at = id as usize;
@@ -287,14 +308,16 @@ impl PageCache {
             })
             .collect()
         };
+        let logs: Vec<_> = files.iter().map(|f| shared.log_first(&f.inner)).collect();
         // All of them at once, so that the flusher can order them.
         let begun: Vec<_> = files
             .iter()
-            .map(|f| (&*f.inner, shared.sync_begin(f.inner.id)))
+            .zip(logs)
+            .map(|(f, log)| (&*f.inner, log.map(|()| shared.sync_begin(f.inner.id))))
             .collect();
         let results: Vec<_> = begun
             .into_iter()
-            .map(|(file, ticket)| shared.sync_file(file, ticket))
+            .map(|(file, begun)| shared.sync_file(file, begun?))
             .collect();
         results.into_iter().collect()
     }
@@ -328,11 +351,42 @@ impl PageCache {
     pub fn set_memory(&self, bytes: u64) -> Result<()> {
         let shared = &self.handle.shared;
         shared.poison.check()?;
-        let frames = budget::frames(Bytes(bytes), shared.page_size)?;
+        let mut budget = self.handle.budget.lock();
+        let memory = Bytes(bytes);
+        self.handle.apply(Budget { memory, ..*budget })?;
+        budget.memory = memory;
+        Ok(())
+    }
+
+    /// What the cache has done and how full it is. Takes the core's lock for a moment.
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.handle.shared)
+    }
+
+    /// What could not be written when the last handle of its file was dropped, since this was asked last.
+    pub fn take_lost(&self) -> Vec<Error> {
+        std::mem::take(&mut self.handle.files.lock().lost)
+    }
+}
+
+impl std::fmt::Debug for PageCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PageCache({:?})", self.stats().occupancy)
+    }
+}
+
+impl Handle {
+    /// Makes the pool as large as the budget allows.
+    ///
+    /// # Errors
+    /// As [`PageCache::set_memory`]; then nothing changes.
+    fn apply(&self, budget: Budget) -> Result<()> {
+        let shared = &self.shared;
+        let frames = budget::frames(budget.memory, shared.page_size, budget.aside)?;
         let frames_max = crate::table::Memory::frames_max(shared.table.memory());
         if frames.0 > u64::from(frames_max) {
             let max = PageCount(u64::from(frames_max)).to_bytes(shared.page_size);
-            let (value, allowed) = (Bytes(bytes).to_string(), format!("up to {max}"));
+            let (value, allowed) = (budget.memory.to_string(), format!("up to {max}"));
             return Err(OptionError {
                 option: "memory",
                 value,
@@ -356,24 +410,31 @@ impl PageCache {
         Ok(())
     }
 
-    /// What the cache has done and how full it is. Takes the core's lock for a moment.
-    pub fn stats(&self) -> Stats {
-        Stats::of(&self.handle.shared)
+    /// Sets memory aside for what the file needs beside its pages, if no file before it needed that.
+    ///
+    /// # Errors
+    /// As [`PageCache::set_memory`]; then nothing changes.
+    fn set_aside(&self, keeping: &Keeping) -> Result<()> {
+        let mut budget = self.budget.lock();
+        let page_size = self.shared.page_size;
+        let mut aside = budget.aside;
+        if keeping.stable == StablePages::Copy && aside.copies == PageCount(0) {
+            aside.copies = budget::copies(budget.memory, page_size);
+        }
+        if keeping.held.is_some() {
+            aside.frame_bytes = FRAME_ORDER_BYTES;
+        }
+        if aside != budget.aside {
+            self.apply(Budget { aside, ..*budget })?;
+            budget.aside = aside;
+        }
+        if aside.copies > PageCount(0) {
+            let copies = || Copies::new(aside.copies.0 as u32, page_size.bytes() as usize);
+            self.shared.copies.get_or_init(copies);
+        }
+        Ok(())
     }
 
-    /// What could not be written when the last handle of its file was dropped, since this was asked last.
-    pub fn take_lost(&self) -> Vec<Error> {
-        std::mem::take(&mut self.handle.files.lock().lost)
-    }
-}
-
-impl std::fmt::Debug for PageCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PageCache({:?})", self.stats().occupancy)
-    }
-}
-
-impl Handle {
     /// A handle of the file was dropped: after the last one its dirty pages are written and all are forgotten.
     pub(crate) fn file_dropped(&self, inner: &Arc<FileInner>) {
         let identity = inner.device().identity();
@@ -402,11 +463,21 @@ impl Handle {
     fn write_and_forget(&self, inner: &Arc<FileInner>) -> Result<()> {
         let shared = &self.shared;
         shared.poison.check()?;
+        let log = shared.log_first(inner);
+        if log.is_err() {
+            shared.poison.check()?;
+            // Nobody can change them any more, and they can't be written.
+            let held = inner.keeping.held.as_ref();
+            for page in held.map(|held| held.pages()).unwrap_or_default() {
+                shared.discard(inner, page..page + 1)?;
+            }
+        }
         let ticket = shared.sync_begin(inner.id);
-        let written = shared.sync_end(ticket)?;
+        let written = shared.sync_end(inner, ticket)?;
         shared.discard(inner, 0..inner.len().div_ceil(shared.page_size.bytes()))?;
         shared.tell(Event::Closed { file: inner.id });
         shared.core().files[inner.id.0 as usize] = None;
+        log?;
         written.map_err(|e| inner.write_failed(e.0))
     }
 

@@ -26,6 +26,7 @@
 mod background;
 mod budget;
 mod cache;
+mod check;
 mod clock;
 pub mod device;
 mod driver;
@@ -35,6 +36,7 @@ mod gate;
 mod guard;
 mod hazard;
 mod index;
+mod order;
 mod poison;
 pub mod record;
 mod state;
@@ -45,9 +47,11 @@ mod table;
 mod wait;
 
 pub use cache::{Builder, PageCache};
+pub use check::PageCheck;
 pub use error::{Error, Result};
-pub use file::{Advice, File, OpenOptions};
+pub use file::{Advice, File, OpenOptions, StablePages};
 pub use guard::{PageMut, PageRef};
 pub use millpond_core as core;
 pub use millpond_core::options::{Options, Preset};
+pub use order::LogOrder;
 pub use stats::Stats;

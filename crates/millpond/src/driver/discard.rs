@@ -52,6 +52,7 @@ impl Shared {
                 let mut discarded = Vec::with_capacity(gone.len());
                 for &(key, frame) in &all {
                     if forgotten.next_if_eq(&frame).is_some() {
+                        file.keeping.forget(key.index());
                         discarded.push((key.index(), frame));
                     } else {
                         busy = Some((key, frame));

@@ -17,6 +17,7 @@
 //! | `effects` | what an effect does under the lock, and what it leaves for after it |
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
 //! | `transfers` | reads and writes between their start and their end |
+//! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
 //! | `sync` | requests for durability |
 //! | `discard` | pages of a file that is closed or cut leave memory |
@@ -27,6 +28,7 @@ mod fault;
 mod sync;
 mod throttle;
 mod transfers;
+mod writes;
 
 pub(crate) use effects::Deferred;
 pub(crate) use fault::Reach;
@@ -38,17 +40,19 @@ use crate::gate::Gate;
 use crate::poison::{Dart, Poison};
 use crate::record::{self, Recorder};
 use crate::sys::arena::Arena;
+use crate::sys::copies::Copies;
 use crate::table::{Table, Turn};
 use millpond_core::event::{Effects, Event, IoId};
 use millpond_core::manager::Manager;
 use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use sync::Tickets;
 use transfers::Transfer;
+use writes::{Begun, Frames};
 
 /// What the core lock protects.
 pub(crate) struct Core {
@@ -56,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) turn: Turn,
     effects: Effects,
     transfers: HashMap<IoId, Transfer>,
+    /// Pages whose writes the present step begins, in order, of files that keep them whole.
+    begun: VecDeque<Begun>,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
     recorder: Option<Box<dyn Recorder>>,
@@ -74,6 +80,10 @@ pub(crate) struct Shared {
     sync_gate: Gate,
     /// A dirtier was told to pause: the next one asks first.
     throttling: AtomicBool,
+    /// Memory for copies of pages that are being written, from the first file that needs it on.
+    pub(crate) copies: OnceLock<Arc<Copies>>,
+    /// A log has advanced that something waits for.
+    pub(crate) log_moved: AtomicBool,
     pub(crate) reclaim_wanted: AtomicBool,
     /// When the background thread sends the next tick; `u64::MAX`: never.
     pub(crate) tick_at: AtomicU64,
@@ -94,6 +104,7 @@ impl Shared {
             turn,
             effects: Effects::default(),
             transfers: HashMap::new(),
+            begun: VecDeque::new(),
             files: Vec::new(),
             tickets: Tickets::default(),
             recorder,
@@ -109,6 +120,8 @@ impl Shared {
             dirtier_gate: Gate::default(),
             sync_gate: Gate::default(),
             throttling: AtomicBool::new(false),
+            copies: OnceLock::new(),
+            log_moved: AtomicBool::new(false),
             reclaim_wanted: AtomicBool::new(false),
             tick_at: AtomicU64::new(u64::MAX),
             stopping: AtomicBool::new(false),
@@ -129,9 +142,17 @@ impl Shared {
             turn,
             effects,
             recorder,
+            files,
+            begun,
             ..
         } = core;
-        let mut table = self.table.locked(turn);
+        let mut table = Frames {
+            table: self.table.locked(turn),
+            shared: self,
+            files,
+            begun,
+            asks: &mut deferred.asks,
+        };
         let now = self.clock.now();
         match recorder.as_deref_mut() {
             None => manager.step(now, event, &mut table, effects),

@@ -31,14 +31,16 @@ impl Shared {
     /// Pauses a dirtier that was told to, until it may go on.
     ///
     /// # Errors
-    /// `Error::Write` if too much is dirty because this file, or after a while another, can't be written;
+    /// `Error::Write` or `Error::Log` if too much is dirty because this file, or after a while another, can't be written;
     /// `Error::NoFrames` if nothing is written for long, because guards are held; `Error::Poisoned`.
     pub(crate) fn pause(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
         let mut at_most = at_most;
         let mut progress = (self.written_pages(), std::time::Instant::now());
+        let calls = file.keeping.log_calls();
         loop {
             self.poison.check()?;
             file.check_written()?;
+            file.keeping.check_log(&file.path, calls)?;
             let seen = self.dirtier_gate.count();
             self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0));
             match self.resume() {
@@ -53,10 +55,16 @@ impl Shared {
             let stuck = progress.1.elapsed();
             if stuck > PATIENCE_WITH_ERRORS {
                 let files: Vec<_> = self.core().files.iter().flatten().cloned().collect();
-                files.iter().try_for_each(|file| file.check_written())?;
-            }
-            if stuck > PATIENCE {
-                return Err(self.no_frames());
+                files.iter().try_for_each(|file| {
+                    file.check_written()?;
+                    file.keeping.check_log(&file.path, 0)
+                })?;
+                if stuck > PATIENCE {
+                    let late = files
+                        .iter()
+                        .try_for_each(|file| file.keeping.check_late(&file.path));
+                    return late.and(Err(self.no_frames()));
+                }
             }
         }
     }

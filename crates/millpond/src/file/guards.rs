@@ -46,8 +46,7 @@ impl File {
                         self.page_len(page)?;
                     }
                     if let Some(own) = fault.own {
-                        let pinned = self.shared().read(&self.inner, own, |_, _| {}, true);
-                        if let Some(pin) = pinned.map_err(|source| self.read_failed(page, source))? {
+                        if let Some(pin) = self.shared().read(&self.inner, own, |_, _| {}, true)? {
                             return Ok(PageRef { pin, len });
                         }
                     }
@@ -74,7 +73,12 @@ impl File {
         }
         // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
         let len = self.page_len(page)?;
-        Ok(PageMut { pin, len })
+        Ok(PageMut {
+            pin,
+            len,
+            file: &self.inner,
+            page,
+        })
     }
 
     /// Locks a page, reading it if it is missing.

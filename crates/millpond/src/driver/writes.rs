@@ -1,0 +1,188 @@
+//! Which dirty pages may be written now, and how those stay as they are that must.
+//!
+//! ```text
+//!   the core: begin_write ──► durable enough? ──► marked and pinned in one step ──► still? ──► written
+//!                                  │ no: asks the log, the page stays dirty           │ no: as it was
+//!   pinned: whoever wants to change the page waits
+//!     Copy   until the page was copied, after the core lock was let go; the device gets the copy
+//!     Wait   until the write is over; the device gets the page
+//! ```
+//!
+//! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
+//! it is pinned it can't, so the second look is about the bytes that will be written.
+
+use super::{Core, Shared};
+use crate::device::{Op, Request};
+use crate::file::{FileInner, StablePages};
+use crate::order::Log;
+use crate::sys::arena::Arena;
+use crate::sys::copies::{self, Slot};
+use crate::table::{LockedTable, SharedPin, Table};
+use millpond_core::frame::FrameTable;
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Keeps a page as it is while it is being written.
+pub(super) type WritePin = SharedPin<Arc<Table<Arena>>>;
+
+/// The engine's frames as the core sees them: the table, and what files say of their pages' writes.
+pub(super) struct Frames<'a> {
+    pub(super) table: LockedTable<'a, Arena>,
+    pub(super) shared: &'a Shared,
+    pub(super) files: &'a [Option<Arc<FileInner>>],
+    pub(super) begun: &'a mut VecDeque<Begun>,
+    pub(super) asks: &'a mut Vec<(Arc<Log>, u64)>,
+}
+
+/// A page whose write has begun.
+pub(super) struct Begun {
+    frame: FrameNo,
+    pin: WritePin,
+    slot: Option<Slot>,
+}
+
+/// A write whose pages are to be copied.
+pub(super) struct Copying {
+    file: Arc<FileInner>,
+    token: u64,
+    first: PageIndex,
+    /// Up to the end of the file.
+    bytes: usize,
+    pages: Vec<(WritePin, Slot)>,
+}
+
+impl FrameTable for Frames<'_> {
+    fn key(&self, frame: FrameNo) -> PageKey {
+        self.table.key(frame)
+    }
+
+    fn lookup(&self, key: PageKey) -> Option<FrameNo> {
+        self.table.lookup(key)
+    }
+
+    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+        self.table.take_uses(frame)
+    }
+
+    fn evict(&mut self, frames: &mut Vec<FrameNo>) {
+        self.table.evict(frames);
+    }
+
+    fn begin_write(&mut self, frame: FrameNo) -> bool {
+        let key = self.table.key(frame);
+        let file = self.files.get(key.file().0 as usize);
+        match file.and_then(Option::as_ref) {
+            Some(file) if !file.keeping.is_plain() => self.begin_kept(frame, key.index(), file),
+            _ => self.table.begin_write(frame),
+        }
+    }
+}
+
+impl Frames<'_> {
+    fn begin_kept(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) -> bool {
+        if self.is_held(page, file) {
+            return false;
+        }
+        let slot = match file.keeping.stable {
+            StablePages::Copy => self.shared.copies.get().and_then(|copies| copies.take()),
+            _ => None,
+        };
+        if slot.is_none() && file.keeping.check.is_some() {
+            // A check needs a copy; one will be free when a write has ended.
+            return false;
+        }
+        let Some(pin) = self.table.begin_write_pinned(frame, self.shared.table.clone()) else {
+            return false;
+        };
+        if self.is_held(page, file) {
+            self.shared.table.fail_write(frame);
+            return false;
+        }
+        file.keeping.forget(page);
+        self.begun.push_back(Begun { frame, pin, slot });
+        true
+    }
+
+    /// Whether the page waits for its log, which is then asked for.
+    fn is_held(&mut self, page: PageIndex, file: &FileInner) -> bool {
+        let Some(held) = &file.keeping.held else {
+            return false;
+        };
+        let Some(n) = held.awaits(page) else { return false };
+        match self.asks.iter_mut().find(|(log, _)| Arc::ptr_eq(log, &held.log)) {
+            Some((_, most)) => *most = n.max(*most),
+            None => self.asks.push((held.log.clone(), n)),
+        }
+        true
+    }
+}
+
+impl Shared {
+    /// A write of pages that were pinned: what is to be copied before it, or the pins if not all pages have room for
+    /// their copy.
+    pub(super) fn copy_later(
+        &self,
+        core: &mut Core,
+        file: &Arc<FileInner>,
+        token: u64,
+        first: PageIndex,
+        frames: &[FrameNo],
+    ) -> Result<Copying, Vec<WritePin>> {
+        let begun: Vec<Begun> = core.begun.drain(..frames.len()).collect();
+        assert!(
+            begun.iter().map(|page| page.frame).eq(frames.iter().copied()),
+            "other pages are written than were begun"
+        );
+        if begun.iter().any(|page| page.slot.is_none()) {
+            return Err(begun.into_iter().map(|page| page.pin).collect());
+        }
+        let left = file.len_to_write().saturating_sub(self.offset(first));
+        Ok(Copying {
+            file: file.clone(),
+            token,
+            first,
+            bytes: left.min(frames.len() as u64 * self.page_size.bytes()) as usize,
+            pages: begun
+                .into_iter()
+                .filter_map(|page| Some((page.pin, page.slot?)))
+                .collect(),
+        })
+    }
+
+    /// Copies the pages, lets the file's check stamp them, and lets go of them.
+    pub(super) fn copy(&self, copying: Copying) -> (Arc<FileInner>, Request) {
+        let Copying {
+            file,
+            token,
+            first,
+            bytes,
+            pages,
+        } = copying;
+        let mut slots = Vec::with_capacity(pages.len());
+        for (n, (pin, mut slot)) in pages.into_iter().enumerate() {
+            slot.bytes().copy_from_slice(&pin);
+            drop(pin);
+            if let Some(check) = &file.keeping.check {
+                let _dart = self.dart("page check");
+                check.before_write(first.after(n as u64).0, slot.bytes());
+            }
+            slots.push(slot);
+        }
+        let request = Request {
+            token,
+            op: Op::Write,
+            file: file.device(),
+            offset: self.offset(first),
+            segments: copies::segments(slots, bytes),
+        };
+        (file, request)
+    }
+
+    /// A log has advanced that pages of this cache may wait for.
+    pub(crate) fn log_moved(&self) {
+        self.log_moved.store(true, Ordering::SeqCst);
+        self.device.wake();
+    }
+}
