@@ -483,7 +483,7 @@ mod tests {
     const EVICT: Step = Step::Evict { dirty_too: false };
     const FORGET: Step = Step::Evict { dirty_too: true };
 
-    const ALL: [Step; 27] = [
+    const ALL: [Step; 28] = [
         Step::Add,
         Step::Withdraw,
         Step::Load,
