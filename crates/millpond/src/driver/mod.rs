@@ -52,7 +52,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use sync::Tickets;
 use transfers::Transfer;
-use writes::{Begun, Frames};
+use writes::{Begun, Frames, Still};
 
 /// What the core lock protects.
 pub(crate) struct Core {
@@ -62,6 +62,8 @@ pub(crate) struct Core {
     transfers: HashMap<IoId, Transfer>,
     /// Pages whose writes the present step begins, in order, of files that keep them whole.
     begun: VecDeque<Begun>,
+    /// Pages that are held still until their log follows.
+    still: Vec<Still>,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
     recorder: Option<Box<dyn Recorder>>,
@@ -105,6 +107,7 @@ impl Shared {
             effects: Effects::default(),
             transfers: HashMap::new(),
             begun: VecDeque::new(),
+            still: Vec::new(),
             files: Vec::new(),
             tickets: Tickets::default(),
             recorder,
@@ -137,6 +140,9 @@ impl Shared {
     /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
     pub(crate) fn step(&self, core: &mut Core, event: Event<'_>, deferred: &mut Deferred) {
         let _dart = self.dart("state machine");
+        if matches!(event, Event::Tick) {
+            self.let_move(core);
+        }
         let Core {
             manager,
             turn,
@@ -144,6 +150,7 @@ impl Shared {
             recorder,
             files,
             begun,
+            still,
             ..
         } = core;
         let mut table = Frames {
@@ -152,6 +159,7 @@ impl Shared {
             files,
             begun,
             asks: &mut deferred.asks,
+            still,
         };
         let now = self.clock.now();
         match recorder.as_deref_mut() {

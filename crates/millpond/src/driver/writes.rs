@@ -8,6 +8,10 @@
 //!     Wait   until the write is over; the device gets the page
 //! ```
 //!
+//! A page that is changed all the time may always be ahead of its log. When the log has come as far as was asked for the
+//! page, and the page has moved on, it is pinned without a write until the log has come so far once more, so that it
+//! can be written at all. Only with a log that can be asked, so that this does not wait for whoever changes the page.
+//!
 //! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
@@ -23,6 +27,7 @@ use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// Keeps a page as it is while it is being written.
 pub(super) type WritePin = SharedPin<Arc<Table<Arena>>>;
@@ -34,7 +39,21 @@ pub(super) struct Frames<'a> {
     pub(super) files: &'a [Option<Arc<FileInner>>],
     pub(super) begun: &'a mut VecDeque<Begun>,
     pub(super) asks: &'a mut Vec<(Arc<Log>, u64)>,
+    pub(super) still: &'a mut Vec<Still>,
 }
+
+/// A page that is held still until its log has come as far as it has.
+pub(super) struct Still {
+    pin: WritePin,
+    since: Instant,
+}
+
+/// How long a page is held still: some flushes of a log, and no more, in case the log waits for whoever wants to change
+/// the page. It ends at a tick, of which there is one each 100 ms while anything is dirty.
+const STILL_MAX: Duration = Duration::from_millis(100);
+
+/// How many are at a time: few are changed so often.
+const STILL_PAGES_MAX: usize = 64;
 
 /// A page whose write has begun.
 pub(super) struct Begun {
@@ -81,8 +100,17 @@ impl FrameTable for Frames<'_> {
 }
 
 impl Frames<'_> {
+    /// As `begin_write`, of a page that has to stay as it is.
     fn begin_kept(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) -> bool {
         if self.is_held(page, file) {
+            if file
+                .keeping
+                .held
+                .as_ref()
+                .is_some_and(|held| held.has_moved_on(page))
+            {
+                self.hold_still(frame, page, file);
+            }
             return false;
         }
         let slot = match file.keeping.stable {
@@ -93,7 +121,19 @@ impl Frames<'_> {
             // A check needs a copy; one will be free when a write has ended.
             return false;
         }
-        let Some(pin) = self.table.begin_write_pinned(frame, self.shared.table.clone()) else {
+        self.begin_pinned(frame, page, file, slot)
+    }
+
+    /// The second look, and the beginning of the write.
+    fn begin_pinned(
+        &mut self,
+        frame: FrameNo,
+        page: PageIndex,
+        file: &FileInner,
+        slot: Option<Slot>,
+    ) -> bool {
+        let holder = self.shared.table.clone();
+        let Some(pin) = self.table.begin_write_pinned(frame, holder) else {
             return false;
         };
         if self.is_held(page, file) {
@@ -101,8 +141,26 @@ impl Frames<'_> {
             return false;
         }
         file.keeping.forget(page);
+        self.still.retain(|still| still.pin.frame() != frame);
         self.begun.push_back(Begun { frame, pin, slot });
         true
+    }
+
+    /// Keeps the page, whose order rises faster than its log follows, as it is until the log has come so far, or for
+    /// [`STILL_MAX`].
+    fn hold_still(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) {
+        let is_still = self.still.iter().any(|still| still.pin.frame() == frame);
+        if is_still || self.still.len() == STILL_PAGES_MAX {
+            return;
+        }
+        let holder = self.shared.table.clone();
+        if let Some(pin) = self.table.begin_write_pinned(frame, holder) {
+            self.shared.table.fail_write(frame);
+            let since = Instant::now();
+            self.still.push(Still { pin, since });
+            // What it has now is what the log is asked for.
+            self.is_held(page, file);
+        }
     }
 
     /// Whether the page waits for its log, which is then asked for.
@@ -178,6 +236,11 @@ impl Shared {
             segments: copies::segments(slots, bytes),
         };
         (file, request)
+    }
+
+    /// Lets go of pages that were held still for long.
+    pub(super) fn let_move(&self, core: &mut Core) {
+        core.still.retain(|still| still.since.elapsed() < STILL_MAX);
     }
 
     /// A log has advanced that pages of this cache may wait for.

@@ -91,13 +91,13 @@ impl LogOrder {
     }
 
     /// A log that the cache can ask: `flush(n)` makes everything up to record `n` durable, and says up to which record
-    /// it has, which may be more. It is as if [`LogOrder::advance`] were called with that; calling it otherwise is
+    /// it has, which may be more; if it is less, the cache waits for [`LogOrder::advance`]. It is as if [`LogOrder::advance`] were called with that; calling it otherwise is
     /// allowed at any time.
     ///
     /// The cache asks when a sync needs it, when too much is dirty, when reclaim or age want a page written, and when the
     /// last handle of a file is dropped. One thread, made here, does all the calls, one after the other: `flush` may
     /// take its time and may use the cache, but not the files that wait for this log. What it must not wait for is a
-    /// thread that is inside a call of the cache.
+    /// thread that is inside a call of the cache: that may be waiting for the log, or for a page that is held still for it.
     ///
     /// If it fails, all who wait for it get the error as [`Error::Log`](crate::Error::Log), and pages keep waiting. The
     /// next sync asks again at once, the background after a second.
@@ -206,6 +206,11 @@ impl Drop for Log {
 impl Log {
     pub(crate) fn durable(&self) -> u64 {
         self.state.durable.load(Ordering::SeqCst)
+    }
+
+    /// Whether the cache can have the log made durable.
+    pub(crate) fn can_flush(&self) -> bool {
+        self.state.asked.lock().can_flush()
     }
 
     /// Whether record `n` is durable. If not, whoever asked is woken when the log advances.
