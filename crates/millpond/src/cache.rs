@@ -358,6 +358,11 @@ impl PageCache {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+
     /// What the cache has done and how full it is. Takes the core's lock for a moment.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.handle.shared)

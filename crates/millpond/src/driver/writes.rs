@@ -249,3 +249,58 @@ impl Shared {
         self.device.wake();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LogOrder, OpenOptions, PageCache};
+    use millpond_core::units::{FileId, PageKey};
+
+    /// The first look found nothing, then the page got a later order: a race that no other test meets often enough.
+    #[test]
+    fn a_page_whose_order_rises_after_the_first_look_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(1 << 20).build().unwrap();
+        let log = LogOrder::new();
+        let options = OpenOptions::new().create(true).log(&log);
+        let file = cache.open(folder.path().join("pages"), options).unwrap();
+        file.set_len(4096).unwrap();
+        file.page_mut(0).unwrap().set_order(7).unwrap();
+        let shared = cache.shared();
+        let begin = || {
+            let mut core = shared.core();
+            let Core {
+                turn,
+                files,
+                begun,
+                still,
+                ..
+            } = &mut *core;
+            let mut asks = Vec::new();
+            let mut frames = Frames {
+                table: shared.table.locked(turn),
+                shared,
+                files,
+                begun,
+                still,
+                asks: &mut asks,
+            };
+            let page = PageIndex(0);
+            let frame = frames.lookup(PageKey::new(FileId(0), page)).unwrap();
+            let has_begun = frames.begin_pinned(frame, page, &file.inner, None);
+            let word = shared.table.word(frame);
+            if has_begun {
+                drop(begun.pop_back());
+                shared.table.fail_write(frame);
+            }
+            (has_begun, word.is_dirty(), word.pins(), asks.len())
+        };
+        assert_eq!(
+            begin(),
+            (false, true, 0, 1),
+            "dirty as before, and the log is asked"
+        );
+        log.advance(7);
+        assert_eq!(begin(), (true, false, 1, 0));
+    }
+}
