@@ -1,16 +1,16 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
+mod room;
+
 use crate::background;
 use crate::budget::{self, Aside};
 use crate::device::{self, Device, DeviceFile, FileIdentity, Op, Request, Segments};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
-use crate::file::{self, File, FileInner, Keeping, OpenOptions, StablePages};
-use crate::order::FRAME_ORDER_BYTES;
+use crate::file::{self, File, FileInner, Keeping, OpenOptions};
 use crate::record::Recorder;
 use crate::stats::Stats;
 use crate::sys::arena::Arena;
-use crate::sys::copies::Copies;
 use crate::table::Table;
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Event;
@@ -18,6 +18,7 @@ use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options, Preset};
 use millpond_core::units::{Bytes, FileId, Nanos, PageCount, PageSize};
 use parking_lot::{Condvar, Mutex};
+use room::Budget;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,13 +53,6 @@ pub(crate) struct Handle {
     /// Whether the read latency goal is still the one for an unknown device.
     calibrate: Mutex<bool>,
     budget: Mutex<Budget>,
-}
-
-/// What the cache may have in all, and what of it is not for frames.
-#[derive(Clone, Copy)]
-struct Budget {
-    memory: Bytes,
-    aside: Aside,
 }
 
 #[derive(Default)]
@@ -358,11 +352,6 @@ impl PageCache {
         Ok(())
     }
 
-    #[cfg(test)]
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.handle.shared
-    }
-
     /// What the cache has done and how full it is. Takes the core's lock for a moment.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.handle.shared)
@@ -381,65 +370,6 @@ impl std::fmt::Debug for PageCache {
 }
 
 impl Handle {
-    /// Makes the pool as large as the budget allows.
-    ///
-    /// # Errors
-    /// As [`PageCache::set_memory`]; then nothing changes.
-    fn apply(&self, budget: Budget) -> Result<()> {
-        let shared = &self.shared;
-        let frames = budget::frames(budget.memory, shared.page_size, budget.aside)?;
-        let frames_max = crate::table::Memory::frames_max(shared.table.memory());
-        if frames.0 > u64::from(frames_max) {
-            let max = PageCount(u64::from(frames_max)).to_bytes(shared.page_size);
-            let (value, allowed) = (budget.memory.to_string(), format!("up to {max}"));
-            return Err(OptionError {
-                option: "memory",
-                value,
-                allowed,
-            }
-            .into());
-        }
-        let mut deferred = crate::driver::Deferred::default();
-        {
-            let mut core = shared.core();
-            let mut table = shared.table.locked(&mut core.turn);
-            if frames.0 as u32 > table.frames() {
-                table.grow(frames.0 as u32).map_err(|source| Error::Setup {
-                    what: "growing the pool",
-                    source,
-                })?;
-            }
-            shared.step(&mut core, Event::MemoryChanged { frames }, &mut deferred);
-        }
-        shared.finish(&mut deferred);
-        Ok(())
-    }
-
-    /// Sets memory aside for what the file needs beside its pages, if no file before it needed that.
-    ///
-    /// # Errors
-    /// As [`PageCache::set_memory`]; then nothing changes.
-    fn set_aside(&self, keeping: &Keeping) -> Result<()> {
-        let mut budget = self.budget.lock();
-        let page_size = self.shared.page_size;
-        let mut aside = budget.aside;
-        if keeping.stable == StablePages::Copy && aside.copies == PageCount(0) {
-            aside.copies = budget::copies(budget.memory, page_size);
-        }
-        if keeping.held.is_some() {
-            aside.frame_bytes = FRAME_ORDER_BYTES;
-        }
-        if aside != budget.aside {
-            self.apply(Budget { aside, ..*budget })?;
-            budget.aside = aside;
-        }
-        if aside.copies > PageCount(0) {
-            let copies = || Copies::new(aside.copies.0 as u32, page_size.bytes() as usize);
-            self.shared.copies.get_or_init(copies);
-        }
-        Ok(())
-    }
-
     /// A handle of the file was dropped: after the last one its dirty pages are written and all are forgotten.
     pub(crate) fn file_dropped(&self, inner: &Arc<FileInner>) {
         let identity = inner.device().identity();

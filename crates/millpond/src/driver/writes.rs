@@ -266,7 +266,7 @@ mod tests {
         let file = cache.open(folder.path().join("pages"), options).unwrap();
         file.set_len(4096).unwrap();
         file.page_mut(0).unwrap().set_order(7).unwrap();
-        let shared = cache.shared();
+        let shared = &*file.cache.shared;
         let begin = || {
             let mut core = shared.core();
             let Core {

@@ -45,10 +45,10 @@ impl File {
                     if fault.outside {
                         self.page_len(page)?;
                     }
-                    if let Some(own) = fault.own {
-                        if let Some(pin) = self.shared().read(&self.inner, own, |_, _| {}, true)? {
-                            return Ok(PageRef { pin, len });
-                        }
+                    if let Some(own) = fault.own
+                        && let Some(pin) = self.shared().read(&self.inner, own, |_, _| {}, true)?
+                    {
+                        return Ok(PageRef { pin, len });
                     }
                 }
             }

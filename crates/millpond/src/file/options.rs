@@ -23,8 +23,8 @@ pub enum StablePages {
     /// more, so only a crash in between can show it. The default, and the fastest.
     Off,
     /// The device gets a private copy, so what it stores is a version of the page that was there. Costs a copy of each
-    /// page that is written (about 0.3 us for 4 KiB that are in the processor's cache), and a sixteenth of the budget, at
-    /// most 4 MiB, from the first such file on. While all copies are in transit, as [`StablePages::Wait`].
+    /// page that is written, for which whoever wants to change it waits, and a sixteenth of the budget, at most 4 MiB, from
+    /// the first such file on. What finds no room for its copy is written as with [`StablePages::Wait`].
     Copy,
     /// Whoever wants to change it waits until the write is over; readers don't. Costs nothing else.
     Wait,
