@@ -39,7 +39,7 @@
 ///
 /// std::fs::OpenOptions::new().write(true).open(&path).and_then(|mut file| std::io::Write::write(&mut file, b"?"))?;
 /// let error = cache.open(&path, options)?.page(0).unwrap_err().to_string();
-/// assert!(error.ends_with("page 0 is not as it was written: its sum is 7 and should be 63"), "{error}");
+/// assert!(error.ends_with("is not as it was written: its sum is 7 and should be 63"), "{error}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait PageCheck: Send + Sync {
