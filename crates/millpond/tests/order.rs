@@ -788,3 +788,71 @@ fn a_page_that_is_always_ahead_of_its_log_is_written_all_the_same() {
         }
     });
 }
+
+#[test]
+fn a_page_with_a_check_waits_for_room_for_its_copy() {
+    bounded(|| {
+        // 16 copies.
+        let world = World::new(1 << 20);
+        let check = Arc::new(Sums::default());
+        let file = world.open(plain().check(check.clone()), 40);
+        world
+            .faulty
+            .add(FaultRule::always(FaultTarget::Writes, Fault::Hold));
+        std::thread::scope(|scope| {
+            for page in (0..40).step_by(2) {
+                file.page_mut(page).unwrap()[0] = 1;
+            }
+            scope.spawn(|| file.sync_data().unwrap());
+            until("writes in transit", || world.faulty.held() == 16);
+            linger(|| world.faulty.held() > 16);
+            assert_eq!((world.faulty.held(), check.stamped.load(SeqCst)), (16, 16));
+            world.faulty.clear();
+            world.faulty.release().unwrap();
+        });
+        let bytes = std::fs::read(world.path()).unwrap();
+        for (n, page) in bytes.chunks(PAGE).enumerate() {
+            check.after_read(n as u64, page).unwrap();
+            assert_eq!(usize::from(page[0]), (n + 1) % 2);
+        }
+    });
+}
+
+#[test]
+fn who_wants_to_change_a_page_in_transit_is_told_when_the_device_dies() {
+    bounded(|| {
+        let dies = Arc::new(AtomicBool::new(false));
+        let faulty = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
+        let hook = {
+            let dies = dies.clone();
+            move |call: support::Call| {
+                let is_its_time = call.what == support::What::Wait && dies.load(SeqCst);
+                assert!(!is_its_time, "the device dies");
+            }
+        };
+        let device = support::Hooked::new(faulty.clone(), hook);
+        let cache = PageCache::builder()
+            .memory(4 << 20)
+            .device(device)
+            .calibrate(false);
+        let (cache, folder) = (cache.build().unwrap(), Place::Memory.folder());
+        let options = plain().create(true).stable_pages(StablePages::Wait);
+        let file = cache.open(folder.path().join("pages"), options).unwrap();
+        file.set_len(2 * PAGE as u64).unwrap();
+        file.page_mut(0).unwrap().fill(1);
+        faulty.add(FaultRule::always(FaultTarget::Writes, Fault::Hold));
+        std::thread::scope(|scope| {
+            let syncer = scope.spawn(|| file.sync_data());
+            until("a write in transit", || faulty.held() == 1);
+            let changer = scope.spawn(|| file.page_mut(0).map(drop));
+            linger(|| changer.is_finished());
+            assert!(!changer.is_finished(), "it is being written");
+            dies.store(true, SeqCst);
+            // Something for the cache's thread to do.
+            let _ = file.write_at(&[2; PAGE], PAGE as u64);
+            for result in [syncer.join().unwrap(), changer.join().unwrap()] {
+                assert!(matches!(result, Err(Error::Poisoned { .. })), "{result:?}");
+            }
+        });
+    });
+}
