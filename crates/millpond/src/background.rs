@@ -25,6 +25,7 @@ pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<std::thread::JoinHan
 
 fn run(shared: &Shared) {
     let mut done: Vec<Completion> = Vec::new();
+    let mut unchecked = Vec::new();
     let mut reclaiming = false;
     while !shared.stopping.load(Ordering::Acquire) && !shared.poison.is_set() {
         let timeout = if reclaiming {
@@ -39,10 +40,15 @@ fn run(shared: &Shared) {
         if !done.is_empty() {
             let mut core = shared.core();
             for Completion { token, result } in done.drain(..) {
-                shared.completed(&mut core, token, result, &mut deferred);
+                unchecked.extend(shared.completed(&mut core, token, result, &mut deferred));
             }
         }
-        if shared.clock.now().0 >= shared.tick_at.load(Ordering::Relaxed) {
+        for read in unchecked.drain(..) {
+            shared.check_ahead(read, &mut deferred);
+        }
+        let is_time = shared.clock.now().0 >= shared.tick_at.load(Ordering::Relaxed);
+        // Before the step, which looks how far the log has come.
+        if shared.log_moved.swap(false, Ordering::SeqCst) || is_time {
             shared.step(&mut shared.core(), Event::Tick, &mut deferred);
         }
         shared.finish(&mut deferred);

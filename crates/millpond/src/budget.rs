@@ -14,15 +14,34 @@ pub(crate) const FRAME_METADATA_BYTES: u64 = 63;
 /// What the device's queues, requests and their memory vectors take, and the tables of transfers and files.
 pub(crate) const IO_BYTES: Bytes = Bytes::from_kib(512);
 
+/// What is set aside for files with a log, a check or stable pages; nothing before the first of them is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Aside {
+    /// Copies of pages that are being written.
+    pub(crate) copies: PageCount,
+    /// For the map of pages that wait for a log, by the frame.
+    pub(crate) frame_bytes: u64,
+}
+
+/// The most that copies of pages take: what a fast device has in transit, by far.
+const COPIES_MAX: Bytes = Bytes::from_mib(4);
+
+/// How many copies of pages there are in `memory`: a sixteenth of it, at least so many that a small cache gets on.
+pub(crate) fn copies(memory: Bytes, page_size: PageSize) -> PageCount {
+    let most = COPIES_MAX.to_pages(page_size);
+    Bytes(memory.0 / 16).to_pages(page_size).clamp(PageCount(8), most)
+}
+
 /// How many frames fit into `memory`.
 ///
 /// # Errors
 /// [`Error::BudgetTooSmall`], [`Error::Option`] if it is larger than a pool can be.
-pub(crate) fn frames(memory: Bytes, page_size: PageSize) -> Result<PageCount> {
-    let frame = page_size.bytes() + FRAME_METADATA_BYTES;
-    let frames = PageCount(memory.0.saturating_sub(IO_BYTES.0) / frame);
+pub(crate) fn frames(memory: Bytes, page_size: PageSize, aside: Aside) -> Result<PageCount> {
+    let frame = page_size.bytes() + FRAME_METADATA_BYTES + aside.frame_bytes;
+    let other = IO_BYTES.0 + aside.copies.to_bytes(page_size).0;
+    let frames = PageCount(memory.0.saturating_sub(other) / frame);
     if frames < FRAMES_MIN {
-        let min = IO_BYTES.0 + FRAMES_MIN.0 * frame;
+        let min = other + FRAMES_MIN.0 * frame;
         return Err(Error::BudgetTooSmall {
             given: memory.0,
             min,
@@ -40,19 +59,38 @@ mod tests {
     fn frames_and_metadata_fit_into_the_budget() {
         for mib in [1, 64, 512, 4096] {
             let memory = Bytes::from_mib(mib);
-            let frames = frames(memory, PageSize::KIB_4).unwrap().0;
+            let frames = frames(memory, PageSize::KIB_4, Aside::default()).unwrap().0;
             assert!(frames * (4096 + FRAME_METADATA_BYTES) + IO_BYTES.0 <= memory.0);
             assert!((frames + 1) * (4096 + FRAME_METADATA_BYTES) + IO_BYTES.0 > memory.0);
         }
     }
 
     #[test]
+    fn what_is_set_aside_is_inside_the_budget() {
+        for mib in [1, 64, 512] {
+            let (memory, page) = (Bytes::from_mib(mib), PageSize::KIB_4);
+            let copies = copies(memory, page);
+            let aside = Aside {
+                copies,
+                frame_bytes: 8,
+            };
+            let frames = frames(memory, page, aside).unwrap().0;
+            let all = frames * (4096 + FRAME_METADATA_BYTES + 8) + copies.0 * 4096 + IO_BYTES.0;
+            assert!(all <= memory.0 && memory.0 - all < 4096 + FRAME_METADATA_BYTES + 8);
+        }
+        assert_eq!(copies(Bytes::from_mib(64), PageSize::KIB_4), PageCount(1024));
+        assert_eq!(copies(Bytes::from_mib(1), PageSize::KIB_4), PageCount(16));
+    }
+
+    #[test]
     fn a_budget_that_is_too_small_says_how_much_is_needed() {
-        let error = frames(Bytes(100_000), PageSize::KIB_4).unwrap_err().to_string();
+        let error = frames(Bytes(100_000), PageSize::KIB_4, Aside::default())
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             error,
             "a budget of 100000 bytes is too small: at least 790464 bytes are needed with pages of 4096 bytes"
         );
-        assert!(frames(Bytes(790_464), PageSize::KIB_4).is_ok());
+        assert!(frames(Bytes(790_464), PageSize::KIB_4, Aside::default()).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! What a cache is made of: the budget, the options, the device, and who is told what is missing.
 
 use crate::background;
-use crate::budget;
+use crate::budget::{self, Aside};
 use crate::cache::{Handle, PageCache};
 use crate::device::{self, Device, Warning, Watched};
 use crate::driver::Shared;
@@ -136,7 +136,7 @@ impl Builder {
         if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
             g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
         }
-        let frames = budget::frames(Bytes(self.memory), page_size)?;
+        let frames = budget::frames(Bytes(self.memory), page_size, Aside::default())?;
         let manager = Manager::new(options, frames)?;
         let setup = |what| move |source| Error::Setup { what, source };
         let notices = Notices::new(self.hook);
@@ -171,7 +171,14 @@ impl Builder {
         let shared = Arc::new(Shared::new(Arc::new(table), turn, manager, device, self.recorder));
         let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
         let calibrate = self.calibrate && self.goal.is_none();
-        let handle = Handle::new(shared, thread, calibrate, notices, self.memory_beyond_limit);
+        let handle = Handle::new(
+            shared,
+            thread,
+            calibrate,
+            notices,
+            Bytes(self.memory),
+            self.memory_beyond_limit,
+        );
         Ok(PageCache {
             handle: Arc::new(handle),
         })

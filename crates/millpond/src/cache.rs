@@ -1,17 +1,20 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
-use crate::budget;
+mod room;
+
+use crate::budget::Aside;
 use crate::builder::Builder;
 use crate::device::{Device, DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
-use crate::file::{self, File, FileInner, OpenOptions};
+use crate::file::{self, File, FileInner, Keeping, OpenOptions};
 use crate::host::{self, Notice, Notices};
 use crate::stats::Stats;
 use millpond_core::event::Event;
-use millpond_core::options::{OptionError, Options};
+use millpond_core::options::Options;
 use millpond_core::units::{Bytes, FileId, PageCount};
 use parking_lot::{Condvar, Mutex};
+use room::Budget;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,6 +49,7 @@ pub(crate) struct Handle {
     pub(crate) calibrate: Mutex<bool>,
     notices: Notices,
     memory_beyond_limit: bool,
+    budget: Mutex<Budget>,
 }
 
 #[derive(Default)]
@@ -68,7 +72,8 @@ impl PageCache {
     ///
     /// # Errors
     /// [`Error::Open`], which says why: it does not exist, may not be read or written, is a directory, is longer than
-    /// 2^52 bytes.
+    /// 2^52 bytes, is open already with another log or check. [`Error::BudgetTooSmall`] if there is no room for the copies
+    /// that the first file with stable pages needs.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
         let shared = &self.handle.shared;
@@ -77,6 +82,7 @@ impl PageCache {
             path: path.to_owned(),
             source,
         };
+        let keeping = Keeping::new(&options).map_err(failed)?;
         let device = DeviceFile::open(path, options.access()).map_err(failed)?;
         self.handle.calibrate(&device, device.len().map_err(failed)?);
         let identity = device.identity();
@@ -95,6 +101,7 @@ impl PageCache {
         }
         let writable = options.writes();
         if let Some((inner, handles)) = files.open.get_mut(&identity) {
+            inner.keeping.agrees_with(&options).map_err(failed)?;
             if writable && !inner.is_writable() {
                 inner.reopen(device);
             }
@@ -107,11 +114,15 @@ impl PageCache {
         }
         // Not before: another last handle may have made it longer until now.
         let len = device.len().and_then(file::check_len).map_err(failed)?;
+        self.handle.set_aside(&keeping)?;
+        if let Some(held) = &keeping.held {
+            held.log.join(shared);
+        }
         let id = files.free_ids.pop().unwrap_or_else(|| {
             files.next_id += 1;
             files.next_id - 1
         });
-        let inner = Arc::new(FileInner::new(FileId(id), device, path, len, writable));
+        let inner = Arc::new(FileInner::new(FileId(id), device, path, len, writable, keeping));
         {
             let mut core = shared.core();
             let at = id as usize;
@@ -153,14 +164,16 @@ impl PageCache {
             })
             .collect()
         };
+        let logs: Vec<_> = files.iter().map(|f| shared.log_first(&f.inner)).collect();
         // All of them at once, so that the flusher can order them.
         let begun: Vec<_> = files
             .iter()
-            .map(|f| (&*f.inner, shared.sync_begin(f.inner.id)))
+            .zip(logs)
+            .map(|(f, log)| (&*f.inner, log.map(|()| shared.sync_begin(f.inner.id))))
             .collect();
         let results: Vec<_> = begun
             .into_iter()
-            .map(|(file, ticket)| shared.sync_file(file, ticket))
+            .map(|(file, begun)| shared.sync_file(file, begun?))
             .collect();
         results.into_iter().collect()
     }
@@ -195,34 +208,13 @@ impl PageCache {
     pub fn set_memory(&self, bytes: u64) -> Result<()> {
         let shared = &self.handle.shared;
         shared.poison.check()?;
-        let frames = budget::frames(Bytes(bytes), shared.page_size)?;
-        let frames_max = crate::table::Memory::frames_max(shared.table.memory());
-        if frames.0 > u64::from(frames_max) {
-            let max = PageCount(u64::from(frames_max)).to_bytes(shared.page_size);
-            let (value, allowed) = (Bytes(bytes).to_string(), format!("up to {max}"));
-            return Err(OptionError {
-                option: "memory",
-                value,
-                allowed,
-            }
-            .into());
-        }
+        let mut budget = self.handle.budget.lock();
+        let memory = Bytes(bytes);
         if let Some(notice) = host::check_memory(bytes, self.handle.memory_beyond_limit)? {
             self.handle.notices.add(notice, 0);
         }
-        let mut deferred = crate::driver::Deferred::default();
-        {
-            let mut core = shared.core();
-            let mut table = shared.table.locked(&mut core.turn);
-            if frames.0 as u32 > table.frames() {
-                table.grow(frames.0 as u32).map_err(|source| Error::Setup {
-                    what: "growing the pool",
-                    source,
-                })?;
-            }
-            shared.step(&mut core, Event::MemoryChanged { frames }, &mut deferred);
-        }
-        shared.finish(&mut deferred);
+        self.handle.apply(Budget { memory, ..*budget })?;
+        budget.memory = memory;
         Ok(())
     }
 
@@ -255,6 +247,7 @@ impl Handle {
         thread: JoinHandle<()>,
         calibrate: bool,
         notices: Notices,
+        memory: Bytes,
         memory_beyond_limit: bool,
     ) -> Handle {
         Handle {
@@ -265,6 +258,10 @@ impl Handle {
             calibrate: Mutex::new(calibrate),
             notices,
             memory_beyond_limit,
+            budget: Mutex::new(Budget {
+                memory,
+                aside: Aside::default(),
+            }),
         }
     }
 
@@ -296,11 +293,21 @@ impl Handle {
     fn write_and_forget(&self, inner: &Arc<FileInner>) -> Result<()> {
         let shared = &self.shared;
         shared.poison.check()?;
+        let log = shared.log_first(inner);
+        if log.is_err() {
+            shared.poison.check()?;
+            // Nobody can change them any more, and they can't be written.
+            let held = inner.keeping.held.as_ref();
+            for page in held.map(|held| held.pages()).unwrap_or_default() {
+                shared.discard(inner, page..page + 1)?;
+            }
+        }
         let ticket = shared.sync_begin(inner.id);
-        let written = shared.sync_end(ticket)?;
+        let written = shared.sync_end(inner, ticket)?;
         shared.discard(inner, 0..inner.len().div_ceil(shared.page_size.bytes()))?;
         shared.tell(Event::Closed { file: inner.id });
         shared.core().files[inner.id.0 as usize] = None;
+        log?;
         written.map_err(|e| inner.write_failed(e.0))
     }
 }

@@ -102,6 +102,35 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A page that was read is not as it was written, says the check that the file was opened with. The page is not in
+    /// memory; a later read asks the device again. Restore the page from elsewhere.
+    #[error("page {page} of {path} is not as it was written: {what}", path = .path.display())]
+    Check {
+        /// The file.
+        path: PathBuf,
+        /// The number of the page.
+        page: u64,
+        /// What the check said.
+        what: String,
+    },
+
+    /// The log that pages of the file wait for can't be made durable, so they can't be written. They stay in memory,
+    /// dirty and readable, and every sync of the file asks the log again. Mend the log, then sync.
+    #[error("can't write {path}, whose pages wait for their log: {source}; its changes are kept in memory", path = .path.display())]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// What the log's callback said.
+        source: io::Error,
+    },
+
+    /// A page was given an order, but its file has no log. Open it with one.
+    #[error("{path} was opened without a log: give it one with OpenOptions::log", path = .path.display())]
+    NoLog {
+        /// The file.
+        path: PathBuf,
+    },
+
     /// The device could not make durable what it had taken: nobody knows what it holds. The error is
     /// latched until the file is closed and opened again, as a later success would mean nothing.
     #[error("can't make {path} durable: {source}; close the file and check it before going on")]
@@ -166,14 +195,18 @@ impl Error {
         };
         match self {
             Error::Option(_) | Error::BudgetTooSmall { .. } | Error::OutOfRange { .. } => libc::EINVAL,
+            Error::NoLog { .. } => libc::EINVAL,
             Error::ReadOnly { .. } => libc::EBADF,
             // As of a write behind the end of a block device.
             Error::FixedLength { .. } => libc::ENOSPC,
+            // As Linux says of what fails a file system's own checksums (`EFSBADCRC`).
+            Error::Check { .. } => libc::EBADMSG,
             Error::NoFrames { .. } | Error::MemoryLimit { .. } => libc::ENOMEM,
             Error::Poisoned { .. } => libc::EIO,
             Error::Open { source, .. }
             | Error::Read { source, .. }
             | Error::Write { source, .. }
+            | Error::Log { source, .. }
             | Error::Sync { source, .. }
             | Error::Setup { source, .. } => of(source),
         }

@@ -1,5 +1,7 @@
 //! Page guards: pins as values.
 
+use crate::error::{Error, Result};
+use crate::file::FileInner;
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, SharedPin, Table};
 use std::fmt;
@@ -40,6 +42,29 @@ impl fmt::Debug for PageRef<'_> {
 pub struct PageMut<'a> {
     pub(crate) pin: ExclusivePin<&'a Table<Arena>>,
     pub(crate) len: usize,
+    pub(crate) file: &'a FileInner,
+    pub(crate) page: u64,
+}
+
+impl PageMut<'_> {
+    /// The page's bytes depend on record `n` of the file's log: they do not go to the file before the log is durable up
+    /// to it. Call it after the record was given its number and before the guard is dropped. A page keeps the largest
+    /// number that it was given since it was last written. It is a map look-up under a lock of the file.
+    ///
+    /// A page that is changed without a new order keeps what it had. A page whose order rises all the time, always ahead
+    /// of what is durable, is held still for one advance of the log when it has to be written.
+    ///
+    /// # Errors
+    /// [`Error::NoLog`] if the file was opened without [`OpenOptions::log`](crate::OpenOptions::log).
+    pub fn set_order(&mut self, n: u64) -> Result<()> {
+        let Some(held) = &self.file.keeping.held else {
+            return Err(Error::NoLog {
+                path: self.file.path.clone(),
+            });
+        };
+        held.raise(self.page, n);
+        Ok(())
+    }
 }
 
 impl Deref for PageMut<'_> {

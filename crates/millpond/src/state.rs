@@ -116,6 +116,8 @@ pub(crate) enum Step {
     Leave,
     /// Its present content goes to the device.
     BeginWrite,
+    /// The same, with one counted pin, so that it stays as it is. No use: nobody wanted to read it.
+    BeginWritePinned,
     /// It is there.
     EndWrite,
     /// It is not.
@@ -247,13 +249,19 @@ impl Word {
         }
     }
 
+    /// One more pin.
     #[inline]
-    fn pinned(self) -> Word {
+    fn held(self) -> Word {
         assert!(
             self.pins() < PINS >> PIN_SHIFT,
             "no room for one more pin in {self:?}"
         );
-        let used = Word(self.used().0 + PIN);
+        Word(self.0 + PIN)
+    }
+
+    #[inline]
+    fn pinned(self) -> Word {
+        let used = self.used().held();
         match (used.0 & HEAT) >> HEAT_SHIFT {
             _ if used.has(BIASED | WANTED) => used,
             HEAT_MAX => used.without(HEAT).with(BIASED | HAZARDS),
@@ -301,9 +309,14 @@ impl Word {
             (Leaving, Step::Stay) => Ok(self.to(Resident)),
             (Leaving, Step::Leave) => Ok(Word(self.0 & WAITERS).to(Free)),
 
-            (Resident, Step::BeginWrite) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
+            (Resident, Step::BeginWrite | Step::BeginWritePinned) if self.has(EXCLUSIVE) => {
+                refused(Refusal::Exclusive)
+            }
             (Resident, Step::BeginWrite) if self.has(DIRTY) && !self.has(WRITEBACK) => {
                 Ok(self.without(DIRTY).with(WRITEBACK))
+            }
+            (Resident, Step::BeginWritePinned) if self.has(DIRTY) && !self.has(WRITEBACK) => {
+                Ok(self.without(DIRTY).with(WRITEBACK).held())
             }
             (Resident, Step::EndWrite) if self.has(WRITEBACK) => Ok(self.without(WRITEBACK)),
             (Resident, Step::FailWrite) if self.has(WRITEBACK) => Ok(self.without(WRITEBACK).with(DIRTY)),
@@ -470,7 +483,7 @@ mod tests {
     const EVICT: Step = Step::Evict { dirty_too: false };
     const FORGET: Step = Step::Evict { dirty_too: true };
 
-    const ALL: [Step; 27] = [
+    const ALL: [Step; 28] = [
         Step::Add,
         Step::Withdraw,
         Step::Load,
@@ -497,6 +510,7 @@ mod tests {
         Step::Stay,
         Step::Leave,
         Step::BeginWrite,
+        Step::BeginWritePinned,
         Step::EndWrite,
     ];
 
@@ -572,8 +586,10 @@ mod tests {
             (resident(), Step::Leave),
             (resident(), Step::Stay),
             (resident(), Step::BeginWrite),
+            (resident(), Step::BeginWritePinned),
             (resident(), Step::EndWrite),
             (writing, Step::BeginWrite),
+            (writing, Step::BeginWritePinned),
             (
                 after(writing, &[Step::Claim, OWN, Step::Release]),
                 Step::BeginWrite,
@@ -621,6 +637,17 @@ mod tests {
         assert!(changed.is_dirty() && !changed.is_writeback());
         assert!(after(writing, &[Step::FailWrite]).is_dirty());
         assert!(!after(writing, &[Step::EndWrite]).is_dirty());
+    }
+
+    #[test]
+    fn page_that_is_pinned_by_its_write_does_not_change_and_was_not_used() {
+        let before = dirty();
+        let pinned = after(before, &[Step::BeginWritePinned]);
+        assert_eq!(pinned.after(Step::Claim), Err(Refusal::Pinned));
+        assert_eq!(pinned.uses(), before.uses());
+        assert!(after(pinned, &[Step::Unpin, Step::Claim]).is_writeback());
+        let exclusive = after(before, &[Step::Claim]);
+        assert_eq!(exclusive.after(Step::BeginWritePinned), Err(Refusal::Exclusive));
     }
 
     #[test]

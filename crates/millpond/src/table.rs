@@ -160,8 +160,9 @@ impl<M> Table<M> {
         self.found(frame, claimed.map(|claim| ExclusivePin::new(self, claim)))
     }
 
-    /// Locks the page `key` for changing it; waits while others read or change it. Never `Busy`. The page
-    /// is dirty from here on, and [`ExclusivePin::first_dirty`] says whether it was clean.
+    /// Locks the page `key` for changing it; waits while others read or change it. `Busy` only if the waiting for
+    /// pins was [called off](Table::call_off), for a write may hold some. The page is dirty from here on, and
+    /// [`ExclusivePin::first_dirty`] says whether it was clean.
     pub(crate) fn lock(&self, key: PageKey) -> Lookup<ExclusivePin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;
@@ -380,20 +381,25 @@ impl<M> Table<M> {
     fn claim_patiently(&self, frame: FrameNo, key: PageKey, change: bool) -> Result<Claim, Refusal> {
         let word = self.index.word(frame);
         let is_here = |word: Word| word.state() == State::Resident && self.index.key(frame) == key;
+        // A write may hold pins, and a broken device never gives them back.
+        let is_off = || self.stripes.is_called_off();
         let mut asked = false;
         loop {
             match self.claim(frame, key, change) {
+                Err(Refusal::Pinned) if is_off() => return Err(Refusal::Pinned),
                 Err(Refusal::Exclusive) => {
                     self.stripes
                         .wait(frame, word, false, |word| is_here(word) && word.is_exclusive());
                 }
                 Err(Refusal::Pinned) if Word::load(word, Ordering::Relaxed).pins() > 0 => {
-                    let busy = |word: Word| is_here(word) && !word.is_exclusive() && word.pins() > 0;
+                    let busy =
+                        |word: Word| is_here(word) && !word.is_exclusive() && word.pins() > 0 && !is_off();
                     asked = true;
                     self.stripes.wait(frame, word, true, busy);
                 }
                 Err(Refusal::Pinned) => {
-                    let busy = |word: Word| is_here(word) && !word.is_exclusive() && word.has_hazards();
+                    let busy =
+                        |word: Word| is_here(word) && !word.is_exclusive() && word.has_hazards() && !is_off();
                     let address = self.index.address(frame);
                     asked = true;
                     self.stripes

@@ -640,6 +640,74 @@ fn end_of_a_write_wakes_who_waits_for_it() {
 }
 
 #[test]
+fn page_that_is_pinned_by_its_write_is_copied_as_it_was_and_no_change_is_lost() {
+    explore(|| {
+        let cache = cache(1, 0..1);
+        assert!(cache.change(0));
+        let writer: fn(&Arc<Cache>) = |cache| {
+            cache.change(0);
+        };
+        together(
+            &cache,
+            [
+                writer,
+                writer,
+                |cache| {
+                    cache.read_if_there(0);
+                },
+                |cache| {
+                    for fails in [true, false] {
+                        let mut core = cache.core.lock().unwrap();
+                        let mut locked = cache.table.locked(&mut core.turn);
+                        let pinned = locked.begin_write_pinned(FrameNo(0), Arc::clone(cache));
+                        drop(core);
+                        // Somebody is changing it.
+                        let Some(pin) = pinned else { continue };
+                        let copy = look(&pin, 0);
+                        assert!(!cache.table.word(FrameNo(0)).is_dirty(), "changed under the pin");
+                        if fails {
+                            // As for a page whose order has risen: it is dirty before anybody else can have it.
+                            cache.table.fail_write(FrameNo(0));
+                            assert!(cache.table.word(FrameNo(0)).is_dirty());
+                            continue;
+                        }
+                        assert_eq!(look(&pin, 0), copy);
+                        drop(pin);
+                        cache.table.end_write(FrameNo(0));
+                        let is_dirty = cache.table.word(FrameNo(0)).is_dirty();
+                        let Lookup::Found(pin) = cache.table.pin(key(0)) else {
+                            panic!("page 0 is not there")
+                        };
+                        assert!(is_dirty || look(&pin, 0) == copy || cache.table.word(FrameNo(0)).is_dirty());
+                    }
+                },
+            ],
+        );
+    });
+}
+
+#[test]
+fn who_waits_for_the_pin_of_a_write_goes_on_when_waiting_is_called_off() {
+    explore(|| {
+        let cache = cache(1, 0..1);
+        assert!(cache.change(0));
+        let mut core = cache.core.lock().unwrap();
+        let mut locked = cache.table.locked(&mut core.turn);
+        let pin = locked.begin_write_pinned(FrameNo(0), Arc::clone(&cache));
+        assert!(pin.is_some());
+        drop(core);
+        together(
+            &cache,
+            [
+                |cache| assert!(matches!(cache.table.lock(key(0)), Lookup::Busy(_))),
+                |cache| cache.table.call_off(),
+            ],
+        );
+        drop(pin);
+    });
+}
+
+#[test]
 fn page_is_never_missed_under_the_lock_nor_mistaken_without_it_while_chains_change() {
     explore(|| {
         let cache = cache(2, 0..2);

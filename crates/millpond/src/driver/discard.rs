@@ -123,6 +123,7 @@ impl Shared {
             held.retain(|&(key, frame)| {
                 let is_gone = gone.next_if_eq(&frame).is_some();
                 if is_gone {
+                    file.keeping.forget(key.index());
                     discarded.push((key.index(), frame));
                 }
                 !is_gone
@@ -168,6 +169,7 @@ impl Shared {
                     .into_iter()
                     .partition(|&(_, frame)| forgotten.next_if_eq(&frame).is_some());
                 given_up += pages.len() as u64;
+                pages.iter().for_each(|&(page, _)| file.keeping.forget(page));
                 if !pages.is_empty() {
                     let event = Event::Discarded {
                         file: file.id,

@@ -4,9 +4,11 @@
 //! threads wake up. Waits and pauses are for the thread that sent the event.
 
 use super::transfers::{Kind, OwnRead, Transfer};
+use super::writes::Copying;
 use super::{Core, Shared, file_of};
 use crate::device::{Device, Op, Request};
 use crate::file::FileInner;
+use crate::order::Log;
 use crate::table::Load;
 use millpond_core::event::{Effect, Effects, Reason, Waiters};
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
@@ -17,6 +19,10 @@ use std::sync::atomic::Ordering;
 #[derive(Default)]
 pub(crate) struct Deferred {
     requests: Vec<(Arc<FileInner>, Request)>,
+    /// Writes whose pages are to be copied first.
+    copying: Vec<Copying>,
+    /// Logs that shall be durable up to a record, because pages wait for it.
+    pub(super) asks: Vec<(Arc<Log>, u64)>,
     pub(crate) own: Option<OwnRead>,
     pub(crate) granted: Vec<Load>,
     /// None of the pages is within the fault's [`Reach`](super::Reach).
@@ -65,6 +71,7 @@ impl Shared {
                     *io,
                     Transfer {
                         file,
+                        first: *first,
                         kind: Kind::Read(loads),
                     },
                 );
@@ -81,13 +88,30 @@ impl Shared {
             } => {
                 let file = file_of(core, *file);
                 let frames = effects.frames(frames).to_vec();
-                let request = self.write_request(u64::from(io.0), &file, *first, &frames);
+                let token = u64::from(io.0);
+                let pins = if file.keeping.is_plain() {
+                    Vec::new()
+                } else {
+                    let copied = self.copy_later(core, &file, token, *first, &frames);
+                    match copied {
+                        Ok(copying) => {
+                            deferred.copying.push(copying);
+                            let kind = Kind::Write(frames, Vec::new());
+                            let first = *first;
+                            core.transfers.insert(*io, Transfer { file, first, kind });
+                            return;
+                        }
+                        Err(pins) => pins,
+                    }
+                };
+                let request = self.write_request(token, &file, *first, &frames);
                 deferred.requests.push((file.clone(), request));
                 core.transfers.insert(
                     *io,
                     Transfer {
                         file,
-                        kind: Kind::Write(frames),
+                        first: *first,
+                        kind: Kind::Write(frames, pins),
                     },
                 );
             }
@@ -127,6 +151,13 @@ impl Shared {
     /// Does what was left for after the lock.
     pub(crate) fn finish(&self, deferred: &mut Deferred) {
         let _dart = self.dart("device");
+        for copying in deferred.copying.drain(..) {
+            let write = self.copy(copying);
+            deferred.requests.push(write);
+        }
+        for (log, n) in deferred.asks.drain(..) {
+            log.ask(n);
+        }
         if !deferred.requests.is_empty() {
             let mut requests = Vec::with_capacity(deferred.requests.len());
             for (file, request) in deferred.requests.drain(..) {

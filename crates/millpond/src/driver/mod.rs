@@ -17,6 +17,7 @@
 //! | `effects` | what an effect does under the lock, and what it leaves for after it |
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
 //! | `transfers` | reads and writes between their start and their end |
+//! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
 //! | `sync` | requests for durability |
 //! | `discard` | pages of a file that is closed or cut leave memory |
@@ -27,6 +28,7 @@ mod fault;
 mod sync;
 mod throttle;
 mod transfers;
+mod writes;
 
 pub(crate) use effects::Deferred;
 pub(crate) use fault::Reach;
@@ -38,18 +40,20 @@ use crate::gate::Gate;
 use crate::poison::{Dart, Poison};
 use crate::record::{self, Recorder};
 use crate::sys::arena::Arena;
+use crate::sys::copies::Copies;
 use crate::table::{Table, Turn};
 use millpond_core::event::{Effects, Event, IoId};
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use sync::Tickets;
 use transfers::Transfer;
+use writes::{Begun, Frames, Still};
 
 /// What the core lock protects.
 pub(crate) struct Core {
@@ -57,6 +61,10 @@ pub(crate) struct Core {
     pub(crate) turn: Turn,
     effects: Effects,
     transfers: HashMap<IoId, Transfer>,
+    /// Pages whose writes the present step begins, in order, of files that keep them whole.
+    begun: VecDeque<Begun>,
+    /// Pages that are held still until their log follows.
+    still: Vec<Still>,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
     recorder: Option<Box<dyn Recorder>>,
@@ -75,6 +83,10 @@ pub(crate) struct Shared {
     sync_gate: Gate,
     /// A dirtier was told to pause: the next one asks first.
     throttling: AtomicBool,
+    /// Memory for copies of pages that are being written, from the first file that needs it on.
+    pub(crate) copies: OnceLock<Arc<Copies>>,
+    /// A log has advanced that something waits for.
+    pub(crate) log_moved: AtomicBool,
     pub(crate) reclaim_wanted: AtomicBool,
     /// When the background thread sends the next tick; `u64::MAX`: never.
     pub(crate) tick_at: AtomicU64,
@@ -95,6 +107,8 @@ impl Shared {
             turn,
             effects: Effects::default(),
             transfers: HashMap::new(),
+            begun: VecDeque::new(),
+            still: Vec::new(),
             files: Vec::new(),
             tickets: Tickets::default(),
             recorder,
@@ -110,6 +124,8 @@ impl Shared {
             dirtier_gate: Gate::default(),
             sync_gate: Gate::default(),
             throttling: AtomicBool::new(false),
+            copies: OnceLock::new(),
+            log_moved: AtomicBool::new(false),
             reclaim_wanted: AtomicBool::new(false),
             tick_at: AtomicU64::new(u64::MAX),
             stopping: AtomicBool::new(false),
@@ -125,14 +141,27 @@ impl Shared {
     /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
     pub(crate) fn step(&self, core: &mut Core, event: Event<'_>, deferred: &mut Deferred) {
         let _dart = self.dart("state machine");
+        if matches!(event, Event::Tick) {
+            self.let_move(core);
+        }
         let Core {
             manager,
             turn,
             effects,
             recorder,
+            files,
+            begun,
+            still,
             ..
         } = core;
-        let mut table = self.table.locked(turn);
+        let mut table = Frames {
+            table: self.table.locked(turn),
+            shared: self,
+            files,
+            begun,
+            asks: &mut deferred.asks,
+            still,
+        };
         let now = self.clock.now();
         match recorder.as_deref_mut() {
             None => manager.step(now, event, &mut table, effects),

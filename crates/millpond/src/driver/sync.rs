@@ -3,7 +3,7 @@
 use super::{Deferred, Shared};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::file::FileInner;
+use crate::file::{FileInner, log_failed};
 use millpond_core::event::{Event, IoError, SyncTicket};
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::FileId;
@@ -33,11 +33,33 @@ impl Shared {
         ticket
     }
 
+    /// What the file's pages wait for in its log becomes durable first: asks for it and waits. Pages that are changed
+    /// later have nothing to do with a sync that begins now.
+    ///
+    /// # Errors
+    /// [`Error::Log`], [`Error::Poisoned`].
+    pub(crate) fn log_first(&self, file: &FileInner) -> Result<()> {
+        let Some(held) = &file.keeping.held else {
+            return Ok(());
+        };
+        if let Some(last) = held.last_record() {
+            let waited = held.log.wait(last, || self.poison.is_set());
+            waited.map_err(|source| log_failed(&file.path, source))?;
+        }
+        self.poison.check()
+    }
+
     /// Waits until that has ended.
     ///
     /// # Errors
-    /// The first error of a write; [`Error::Poisoned`].
-    pub(crate) fn sync_end(&self, ticket: SyncTicket) -> Result<std::result::Result<(), IoError>> {
+    /// The first error of a write; [`Error::Log`] if pages were changed since it began and their log can't be made
+    /// durable; [`Error::Poisoned`].
+    pub(crate) fn sync_end(
+        &self,
+        file: &FileInner,
+        ticket: SyncTicket,
+    ) -> Result<std::result::Result<(), IoError>> {
+        let calls = file.keeping.log_calls();
         loop {
             let seen = self.sync_gate.count();
             {
@@ -49,13 +71,17 @@ impl Shared {
             }
             self.poison.check()?;
             self.look();
+            if let Err(refused) = file.keeping.check_log(&file.path, calls) {
+                self.core().tickets.answers.remove(&ticket);
+                return Err(refused);
+            }
             self.sync_gate.wait(seen, Duration::from_secs(1));
         }
     }
 
     /// Waits for a request for durability and lets the device make its part of it.
     pub(crate) fn sync_file(&self, file: &FileInner, ticket: SyncTicket) -> Result<()> {
-        self.sync_end(ticket)?.map_err(|e| file.write_failed(e.0))?;
+        self.sync_end(file, ticket)?.map_err(|e| file.write_failed(e.0))?;
         if let Some(&errno) = file.sync_error.get()
             && !mutation::is(Mutation::SyncErrorForgotten)
         {

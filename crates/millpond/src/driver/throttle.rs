@@ -30,14 +30,17 @@ impl Shared {
     /// Pauses a dirtier that was told to, until it may go on.
     ///
     /// # Errors
-    /// `Error::Write` if too much of this file can't be written, or after a while without any write of another;
+    /// `Error::Write` or `Error::Log` if too much of this file can't be written, or after a while without any write of
+    /// another;
     /// `Error::NoFrames` if nothing is written for long, because guards are held; `Error::Poisoned`.
     pub(crate) fn pause(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
         let mut at_most = at_most;
         let mut progress = (self.written_pages(), std::time::Instant::now());
+        let calls = file.keeping.log_calls();
         loop {
             self.poison.check()?;
             self.check_accepts(file)?;
+            file.keeping.check_log(&file.path, calls)?;
             let seen = self.dirtier_gate.count();
             self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0));
             match self.resume() {
@@ -55,7 +58,7 @@ impl Shared {
                 self.check_none_fails()?;
             }
             if stuck > patience {
-                return Err(self.no_frames(stuck));
+                return self.check_none_is_late().and(Err(self.no_frames(stuck)));
             }
         }
     }
@@ -80,13 +83,22 @@ impl Shared {
     }
 
     /// # Errors
-    /// `Error::Write` of the first file that can't be written, if there is one.
+    /// `Error::Write` or `Error::Log` of the first file that can't be written, if there is one.
     fn check_none_fails(&self) -> Result<()> {
         let core = self.core();
         core.files.iter().flatten().try_for_each(|file| {
             let failing = core.manager.failing(file.id);
-            failing.map_or(Ok(()), |(_, error)| Err(file.write_failed(error.0)))
+            failing.map_or(Ok(()), |(_, error)| Err(file.write_failed(error.0)))?;
+            file.keeping.check_log(&file.path, 0)
         })
+    }
+
+    /// # Errors
+    /// `Error::Log` of the first file whose pages wait for their log, if there is one.
+    fn check_none_is_late(&self) -> Result<()> {
+        let files: Vec<_> = self.core().files.iter().flatten().cloned().collect();
+        let mut files = files.iter();
+        files.try_for_each(|file| file.keeping.check_late(&file.path))
     }
 
     /// Pages that were written since the cache was made.

@@ -3,8 +3,10 @@
 //! A read that a thread needs is done by that thread ([`Shared::read`]); read-ahead and writes are handed to the device,
 //! and the cache's thread takes their ends in ([`Shared::completed`]).
 
+use super::writes::WritePin;
 use super::{Core, Deferred, Shared};
 use crate::device::{Device, Op, Request, Segments};
+use crate::error::{Error, Result};
 use crate::file::FileInner;
 use crate::sys::arena::Arena;
 use crate::table::{Load, SharedPin, Table};
@@ -15,15 +17,20 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// What the core is told of a page that its file's check refuses.
+const BAD: IoError = IoError(libc::EBADMSG);
+
 /// A transfer between its start and its end.
 pub(super) struct Transfer {
     pub(super) file: Arc<FileInner>,
+    pub(super) first: PageIndex,
     pub(super) kind: Kind,
 }
 
 pub(super) enum Kind {
     Read(Vec<Load>),
-    Write(Vec<FrameNo>),
+    /// The pins of what is to stay as it is until the write is over.
+    Write(Vec<FrameNo>, Vec<WritePin>),
 }
 
 /// A read that the thread which needs the pages does itself.
@@ -31,6 +38,12 @@ pub(crate) struct OwnRead {
     pub(super) io: IoId,
     pub(super) first: PageIndex,
     pub(super) loads: Vec<Load>,
+}
+
+/// Pages that were read ahead and have to pass their file's check.
+pub(crate) struct Unchecked {
+    file: Arc<FileInner>,
+    read: OwnRead,
 }
 
 impl Shared {
@@ -89,24 +102,34 @@ impl Shared {
     /// Does the read that a fault has left to its thread. `each` sees every page before anybody else does.
     ///
     /// # Errors
-    /// The device's; the pages are not in memory then.
+    /// [`Error::Read`], [`Error::Check`]; the pages are not in memory then.
     pub(crate) fn read(
         &self,
         file: &Arc<FileInner>,
         own: OwnRead,
         mut each: impl FnMut(PageIndex, &[u8]),
         keep: bool,
-    ) -> io::Result<Option<SharedPin<&Table<Arena>>>> {
+    ) -> Result<Option<SharedPin<&Table<Arena>>>> {
         let OwnRead { io, first, mut loads } = own;
         let request = self.read_request(0, file, first, &mut loads);
         let dart = self.dart("device");
         let result = self.device.transfer(&request);
         drop(dart);
         drop(request);
-        let mut deferred = Deferred::default();
-        let answer = match result {
+        let result = match result {
             Ok(bytes) => {
                 self.zero_rest(&mut loads, bytes);
+                self.check_read(file, first, &mut loads).map_err(|e| (e, BAD))
+            }
+            Err(source) => {
+                let (path, offset) = (file.path.clone(), self.offset(first));
+                let errno = io_error(&source);
+                Err((Error::Read { path, offset, source }, errno))
+            }
+        };
+        let mut deferred = Deferred::default();
+        let answer = match result {
+            Ok(()) => {
                 for (n, load) in loads.iter_mut().enumerate() {
                     each(first.after(n as u64), self.table.load_bytes(load));
                 }
@@ -122,13 +145,32 @@ impl Shared {
                 self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, &mut deferred);
                 Ok(pinned)
             }
-            Err(error) => {
-                self.fail_read(&mut self.core(), io, loads, io_error(&error), &mut deferred);
+            Err((error, errno)) => {
+                self.fail_read(&mut self.core(), io, loads, errno, &mut deferred);
                 Err(error)
             }
         };
         self.finish(&mut deferred);
         answer
+    }
+
+    /// Lets the file's check look at what was read.
+    ///
+    /// # Errors
+    /// [`Error::Check`] for the first page that it refuses.
+    fn check_read(&self, file: &FileInner, first: PageIndex, loads: &mut [Load]) -> Result<()> {
+        let Some(check) = &file.keeping.check else {
+            return Ok(());
+        };
+        let _dart = self.dart("page check");
+        for (n, load) in loads.iter_mut().enumerate() {
+            let page = first.after(n as u64).0;
+            if let Err(what) = check.after_read(page, self.table.load_bytes(load)) {
+                let path = file.path.clone();
+                return Err(Error::Check { path, page, what });
+            }
+        }
+        Ok(())
     }
 
     /// What the device did not deliver lies beyond the end of the file: zeros.
@@ -161,30 +203,36 @@ impl Shared {
         );
     }
 
-    /// A transfer that the device had been handed is over.
+    /// A transfer that the device had been handed is over. Gives it back if its pages are to be checked, which takes too
+    /// long for the core lock: [`Shared::check_ahead`].
     pub(crate) fn completed(
         &self,
         core: &mut Core,
         token: u64,
         result: io::Result<usize>,
         deferred: &mut Deferred,
-    ) {
+    ) -> Option<Unchecked> {
         let io = IoId(token as u32);
-        let Some(Transfer { file, kind }) = core.transfers.remove(&io) else {
-            return self.poison(format!(
+        let Some(Transfer { file, first, kind }) = core.transfers.remove(&io) else {
+            self.poison(format!(
                 "the device completed request {token}, which it was not given"
             ));
+            return None;
         };
         match (kind, result) {
             (Kind::Read(mut loads), Ok(bytes)) => {
                 self.zero_rest(&mut loads, bytes);
+                if file.keeping.check.is_some() {
+                    let read = OwnRead { io, first, loads };
+                    return Some(Unchecked { file, read });
+                }
                 for load in loads {
                     self.table.finish_load(load);
                 }
                 self.step(core, Event::ReadDone { io, result: Ok(()) }, deferred);
             }
             (Kind::Read(loads), Err(error)) => self.fail_read(core, io, loads, io_error(&error), deferred),
-            (Kind::Write(frames), Ok(_)) => {
+            (Kind::Write(frames, _pins), Ok(_)) => {
                 for &frame in &frames {
                     self.table.end_write(frame);
                 }
@@ -194,7 +242,7 @@ impl Shared {
                     file.failing.store(is_failing, Ordering::Relaxed);
                 }
             }
-            (Kind::Write(frames), Err(error)) => {
+            (Kind::Write(frames, _pins), Err(error)) => {
                 for &frame in &frames {
                     self.table.fail_write(frame);
                 }
@@ -209,6 +257,23 @@ impl Shared {
                 file.failing.store(true, Ordering::Relaxed);
             }
         }
+        None
+    }
+
+    /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor what was
+    /// read with it; whoever wants such a page reads it, and is told.
+    pub(crate) fn check_ahead(&self, unchecked: Unchecked, deferred: &mut Deferred) {
+        let Unchecked { file, read } = unchecked;
+        let OwnRead { io, first, mut loads } = read;
+        let checked = self.check_read(&file, first, &mut loads);
+        let mut core = self.core();
+        if checked.is_err() {
+            return self.fail_read(&mut core, io, loads, BAD, deferred);
+        }
+        for load in loads {
+            self.table.finish_load(load);
+        }
+        self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, deferred);
     }
 }
 

@@ -45,11 +45,10 @@ impl File {
                     if fault.outside {
                         self.page_len(page)?;
                     }
-                    if let Some(own) = fault.own {
-                        let pinned = self.shared().read(&self.inner, own, |_, _| {}, true);
-                        if let Some(pin) = pinned.map_err(|source| self.read_failed(page, source))? {
-                            return Ok(PageRef { pin, len });
-                        }
+                    if let Some(own) = fault.own
+                        && let Some(pin) = self.shared().read(&self.inner, own, |_, _| {}, true)?
+                    {
+                        return Ok(PageRef { pin, len });
                     }
                 }
             }
@@ -75,7 +74,12 @@ impl File {
         }
         // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
         let len = self.page_len(page)?;
-        Ok(PageMut { pin, len })
+        Ok(PageMut {
+            pin,
+            len,
+            file: &self.inner,
+            page,
+        })
     }
 
     /// As [`File::page_mut`], for the whole page: a file that ends before the end of page `page` grows up to there. What
@@ -117,6 +121,7 @@ impl File {
         let size = self.shared().page_size.bytes();
         let end = (page + 1) * size;
         self.shared().poison.check()?;
+        self.shared().check_accepts(&self.inner)?;
         self.shared().throttle(&self.inner)?;
         let resize = self.inner.resize.lock();
         if self.len() >= end {
@@ -143,6 +148,8 @@ impl File {
         Ok(Some(PageMut {
             pin,
             len: size as usize,
+            file: &self.inner,
+            page,
         }))
     }
 

@@ -3,7 +3,7 @@
 //! Its length is here twice: as users see it (`len`), and as the file on the device has it (`room`), which goes ahead
 //! of the writes that extend it.
 
-use super::LEN_MAX;
+use super::{Keeping, LEN_MAX};
 use crate::device::{Device, DeviceFile};
 use crate::error::Error;
 use millpond_core::units::FileId;
@@ -37,6 +37,7 @@ pub(crate) struct FileInner {
     pub(crate) path: PathBuf,
     /// A block device: its length is its size.
     pub(super) is_fixed: bool,
+    pub(crate) keeping: Keeping,
     /// Its length before a cut of which the device has not heard yet, or which it has refused.
     pub(super) cut_from: AtomicU64,
     /// Its length as users see it.
@@ -54,13 +55,21 @@ pub(crate) struct FileInner {
 }
 
 impl FileInner {
-    pub(crate) fn new(id: FileId, device: DeviceFile, path: &Path, len: u64, writable: bool) -> FileInner {
+    pub(crate) fn new(
+        id: FileId,
+        device: DeviceFile,
+        path: &Path,
+        len: u64,
+        writable: bool,
+        keeping: Keeping,
+    ) -> FileInner {
         FileInner {
             id,
             is_fixed: device.is_block_device(),
             device: RwLock::new(Arc::new(device)),
             writable: AtomicBool::new(writable),
             path: path.to_owned(),
+            keeping,
             len: AtomicU64::new(len),
             cut_from: AtomicU64::new(0),
             room: Mutex::new(len),

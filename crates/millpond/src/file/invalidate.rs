@@ -10,7 +10,7 @@
 //! length that is shorter on the device is most often ours, of appended pages that are still to be written.
 
 use super::{File, check_len};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::table::Lookup;
 use millpond_core::units::PageIndex;
 use std::ops::{Bound, RangeBounds};
@@ -63,7 +63,11 @@ impl File {
         let len = {
             let mut room = self.inner.room.lock();
             let asked = self.inner.device().len().and_then(check_len);
-            *room = asked.map_err(|source| self.read_failed(0, source))?;
+            *room = asked.map_err(|source| Error::Read {
+                path: self.inner.path.clone(),
+                offset: 0,
+                source,
+            })?;
             *room
         };
         let old = self.len();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod` | a handle, and what is not about bytes |
 //! | `options` | how a file is opened and used |
+//! | `keeping` | what pages are kept to on their way to the device: whole, after the log, checked |
 //! | `inner` | what all handles of one file share, and the length of the file on the device |
 //! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
 //! | `resize` | the length as users see it |
@@ -12,20 +13,21 @@
 mod guards;
 mod inner;
 mod invalidate;
+mod keeping;
 mod options;
 mod read;
 mod resize;
 mod write;
 
 pub(crate) use inner::{FileInner, check_len};
-pub use options::{Advice, OpenOptions};
+pub(crate) use keeping::{Keeping, log_failed};
+pub use options::{Advice, OpenOptions, StablePages};
 
 use crate::cache::Handle;
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use millpond_core::event::{Event, Pattern};
 use millpond_core::units::{PageIndex, PageKey};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -103,9 +105,11 @@ impl File {
     /// # Errors
     /// [`Error::Write`] if a write fails; its pages stay in memory, dirty, and every sync says so until they are
     /// written. [`Error::Sync`] if the device can't say that it has kept what it took: latched until the file is
-    /// opened anew.
+    /// opened anew. [`Error::Log`] if the log of its pages can't be made durable; without that, and without a callback
+    /// to ask, it waits until the log advances.
     pub fn sync_data(&self) -> Result<()> {
         self.shared().poison.check()?;
+        self.shared().log_first(&self.inner)?;
         let ticket = self.shared().sync_begin(self.inner.id);
         self.shared().sync_file(&self.inner, ticket)
     }
@@ -158,15 +162,6 @@ impl File {
             Err(Error::ReadOnly {
                 path: self.inner.path.clone(),
             })
-        }
-    }
-
-    fn read_failed(&self, page: u64, source: io::Error) -> Error {
-        let offset = page << self.shared().page_size.shift();
-        Error::Read {
-            path: self.inner.path.clone(),
-            offset,
-            source,
         }
     }
 }

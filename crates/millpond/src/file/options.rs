@@ -1,12 +1,33 @@
 //! How a file is opened and used.
 
+use crate::check::PageCheck;
 use crate::device::Access;
+use crate::order::LogOrder;
+use std::fmt;
+use std::sync::Arc;
 
 /// How a file is opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone)]
 pub struct OpenOptions {
     write: bool,
     create: bool,
+    pub(super) stable: Option<StablePages>,
+    pub(super) log: Option<LogOrder>,
+    pub(super) check: Option<Arc<dyn PageCheck>>,
+}
+
+/// What happens when a page is changed while it is being written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StablePages {
+    /// It is changed while the device reads it. The device may store a mix of before and after; the page is written once
+    /// more, so only a crash in between can show it. The default, and the fastest.
+    Off,
+    /// The device gets a private copy, so what it stores is a version of the page that was there. Costs a copy of each
+    /// page that is written, for which whoever wants to change it waits, and a sixteenth of the budget, at most 4 MiB, from
+    /// the first such file on. What finds no room for its copy is written as with [`StablePages::Wait`].
+    Copy,
+    /// Whoever wants to change it waits until the write is over; readers don't. Costs nothing else.
+    Wait,
 }
 
 impl Default for OpenOptions {
@@ -21,6 +42,9 @@ impl OpenOptions {
         OpenOptions {
             write: false,
             create: false,
+            stable: None,
+            log: None,
+            check: None,
         }
     }
 
@@ -37,7 +61,30 @@ impl OpenOptions {
         self
     }
 
-    pub(crate) fn access(self) -> Access {
+    /// What happens when a page is changed while it is being written: [`StablePages::Off`] by default, and
+    /// [`StablePages::Copy`] for files with a log or a check, which can't do with `Off`.
+    ///
+    /// This, the log and the check are those of the file: its handles share what the first one was opened with. Another
+    /// handle need not name them; if it does, they must be the same.
+    pub fn stable_pages(mut self, stable: StablePages) -> OpenOptions {
+        self.stable = Some(stable);
+        self
+    }
+
+    /// Pages depend on records of this log: those with an order ([`PageMut::set_order`](crate::PageMut::set_order)) are
+    /// not written to the file before the log is durable up to it.
+    pub fn log(mut self, log: &LogOrder) -> OpenOptions {
+        self.log = Some(log.clone());
+        self
+    }
+
+    /// Every page of the file passes this when it is written and when it is read.
+    pub fn check(mut self, check: Arc<dyn PageCheck>) -> OpenOptions {
+        self.check = Some(check);
+        self
+    }
+
+    pub(crate) fn access(&self) -> Access {
         match (self.write, self.create) {
             (_, true) => Access::Create,
             (true, false) => Access::ReadWrite,
@@ -45,8 +92,20 @@ impl OpenOptions {
         }
     }
 
-    pub(crate) fn writes(self) -> bool {
+    pub(crate) fn writes(&self) -> bool {
         self.write
+    }
+}
+
+impl fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenOptions")
+            .field("write", &self.write)
+            .field("create", &self.create)
+            .field("stable", &self.stable)
+            .field("log", &self.log)
+            .field("check", &self.check.is_some())
+            .finish()
     }
 }
 

@@ -16,9 +16,11 @@ impl File {
     /// that follow one another with one request; after sequential reads more is read ahead.
     ///
     /// # Errors
-    /// [`Error::Read`] if the device can't; `buf` is then undefined. [`Error::NoFrames`], [`Error::Poisoned`].
+    /// [`Error::Read`] if the device can't, [`Error::Check`] if the file's check refuses a page; `buf` is then undefined.
+    /// [`Error::NoFrames`], [`Error::Poisoned`].
     ///
     /// [`Error::Read`]: crate::Error::Read
+    /// [`Error::Check`]: crate::Error::Check
     /// [`Error::NoFrames`]: crate::Error::NoFrames
     /// [`Error::Poisoned`]: crate::Error::Poisoned
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
@@ -93,9 +95,7 @@ impl File {
             buf[(from - offset) as usize..(to - offset) as usize].copy_from_slice(source);
             copied += source.len();
         };
-        self.shared()
-            .read(&self.inner, own, copy, false)
-            .map_err(|source| self.read_failed(page, source))?;
+        self.shared().read(&self.inner, own, copy, false)?;
         Ok(Some(copied))
     }
 
@@ -104,8 +104,7 @@ impl File {
         let why = (Intent::Read, reach);
         let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
         if let Some(own) = fault.own {
-            let read = self.shared().read(&self.inner, own, |_, _| {}, false);
-            read.map_err(|source| self.read_failed(page, source))?;
+            self.shared().read(&self.inner, own, |_, _| {}, false)?;
         }
         Ok(!fault.outside)
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod buffer;
+pub(crate) mod copies;
 pub(crate) mod direct;
 pub(crate) mod mapping;
 pub(crate) mod realtime;

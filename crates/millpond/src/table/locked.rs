@@ -1,6 +1,7 @@
 //! What only the holder of the core lock may do: put pages in, take them out, add and withdraw frames.
 
-use super::{Load, Table};
+use super::pins::Grip;
+use super::{Holder, Load, SharedPin, Table};
 use crate::hazard;
 use crate::index::Turn;
 use crate::state::{self, State, Step, Word};
@@ -132,6 +133,24 @@ impl<'a, M> LockedTable<'a, M> {
             }
             leaves
         });
+    }
+
+    /// As `begin_write`, with the page pinned: until that is dropped nobody changes it. `None`: somebody is changing it
+    /// at this moment; leave it.
+    ///
+    /// # Panics
+    /// If `holder` is another table's.
+    pub(crate) fn begin_write_pinned<H: Holder<Memory = M>>(
+        &mut self,
+        frame: FrameNo,
+        holder: H,
+    ) -> Option<SharedPin<H>> {
+        assert!(
+            std::ptr::eq(self.table, holder.table()),
+            "the holder of another cache"
+        );
+        state::step(self.table.index.word(frame), Step::BeginWritePinned).ok()?;
+        Some(SharedPin::new(holder, Grip::counted(frame)))
     }
 
     /// Re-derives what can be re-derived.
