@@ -5,11 +5,11 @@
 mod support;
 
 use millpond::core::dirty::limits::DirtyLimit;
-use millpond::core::units::Ratio;
+use millpond::core::units::{Nanos, Ratio};
 use millpond::device::{
     Access, AfterCrash, Crashing, DeviceFile, Fate, Fault, FaultRule, FaultTarget, Faulty, FileIdentity,
 };
-use millpond::{Error, File, LogOrder, OpenOptions, PageCache, PageCheck, StablePages};
+use millpond::{Error, File, LogOrder, OpenOptions, Options, PageCache, PageCheck, StablePages};
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -226,6 +226,62 @@ fn who_dirties_while_all_waits_for_the_log_makes_the_cache_ask_for_it() {
         let file = world.open(plain().log(&log), 1000);
         let dirtied = (0..1000).try_for_each(|page| file.page_mut(page)?.set_order(1 + page));
         assert!(matches!(dirtied, Err(Error::Log { .. })), "{dirtied:?}");
+    });
+}
+
+#[test]
+fn who_dirties_behind_a_log_that_never_advances_is_told_after_a_while() {
+    bounded(|| {
+        let world = World::new(1 << 20);
+        let patience = Nanos::from_millis(50);
+        let options = world.cache.options();
+        world.cache.set_options(Options { patience, ..options }).unwrap();
+        // Nobody can be asked for it.
+        let log = LogOrder::new();
+        let file = world.open(plain().log(&log), 1000);
+        let dirtied = (0..1000).try_for_each(|page| file.page_mut(page)?.set_order(1 + page));
+        assert!(matches!(dirtied, Err(Error::Log { .. })), "{dirtied:?}");
+        log.advance(1000);
+        file.sync_data().unwrap();
+    });
+}
+
+#[test]
+fn a_page_is_not_held_still_for_a_log_that_takes_its_time() {
+    bounded(|| {
+        let world = World::new(4 << 20);
+        let (record, calls, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        let seen = Arc::new((record, calls, done));
+        let log = {
+            let seen = seen.clone();
+            LogOrder::with_flush(move |n| {
+                let (record, calls, done) = &*seen;
+                if calls.fetch_add(1, SeqCst) == 0 {
+                    // Until the page is ahead of what was asked for.
+                    until("another change", || record.load(SeqCst) > n);
+                } else {
+                    until("the end", || done.load(SeqCst));
+                }
+                Ok(n)
+            })
+        }
+        .unwrap();
+        let file = world.open(plain().log(&log), 2);
+        let (record, calls, done) = &*seen;
+        let changed = |n| {
+            change(&file, 0, n as u8, n);
+            record.store(n, SeqCst);
+        };
+        std::thread::scope(|scope| {
+            changed(1);
+            scope.spawn(|| file.sync_data().unwrap());
+            until("the first call", || calls.load(SeqCst) == 1);
+            changed(2);
+            until("the second call", || calls.load(SeqCst) == 2);
+            // The second call does not end before the page could be changed again and again.
+            (3..10).for_each(changed);
+            done.store(true, SeqCst);
+        });
     });
 }
 
