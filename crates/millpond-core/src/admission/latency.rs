@@ -350,5 +350,5 @@ fn in_flight(reason: Reason, t: &InTransit) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "latency_tests.rs"]
+#[path = "latency/tests.rs"]
 mod tests;
