@@ -143,7 +143,8 @@ impl Flusher {
         );
         let work = self.work(file);
         let first = work.dirty.is_empty();
-        if !work.dirty.insert(page) {
+        // Parked: its write failed before the word came that it had changed meanwhile.
+        if work.parked.contains(page) || !work.dirty.insert(page) {
             return;
         }
         work.progress = true;

@@ -55,6 +55,21 @@ fn the_neighbours_of_a_bad_page_are_written() {
     }
 }
 
+/// Whoever changes a page that is in transit says so when it has changed it; the write may have failed before. The page
+/// was then counted twice, and after it was written once it was still to be written, in a frame that had gone.
+#[test]
+fn a_change_that_is_told_after_the_write_has_failed_is_counted_once() {
+    let mut f = flusher();
+    f.dirtied(at(0), FILE, PageIndex(3), 1);
+    serve(&mut f, at(1), true, |_| true);
+    f.dirtied(at(2), FILE, PageIndex(3), 1);
+    f.validate();
+    assert_eq!((f.dirty(), f.parked()), (PageCount(1), PageCount(1)));
+    assert_eq!(sync(&mut f, at(3), |_| false), Ok(()));
+    f.assert_idle();
+    f.close(FILE);
+}
+
 #[test]
 fn a_sync_writes_all_that_can_be_written_and_says_what_can_not() {
     let mut f = flusher();
