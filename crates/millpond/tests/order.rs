@@ -314,6 +314,40 @@ fn the_log_may_be_a_file_of_the_same_cache() {
     });
 }
 
+/// What is dirty could leave only after the callback, and the callback paused until it had: 30 s, and then an error.
+#[test]
+fn a_callback_that_writes_to_a_file_of_the_cache_does_not_pause() {
+    bounded(|| {
+        let world = World::new(1 << 20);
+        let set = |background: u32, hard: u32| {
+            let mut options = world.cache.options();
+            options.patience = Nanos::from_millis(50);
+            options.dirty.background = DirtyLimit::Share(Ratio::percent(background));
+            options.dirty.hard = DirtyLimit::Share(Ratio::percent(hard));
+            world.cache.set_options(options).unwrap();
+        };
+        set(60, 80);
+        let log_path = world.folder.path().join("log");
+        let log_file = world.cache.open(log_path, plain().create(true)).unwrap();
+        let log = LogOrder::with_flush(move |n| {
+            log_file.append(&[1; 3 * PAGE]).map_err(io::Error::other)?;
+            log_file.page_mut(0).map_err(io::Error::other)?.fill(2);
+            log_file.sync_data().map_err(io::Error::other)?;
+            Ok(n)
+        });
+        let file = world.open(plain().log(&log.unwrap()), 50);
+        for page in 0..50 {
+            change(&file, page, 1, 1 + page);
+        }
+        // As many threads together come above the limit of each.
+        assert_eq!(world.cache.stats().occupancy.dirty.0, 50);
+        set(1, 2);
+        assert!(world.cache.stats().derived.dirty.hard.0 < 50);
+        file.sync_data().unwrap();
+        assert_eq!(world.on_device(), [1; 50]);
+    });
+}
+
 #[test]
 fn what_a_handle_asks_for_must_be_what_the_file_has() {
     bounded(|| {

@@ -3,6 +3,7 @@
 use super::{Deferred, Shared};
 use crate::error::Result;
 use crate::file::FileInner;
+use crate::order;
 use millpond_core::event::{DirtierId, Event};
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex};
 use std::sync::atomic::Ordering;
@@ -27,7 +28,7 @@ impl Shared {
         deferred.pause
     }
 
-    /// Pauses a dirtier that was told to, until it may go on.
+    /// Pauses a dirtier that was told to, until it may go on. Not a log's callback: what is dirty may wait for it.
     ///
     /// # Errors
     /// `Error::Write` or `Error::Log` if too much of this file can't be written, or after a while without any write of
@@ -41,6 +42,9 @@ impl Shared {
             self.poison.check()?;
             self.check_accepts(file)?;
             file.keeping.check_log(&file.path, calls)?;
+            if order::is_callback() {
+                return Ok(());
+            }
             let seen = self.dirtier_gate.count();
             self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0));
             match self.resume() {

@@ -4,6 +4,7 @@
 //! them; what was asked for beyond it is asked for again at once, the rest when somebody asks again.
 
 use super::State;
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,6 +14,16 @@ use std::time::{Duration, Instant};
 /// After a failure the background does not ask again for so long, as a file that can't be written is left alone
 /// (`flusher.retry`).
 const RETRY: Duration = Duration::from_secs(1);
+
+thread_local! {
+    static IS_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is that of a log's callback. Pages wait for what it does, so it waits for none of them
+/// (Linux: `PF_LOCAL_THROTTLE`).
+pub(crate) fn is_callback() -> bool {
+    IS_CALLBACK.with(Cell::get)
+}
 
 /// What was asked of a log.
 #[derive(Default)]
@@ -128,6 +139,7 @@ pub(super) fn start(
 }
 
 fn run(state: &State, mut flush: impl FnMut(u64) -> io::Result<u64>) {
+    IS_CALLBACK.with(|is_callback| is_callback.set(true));
     loop {
         let n = {
             let mut asked = state.asked.lock();

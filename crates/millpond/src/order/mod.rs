@@ -23,6 +23,7 @@ pub(crate) use held::{FRAME_ORDER_BYTES, Held};
 
 use crate::driver::Shared;
 use flush::Asked;
+pub(crate) use flush::is_callback;
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::io;
