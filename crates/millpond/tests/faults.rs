@@ -556,6 +556,39 @@ fn what_cannot_be_written_can_be_given_up_by_saying_so() {
     });
 }
 
+/// Giving up waits for guards of the pages; whoever held one and made the file longer waited for the giving up.
+#[test]
+fn who_holds_a_page_that_is_given_up_can_make_the_file_longer() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        prepared(&path, 10);
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &path);
+        device.add(rule(FaultTarget::Writes, 3..4, libc::EIO));
+        file.page_mut(3).unwrap().fill(0xaa);
+        file.sync_data().unwrap_err();
+        let guard = file.page(3).unwrap();
+        std::thread::scope(|scope| {
+            let giving = scope.spawn(|| file.discard_unwritten().unwrap());
+            support::linger(|| giving.is_finished());
+            file.page_mut_or_grow(20).unwrap().fill(0xbb);
+            file.append(&[0xcc]).unwrap();
+            assert!(!giving.is_finished() && guard[0] == 0xaa);
+            drop(guard);
+            assert_eq!(giving.join().unwrap(), 1);
+        });
+        file.sync_data().unwrap();
+        let on_device = std::fs::read(&path).unwrap();
+        assert_eq!(on_device.len() as u64, 21 * PAGE + 1);
+        assert_eq!(
+            (on_device[3 * PAGE as usize], on_device[20 * PAGE as usize]),
+            (3, 0xbb)
+        );
+    });
+}
+
 /// A page that could not be written kept those beside it in memory, which were written together with it.
 #[test]
 fn all_that_can_be_written_is_written_by_a_sync_that_fails() {

@@ -145,8 +145,9 @@ impl File {
     pub fn discard_unwritten(&self) -> Result<u64> {
         self.check_writable()?;
         self.shared().poison.check()?;
-        let _resize = self.inner.resize.lock();
+        // Not while nobody else can change the length: whoever holds one of the pages may want to.
         let given_up = self.shared().discard_failed(&self.inner)?;
+        let _resize = self.inner.resize.lock();
         // What was appended and never written: the next sync promises the length all the same.
         let on_device = self.inner.device().len();
         if given_up > 0 && on_device.is_ok_and(|len| len < self.len()) {
