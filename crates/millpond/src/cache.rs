@@ -208,13 +208,20 @@ impl PageCache {
     pub fn set_memory(&self, bytes: u64) -> Result<()> {
         let shared = &self.handle.shared;
         shared.poison.check()?;
-        let mut budget = self.handle.budget.lock();
         let memory = Bytes(bytes);
-        if let Some(notice) = host::check_memory(bytes, self.handle.memory_beyond_limit)? {
+        let beyond = host::check_memory(bytes, self.handle.memory_beyond_limit)?;
+        let short = {
+            let mut budget = self.handle.budget.lock();
+            let added = bytes.saturating_sub(budget.memory.0);
+            let short = host::free_memory(added);
+            self.handle.apply(Budget { memory, ..*budget })?;
+            budget.memory = memory;
+            short
+        };
+        // Without the lock: whoever is told may use the cache.
+        for notice in beyond.into_iter().chain(short) {
             self.handle.notices.add(notice, 0);
         }
-        self.handle.apply(Budget { memory, ..*budget })?;
-        budget.memory = memory;
         Ok(())
     }
 
