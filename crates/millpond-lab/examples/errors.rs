@@ -1,10 +1,11 @@
 //! What a file that can't be written costs another file of the same cache, and what becomes of it when it can again.
 //!
 //! ```text
-//! cargo run --release -p millpond-lab --example errors [DIR] [disk|ssd ...]
+//! cargo run --release -p millpond-lab --example errors [DIR] [disk|ssd|reader|writer ...]
 //! ```
 //!
-//! File B has a writer that overwrites it as fast as it can and a reader of random pages, for a few seconds. Beside them
+//! File B has a writer that overwrites it as fast as it can and a reader of random pages, for a few seconds; or only one
+//! of them, which then shares the disk with nobody but A. Beside them
 //! file A is idle; or is written, 64 KiB every 2 ms; or is written in the same way and the device refuses every write of
 //! it with EIO. Runs are interleaved, each on a new cache of 64 MiB. After each of the last kind the fault ends, nobody
 //! does anything, and A must come to be on the device as it was accepted. `ssd` puts the service times of a modelled disk
@@ -56,6 +57,22 @@ impl Beside {
     }
 }
 
+/// Who uses B.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Users {
+    Both,
+    Reader,
+    Writer,
+}
+
+impl Users {
+    const ALL: [(Users, &str); 3] = [
+        (Users::Both, "writer and reader"),
+        (Users::Reader, "reader"),
+        (Users::Writer, "writer"),
+    ];
+}
+
 /// What one run came to.
 #[derive(Clone, Debug)]
 struct Run {
@@ -77,8 +94,17 @@ fn main() {
     let scratch = Scratch(dir.join(format!("millpond-errors-{}", std::process::id())));
     std::fs::create_dir(&scratch.0).unwrap();
     make(&scratch.0.join("well"), WELL_BYTES);
-    for kind in ["disk", "ssd"] {
-        if !arguments.is_empty() && !arguments.iter().any(|a| a == kind) {
+    let is_asked = |name: &str| arguments.iter().any(|a| a == name);
+    let (asks_kind, asks_user) = (
+        is_asked("disk") || is_asked("ssd"),
+        is_asked("reader") || is_asked("writer"),
+    );
+    for (kind, (users, name)) in ["disk", "ssd"]
+        .into_iter()
+        .flat_map(|kind| Users::ALL.map(|u| (kind, u)))
+    {
+        let both = users == Users::Both;
+        if asks_kind && !is_asked(kind) || asks_user == both || !both && !is_asked(name) {
             continue;
         }
         let mut runs: Vec<(Beside, Vec<Run>)> = Beside::ALL.map(|beside| (beside, Vec::new())).into();
@@ -86,10 +112,10 @@ fn main() {
             // Each round begins with another one.
             for n in 0..Beside::ALL.len() {
                 let (beside, runs) = &mut runs[(round + n) % Beside::ALL.len()];
-                runs.push(run(&scratch.0, kind, *beside, (round * 3 + n) as u64));
+                runs.push(run(&scratch.0, (kind, users), *beside, (round * 3 + n) as u64));
             }
         }
-        print(kind, &runs);
+        print(&format!("{kind}, {name}"), users, &runs);
     }
 }
 
@@ -112,7 +138,7 @@ fn make(path: &Path, bytes: u64) {
     file.close().unwrap();
 }
 
-fn run(dir: &Path, kind: &str, beside: Beside, seed: u64) -> Run {
+fn run(dir: &Path, (kind, users): (&str, Users), beside: Beside, seed: u64) -> Run {
     let mut inner = device::best();
     if kind == "ssd" {
         let model = Model::ssd(SsdParameters::default()).unwrap();
@@ -143,14 +169,14 @@ fn run(dir: &Path, kind: &str, beside: Beside, seed: u64) -> Run {
     let began = Instant::now();
     let (latencies, (written, wrote_for), (versions, refused)) = thread::scope(|scope| {
         let (stop, well, sick) = (&stop, &well, &sick);
-        let reader = scope.spawn(move || read(well, seed, stop));
-        let writer = scope.spawn(move || write(well, stop));
+        let reader = (users != Users::Writer).then(|| scope.spawn(move || read(well, seed, stop)));
+        let writer = (users != Users::Reader).then(|| scope.spawn(move || write(well, stop)));
         let other = scope.spawn(move || write_sick(sick, beside, seed, stop));
         thread::sleep(SECONDS);
         stop.store(true, Ordering::Relaxed);
         (
-            reader.join().unwrap(),
-            writer.join().unwrap(),
+            reader.map_or_else(Latencies::new, |thread| thread.join().unwrap()),
+            writer.map_or((0, SECONDS), |thread| thread.join().unwrap()),
             other.join().unwrap(),
         )
     });
@@ -255,18 +281,33 @@ fn cell(runs: &[Run], value: impl Fn(&Run) -> f64) -> (f64, String) {
     )
 }
 
-fn print(kind: &str, all: &[(Beside, Vec<Run>)]) {
-    println!("\n### {kind}, {ROUNDS} rounds of {} s\n", SECONDS.as_secs());
-    println!("| B beside | writer MiB/s | reads/s | read p50 us | read p99 us |");
-    println!("|---|---|---|---|---|");
-    let values: [fn(&Run) -> f64; 4] = [|r| r.writer_mib_s, |r| r.reads_s, |r| r.p50_us, |r| r.p99_us];
+fn print(head: &str, users: Users, all: &[(Beside, Vec<Run>)]) {
+    println!("\n### {head}, {ROUNDS} rounds of {} s\n", SECONDS.as_secs());
+    type Column = (&'static str, fn(&Run) -> f64);
+    let columns: [Column; 4] = [
+        ("writer MiB/s", |r| r.writer_mib_s),
+        ("reads/s", |r| r.reads_s),
+        ("read p50 us", |r| r.p50_us),
+        ("read p99 us", |r| r.p99_us),
+    ];
+    let columns = match users {
+        Users::Both => &columns[..],
+        Users::Reader => &columns[1..],
+        Users::Writer => &columns[..1],
+    };
+    let heads: Vec<_> = columns.iter().map(|(head, _)| *head).collect();
+    println!(
+        "| B beside | {} |\n|---|{}",
+        heads.join(" | "),
+        "---|".repeat(heads.len())
+    );
     for (beside, runs) in all {
-        let cells = values.map(|value| cell(runs, value).1);
+        let cells: Vec<_> = columns.iter().map(|(_, value)| cell(runs, value).1).collect();
         println!("| {} | {} |", beside.name(), cells.join(" | "));
     }
     let sick = &all[all.len() - 1].1;
     for (beside, base) in &all[..all.len() - 1] {
-        let more = values.map(|value| {
+        let more = columns.iter().map(|(_, value)| {
             // Of each round, as the disk's own speed changes from one to the next.
             let mut ratios: Vec<f64> = sick.iter().zip(base).map(|(s, b)| value(s) / value(b)).collect();
             ratios.sort_by(f64::total_cmp);
@@ -275,7 +316,7 @@ fn print(kind: &str, all: &[(Beside, Vec<Run>)]) {
         println!(
             "| EIO against \"{}\", median of the rounds | {} |",
             beside.name(),
-            more.join(" | ")
+            more.collect::<Vec<_>>().join(" | ")
         );
     }
     println!("\n| A with EIO | median (range) |\n|---|---|");
