@@ -201,7 +201,7 @@ fn a_small_run_on_the_kernel_gives_table_verdict_report_and_json() {
         "--files",
         "4",
         "--file-size",
-        "1M",
+        "16M",
         "--read-file-size",
         "128M",
         "--memory",
@@ -249,9 +249,13 @@ fn a_small_run_on_the_kernel_gives_table_verdict_report_and_json() {
             value["variant"].as_str().is_some_and(|v| v.starts_with("kernel")),
             "{line}"
         );
-        assert_eq!(value["runs"].as_array().map(Vec::len), Some(2), "{line}");
+        // What not every run has a figure for, the time of a hit where nothing was hit, has fewer than two of them.
+        let runs = value["runs"].as_array().unwrap().len();
+        assert!((1..=2).contains(&runs), "{line}");
         let of = |key: &str| value[key].as_str().unwrap().to_owned();
-        seen.insert((of("workload"), of("metric")));
+        if runs == 2 {
+            seen.insert((of("workload"), of("metric")));
+        }
     }
     for metric in [
         "reader_reads_per_s",
