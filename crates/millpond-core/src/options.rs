@@ -289,7 +289,8 @@ impl Options {
                     g.allowance_min,
                     Bytes::from_mib(1 << 10),
                 )?;
-                range("admission.reads_per_turn", g.reads_per_turn, 1, 1024)?;
+                range("admission.share_waited", g.share_waited, 1, 99)?;
+                range("admission.share_background", g.share_background, 1, 99)?;
             }
         }
         if let WatermarkRule::Linux46 { scale } | WatermarkRule::Millpond { scale } = self.watermarks {

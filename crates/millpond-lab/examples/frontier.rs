@@ -33,7 +33,7 @@ fn main() {
     let goals: &[u64] = if is_ssd {
         &[200, 1_000, 1_500, 2_000, 3_000]
     } else {
-        &[10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 80_000]
+        &[20_000, 30_000, 40_000, 50_000, 60_000, 80_000, 120_000, 300_000]
     };
     let mut cases = vec![
         (String::from("off"), AdmissionOptions::Off),
@@ -43,14 +43,14 @@ fn main() {
         ),
     ];
     for &goal in goals {
-        for reads_per_turn in [1, 2, 3] {
+        for share in [55, 70, 80] {
             let read_latency = Nanos::from_micros(goal);
             let options = GoalOptions {
                 read_latency,
-                reads_per_turn,
+                share_waited: share,
                 ..GoalOptions::default()
             };
-            let name = format!("goal {} ms, {reads_per_turn} a turn", goal as f64 / 1e3);
+            let name = format!("goal {} ms, writers {share} %", goal as f64 / 1e3);
             cases.push((name, AdmissionOptions::Goal(options)));
         }
     }

@@ -137,9 +137,9 @@ impl InTransit {
         self.faults > 0 || self.last_fault.is_some_and(|t| now.since(t) < span)
     }
 
-    /// Whether no write has been in transit since `issued_at`.
-    pub fn only_reads_since(&self, issued_at: Instant) -> bool {
-        self.writes() == Bytes(0) && self.last_write <= issued_at
+    /// When a write was last issued or ended.
+    pub fn last_write(&self) -> Instant {
+        self.last_write
     }
 
     /// When a read that somebody waited for ended last.
@@ -233,7 +233,7 @@ impl Admission {
             State::Percent(s) => s.may_write(now, reason, &self.in_transit),
             State::Latency(s) => s.may_write(now, reason, &self.in_transit),
             State::Bytes(s) => s.may_write(&self.in_transit),
-            State::Goal(s) => s.may_write(now, bytes, &self.in_transit),
+            State::Goal(s) => s.may_write(now, reason, bytes, &self.in_transit),
         }
     }
 
@@ -278,6 +278,7 @@ impl Admission {
             State::Percent(s) if !reason.is_read() => s.write_done(now, t),
             State::Latency(s) if reason.is_read() => s.read_done(now, issued_at, t),
             State::Latency(s) => s.write_done(now, reason, t),
+            State::Goal(s) if !reason.is_read() => s.write_done(now, bytes, issued_at, t),
             _ => {}
         }
         if reason == Reason::Fault {
@@ -286,7 +287,7 @@ impl Admission {
             t.last_fault = Some(now);
             t.last_fault_done = now;
             if let State::Goal(s) = &mut self.state {
-                s.read_done(now, now.since(issued_at), t.only_reads_since(issued_at));
+                s.read_done(now, issued_at, t);
             }
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn options(draw: &mut Draw) -> Options {
         }
         _ => AdmissionOptions::Goal(GoalOptions {
             read_latency: Nanos::from_micros(50 + draw.below(100_000)),
-            reads_per_turn: 1 + draw.below(4) as u32,
+            share_waited: 1 + draw.below(99) as u32,
             ..GoalOptions::default()
         }),
     };

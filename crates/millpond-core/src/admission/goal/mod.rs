@@ -1,0 +1,262 @@
+//! Millpond's default: writes fill what a goal for read latency leaves.
+//!
+//! Two rules, both derived from the goal:
+//!
+//! ```text
+//!   in transit   while somebody reads, at most `allowance` bytes of writes are in the device's queue;
+//!                it shrinks when the reads of the last window missed the goal, and grows when they were
+//!                well inside it and writes waited for it. When nobody has read for a while, `idle` bytes are allowed.
+//!   turns        when a read has waited for so long that the goal is at stake, no further write is issued until the
+//!                readers have had their part of the time; see [`turns`].
+//! ```
+//!
+//! The first rule alone is enough where a device works on many requests at a time. A rotating disk puts
+//! sequential writes before a read for as long as there are any (it is its fastest order), so reads must be
+//! given a turn.
+//!
+//! Writes that nobody waits for have half of the allowance and a smaller share of the time than those for a sync, for
+//! reclaim, or while dirtiers are blocked, as in seed 001's v3 (`wb_normal` and `wb_max`).
+//!
+//! The goal aimed at is never below three times what reads take while no write is in transit: on a disk that is slow or noisy by
+//! itself, holding writes back further gains the readers nothing, and would starve the writers for it.
+//!
+//! Where it comes from: seed 001 (Axboe 2016) limits background writes while others use the device, and
+//! Linux 4.10's `blk-wbt` steers that limit by the *minimum* read latency of a 100 ms window. A device whose
+//! cache answers now and then always looks healthy that way, so this takes a high percentile. Seed 003
+//! (Dillon 2000) counts bytes, not requests: what one write costs depends on its size.
+
+#[cfg(test)]
+mod tests;
+mod turns;
+mod window;
+
+use super::{InTransit, Verdict};
+use crate::event::Reason;
+use crate::units::{Bytes, Instant, Nanos};
+use turns::Turns;
+use window::{Recent, WINDOW_READS_P99, Window};
+
+/// The settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GoalOptions {
+    /// What 99 of 100 reads should not exceed while writers are at work. Default 2 ms, `blk-wbt`'s target for
+    /// devices that don't rotate; the engine measures the device and takes up to 60 ms for one that does. Where reads
+    /// take more than a third of it even while nothing is written, three times what they take is aimed at.
+    pub read_latency: Nanos,
+    /// Bytes of writes that may be in transit when nobody reads: enough to keep the device busy, not
+    /// so much that the next reader waits for long. Default 8 MiB.
+    pub idle: Bytes,
+    /// The least that may be in transit, so that writers always progress. Default 64 KiB.
+    pub allowance_min: Bytes,
+    /// Where reads and writes take turns: the writers' part of the time in percent, while somebody waits for them (a sync,
+    /// reclaim, a blocked dirtier). Default 80. They have a quarter at least, whatever the goal.
+    pub share_waited: u32,
+    /// The same while nobody waits for them. Default 50.
+    pub share_background: u32,
+}
+
+impl Default for GoalOptions {
+    fn default() -> Self {
+        GoalOptions {
+            read_latency: Nanos::from_millis(2),
+            idle: Bytes::from_mib(8),
+            allowance_min: Bytes::from_kib(64),
+            share_waited: 80,
+            share_background: 50,
+        }
+    }
+}
+
+/// For so long after a read the reader is taken to be still there. Linux uses 100 ms ("other I/O");
+/// half of it leaves the other half to come back to full speed within 100 ms.
+const READER_SPAN: Nanos = Nanos::from_millis(50);
+/// The shortest window over which latencies are judged, as `blk-wbt`'s.
+const WINDOW_MIN: Nanos = Nanos::from_millis(100);
+/// A window needs so many reads to be judged: a percentile of fewer says nothing.
+const WINDOW_READS_MIN: u32 = 20;
+/// So many reads during which nothing was written say what the device does by itself.
+const CALM_READS: u32 = WINDOW_READS_P99;
+/// Fewer do after so long.
+const CALM_READS_MIN: u32 = 20;
+const CALM_WINDOW: Nanos = Nanos::from_secs(2);
+/// The least goal, in tails of such reads. With two of them a goal of 20 ms made the modelled disk's writers take 300 s
+/// instead of 18, as every write was followed by a seek; with three it is 54 s.
+const CALM_TAILS: u64 = 3;
+/// The allowance that a new reader meets, before anything was measured, and the least between turns.
+const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
+
+/// The state of the controller.
+#[derive(Clone, Debug)]
+pub struct GoalState {
+    options: GoalOptions,
+    allowance: Bytes,
+    window: Window,
+    /// A read of the window had writes beside it: only then does it say something about the allowance.
+    disturbed: bool,
+    /// A write of the window waited for the allowance: only then does a larger one change anything.
+    limited: bool,
+    /// Reads of the window that had writes before them, and those of them that were overtaken.
+    behind_writes: u32,
+    overtaken: u32,
+    /// Reads during which no write was in transit, and what they took last time.
+    calm: Window,
+    calm_tail: Nanos,
+    turns: Turns,
+    /// Somebody waits for the writes.
+    waited_for: bool,
+}
+
+impl GoalState {
+    /// A controller that has seen nothing yet.
+    pub fn new(options: GoalOptions) -> GoalState {
+        let allowance = ALLOWANCE_START.clamp(options.allowance_min, options.idle.max(options.allowance_min));
+        GoalState {
+            options,
+            allowance,
+            window: Window::new(),
+            disturbed: false,
+            limited: false,
+            behind_writes: 0,
+            overtaken: 0,
+            calm: Window::new(),
+            calm_tail: Nanos::ZERO,
+            turns: Turns::new(),
+            waited_for: false,
+        }
+    }
+
+    /// The settings.
+    pub fn options(&self) -> GoalOptions {
+        self.options
+    }
+
+    /// The goal that is aimed at.
+    pub fn goal(&self) -> Nanos {
+        self.options
+            .read_latency
+            .max(Nanos(self.calm_tail.0 * CALM_TAILS))
+    }
+
+    /// For writes that somebody waits for.
+    pub(super) fn allowance(&self, now: Instant, in_transit: &InTransit) -> Bytes {
+        if in_transit.reader_active(now, READER_SPAN) {
+            self.allowance
+        } else {
+            self.options.idle
+        }
+    }
+
+    /// Half of the allowance: two writes in transit keep a device busy, and each is as long as it may be.
+    pub(super) fn write_bytes(&self, now: Instant, in_transit: &InTransit) -> Bytes {
+        Bytes((self.allowance(now, in_transit).0 / 2).max(self.options.allowance_min.0))
+    }
+
+    pub(super) fn may_write(
+        &mut self,
+        now: Instant,
+        reason: Reason,
+        bytes: Bytes,
+        in_transit: &InTransit,
+    ) -> Verdict {
+        let writes = in_transit.writes();
+        if !in_transit.reader_active(now, READER_SPAN) {
+            self.turns.forget();
+            return if writes.0 + bytes.0 <= self.options.idle.0.max(bytes.0) {
+                Verdict::Go
+            } else {
+                Verdict::Wait(None)
+            };
+        }
+        self.waited_for = reason != Reason::Background || in_transit.dirtiers_wait();
+        if let Some(until) = self.turns.readers_until(now, self.goal(), bytes, in_transit) {
+            return Verdict::Wait(Some(until));
+        }
+        let allowance = if self.waited_for {
+            self.allowance.0
+        } else {
+            self.allowance.0 / 2
+        };
+        if writes.0 == 0 || writes.0 + bytes.0 <= allowance {
+            Verdict::Go
+        } else {
+            self.limited = true;
+            Verdict::Wait(None)
+        }
+    }
+
+    fn share(&self) -> u32 {
+        if self.waited_for {
+            self.options.share_waited
+        } else {
+            self.options.share_background
+        }
+    }
+
+    pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
+        let latency = now.since(issued_at);
+        let nth = self.turns.read_done(now, self.goal(), self.share(), in_transit);
+        if nth == Some(1) || (nth.is_none() && in_transit.writes() > Bytes(0)) {
+            self.behind_writes += 1;
+        }
+        if self.turns.overtaken_by() >= self.allowance {
+            self.overtaken += 1;
+        }
+        self.disturbed |= in_transit.last_write() > issued_at || in_transit.writes() > Bytes(0);
+        if in_transit.writes() == Bytes(0) {
+            self.calm.add(now.since(issued_at.max(in_transit.last_write())));
+            let is_long = now.since(self.calm.since) >= CALM_WINDOW;
+            if self.calm.reads >= CALM_READS || (is_long && self.calm.reads >= CALM_READS_MIN) {
+                self.calm_tail = self.calm.tail();
+                self.calm.restart(now);
+            }
+        }
+        self.window.add(latency);
+        if self.window.reads < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
+            return;
+        }
+        if self.disturbed {
+            self.adapt();
+        }
+        (self.disturbed, self.limited) = (false, false);
+        (self.behind_writes, self.overtaken) = (0, 0);
+        self.window.restart(now);
+    }
+
+    pub(super) fn write_done(
+        &mut self,
+        now: Instant,
+        bytes: Bytes,
+        issued_at: Instant,
+        in_transit: &InTransit,
+    ) {
+        self.turns.write_done(now, bytes, issued_at, in_transit);
+    }
+
+    fn adapt(&mut self) {
+        let goal = self.goal();
+        self.turns.overtakes = self.overtaken * 2 >= self.behind_writes;
+        let allowance = self.allowance.0;
+        // What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal.
+        // Where reads wait for their turn, the turns see to the goal, and what is written in an eighth of it keeps the
+        // device busy; the lower end is there because little in transit makes a disk slow, which would say even less.
+        let wanted = match self
+            .turns
+            .written_in(Nanos(goal.0 / 8))
+            .filter(|_| self.turns.overtakes)
+        {
+            Some(bytes) => bytes.0.max(ALLOWANCE_START.0),
+            None => {
+                let seen = self.window.tail();
+                if seen <= goal && (seen.0 >= goal.0 - goal.0 / 4 || !self.limited) {
+                    return;
+                }
+                let aim = u128::from(goal.0 - goal.0 / 8);
+                (u128::from(allowance) * aim / u128::from(seen.0.max(1))) as u64
+            }
+        };
+        // By at most a half down and a half up at once.
+        let wanted = wanted.clamp(allowance / 2, allowance + allowance / 2);
+        let min = self.options.allowance_min;
+        self.allowance = Bytes(wanted).clamp(min, self.options.idle.max(min));
+    }
+}

@@ -1,0 +1,247 @@
+//! The rules by example.
+
+use super::super::{Admission, AdmissionOptions};
+use super::*;
+use crate::event::Reason::{Background, Fault, Sync};
+use alloc::vec::Vec;
+
+const KIB_64: Bytes = Bytes::from_kib(64);
+const PAGE: Bytes = Bytes::from_kib(4);
+
+fn admission() -> Admission {
+    Admission::new(AdmissionOptions::Goal(GoalOptions::default()), Bytes::from_mib(1))
+}
+
+/// One read from `from` to `to`.
+fn read(a: &mut Admission, from: Instant, to: Instant) {
+    a.issued(from, Fault, PAGE);
+    a.completed(to, Fault, PAGE, from);
+}
+
+fn read_beside_a_write(a: &mut Admission, from: Instant, to: Instant) {
+    a.issued(from, Background, KIB_64);
+    // a second one waits: more would be written if it were allowed
+    assert_ne!(a.may_write(from, Background, Bytes::from_mib(64)), Verdict::Go);
+    read(a, from, to);
+    a.completed(to, Background, KIB_64, from);
+}
+
+/// A goal below what the disk can do held the writers back for ever: 20 ms on a hard disk made 18 s into 386 s.
+#[test]
+fn a_goal_that_reads_miss_without_any_write_is_not_aimed_at() {
+    let mut a = admission();
+    let mut now = Instant(0);
+    for n in 0..1_000 {
+        let to = now + Nanos::from_millis(8);
+        if n % 2 == 0 {
+            read(&mut a, now, to);
+        } else {
+            read_beside_a_write(&mut a, now, to);
+        }
+        now = to + Nanos::from_millis(1);
+    }
+    assert!(a.allowance(now) > ALLOWANCE_START, "{:?}", a.allowance(now));
+}
+
+#[test]
+fn reads_without_writes_beside_them_say_nothing_about_the_allowance() {
+    let mut a = admission();
+    let mut now = Instant(0);
+    for _ in 0..1_000 {
+        read(&mut a, now, now + Nanos::from_micros(100));
+        now = now + Nanos::from_millis(1);
+    }
+    assert_eq!(a.allowance(now), ALLOWANCE_START);
+}
+
+#[test]
+fn with_no_reader_all_that_the_device_takes_may_go() {
+    let mut a = admission();
+    for _ in 0..8 {
+        assert_eq!(
+            a.may_write(Instant(0), Background, Bytes::from_mib(1)),
+            Verdict::Go
+        );
+        a.issued(Instant(0), Background, Bytes::from_mib(1));
+    }
+    assert_eq!(
+        a.may_write(Instant(0), Background, Bytes::from_mib(1)),
+        Verdict::Wait(None)
+    );
+}
+
+#[test]
+fn a_reader_lowers_the_allowance_at_once_and_its_leaving_raises_it_within_100_ms() {
+    let mut a = admission();
+    read(&mut a, Instant(0), Instant(60_000));
+    assert_eq!(a.allowance(Instant(60_000)), ALLOWANCE_START);
+    assert_eq!(
+        a.allowance(Instant(60_000) + Nanos::from_millis(49)),
+        ALLOWANCE_START
+    );
+    assert_eq!(
+        a.allowance(Instant(60_000) + Nanos::from_millis(50)),
+        Bytes::from_mib(8)
+    );
+}
+
+#[test]
+fn an_allowance_that_no_write_waits_for_is_not_raised() {
+    let mut a = admission();
+    let mut now = Instant(0);
+    for _ in 0..1_000 {
+        a.issued(now, Background, KIB_64);
+        read(&mut a, now, now + Nanos::from_micros(100));
+        a.completed(now + Nanos::from_micros(100), Background, KIB_64, now);
+        now = now + Nanos::from_millis(1);
+    }
+    assert_eq!(a.allowance(now), ALLOWANCE_START);
+}
+
+#[test]
+fn reads_beyond_the_goal_shrink_the_allowance_and_reads_well_inside_it_raise_it() {
+    let mut a = admission();
+    let mut now = Instant(0);
+    let mut reads = |a: &mut Admission, latency, n| {
+        for _ in 0..n {
+            read_beside_a_write(a, now, now + latency);
+            now = now + latency + Nanos::from_millis(1);
+        }
+        a.allowance(now)
+    };
+    let start = ALLOWANCE_START.0;
+    assert_eq!(reads(&mut a, Nanos::from_millis(8), 20).0, start / 2);
+    let low = reads(&mut a, Nanos::from_millis(8), 400);
+    assert_eq!(
+        low,
+        GoalOptions::default().allowance_min,
+        "never below the writers' minimum"
+    );
+    assert!(reads(&mut a, Nanos::from_micros(100), 2_000) > low);
+}
+
+/// Before it is known what the device does with reads and writes, a quarter of the goal is waited for.
+#[test]
+fn a_read_that_waits_stops_writes_until_the_readers_have_had_their_share() {
+    let mut a = admission();
+    let at = |us| Instant(0) + Nanos::from_micros(us);
+    a.issued(at(0), Sync, KIB_64);
+    a.issued(at(0), Fault, PAGE);
+    assert_eq!(
+        a.may_write(at(499), Sync, KIB_64),
+        Verdict::Go,
+        "a quarter of the goal has not passed"
+    );
+    assert_eq!(a.may_write(at(500), Sync, KIB_64), Verdict::Wait(Some(at(2_500))));
+    a.completed(at(800), Sync, KIB_64, at(0));
+    a.completed(at(860), Fault, PAGE, at(0));
+    assert!(
+        matches!(a.may_write(at(861), Sync, KIB_64), Verdict::Wait(Some(_))),
+        "800 us were the writers', a quarter of that is the readers': 60 us there, 60 back, and 80 left"
+    );
+    a.issued(at(865), Fault, PAGE);
+    a.completed(at(960), Fault, PAGE, at(865));
+    assert_eq!(a.may_write(at(961), Sync, KIB_64), Verdict::Go);
+}
+
+#[test]
+fn readers_have_more_while_nobody_waits_for_the_writers() {
+    let reads_in_a_turn = |reason| {
+        let mut a = admission();
+        let at = |us| Instant(0) + Nanos::from_micros(us);
+        a.issued(at(0), reason, KIB_64);
+        a.issued(at(0), Fault, PAGE);
+        assert!(matches!(a.may_write(at(500), reason, KIB_64), Verdict::Wait(_)));
+        a.completed(at(800), reason, KIB_64, at(0));
+        a.completed(at(860), Fault, PAGE, at(0));
+        let (mut reads, mut now) = (1, 860);
+        while a.may_write(at(now), reason, KIB_64) != Verdict::Go {
+            a.issued(at(now), Fault, PAGE);
+            a.completed(at(now + 100), Fault, PAGE, at(now));
+            (reads, now) = (reads + 1, now + 100);
+        }
+        reads
+    };
+    assert_eq!(reads_in_a_turn(Sync), 2);
+    assert_eq!(reads_in_a_turn(Background), 8);
+}
+
+/// Plays a disk that does all writes first: a write of 64 KiB takes 500 us, a read 1 ms once there is no write. `turns` of the
+/// readers; gives how long the reads waited in the last of them.
+fn a_disk_that_puts_writes_first(a: &mut Admission, turns: u32) -> Nanos {
+    let (mut now, mut waited) = (Instant(0), Nanos::ZERO);
+    for _ in 0..turns {
+        let issued = now;
+        a.issued(now, Fault, PAGE);
+        // one in service, one behind it
+        let mut queue = Vec::new();
+        loop {
+            while queue.len() < 2 && a.may_write(now, Sync, KIB_64) == Verdict::Go {
+                a.issued(now, Sync, KIB_64);
+                queue.push(now);
+            }
+            if queue.is_empty() {
+                break;
+            }
+            now = now + Nanos::from_micros(500);
+            a.completed(now, Sync, KIB_64, queue.remove(0));
+        }
+        now = now + Nanos::from_millis(1);
+        a.completed(now, Fault, PAGE, issued);
+        waited = now.since(issued);
+        // until it is the writers' turn again
+        while a.may_write(now, Sync, KIB_64) != Verdict::Go {
+            a.issued(now, Fault, PAGE);
+            a.completed(now + Nanos::from_millis(1), Fault, PAGE, now);
+            now = now + Nanos::from_millis(1);
+        }
+    }
+    waited
+}
+
+/// Writes go on for as long as the read can still end within fifteen sixteenths of the goal.
+#[test]
+fn a_disk_that_puts_writes_first_is_found_out_and_its_writes_stop_in_time() {
+    let options = GoalOptions {
+        read_latency: Nanos::from_millis(20),
+        ..GoalOptions::default()
+    };
+    let mut a = Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1));
+    let early = a_disk_that_puts_writes_first(&mut a, 5);
+    assert!(early < Nanos::from_millis(10), "a quarter of the goal: {early:?}");
+    let waited = a_disk_that_puts_writes_first(&mut a, 200);
+    assert!(
+        waited > Nanos::from_millis(17) && waited <= Nanos::from_micros(18_750),
+        "{waited:?}"
+    );
+}
+
+#[test]
+fn writers_get_their_turn_when_the_reader_does_not_come_back_or_is_never_served() {
+    let mut a = admission();
+    let at = |us| Instant(0) + Nanos::from_micros(us);
+    a.issued(at(0), Background, KIB_64);
+    a.issued(at(0), Fault, PAGE);
+    assert!(matches!(
+        a.may_write(at(500), Background, KIB_64),
+        Verdict::Wait(_)
+    ));
+    assert_eq!(
+        a.may_write(at(2_500), Background, KIB_64),
+        Verdict::Go,
+        "the turn has lasted as long as the goal"
+    );
+    let mut a = admission();
+    a.issued(at(0), Background, KIB_64);
+    a.issued(at(0), Fault, PAGE);
+    assert!(matches!(
+        a.may_write(at(500), Background, KIB_64),
+        Verdict::Wait(_)
+    ));
+    a.completed(at(600), Fault, PAGE, at(0));
+    assert_eq!(
+        a.may_write(at(601), Background, KIB_64),
+        Verdict::Wait(Some(at(600) + Nanos(62_500)))
+    );
+    assert_eq!(a.may_write(at(663), Background, KIB_64), Verdict::Go);
+}
