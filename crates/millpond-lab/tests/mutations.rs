@@ -37,11 +37,11 @@ type Test = (&'static str, &'static str);
 const SWARM: Test = ("swarm", "no_world_of_the_swarm_loses_a_write_or_stops");
 const LATCHED: Test = (
     "faults",
-    "a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_is_opened_anew",
+    "syncs::a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_is_opened_anew",
 );
 const UNWRITTEN: Test = (
     "faults",
-    "what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is",
+    "writes::what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is",
 );
 const KILLED: Test = (
     "kill",
