@@ -1,7 +1,7 @@
 //! Many threads that want the same thing at the same time: one page, one file, the last frames.
 //!
 //! What they do to one another is checked by counting: no change is lost, nobody reads half of one, everybody gets on.
-//! `concurrency.rs` has threads that do everything to everything.
+//! `concurrency/` has threads that do everything to everything.
 //!
 //! `MILLPOND_ROUNDS=n` plays for longer.
 
