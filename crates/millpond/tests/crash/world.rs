@@ -1,88 +1,36 @@
-//! Crashes at every boundary of the device's journal, in histories drawn from seeds.
-//!
-//! `MILLPOND_SEED=n cargo test -p millpond --test crash` replays one history; `MILLPOND_HISTORIES=n` runs n of them. A
-//! seed gives the same calls; how the threads of the engine meet is up to the machine.
+//! A cache over a device that knows what a crash could leave, its files, and what a program does with them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and prints what it has seen"
-)]
-
-#[path = "support/history.rs"]
-mod history;
-mod support;
-
-use history::{Op, Seen, Sizes, Story, Taken, content};
-use millpond::device::{
-    AfterCrash, Crashing, Fate, Fault, FaultRule, FaultTarget, Faulty, Happened, Journal,
-};
+use crate::history::{Op, Seen, Sizes, Story, content};
+use crate::images::crashes;
+use crate::support::{Draw, Kind, Place, until};
+use millpond::device::{Access, Crashing, DeviceFile, Fault, FaultRule, FaultTarget, Faulty, FileIdentity};
 use millpond::{File, OpenOptions, PageCache};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use support::{Draw, Kind, Place, bounded, until};
 
-/// Histories by default: some seconds without optimisation.
-const HISTORIES: u64 = 200;
 const MIN_FRAMES: u64 = 64;
 
-/// What must have come about in a run of [`HISTORIES`].
-const ALL: &[&str] = &[
-    "call write",
-    "call change",
-    "call set_len longer",
-    "call set_len shorter",
-    "call sync",
-    "call sync_all",
-    "call close",
-    "call drop",
-    "call open",
-    "call read",
-    "call prefetch",
-    "call guard held",
-    "page changed while it was written",
-    "file cut while it was written",
-    "sync beside writers",
-    "sync failed",
-    "device write begun",
-    "device write done",
-    "device write failed",
-    "device longer",
-    "device shorter",
-    "device synced",
-    "crash write kept",
-    "crash write lost",
-    "crash write torn",
-    "crash write reordered",
-    "crash write in transit",
-    "crash length kept",
-    "crash length lost",
-    "pages evicted",
-    "dirtier paused",
-];
-
-struct Pond {
+pub(crate) struct Pond {
     /// By one of its two names.
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     handles: Vec<File>,
-    story: Story,
+    pub(crate) story: Story,
 }
 
-struct World {
+pub(crate) struct World {
     _folder: tempfile::TempDir,
     device: Arc<Crashing>,
     faulty: Arc<Faulty>,
     cache: PageCache,
     ponds: Vec<Pond>,
     sizes: Sizes,
-    draw: Draw,
+    pub(crate) draw: Draw,
     seen: Seen,
-    log: Vec<String>,
+    pub(crate) log: Vec<String>,
 }
 
 impl World {
-    fn new(seed: u64) -> Option<World> {
+    pub(crate) fn new(seed: u64) -> Option<World> {
         let mut draw = Draw(seed);
         let kind = if draw.below(2) == 0 {
             Kind::Ring
@@ -153,7 +101,7 @@ impl World {
         self.ponds[file].handles.last().unwrap()
     }
 
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let file = self.draw.below(self.ponds.len() as u64) as usize;
         let len = self.ponds[file].story.len();
         match self.draw.below(16) {
@@ -398,7 +346,7 @@ impl World {
     }
 
     /// Closes everything and looks at every crash that there could have been.
-    fn end(mut self) -> Seen {
+    pub(crate) fn end(mut self) -> Seen {
         self.ponds.iter_mut().for_each(|pond| pond.handles.clear());
         assert!(self.cache.take_lost().is_empty());
         let stats = self.cache.stats();
@@ -463,146 +411,6 @@ fn change(device: &Crashing, handle: &File, story: &mut Story, op: Op, page_size
     what
 }
 
-fn device_identity(path: &std::path::Path) -> millpond::device::FileIdentity {
-    use millpond::device::{Access, DeviceFile};
+pub(crate) fn device_identity(path: &Path) -> FileIdentity {
     DeviceFile::open(path, Access::Read).unwrap().identity()
-}
-
-/// The crashes of one file.
-fn crashes(journal: &Journal, pond: &Pond, on_disk: &[u8], mut draw: Draw, end: usize, seen: &mut Seen) {
-    let Some(mut crash) = journal.file(device_identity(&pond.path)) else {
-        // It was never written, cut or synced.
-        return;
-    };
-    let mut turns: Vec<usize> = pond.story.turns().collect();
-    turns.sort_unstable();
-    turns.dedup();
-    let (mut position, mut taken) = (0, Vec::new());
-    let mut journal = Vec::new();
-    loop {
-        // Until the next entry the same images are possible; what is promised may change in between.
-        let until = crash.until().min(end);
-        let between = turns
-            .iter()
-            .copied()
-            .filter(|&turn| position < turn && turn <= until);
-        for position in std::iter::once(position).chain(between) {
-            if let Err(why) = look(&crash, pond, position, &taken, &mut draw, seen) {
-                println!("{}\n{}", pond.story.told(), journal.join("\n"));
-                panic!("{}: crash before entry {position}: {why}", pond.path.display());
-            }
-        }
-        let happened = crash.advance();
-        journal.push(format!("{until}: {happened:?}"));
-        match happened {
-            None => break,
-            Some(Happened::Begun { bytes, since }) => {
-                taken.push(Taken {
-                    bytes,
-                    positions: since..=until + 1,
-                });
-                seen.add("device write begun", 1);
-            }
-            Some(Happened::Done { failed, extended, .. }) => {
-                seen.add(
-                    if failed {
-                        "device write failed"
-                    } else {
-                        "device write done"
-                    },
-                    1,
-                );
-                seen.add("device write extended", u64::from(extended));
-            }
-            Some(Happened::Length { from, to }) => {
-                seen.add("device longer", u64::from(from < to));
-                seen.add("device shorter", u64::from(to < from));
-            }
-            Some(Happened::Synced { .. }) => seen.add("device synced", 1),
-        }
-        position = until + 1;
-    }
-    assert!(on_disk == crash.live(), "the journal has not what the file has");
-}
-
-/// Some of the images of a crash at `position`.
-fn look(
-    crash: &AfterCrash<'_>,
-    pond: &Pond,
-    position: usize,
-    taken: &[Taken],
-    draw: &mut Draw,
-    seen: &mut Seen,
-) -> Result<(), String> {
-    let fates = [
-        Fate::Lost,
-        Fate::Kept,
-        Fate::Drawn(draw.bits()),
-        Fate::Drawn(draw.bits()),
-    ];
-    seen.add("crash points", 1);
-    for fate in fates {
-        let (image, survived) = crash.image(fate);
-        match pond.story.check(&image, position, crash.sector_bytes(), taken) {
-            Ok(mixed) => seen.add("sectors mixed in memory", mixed),
-            Err(why) => return Err(format!("{fate:?}: {why}")),
-        }
-        seen.add("images", 1);
-        seen.add("crash write kept", survived.kept);
-        seen.add("crash write lost", survived.lost);
-        seen.add("crash write torn", survived.torn);
-        seen.add("crash write reordered", survived.reordered);
-        seen.add("crash write in transit", survived.in_transit);
-        seen.add("crash length kept", survived.lengths_kept);
-        seen.add("crash length lost", survived.lengths_lost);
-        seen.add("crash length torn", survived.lengths_torn);
-    }
-    Ok(())
-}
-
-/// One history; `None` where its device is not to be had.
-fn run(seed: u64) -> Option<Seen> {
-    let mut world = World::new(seed)?;
-    let steps = 10 + world.draw.below(50);
-    let told = catch_unwind(AssertUnwindSafe(|| (0..steps).for_each(|_| world.step())));
-    let log = world.log.clone();
-    let seen = told.and_then(|()| catch_unwind(AssertUnwindSafe(|| world.end())));
-    match seen {
-        Ok(seen) => Some(seen),
-        Err(panic) => {
-            println!("{}", log.join("\n"));
-            println!("replay: MILLPOND_SEED={seed} cargo test -p millpond --test crash -- --nocapture");
-            resume_unwind(panic);
-        }
-    }
-}
-
-fn number(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is {value}: a number is needed")),
-    )
-}
-
-#[test]
-fn what_a_sync_has_promised_is_there_after_a_crash_at_any_moment() {
-    if let Some(seed) = number("MILLPOND_SEED") {
-        let seen = bounded(move || run(seed));
-        println!("{}", seen.unwrap_or_default().line());
-        return;
-    }
-    let histories = number("MILLPOND_HISTORIES").unwrap_or(HISTORIES);
-    let mut seen = Seen::default();
-    for seed in 0..histories {
-        if let Some(one) = bounded(move || run(seed)) {
-            seen.merge(one);
-            seen.add("histories", 1);
-        }
-    }
-    println!("{}", seen.line());
-    if histories >= HISTORIES {
-        seen.assert_all(ALL);
-    }
 }
