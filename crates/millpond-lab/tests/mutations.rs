@@ -79,14 +79,14 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::EvictDirty => &[
             (
                 "shuttle",
-                "every_dirty_edge_is_reported_once_and_no_change_is_lost",
+                "writes::every_dirty_edge_is_reported_once_and_no_change_is_lost",
             ),
             LAST_FRAMES,
         ],
         M::EvictPinned => &[
             (
                 "shuttle",
-                "pinned_page_is_not_evicted_and_its_frame_not_given_away",
+                "evict::pinned_page_is_not_evicted_and_its_frame_not_given_away",
             ),
             (
                 "millpond",
@@ -98,7 +98,7 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::ShrinkForgotten => &[SWARM],
         M::TransitLeaks => &[SWARM],
         M::ThrottleForever => &[SWARM],
-        M::LoseWakeup => &[("shuttle", "end_of_a_load_wakes_who_waits_for_it")],
+        M::LoseWakeup => &[("shuttle", "waits::end_of_a_load_wakes_who_waits_for_it")],
         M::SyncNotEndedByCut => &[(
             "millpond_core",
             "manager::tests::a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off",

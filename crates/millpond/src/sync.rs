@@ -1,7 +1,7 @@
 //! What the frame table's files take from the world of threads.
 //!
 //! `state`, `hazard`, `wait`, `index` and `table` name atomics, locks, thread-locals and zeroed arrays
-//! only through this module. `tests/shuttle.rs` compiles the same files against another `sync`, in which
+//! only through this module. `tests/shuttle` compiles the same files against another `sync`, in which
 //! a scheduler decides every interleaving.
 
 pub(crate) use crate::sys::reserved::Reserved;
