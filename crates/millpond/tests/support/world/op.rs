@@ -1,0 +1,183 @@
+//! What a program may do, by indexes into what exists at that moment, and how it is drawn.
+
+use super::Draw;
+use Op::*;
+
+/// Where in a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum At {
+    /// So many parts of 65536 of its length from the start.
+    Share(u16),
+    /// At the start of the page of so many parts.
+    PageOf(u16),
+    /// At the end, or so many bytes before it.
+    Tail(u16),
+    /// Behind the end, by so many bytes and pages.
+    Beyond(u16, u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    Read {
+        handle: u8,
+        at: At,
+        len: u32,
+    },
+    Write {
+        handle: u8,
+        at: At,
+        len: u32,
+        seed: u8,
+    },
+    Page {
+        handle: u8,
+        page: u16,
+    },
+    PageMut {
+        handle: u8,
+        page: u16,
+        from: u16,
+        seed: u8,
+    },
+    /// Holds one page for reading and one for changing while a third is written and read.
+    Guards {
+        handle: u8,
+        pages: [u16; 3],
+        seed: u8,
+    },
+    Append {
+        handle: u8,
+        len: u32,
+        seed: u8,
+    },
+    /// Changes a page by a guard, one of the file or up to two pages behind it, and the file grows to its end.
+    Grow {
+        handle: u8,
+        page: u16,
+        from: u16,
+        seed: u8,
+    },
+    SetLen {
+        handle: u8,
+        at: At,
+    },
+    /// Nobody else has changed the file, so nothing is to be seen of it.
+    Invalidate {
+        handle: u8,
+        at: At,
+        len: u32,
+    },
+    Sync {
+        handle: u8,
+    },
+    SyncAll,
+    Open {
+        file: u8,
+        write: bool,
+        other_name: bool,
+    },
+    Close {
+        handle: u8,
+    },
+    Prefetch {
+        handle: u8,
+        at: At,
+        len: u32,
+    },
+    Advise {
+        handle: u8,
+        advice: u8,
+    },
+    SetMemory {
+        eighths: u8,
+    },
+    SetOptions {
+        preset: u8,
+    },
+    NewCache {
+        page_shift: u8,
+        preset: u8,
+        eighths: u8,
+    },
+}
+
+impl At {
+    fn draw(draw: &mut Draw) -> At {
+        let any = draw.bits() as u16;
+        match draw.below(13) {
+            0..=3 => At::Share(any),
+            4..=6 => At::PageOf(any),
+            7 | 8 => At::Tail(any % 9_000),
+            9 => At::Tail(0),
+            _ => At::Beyond(any % 9_000, draw.below(40) as u8),
+        }
+    }
+}
+
+impl Op {
+    /// Any operation on the one file that there is.
+    pub(crate) fn draw(draw: &mut Draw) -> Op {
+        let (handle, seed, page, from) = (
+            draw.bits() as u8,
+            draw.bits() as u8,
+            draw.bits() as u16,
+            draw.bits() as u16,
+        );
+        let at = At::draw(draw);
+        let len = match draw.below(6) {
+            0 => 0,
+            1 => draw.below(100),
+            2 => 4096,
+            3 => draw.below(20_000),
+            4 => 65_536,
+            _ => draw.below(400_000),
+        } as u32;
+        match draw.below(80) {
+            0..=9 => Read { handle, at, len },
+            10..=29 => Write {
+                handle,
+                at,
+                len,
+                seed,
+            },
+            30..=33 => Append { handle, len, seed },
+            34..=37 => Page { handle, page },
+            38..=45 => PageMut {
+                handle,
+                page,
+                from,
+                seed,
+            },
+            46..=49 => Grow {
+                handle,
+                page,
+                from,
+                seed,
+            },
+            50 | 51 => Guards {
+                handle,
+                pages: [page, from, draw.bits() as u16],
+                seed,
+            },
+            52..=58 => SetLen { handle, at },
+            59..=62 => Invalidate { handle, at, len },
+            63..=66 => Sync { handle },
+            67 => SyncAll,
+            68 | 69 => Open {
+                file: 0,
+                write: seed < 170,
+                other_name: from % 2 == 0,
+            },
+            70 | 71 => Close { handle },
+            72 | 73 => Prefetch { handle, at, len },
+            74 => Advise { handle, advice: seed },
+            75 | 76 => SetMemory { eighths: seed },
+            77 | 78 => SetOptions { preset: seed },
+            _ => NewCache {
+                page_shift: handle,
+                preset: seed,
+                eighths: page as u8,
+            },
+        }
+    }
+}
