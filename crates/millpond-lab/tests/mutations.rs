@@ -101,11 +101,11 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::LoseWakeup => &[("shuttle", "waits::end_of_a_load_wakes_who_waits_for_it")],
         M::SyncNotEndedByCut => &[(
             "millpond_core",
-            "manager::tests::a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off",
+            "manager::tests::write::a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off",
         )],
         M::PassNotResumed => &[(
             "millpond_core",
-            "manager::tests::a_page_in_other_hands_holds_up_a_sync_until_a_tick",
+            "manager::tests::write::a_page_in_other_hands_holds_up_a_sync_until_a_tick",
         )],
         M::OldBytesBehindCut => &[
             ("basic", "truncation_drops_pages_and_growth_reads_zeros"),

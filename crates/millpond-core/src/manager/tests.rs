@@ -1,4 +1,10 @@
+//! The smallest example of each rule, in a world as simple as can be.
+
+mod reclaim;
+mod write;
+
 use super::*;
+use crate::dirty::limits::DirtyLimit;
 use crate::event::{DirtierId, Effect, Intent, IoError, IoId, Reason, SyncTicket, WaitReason};
 use crate::units::{Bytes, PageIndex, Ratio};
 use alloc::collections::BTreeSet;
@@ -166,6 +172,28 @@ impl World {
         }
     }
 
+    fn sync(&mut self, ticket: u64) {
+        self.step(Event::Sync {
+            file: FILE,
+            ticket: SyncTicket(ticket),
+        });
+    }
+
+    /// The frame of a page that is in memory.
+    fn frame(&self, page: u64) -> FrameNo {
+        self.frames.lookup(PageKey::new(FILE, PageIndex(page))).unwrap()
+    }
+
+    /// A page of which the world has changes and which somebody holds, so that a sync can't write it.
+    fn held_from_a_sync(&mut self, page: u64) -> FrameNo {
+        self.write(page);
+        let frame = self.frame(page);
+        self.frames.pinned.insert(frame);
+        self.sync(1);
+        assert!(self.writes.is_empty() && self.synced.is_empty());
+        frame
+    }
+
     fn finish_reads(&mut self) {
         for (io, ..) in core::mem::take(&mut self.reads) {
             self.step(Event::ReadDone { io, result: Ok(()) });
@@ -218,192 +246,6 @@ fn a_failed_read_leaves_no_page_behind() {
 }
 
 #[test]
-fn reclaim_takes_clean_pages_and_never_writes() {
-    let mut w = World::new(quiet(), 256);
-    for page in 0..2_000 {
-        w.read(page);
-    }
-    assert!(w.manager.stats().pgsteal() > 1_000);
-    assert!(w.writes.is_empty());
-    assert!(w.manager.occupancy(w.now).free >= w.manager.derived().watermarks.low);
-}
-
-#[test]
-fn dirty_pages_at_the_cold_end_are_tagged_and_their_file_is_flagged() {
-    let mut options = quiet();
-    options.dirty.background = crate::dirty::limits::DirtyLimit::Share(Ratio::percent(90));
-    options.dirty.hard = crate::dirty::limits::DirtyLimit::Share(Ratio::percent(93));
-    let mut w = World::new(options, 256);
-    for page in 0..200 {
-        w.write(page);
-    }
-    assert!(w.writes.is_empty(), "below the background limit");
-    for page in 1_000..2_000 {
-        w.read(page);
-    }
-    assert!(w.manager.stats().nr_vmscan_immediate_reclaim > 0);
-    assert!(w.manager.stats().flusher_flagged_files > 0);
-    assert!(!w.writes.is_empty(), "the flusher was told");
-    assert_eq!(w.manager.stats().nr_vmscan_write, 0);
-}
-
-#[test]
-fn with_nothing_but_dirty_pages_an_allocation_waits_for_a_write_and_then_succeeds() {
-    let mut options = quiet();
-    options.dirty.hard = crate::dirty::limits::DirtyLimit::Share(Ratio::percent(100));
-    options.dirty.background = crate::dirty::limits::DirtyLimit::Share(Ratio::percent(99));
-    let mut w = World::new(options, 64);
-    let mut page = 0;
-    while w.waits.is_empty() {
-        w.fault(page, 1, Intent::Overwrite);
-        let Some(frame) = w.frames.lookup(PageKey::new(FILE, PageIndex(page))) else {
-            break;
-        };
-        w.frames.dirty.insert(frame);
-        w.step(Event::Dirtied {
-            file: FILE,
-            first: PageIndex(page),
-            frames: &[frame],
-            dirtier: DIRTIER,
-        });
-        page += 1;
-        assert!(page < 100);
-    }
-    assert_eq!(w.waits, [WaitReason::Writeback]);
-    assert_eq!(
-        w.manager.occupancy(w.now).free,
-        w.manager.derived().reserve,
-        "the reserve was not touched"
-    );
-    assert!(!w.writes.is_empty(), "what is in the way is being written");
-    w.finish_writes(Ok(()));
-    w.fault(page, 1, Intent::Overwrite);
-    assert_eq!(w.waits.len(), 1, "no second wait");
-}
-
-#[test]
-fn a_dirtier_pauses_above_the_limit_and_is_woken_when_writes_end() {
-    let mut w = World::new(quiet(), 1024);
-    let mut page = 0;
-    while !w.paused {
-        w.write(page);
-        page += 1;
-        assert!(page < 1024);
-    }
-    let t = w.manager.derived().dirty;
-    assert!(
-        page > t.free_run.0 && page <= t.hard.0 + 1,
-        "paused after {page} of {t:?}"
-    );
-    assert!(!w.writes.is_empty(), "background writeback runs");
-    let mut woken = false;
-    while let Some((io, ..)) = w.writes.pop() {
-        w.step(Event::WriteDone { io, result: Ok(()) });
-        woken |= w.effects.list.contains(&Effect::Wake(Waiters::Dirtiers));
-    }
-    assert!(woken);
-    w.paused = false;
-    w.step(Event::Resume { dirtier: DIRTIER });
-    assert!(!w.paused);
-}
-
-/// A dirtier may not come back: it had dirtied its last page, or was told an error. It counted as one that waits for
-/// ever, writes were made in its name, and each thread that ended so left an entry behind.
-#[test]
-fn a_dirtier_that_was_woken_waits_no_more_even_if_it_never_comes_back() {
-    let mut w = World::new(quiet(), 1024);
-    for page in 0.. {
-        w.write(page);
-        if w.paused {
-            break;
-        }
-    }
-    assert_eq!(w.manager.occupancy(w.now).dirtiers_blocked, 1);
-    w.step(Event::Sync {
-        file: FILE,
-        ticket: SyncTicket(1),
-    });
-    w.finish_writes(Ok(()));
-    assert_eq!(w.manager.unclean(), PageCount(0));
-    assert_eq!(w.manager.occupancy(w.now).dirtiers_blocked, 0);
-}
-
-#[test]
-fn a_failed_write_leaves_the_page_dirty_and_the_sync_reports_it() {
-    let mut w = World::new(quiet(), 256);
-    w.write(3);
-    w.step(Event::Sync {
-        file: FILE,
-        ticket: SyncTicket(1),
-    });
-    w.finish_writes(Err(IoError(28)));
-    assert_eq!(w.synced, [(1, Err(IoError(28)))]);
-    assert_eq!(w.manager.occupancy(w.now).dirty, PageCount(1));
-    w.step(Event::Sync {
-        file: FILE,
-        ticket: SyncTicket(2),
-    });
-    w.finish_writes(Ok(()));
-    assert_eq!(w.synced[1], (2, Ok(())));
-    assert_eq!(w.manager.occupancy(w.now).dirty, PageCount(0));
-}
-
-#[test]
-fn a_page_in_other_hands_holds_up_a_sync_until_a_tick() {
-    let mut w = World::new(quiet(), 256);
-    w.write(3);
-    let frame = w.frames.lookup(PageKey::new(FILE, PageIndex(3))).unwrap();
-    w.frames.pinned.insert(frame);
-    w.step(Event::Sync {
-        file: FILE,
-        ticket: SyncTicket(1),
-    });
-    assert!(w.writes.is_empty() && w.effects.next_tick.is_some());
-    w.frames.pinned.clear();
-    w.step(Event::Tick);
-    w.finish_writes(Ok(()));
-    assert_eq!(w.synced, [(1, Ok(()))]);
-}
-
-/// Without being told the sync would wait for the next write of the file. No test had noticed when it was not told.
-#[test]
-fn a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off() {
-    let mut w = World::new(quiet(), 256);
-    w.write(3);
-    let frame = w.frames.lookup(PageKey::new(FILE, PageIndex(3))).unwrap();
-    w.frames.pinned.insert(frame);
-    w.step(Event::Sync {
-        file: FILE,
-        ticket: SyncTicket(1),
-    });
-    assert!(w.writes.is_empty() && w.synced.is_empty());
-    w.frames.pinned.clear();
-    w.step(Event::Discarded {
-        file: FILE,
-        pages: &[(PageIndex(3), frame)],
-    });
-    assert_eq!(w.synced, [(1, Ok(()))]);
-}
-
-#[test]
-fn contiguous_dirty_pages_leave_in_one_write_whatever_their_order() {
-    let mut w = World::new(quiet(), 1024);
-    for n in 0..100 {
-        w.write(n * 37 % 100);
-    }
-    w.step(Event::Sync {
-        file: FILE,
-        ticket: SyncTicket(1),
-    });
-    let sizes: Vec<_> = w
-        .writes
-        .iter()
-        .map(|(_, _, first, frames)| (first.0, frames.len()))
-        .collect();
-    assert_eq!(sizes, [(0, 100)]);
-}
-
-#[test]
 fn sequential_misses_read_ahead_and_marks_ask_for_more() {
     let mut w = World::new(Options::default(), 1024);
     w.fault(0, 1, Intent::Read);
@@ -431,7 +273,7 @@ fn retuning_leaves_only_the_last_setting() {
     let mut w = World::new(quiet(), 1024);
     let first = *w.manager.derived();
     let mut other = quiet();
-    other.dirty.hard = crate::dirty::limits::DirtyLimit::Share(Ratio::percent(50));
+    other.dirty.hard = DirtyLimit::Share(Ratio::percent(50));
     w.step(Event::Retuned(alloc::boxed::Box::new(other)));
     assert_ne!(*w.manager.derived(), first);
     w.step(Event::Retuned(alloc::boxed::Box::new(quiet())));
@@ -439,31 +281,11 @@ fn retuning_leaves_only_the_last_setting() {
 }
 
 #[test]
-fn memory_shrinks_and_grows_while_pages_are_in_it() {
-    let mut w = World::new(quiet(), 1024);
-    for page in 0..1_024 {
-        w.read(page);
-    }
-    w.step(Event::MemoryChanged {
-        frames: PageCount(256),
-    });
-    let held = w.frames.map.len() as u64;
-    assert!(held <= 256, "{held} pages are left");
-    w.step(Event::MemoryChanged {
-        frames: PageCount(2048),
-    });
-    for page in 2_000..4_000 {
-        w.read(page);
-    }
-    assert!(w.frames.map.len() > 1_900);
-}
-
-#[test]
 #[should_panic(expected = "can't be")]
 fn an_end_that_was_not_begun_is_found_at_once() {
     let mut w = World::new(quiet(), 256);
     w.read(1);
-    let frame = w.frames.lookup(PageKey::new(FILE, PageIndex(1))).unwrap();
+    let frame = w.frame(1);
     w.manager.transition(frame, PageEvent::Written);
 }
 
@@ -472,72 +294,10 @@ fn reasons_are_counted() {
     let mut w = World::new(quiet(), 256);
     w.read(1);
     w.write(9);
-    w.step(Event::Sync {
-        file: FILE,
-        ticket: SyncTicket(1),
-    });
+    w.sync(1);
     let requests = w.manager.stats().io_requests;
     assert_eq!(
         (requests[Reason::Fault as usize], requests[Reason::Sync as usize]),
         (1, 1)
     );
-}
-
-/// Whoever held the pages of one list starved everybody: the scan went round that list and never came to the clean pages
-/// of the other. 72 guards of 165 frames were enough for allocations to fail after 30 s. Found by the crowded worlds.
-#[test]
-fn pages_in_use_do_not_hide_clean_ones_from_reclaim() {
-    use crate::lru::{LinuxOptions, List, Replacement};
-    for replacement in [quiet().replacement, Replacement::Linux(LinuxOptions::default())] {
-        let mut w = World::new(
-            Options {
-                replacement,
-                ..quiet()
-            },
-            256,
-        );
-        // A hot half that fills the active list, and others that pass by.
-        for round in 0..40 {
-            for page in 0..100 {
-                w.read(page);
-                let frame = w.frames.lookup(PageKey::new(FILE, PageIndex(page))).unwrap();
-                w.frames.uses.insert(frame, 3);
-            }
-            (0..20).for_each(|n| w.read(1_000 + round * 20 + n));
-        }
-        let lru = &w.manager.lru;
-        let inactive = lru
-            .iter_from_cold(List::Inactive)
-            .chain(lru.iter_from_cold(List::Fresh));
-        w.frames.pinned = inactive.collect();
-        let active = lru.active().0;
-        assert!(active > 50, "{active} active pages with {replacement:?}");
-        for page in 0..active - 8 {
-            w.read(5_000 + page);
-            assert_eq!(w.waits, [], "at page {page} of {active} with {replacement:?}");
-            let frame = w.frames.lookup(PageKey::new(FILE, PageIndex(5_000 + page)));
-            w.frames.pinned.extend(frame);
-        }
-    }
-}
-
-/// The reclaimer had gone to sleep when all pages were held, and when they were let go nobody woke it: the cache stayed
-/// over its budget until somebody asked for memory.
-#[test]
-fn a_pool_gets_its_new_size_though_nobody_does_anything_any_more() {
-    let mut w = World::new(quiet(), 256);
-    (0..200).for_each(|page| w.read(page));
-    w.frames.pinned = w.frames.map.values().copied().collect();
-    w.step(Event::MemoryChanged {
-        frames: PageCount(64),
-    });
-    let pool = |w: &World| 256 - w.manager.free.withdrawn().0;
-    assert!(pool(&w) >= 200, "all pages are held");
-    w.frames.pinned.clear();
-    for _ in 0..1_000 {
-        let Some(at) = w.effects.next_tick else { break };
-        w.now = w.now.max(at);
-        w.step(Event::Tick);
-    }
-    assert_eq!(pool(&w), 64);
 }

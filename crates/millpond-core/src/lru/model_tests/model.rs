@@ -1,0 +1,363 @@
+//! The rules of replacement on plain vectors.
+
+use super::*;
+use alloc::collections::BTreeMap;
+
+#[derive(Clone, Copy, Default)]
+struct Page {
+    touched: bool,
+    workingset: bool,
+    uses: u8,
+}
+
+pub(super) struct Shadow {
+    age: u64,
+    class_age: u64,
+    workingset: bool,
+}
+
+pub(super) struct Model {
+    pub(super) replacement: Replacement,
+    pub(super) memory: u64,
+    pub(super) lists: [Vec<u32>; 3],
+    pub(super) isolated: Vec<u32>,
+    pages: Vec<Page>,
+    /// Uses in the frames' words.
+    pub(super) words: Vec<u8>,
+    pub(super) shadows: BTreeMap<u32, Shadow>,
+    age: u64,
+    class_ages: [u64; 2],
+    challenged: bool,
+    pub(super) target: u64,
+    unknown: u32,
+    vain: u32,
+    pub(super) after_scan: u64,
+}
+
+const FRESH: usize = 0;
+const INACTIVE: usize = 1;
+const ACTIVE: usize = 2;
+
+impl Model {
+    pub(super) fn new(replacement: Replacement, memory: u64) -> Model {
+        let mut model = Model {
+            replacement,
+            memory,
+            lists: Default::default(),
+            isolated: Vec::new(),
+            pages: alloc::vec![Page::default(); PAGES as usize],
+            words: alloc::vec![0; PAGES as usize],
+            shadows: BTreeMap::new(),
+            age: 0,
+            class_ages: [0; 2],
+            challenged: false,
+            target: 0,
+            unknown: 0,
+            vain: 0,
+            after_scan: u64::MAX,
+        };
+        model.set_replacement(replacement);
+        model
+    }
+
+    fn inactive(&self) -> u64 {
+        (self.lists[FRESH].len() + self.lists[INACTIVE].len()) as u64
+    }
+
+    fn active(&self) -> u64 {
+        self.lists[ACTIVE].len() as u64
+    }
+
+    fn above_target(&self) -> bool {
+        self.inactive() * 1000 > self.memory * self.target
+    }
+
+    fn has_room(&self) -> bool {
+        let left = self.after_scan.min(self.inactive() + self.active());
+        left > self.active() && (left - self.active()) * 1000 > self.memory * self.target
+    }
+
+    fn take_words(&mut self, n: u32) -> u8 {
+        core::mem::take(&mut self.words[n as usize])
+    }
+
+    fn page(&mut self, n: u32) -> &mut Page {
+        &mut self.pages[n as usize]
+    }
+
+    pub(super) fn set_replacement(&mut self, replacement: Replacement) {
+        if let Replacement::Linux(_) = replacement {
+            let fresh = core::mem::take(&mut self.lists[FRESH]);
+            self.lists[INACTIVE].extend(fresh);
+        }
+        if let Replacement::Millpond(options) = replacement {
+            self.target = options.inactive_start_per_mille.into();
+        }
+        self.replacement = replacement;
+        (self.challenged, self.unknown, self.vain) = (false, 0, 0);
+        self.after_scan = u64::MAX;
+    }
+
+    pub(super) fn refault(&mut self, n: u32) -> Refault {
+        let Some(shadow) = self.shadows.remove(&n) else {
+            return Refault::NEW;
+        };
+        let distance = self.age - shadow.age;
+        let recent = match self.replacement {
+            Replacement::Linux(options) => {
+                let recent = options.detection != Detection::Off && distance <= self.active();
+                self.age += u64::from(recent);
+                self.challenged |= recent;
+                recent
+            }
+            Replacement::Millpond(options) => {
+                let of_class = self.class_ages[usize::from(shadow.workingset)] - shadow.class_age;
+                let (low, high) = (options.inactive_min_per_mille, options.inactive_max_per_mille);
+                let step = u64::from(options.inactive_step_per_mille);
+                if of_class <= options.inactive_regret.of(self.memory) {
+                    let target = if shadow.workingset {
+                        self.target.saturating_sub(step)
+                    } else {
+                        self.target + step
+                    };
+                    self.target = target.clamp(low.into(), high.into());
+                }
+                distance <= self.memory
+            }
+        };
+        Refault {
+            distance: Some(PageCount(distance)),
+            recent,
+            workingset: shadow.workingset,
+        }
+    }
+
+    pub(super) fn insert(&mut self, n: u32, refault: Refault, first_use: bool) {
+        let (list, uses) = match self.replacement {
+            Replacement::Linux(_) => (if refault.recent { ACTIVE } else { INACTIVE }, 0),
+            Replacement::Millpond(options) => {
+                let active = if refault.recent {
+                    self.has_room() || self.challenge(&options, options.challenge_pages)
+                } else {
+                    self.unknown += 1;
+                    let short = self.active() * 2 < self.memory;
+                    let one_in = if short {
+                        options.trial_one_in_when_short
+                    } else {
+                        options.trial_one_in
+                    };
+                    self.unknown.is_multiple_of(one_in) && (self.has_room() || self.challenge(&options, 1))
+                };
+                if active {
+                    (ACTIVE, u8::from(refault.recent))
+                } else {
+                    (FRESH, 0)
+                }
+            }
+        };
+        *self.page(n) = Page {
+            touched: first_use,
+            workingset: false,
+            uses,
+        };
+        self.lists[list].push(n);
+        if let Replacement::Millpond(options) = self.replacement
+            && list == FRESH
+        {
+            for _ in 0..2 {
+                if self.lists[FRESH].len() as u64 > options.fresh.of(self.memory) + 1 {
+                    let page = self.lists[FRESH].remove(0);
+                    let used = self.take_words(page) > 0;
+                    self.page(page).touched |= used;
+                    self.lists[INACTIVE].push(page);
+                }
+            }
+        }
+    }
+
+    fn challenge(&mut self, options: &MillpondOptions, pages: u32) -> bool {
+        (0..pages).any(|_| self.active() > 0 && self.spend_or_demote(options, &mut Scanned::default()))
+    }
+
+    fn spend_or_demote(&mut self, options: &MillpondOptions, scanned: &mut Scanned) -> bool {
+        let n = self.lists[ACTIVE].remove(0);
+        let words = self.take_words(n);
+        let page = self.page(n);
+        let uses = (page.uses + words).min(options.active_uses_max);
+        page.touched |= uses > 0;
+        scanned.refilled += 1;
+        if uses > 0 {
+            page.uses = uses - 1;
+            self.lists[ACTIVE].push(n);
+            scanned.rotated += 1;
+            return false;
+        }
+        page.workingset = true;
+        self.lists[INACTIVE].push(n);
+        scanned.deactivated += 1;
+        true
+    }
+
+    pub(super) fn isolate(&mut self, priority: u32, batch: u64, victims: &mut Vec<u32>) -> Scanned {
+        match self.replacement {
+            Replacement::Linux(options) => self.isolate_linux(options, priority, batch, victims),
+            Replacement::Millpond(options) => self.isolate_millpond(options, priority, batch, victims),
+        }
+    }
+
+    fn isolate_linux(
+        &mut self,
+        options: LinuxOptions,
+        priority: u32,
+        batch: u64,
+        victims: &mut Vec<u32>,
+    ) -> Scanned {
+        let mut scanned = Scanned::default();
+        let (inactive, active) = (self.inactive() >> priority, self.active() >> priority);
+        let challenged = core::mem::take(&mut self.challenged) && options.refaults_deactivate;
+        // Memory is far below a GiB here, so that both ratios are 1.
+        if challenged || self.inactive() < self.active() {
+            for _ in 0..active.min(batch) {
+                let n = self.lists[ACTIVE].remove(0);
+                let words = self.take_words(n);
+                let page = self.page(n);
+                page.touched |= core::mem::take(&mut page.uses) + words > 0;
+                page.workingset = true;
+                self.lists[INACTIVE].push(n);
+                scanned.refilled += 1;
+                scanned.deactivated += 1;
+            }
+        }
+        for _ in 0..inactive.min(batch) {
+            let n = self.lists[INACTIVE].remove(0);
+            let words = self.take_words(n);
+            let page = self.page(n);
+            let uses = u8::from(page.touched) + core::mem::take(&mut page.uses) + words;
+            page.touched = uses > 2;
+            scanned.scanned += 1;
+            if uses >= 2 {
+                self.lists[ACTIVE].push(n);
+                self.age += 1;
+                scanned.activated += 1;
+            } else {
+                self.isolated.push(n);
+                victims.push(n);
+            }
+        }
+        scanned
+    }
+
+    fn isolate_millpond(
+        &mut self,
+        options: MillpondOptions,
+        priority: u32,
+        batch: u64,
+        victims: &mut Vec<u32>,
+    ) -> Scanned {
+        let mut scanned = Scanned::default();
+        let most = ((self.inactive() + self.active()) >> priority).min(batch);
+        while scanned.scanned < most {
+            let patient = self.vain < 32 || self.inactive() == 0;
+            if self.active() > 0 && !self.above_target() && patient {
+                if scanned.refilled == most {
+                    break;
+                }
+                self.spend_or_demote(&options, &mut scanned);
+                self.vain += 1;
+                continue;
+            }
+            if self.inactive() == 0 {
+                break;
+            }
+            let from = if self.lists[INACTIVE].is_empty() {
+                FRESH
+            } else {
+                INACTIVE
+            };
+            let n = self.lists[from].remove(0);
+            let words = self.take_words(n);
+            let page = self.page(n);
+            let uses = core::mem::take(&mut page.uses) + words;
+            let reused = if page.touched { uses > 0 } else { uses > 1 };
+            scanned.scanned += 1;
+            if reused && from == INACTIVE {
+                let to = if page.touched { ACTIVE } else { INACTIVE };
+                page.touched = true;
+                self.lists[to].push(n);
+                scanned.activated += u64::from(to == ACTIVE);
+                scanned.rotated += u64::from(to == INACTIVE);
+            } else {
+                page.touched |= uses > 0;
+                self.isolated.push(n);
+                victims.push(n);
+                self.vain = 0;
+            }
+        }
+        self.after_scan = self.inactive() + self.active();
+        scanned
+    }
+
+    pub(super) fn evicted(&mut self, n: u32) {
+        self.isolated.retain(|&m| m != n);
+        let workingset = self.page(n).workingset;
+        self.class_ages[usize::from(workingset)] += 1;
+        let before = matches!(
+            self.replacement,
+            Replacement::Linux(options) if options.detection == Detection::Linux5_9
+        );
+        let shadow = Shadow {
+            age: if before { self.age } else { self.age + 1 },
+            class_age: self.class_ages[usize::from(workingset)],
+            workingset,
+        };
+        self.age += 1;
+        self.shadows.insert(n, shadow);
+    }
+
+    pub(super) fn put_back(&mut self, n: u32, put_back: PutBack) {
+        self.isolated.retain(|&m| m != n);
+        match put_back {
+            PutBack::WarmInactive => self.lists[INACTIVE].push(n),
+            PutBack::ColdInactive => self.lists[INACTIVE].insert(0, n),
+            PutBack::Active => {
+                self.lists[ACTIVE].push(n);
+                self.age += u64::from(matches!(self.replacement, Replacement::Linux(_)));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, n: u32) {
+        let Model { lists, isolated, .. } = self;
+        for list in lists.iter_mut().chain([isolated]) {
+            list.retain(|&m| m != n);
+        }
+    }
+
+    pub(super) fn rotate_to_cold(&mut self, n: u32) -> bool {
+        for list in [FRESH, INACTIVE, ACTIVE] {
+            if self.lists[list].contains(&n) {
+                self.lists[list].retain(|&m| m != n);
+                self.lists[INACTIVE].insert(0, n);
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(super) fn mark_accessed(&mut self, n: u32) {
+        if !matches!(
+            self.replacement,
+            Replacement::Linux(options) if options.promotion == Promotion::Immediate
+        ) {
+            return;
+        }
+        if self.page(n).touched && self.lists[INACTIVE].contains(&n) {
+            self.page(n).touched = false;
+            self.lists[INACTIVE].retain(|&m| m != n);
+            self.lists[ACTIVE].push(n);
+            self.age += 1;
+        } else {
+            self.page(n).touched = true;
+        }
+    }
+}

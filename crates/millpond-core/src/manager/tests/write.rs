@@ -1,0 +1,100 @@
+//! Dirtiers that pause, writes that end, and syncs that wait for them.
+
+use super::*;
+
+#[test]
+fn a_dirtier_pauses_above_the_limit_and_is_woken_when_writes_end() {
+    let mut w = World::new(quiet(), 1024);
+    let mut page = 0;
+    while !w.paused {
+        w.write(page);
+        page += 1;
+        assert!(page < 1024);
+    }
+    let t = w.manager.derived().dirty;
+    assert!(
+        page > t.free_run.0 && page <= t.hard.0 + 1,
+        "paused after {page} of {t:?}"
+    );
+    assert!(!w.writes.is_empty(), "background writeback runs");
+    let mut woken = false;
+    while let Some((io, ..)) = w.writes.pop() {
+        w.step(Event::WriteDone { io, result: Ok(()) });
+        woken |= w.effects.list.contains(&Effect::Wake(Waiters::Dirtiers));
+    }
+    assert!(woken);
+    w.paused = false;
+    w.step(Event::Resume { dirtier: DIRTIER });
+    assert!(!w.paused);
+}
+
+/// A dirtier may not come back: it had dirtied its last page, or was told an error. It counted as one that waits for
+/// ever, writes were made in its name, and each thread that ended so left an entry behind.
+#[test]
+fn a_dirtier_that_was_woken_waits_no_more_even_if_it_never_comes_back() {
+    let mut w = World::new(quiet(), 1024);
+    for page in 0.. {
+        w.write(page);
+        if w.paused {
+            break;
+        }
+    }
+    assert_eq!(w.manager.occupancy(w.now).dirtiers_blocked, 1);
+    w.sync(1);
+    w.finish_writes(Ok(()));
+    assert_eq!(w.manager.unclean(), PageCount(0));
+    assert_eq!(w.manager.occupancy(w.now).dirtiers_blocked, 0);
+}
+
+#[test]
+fn a_failed_write_leaves_the_page_dirty_and_the_sync_reports_it() {
+    let mut w = World::new(quiet(), 256);
+    w.write(3);
+    w.sync(1);
+    w.finish_writes(Err(IoError(28)));
+    assert_eq!(w.synced, [(1, Err(IoError(28)))]);
+    assert_eq!(w.manager.occupancy(w.now).dirty, PageCount(1));
+    w.sync(2);
+    w.finish_writes(Ok(()));
+    assert_eq!(w.synced[1], (2, Ok(())));
+    assert_eq!(w.manager.occupancy(w.now).dirty, PageCount(0));
+}
+
+#[test]
+fn a_page_in_other_hands_holds_up_a_sync_until_a_tick() {
+    let mut w = World::new(quiet(), 256);
+    w.held_from_a_sync(3);
+    assert!(w.effects.next_tick.is_some());
+    w.frames.pinned.clear();
+    w.step(Event::Tick);
+    w.finish_writes(Ok(()));
+    assert_eq!(w.synced, [(1, Ok(()))]);
+}
+
+/// Without being told the sync would wait for the next write of the file. No test had noticed when it was not told.
+#[test]
+fn a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off() {
+    let mut w = World::new(quiet(), 256);
+    let frame = w.held_from_a_sync(3);
+    w.frames.pinned.clear();
+    w.step(Event::Discarded {
+        file: FILE,
+        pages: &[(PageIndex(3), frame)],
+    });
+    assert_eq!(w.synced, [(1, Ok(()))]);
+}
+
+#[test]
+fn contiguous_dirty_pages_leave_in_one_write_whatever_their_order() {
+    let mut w = World::new(quiet(), 1024);
+    for n in 0..100 {
+        w.write(n * 37 % 100);
+    }
+    w.sync(1);
+    let sizes: Vec<_> = w
+        .writes
+        .iter()
+        .map(|(_, _, first, frames)| (first.0, frames.len()))
+        .collect();
+    assert_eq!(sizes, [(0, 100)]);
+}
