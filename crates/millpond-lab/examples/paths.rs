@@ -16,6 +16,7 @@
 use millpond::core::event::Reason;
 use millpond::{Advice, File, OpenOptions, PageCache};
 use millpond_lab::measure::process::resident_peak_mib;
+use millpond_lab::sim::draw::Draw;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -27,19 +28,6 @@ use std::time::{Duration, Instant};
 const RUNS: usize = 5;
 const PAGE: u64 = 4096;
 const SECONDS: Duration = Duration::from_secs(3);
-
-/// Numbers from a seed.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((u128::from(self.0 >> 16 << 16) * u128::from(n)) >> 64) as u64
-    }
-}
 
 fn main() {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -95,6 +83,13 @@ fn row(name: &str, unit: &str, mut values: Vec<f64>) -> f64 {
         values[values.len() - 1]
     );
     median
+}
+
+fn resident() {
+    println!(
+        "| resident, peak | {:.0} MiB of 512 + 32 | |",
+        resident_peak_mib().unwrap_or(0.0)
+    );
 }
 
 fn head(title: &str) {
@@ -312,10 +307,7 @@ fn miss(path: &Path) {
             one / bare * 100.0
         );
     }
-    println!(
-        "| resident, peak | {:.0} MiB of 512 + 32 | |",
-        resident_peak_mib().unwrap_or(0.0)
-    );
+    resident();
 }
 
 fn stream(path: &Path) {
@@ -361,10 +353,7 @@ fn stream(path: &Path) {
             write / bare_write * 100.0
         );
     }
-    println!(
-        "| resident, peak | {:.0} MiB of 512 + 32 | |",
-        resident_peak_mib().unwrap_or(0.0)
-    );
+    resident();
 }
 
 fn scan(path: &Path) {
@@ -399,8 +388,5 @@ fn scan(path: &Path) {
     }
     head("A scan of 2 GiB beside a hot set of 256 MiB, in 512 MiB");
     row("hits of the hot set", "%", ratios);
-    println!(
-        "| resident, peak | {:.0} MiB of 512 + 32 | |",
-        resident_peak_mib().unwrap_or(0.0)
-    );
+    resident();
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! With the options and the number of frames that the cache was made with this is all that the effects depend on: who
-//! gives another machine the same gets the same effects (`crates/millpond-lab/tests/twin.rs`). Without a recorder a
+//! gives another machine the same gets the same effects (`crates/millpond-lab/tests/twin`). Without a recorder a
 //! step looks once whether there is one.
 
 use millpond_core::event::{Effects, Event};
