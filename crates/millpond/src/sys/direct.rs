@@ -35,46 +35,53 @@ pub(crate) fn transfer_some(
     flags: i32,
 ) -> io::Result<usize> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+    let at = Place {
+        fd: file.as_raw_fd(),
+        offset,
+        flags,
+    };
     match op {
-        Op::Read => read_some(file.as_raw_fd(), segments, (skip, len), offset, flags),
-        Op::Write => write_some(file.as_raw_fd(), segments, (skip, len), offset, flags),
+        Op::Read => read_some(at, segments, (skip, len)),
+        Op::Write => write_some(at, segments, (skip, len)),
     }
 }
 
-fn read_some(
+/// Where a call begins, and how it is made.
+struct Place {
     fd: RawFd,
-    segments: &Segments,
-    (skip, len): (usize, usize),
     offset: libc::off_t,
     flags: i32,
-) -> io::Result<usize> {
-    let mut scratch = Vec::new();
-    let iovecs = segments.window(skip, len, &mut scratch);
-    let transferred = match iovecs {
+}
+
+fn read_some(at: Place, segments: &Segments, part: (usize, usize)) -> io::Result<usize> {
+    let Place { fd, offset, flags } = at;
+    with_ranges(segments, part, |ranges| match ranges {
         // SAFETY: the range is inside memory that `segments` owns, and `Memory` allows transfers of it.
         [one] if flags == 0 => unsafe { libc::pread(fd, one.iov_base, one.iov_len, offset) },
         // SAFETY: as above for every range; the array of ranges lives until the call returns.
-        _ => unsafe { libc::preadv2(fd, iovecs.as_ptr(), iovecs.len() as i32, offset, flags) },
-    };
-    usize::try_from(transferred).map_err(|_| io::Error::last_os_error())
+        _ => unsafe { libc::preadv2(fd, ranges.as_ptr(), ranges.len() as i32, offset, flags) },
+    })
 }
 
 /// A function of its own: `.ci/tsan.supp` names it, as pages may be changed while they are written.
-fn write_some(
-    fd: RawFd,
-    segments: &Segments,
-    (skip, len): (usize, usize),
-    offset: libc::off_t,
-    flags: i32,
-) -> io::Result<usize> {
-    let mut scratch = Vec::new();
-    let iovecs = segments.window(skip, len, &mut scratch);
-    let transferred = match iovecs {
+fn write_some(at: Place, segments: &Segments, part: (usize, usize)) -> io::Result<usize> {
+    let Place { fd, offset, flags } = at;
+    with_ranges(segments, part, |ranges| match ranges {
         // SAFETY: the range is inside memory that `segments` owns, and `Memory` allows transfers of it.
         [one] if flags == 0 => unsafe { libc::pwrite(fd, one.iov_base, one.iov_len, offset) },
         // SAFETY: as above for every range; the array of ranges lives until the call returns.
-        _ => unsafe { libc::pwritev2(fd, iovecs.as_ptr(), iovecs.len() as i32, offset, flags) },
-    };
+        _ => unsafe { libc::pwritev2(fd, ranges.as_ptr(), ranges.len() as i32, offset, flags) },
+    })
+}
+
+/// Makes `call` with the ranges of a part of `segments`. How many bytes it says.
+fn with_ranges(
+    segments: &Segments,
+    (skip, len): (usize, usize),
+    call: impl FnOnce(&[libc::iovec]) -> isize,
+) -> io::Result<usize> {
+    let mut scratch = Vec::new();
+    let transferred = call(segments.window(skip, len, &mut scratch));
     usize::try_from(transferred).map_err(|_| io::Error::last_os_error())
 }
 
