@@ -171,24 +171,20 @@ impl Manager {
         granted: alloc::vec::Vec<FrameNo>,
         effects: &mut Effects,
     ) {
-        let bytes = PageCount(granted.len() as u64).to_bytes(self.options.page_size);
-        let range = effects.add_frames(granted.iter().copied());
-        let io = self.ios.start(Io {
+        let transfer = Io {
             reason,
             file,
             first,
             frames: granted,
             issued_at: now,
-        });
-        self.admission.issued(now, reason, bytes);
-        self.stats.io_requests[reason as usize] += 1;
-        self.stats.io_bytes[reason as usize] += bytes.0;
+        };
+        let (io, frames) = self.issue(transfer, effects);
         effects.list.push(Effect::Read {
             io,
             reason,
             file,
             first,
-            frames: range,
+            frames,
         });
     }
 

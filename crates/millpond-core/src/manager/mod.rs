@@ -37,9 +37,9 @@ mod tests;
 use crate::admission::{Admission, AdmissionOptions};
 use crate::dirty::limits::{DirtyableMemory, Thresholds, limits};
 use crate::dirty::throttle::Dirtiers;
-use crate::event::{DirtierId, Effect, Effects, Event, Waiters};
+use crate::event::{DirtierId, Effect, Effects, Event, IoId, Waiters};
 use crate::frame::FrameTable;
-use crate::io::IoTable;
+use crate::io::{Io, IoTable};
 use crate::lru::{Lru, Refault};
 use crate::memory::free::FreeFrames;
 use crate::memory::watermark::Watermarks;
@@ -53,6 +53,7 @@ use crate::writeback::flusher::Flusher;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// The fewest frames that a pool can have: a scan batch, a write and a fault fit side by side.
 pub const FRAMES_MIN: PageCount = PageCount(64);
@@ -368,6 +369,16 @@ impl Manager {
             None => panic!("{frame:?}, {:?}, can't be {event:?}", state.phase),
         }
         state.phase
+    }
+
+    /// A transfer begins: it is counted, and admission is told. Its name, and its frames among those of the effects.
+    fn issue(&mut self, io: Io, effects: &mut Effects) -> (IoId, Range<u32>) {
+        let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
+        let frames = effects.add_frames(io.frames.iter().copied());
+        self.admission.issued(io.issued_at, io.reason, bytes);
+        self.stats.io_requests[io.reason as usize] += 1;
+        self.stats.io_bytes[io.reason as usize] += bytes.0;
+        (self.ios.start(io), frames)
     }
 
     /// Pages that are dirty or being written, without those that can't be: nobody waits for these.

@@ -118,27 +118,23 @@ impl Manager {
             return;
         }
         let pages = PageCount(cluster.len() as u64);
-        let bytes = pages.to_bytes(self.options.page_size);
-        let range = effects.add_frames(cluster.iter().copied());
         let (reason, file, first) = (job.reason, job.file, job.first);
-        let io = self.ios.start(Io {
+        let transfer = Io {
             reason,
             file,
             first,
             frames: cluster,
             issued_at: now,
-        });
+        };
+        let (io, frames) = self.issue(transfer, effects);
         self.flusher.issued(job, io, pages.0);
         self.writing += pages;
-        self.admission.issued(now, reason, bytes);
-        self.stats.io_requests[reason as usize] += 1;
-        self.stats.io_bytes[reason as usize] += bytes.0;
         effects.list.push(Effect::Write {
             io,
             reason,
             file,
             first,
-            frames: range,
+            frames,
         });
     }
 
