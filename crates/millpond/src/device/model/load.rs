@@ -32,6 +32,16 @@ impl Seen {
 /// `THINK`. It is told how many requests each client has had answered.
 pub(super) type Client<'a> = Box<dyn FnMut(&[usize]) -> Option<(bool, u64, u32)> + 'a>;
 
+/// Runs until idle; what was answered, in order.
+pub(super) fn finish(disk: &mut Model) -> Vec<ModelCompletion> {
+    let mut done = Vec::new();
+    while let Some(at) = disk.next_event() {
+        disk.advance(at, &mut done);
+        disk.validate();
+    }
+    done
+}
+
 pub(super) fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *seed;

@@ -267,17 +267,9 @@ impl Ssd {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Model, ModelCompletion, ModelRequest};
+    use super::super::load::finish;
+    use super::super::{Model, ModelRequest};
     use super::*;
-
-    fn finish(disk: &mut Model) -> Vec<ModelCompletion> {
-        let mut done = Vec::new();
-        while let Some(at) = disk.next_event() {
-            disk.advance(at, &mut done);
-            disk.validate();
-        }
-        done
-    }
 
     fn request(id: u64, write: bool, offset: u64, len: u32) -> ModelRequest {
         ModelRequest {

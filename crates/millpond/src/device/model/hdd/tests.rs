@@ -1,5 +1,6 @@
 //! The rules of the hard disk, one by one.
 
+use super::super::load::finish;
 use super::super::{Model, ModelCompletion, ModelRequest};
 use super::*;
 
@@ -25,16 +26,6 @@ fn write(id: u64, offset: u64, len: u64) -> ModelRequest {
         offset,
         len: len as u32,
     }
-}
-
-/// Runs until idle; what was answered, in order.
-fn finish(disk: &mut Model) -> Vec<ModelCompletion> {
-    let mut done = Vec::new();
-    while let Some(at) = disk.next_event() {
-        disk.advance(at, &mut done);
-        disk.validate();
-    }
-    done
 }
 
 fn ids(done: &[ModelCompletion]) -> Vec<u64> {
