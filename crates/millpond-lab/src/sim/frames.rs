@@ -71,6 +71,16 @@ impl SimFrames {
         self.resident += 1;
     }
 
+    /// Enters `frames` for the pages of `file` from `first` on, as [`SimFrames::enter`] does it.
+    ///
+    /// # Panics
+    /// As `enter` does.
+    pub fn enter_all(&mut self, file: FileId, first: PageIndex, frames: &[FrameNo], loading: bool) {
+        for (n, &frame) in (0..).zip(frames) {
+            self.enter(PageKey::new(file, first.after(n)), frame, loading);
+        }
+    }
+
     fn place(&mut self, key: PageKey) -> &mut Option<FrameNo> {
         let (file, page) = (key.file().0 as usize, key.index().0 as usize);
         if file >= self.table.len() {

@@ -5,7 +5,7 @@ use millpond::record::Answer;
 use millpond_core::event::{Effect, Effects, Event, IoId};
 use millpond_core::frame::FrameTable;
 use millpond_core::manager::Manager;
-use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
+use millpond_core::units::{FrameNo, PageKey};
 use millpond_lab::sim::frames::SimFrames;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -140,12 +140,6 @@ fn before_step(twin: &mut Twin<'_>, ios: &mut HashMap<IoId, Vec<FrameNo>>, event
 
 /// What a driver does with its frames for these effects.
 fn after_step(twin: &mut Twin<'_>, ios: &mut HashMap<IoId, Vec<FrameNo>>, effects: &Effects) {
-    let mut enter = |file: FileId, first: PageIndex, frames: &[FrameNo], loading| {
-        for (n, &frame) in (0..).zip(frames) {
-            let key = PageKey::new(file, first.after(n));
-            twin.frames.enter(key, frame, loading);
-        }
-    };
     for effect in &effects.list {
         match effect {
             Effect::Read {
@@ -155,10 +149,14 @@ fn after_step(twin: &mut Twin<'_>, ios: &mut HashMap<IoId, Vec<FrameNo>>, effect
                 frames,
                 ..
             } => {
-                enter(*file, *first, effects.frames(frames), true);
-                ios.insert(*io, effects.frames(frames).to_vec());
+                let frames = effects.frames(frames);
+                twin.frames.enter_all(*file, *first, frames, true);
+                ios.insert(*io, frames.to_vec());
             }
-            Effect::Grant { file, first, frames } => enter(*file, *first, effects.frames(frames), false),
+            Effect::Grant { file, first, frames } => {
+                let frames = effects.frames(frames);
+                twin.frames.enter_all(*file, *first, frames, false);
+            }
             Effect::Write { io, frames, .. } => {
                 ios.insert(*io, effects.frames(frames).to_vec());
             }

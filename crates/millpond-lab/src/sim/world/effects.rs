@@ -64,10 +64,7 @@ impl World {
                 frames,
             } => {
                 let frames = effects.frames(frames).to_vec();
-                for (n, &frame) in frames.iter().enumerate() {
-                    self.frames
-                        .enter(PageKey::new(*file, first.after(n as u64)), frame, true);
-                }
+                self.frames.enter_all(*file, *first, &frames, true);
                 told.granted += frames.len() as u32;
                 let owner = self.asker.filter(|_| *reason == Reason::Fault);
                 let owner = owner.map(|pid| (pid, self.processes[pid].number));
@@ -75,11 +72,9 @@ impl World {
             }
             Effect::Grant { file, first, frames } => {
                 // Owned by the process that asked, which is about to fill them.
-                for (n, &frame) in effects.frames(frames).iter().enumerate() {
-                    self.frames
-                        .enter(PageKey::new(*file, first.after(n as u64)), frame, false);
-                    told.granted += 1;
-                }
+                let frames = effects.frames(frames);
+                self.frames.enter_all(*file, *first, frames, false);
+                told.granted += frames.len() as u32;
             }
             Effect::Write {
                 io,
