@@ -92,26 +92,20 @@ const fn column(head: &'static str, workload: &'static str, metric: &'static str
 }
 
 fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]) -> Vec<Table> {
-    let main = [
-        column("reads/s", BOTH, READS),
-        column("p50", BOTH, "reader_latency_p50_us"),
-        column("p99", BOTH, P99),
-        column("p99.9", BOTH, "reader_latency_p999_us"),
-        column("slowest", BOTH, MAX),
-        column("writers", BOTH, SECONDS),
-        column("resident", BOTH, "resident_peak_mib"),
-        column("page cache", BOTH, "page_cache_growth_mib"),
-    ];
-    let alone = [
-        column("reads/s", READER, READS),
-        column("p50", READER, "reader_latency_p50_us"),
-        column("p99", READER, P99),
-        column("p99.9", READER, "reader_latency_p999_us"),
-        column("slowest", READER, MAX),
-        column("writers", WRITERS, SECONDS),
-        column("resident", WRITERS, "resident_peak_mib"),
-        column("page cache", WRITERS, "page_cache_growth_mib"),
-    ];
+    // What the reader has, and what the writers and the process have beside it.
+    let summary = |reader, writers| {
+        [
+            column("reads/s", reader, READS),
+            column("p50", reader, "reader_latency_p50_us"),
+            column("p99", reader, P99),
+            column("p99.9", reader, "reader_latency_p999_us"),
+            column("slowest", reader, MAX),
+            column("writers", writers, SECONDS),
+            column("resident", writers, "resident_peak_mib"),
+            column("page cache", writers, "page_cache_growth_mib"),
+        ]
+    };
+    let (main, alone) = (summary(BOTH, BOTH), summary(READER, WRITERS));
     let more = [
         column("hits", BOTH, "reader_hits_percent"),
         column("mean", BOTH, "reader_latency_mean_us"),
