@@ -13,14 +13,14 @@ use millpond::{Error, File, OpenOptions, PageCache, PageRef};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
-use support::{Call, Draw, Hooked, Kind, Place, What, bounded, linger, until};
+use support::{Call, Draw, Hooked, Kind, Place, What, bounded, linger, number, until};
 
 const PAGE: usize = 4096;
 /// The least that a cache of 4 KiB pages can have: 64 frames.
 const LEAST: u64 = (512 << 10) + 64 * (PAGE as u64 + 66);
 
 fn rounds(otherwise: u64) -> u64 {
-    std::env::var("MILLPOND_ROUNDS").map_or(otherwise, |value| value.parse().unwrap())
+    number("MILLPOND_ROUNDS").unwrap_or(otherwise)
 }
 
 fn cache(kind: Kind) -> Option<PageCache> {

@@ -16,16 +16,12 @@ use millpond::{Error, File, OpenOptions, Options, PageCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use support::{Draw, Kind, Place, bounded, until};
+use support::{Draw, Kind, Place, bounded, number, until};
 
 const PAGE: u64 = 4096;
 /// Of the file: several times what memory holds.
 const PAGES: u64 = 2_000;
 const WRITERS: u64 = 3;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |n| n.parse().unwrap())
-}
 
 /// What the device does while the pool is crowded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,7 +170,10 @@ fn crowd(seed: u64, slow: Slow, held: Held) -> Met {
 
 #[test]
 fn with_everything_dirty_held_and_slow_an_allocation_waits_or_says_so_and_nobody_hangs() {
-    let (runs, seed) = (number("MILLPOND_RUNS", 20), number("MILLPOND_SEED", 1));
+    let (runs, seed) = (
+        number("MILLPOND_RUNS").unwrap_or(20),
+        number("MILLPOND_SEED").unwrap_or(1),
+    );
     for run in 0..runs {
         let slow = [Slow::Late, Slow::Silent][run as usize % 2];
         let held = [Held::Most, Held::All][run as usize / 2 % 2];

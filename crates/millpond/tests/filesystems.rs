@@ -16,7 +16,7 @@ mod world;
 use millpond::{Error, File, OpenOptions, PageCache};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Draw, Kind, bounded};
+use support::{Draw, Kind, bounded, number};
 
 /// Does a command; what it says if it fails or is not there.
 fn run(command: &str, arguments: &[&str]) -> Result<String, String> {
@@ -126,7 +126,7 @@ const SEEDS: u64 = 3;
 const OPERATIONS: u64 = 150;
 
 fn seeds() -> std::ops::Range<u64> {
-    0..std::env::var("MILLPOND_FSX").map_or(SEEDS, |n| n.parse().unwrap())
+    0..number("MILLPOND_FSX").unwrap_or(SEEDS)
 }
 
 /// Histories on one file each, by ring and by threads, which are there also after the file system was unmounted.

@@ -12,22 +12,14 @@ mod support;
 #[path = "support/world.rs"]
 mod world;
 
-use support::{Kind, Place, bounded};
+use support::{Kind, Place, bounded, seeds};
 
 /// Histories by default, and their length: some seconds without optimisation.
 const HISTORIES: u64 = 8;
 const OPERATIONS: u64 = 600;
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|n| n.parse().unwrap())
-}
-
 fn histories(kind: Kind, place: Place) {
-    let seeds = match number("MILLPOND_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("MILLPOND_FSX").unwrap_or(HISTORIES),
-    };
-    for seed in seeds {
+    for seed in seeds("MILLPOND_FSX", HISTORIES) {
         bounded(move || {
             let folder = place.folder();
             world::history(kind, folder.path(), seed, OPERATIONS);

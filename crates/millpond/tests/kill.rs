@@ -24,7 +24,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Draw, Kind, Place, bounded};
+use support::{Draw, Kind, Place, bounded, seeds};
 
 /// Kills by default: two or three seconds.
 const KILLS: u64 = 10;
@@ -305,18 +305,9 @@ fn run(seed: u64) -> Seen {
     seen
 }
 
-fn number(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    let number = value.parse();
-    Some(number.unwrap_or_else(|_| panic!("{name} is {value}: a number is needed")))
-}
-
 #[test]
 fn what_a_sync_has_promised_is_there_when_the_process_is_killed() {
-    let seeds = match number("MILLPOND_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("MILLPOND_KILLS").unwrap_or(KILLS),
-    };
+    let seeds = seeds("MILLPOND_KILLS", KILLS);
     let mut seen = Seen::default();
     for seed in seeds.clone() {
         println!("replay: MILLPOND_SEED={seed} cargo test -p millpond --test kill -- --nocapture");

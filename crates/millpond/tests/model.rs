@@ -16,7 +16,7 @@ mod world;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use support::{Kind, Place, bounded};
+use support::{Kind, Place, bounded, number};
 use world::Op::*;
 use world::{At, Op, World};
 
@@ -91,7 +91,7 @@ fn run(kind: Kind, place: Place, files: usize, page_shift: u8, preset: u8, ops: 
 
 /// `MILLPOND_CASES=n` runs n cases on each device and place.
 fn cases() -> u32 {
-    std::env::var("MILLPOND_CASES").map_or(24, |n| n.parse().unwrap())
+    number("MILLPOND_CASES").unwrap_or(24) as u32
 }
 
 fn property(kind: Kind, place: Place) {

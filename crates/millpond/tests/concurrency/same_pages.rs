@@ -1,7 +1,7 @@
 //! Many threads want the same pages, or others than those that somebody holds.
 
 use crate::stage::{PAGES, Stage, is_stamp_and_zeros, whole};
-use crate::support::{Call, Hooked, Kind, Place, What, bounded};
+use crate::support::{Call, Hooked, Kind, Place, What, bounded, number};
 use crate::{PAGE, open};
 use millpond::PageCache;
 use millpond::device::Op;
@@ -10,18 +10,14 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier};
 
-/// A number from the environment.
-fn setting(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |value| value.parse().unwrap())
-}
-
 fn no_page_is_torn_old_or_lost(kind: Kind, place: Place, rounds: u64) {
     bounded(move || {
         let folder = place.folder();
         let Some(stage) = Stage::new(kind, folder.path(), 2) else {
             return;
         };
-        let (seed, rounds) = (setting("MILLPOND_SEED", 0), setting("MILLPOND_ROUNDS", rounds));
+        let seed = number("MILLPOND_SEED").unwrap_or(0);
+        let rounds = number("MILLPOND_ROUNDS").unwrap_or(rounds);
         std::thread::scope(|scope| {
             for thread in 0..5 {
                 let stage = &stage;

@@ -18,7 +18,7 @@ mod world;
 
 use history::Seen;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use support::bounded;
+use support::{bounded, number};
 use world::World;
 
 /// Histories by default: some seconds without optimisation.
@@ -74,15 +74,6 @@ fn run(seed: u64) -> Option<Seen> {
             resume_unwind(panic);
         }
     }
-}
-
-fn number(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is {value}: a number is needed")),
-    )
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! No crash and no kill leaves a page that is newer than its log, nor a mixture of two versions.
 
 use crate::PAGE;
-use crate::support::{Draw, Kind, Place, bounded};
+use crate::support::{Draw, Kind, Place, bounded, seeds};
 use millpond::device::{Access, AfterCrash, Crashing, DeviceFile, Fate, FileIdentity};
 use millpond::{LogOrder, OpenOptions, PageCache, StablePages};
 use parking_lot::Mutex;
@@ -237,16 +237,7 @@ fn order_holds(seed: u64) -> u64 {
 
 #[test]
 fn no_page_is_newer_than_its_log_nor_a_mixture_in_any_crash() {
-    let var = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .map(|value| value.parse::<u64>().unwrap())
-    };
-    let seeds = match var("MILLPOND_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..var("MILLPOND_HISTORIES").unwrap_or(12),
-    };
-    for seed in seeds {
+    for seed in seeds("MILLPOND_HISTORIES", 12) {
         let images = bounded(move || order_holds(seed));
         assert!(images > 0, "seed {seed} has written nothing");
     }

@@ -12,6 +12,7 @@ use millpond::device::{
 };
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -41,6 +42,21 @@ pub(crate) fn bounded<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'stat
 /// Says that a test can't run here, and why. `.ci/run` counts these lines.
 pub(crate) fn skip(why: impl fmt::Display) {
     println!("skipped: {why}");
+}
+
+/// A number that somebody has set in the environment.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    let number = value.parse();
+    Some(number.unwrap_or_else(|_| panic!("{name} is {value}: a number is needed")))
+}
+
+/// Which histories are played: the one of `MILLPOND_SEED`, or as many as `name` says, or `otherwise`.
+pub(crate) fn seeds(name: &str, otherwise: u64) -> Range<u64> {
+    match number("MILLPOND_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number(name).unwrap_or(otherwise),
+    }
 }
 
 /// Yields until `is_so`; what it waits for is caused by other threads, so it ends when they get their turn.
