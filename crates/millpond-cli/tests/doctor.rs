@@ -8,6 +8,7 @@
 #[path = "../../millpond/tests/support/refuse.rs"]
 #[allow(dead_code, reason = "each test uses its part of it")]
 mod refuse;
+mod support;
 
 use millpond_core::units::Bytes;
 use millpond_lab::memory_group::MemoryGroup;
@@ -15,22 +16,14 @@ use refuse::{Refusal, always, direct, where_refused};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
+use support::{SMALL_JOB, scratch, text, words};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_millpond");
-
-/// On whatever holds the checkout: a disk, most often.
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
-}
 
 fn millpond(args: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(args).arg("--dir").arg(dir).current_dir(dir);
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn doctor(dir: &Path) -> Output {
@@ -153,23 +146,7 @@ fn without_direct_io_the_main_job_cannot_run_and_neither_does_it() {
         line(&output, "engine").starts_with("ok "),
         "the engine does without"
     );
-    let small = [
-        "--files",
-        "1",
-        "--file-size",
-        "64K",
-        "--read-file-size",
-        "1M",
-        "--memory",
-        "16M",
-        "--runs",
-        "1",
-    ];
-    let job = ["lab", "run", "axboe2016", "--scale", "1"]
-        .iter()
-        .chain(&small)
-        .copied();
-    let job: Vec<_> = job.collect();
+    let job = [words(SMALL_JOB), words("--memory 16M")].concat();
     let run = where_refused(&[direct()], || millpond(&job, dir.path()).output().unwrap());
     assert_eq!(run.status.code(), Some(1));
     assert!(

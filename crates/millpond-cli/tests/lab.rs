@@ -1,12 +1,15 @@
 //! The program as a user or a script meets it.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use support::{SMALL_JOB, scratch, text, words};
 
 /// Long enough for a disk that is busy with something else; nothing here takes a second on an idle one.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -23,12 +26,7 @@ fn output(args: &[&str]) -> Output {
 }
 
 fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A directory on whatever holds the checkout: `/tmp` may be in memory, where some systems have no O_DIRECT.
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    text(&output.stderr)
 }
 
 fn is_empty(dir: &Path) -> bool {
@@ -106,15 +104,7 @@ fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
 
 #[test]
 fn a_directory_that_cannot_be_used_is_named() {
-    let output = output(&[
-        "lab",
-        "run",
-        "axboe2016",
-        "--on",
-        "kernel",
-        "--dir",
-        "/no/such/dir",
-    ]);
+    let output = output(&words("lab run axboe2016 --on kernel --dir /no/such/dir"));
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output).contains("--dir /no/such/dir: "),
@@ -126,20 +116,8 @@ fn a_directory_that_cannot_be_used_is_named() {
 #[test]
 fn what_does_not_fit_the_disk_is_refused_before_anything_is_written() {
     let dir = scratch();
-    let path = dir.path().to_str().unwrap();
-    let output = output(&[
-        "lab",
-        "run",
-        "axboe2016",
-        "--on",
-        "kernel",
-        "--dir",
-        path,
-        "--scale",
-        "100",
-        "--file-size",
-        "100G",
-    ]);
+    let job = words("lab run axboe2016 --on kernel --scale 100 --file-size 100G --dir");
+    let output = output(&[job, vec![dir.path().to_str().unwrap()]].concat());
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("are needed") && text.contains("--scale"), "{text}");
@@ -157,7 +135,7 @@ fn every_command_has_help_with_an_example() {
     ];
     for args in table {
         let output = output(args);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = text(&output.stdout);
         assert!(output.status.success());
         // `lab` itself only lists its commands
         assert!(
@@ -170,11 +148,11 @@ fn every_command_has_help_with_an_example() {
 
 #[test]
 fn lists_are_text_or_json_lines() {
-    let text = output(&["lab", "list"]);
-    assert!(String::from_utf8_lossy(&text.stdout).contains("axboe2016"));
+    let listed = output(&["lab", "list"]);
+    assert!(text(&listed.stdout).contains("axboe2016"));
     for args in [["lab", "list", "--json"], ["doctor", "--json", "--dir=."]] {
         let output = output(&args);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = text(&output.stdout);
         assert!(text.lines().count() >= 2, "{text}");
         for line in text.lines() {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -186,38 +164,16 @@ fn lists_are_text_or_json_lines() {
 #[test]
 fn a_small_run_on_the_kernel_gives_table_verdict_report_and_json() {
     let (dir, out) = (scratch(), tempfile::tempdir().unwrap());
-    let output = millpond(&[
-        "lab",
-        "run",
-        "axboe2016",
-        "--on",
-        "kernel",
-        "--runs",
-        "2",
-        "--scale",
-        "1",
-    ])
-    .args([
-        "--files",
-        "4",
-        "--file-size",
-        "16M",
-        "--read-file-size",
-        "128M",
-        "--memory",
-        "32M",
-        "--writers",
-        "2",
-    ])
+    let output = millpond(&words(
+        "lab run axboe2016 --on kernel --runs 2 --scale 1 --files 4 --file-size 16M --read-file-size 128M",
+    ))
+    .args(words("--memory 32M --writers 2"))
     .args(["--json", "out.jsonl", "--dir"])
     .arg(dir.path())
     .current_dir(out.path())
     .output()
     .unwrap();
-    let (text, errors) = (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr(&output),
-    );
+    let (text, errors) = (text(&output.stdout), stderr(&output));
     assert!(output.status.success(), "{errors}");
     assert_eq!(errors, "", "nothing is drawn where stderr is no terminal");
     assert!(
@@ -279,33 +235,14 @@ fn a_small_run_on_the_kernel_gives_table_verdict_report_and_json() {
 #[test]
 fn json_to_stdout_is_nothing_but_json() {
     let (dir, out) = (scratch(), tempfile::tempdir().unwrap());
-    let output = millpond(&[
-        "lab",
-        "run",
-        "axboe2016",
-        "--no-reader",
-        "--runs",
-        "1",
-        "--scale",
-        "1",
-    ])
-    .args([
-        "--files",
-        "1",
-        "--file-size",
-        "64K",
-        "--read-file-size",
-        "1M",
-        "--json",
-        "-",
-        "--dir",
-    ])
-    .arg(dir.path())
-    .current_dir(out.path())
-    .output()
-    .unwrap();
+    let output = millpond(&words(SMALL_JOB))
+        .args(["--no-reader", "--json", "-", "--dir"])
+        .arg(dir.path())
+        .current_dir(out.path())
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = text(&output.stdout);
     assert!(!text.is_empty());
     for line in text.lines() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -328,28 +265,10 @@ fn written_file_exists(dir: &Path) -> bool {
 }
 
 fn endless(dir: &Path) -> Child {
-    millpond(&[
-        "lab",
-        "run",
-        "axboe2016",
-        "--on",
-        "kernel",
-        "--runs",
-        "100",
-        "--scale",
-        "1",
-        "--files",
-        "200",
-    ])
-    .args([
-        "--file-size",
-        "1M",
-        "--read-file-size",
-        "1M",
-        "--memory",
-        "32M",
-        "--dir",
-    ])
+    millpond(&words(
+        "lab run axboe2016 --on kernel --runs 100 --scale 1 --files 200 --file-size 1M --read-file-size 1M",
+    ))
+    .args(["--memory", "32M", "--dir"])
     .arg(dir)
     .current_dir(dir)
     .stdout(Stdio::null())
@@ -389,26 +308,8 @@ fn what_a_killed_program_left_the_next_one_removes() {
     program.wait().unwrap();
     assert!(!is_empty(dir.path()));
     // its child notices that it is alone; only then is the directory nobody's
-    let output = output(&[
-        "lab",
-        "run",
-        "axboe2016",
-        "--on",
-        "kernel",
-        "--no-reader",
-        "--runs",
-        "1",
-        "--scale",
-        "1",
-        "--files",
-        "1",
-        "--file-size",
-        "64K",
-        "--read-file-size",
-        "1M",
-        "--dir",
-        dir.path().to_str().unwrap(),
-    ]);
+    let job = [words(SMALL_JOB), words("--on kernel --no-reader --dir")].concat();
+    let output = output(&[job, vec![dir.path().to_str().unwrap()]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(is_empty(dir.path()), "something is left");
 }

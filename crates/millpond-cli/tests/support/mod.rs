@@ -1,0 +1,25 @@
+//! What the tests of the program share.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses its part of it; a test fails by panicking"
+)]
+
+/// The main job as small as it can be.
+pub(crate) const SMALL_JOB: &str =
+    "lab run axboe2016 --runs 1 --scale 1 --files 1 --file-size 64K --read-file-size 1M";
+
+/// A directory on whatever holds the checkout: `/tmp` may be in memory, where some systems have no O_DIRECT.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// The arguments that a shell would make of `line`.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
