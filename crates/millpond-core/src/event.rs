@@ -188,6 +188,14 @@ pub enum Event<'a> {
         /// How the answer is named.
         ticket: SyncTicket,
     },
+    /// Pages may be written now that could not be before ([`BeginWrite::Held`](crate::frame::BeginWrite::Held)). Those
+    /// that are not held are passed over.
+    Released {
+        /// The file.
+        file: FileId,
+        /// The pages.
+        pages: &'a [PageIndex],
+    },
     /// Pages are no more, and the driver has taken them out of the table: their frames are free.
     Discarded {
         /// The file.

@@ -29,6 +29,18 @@ pub trait FrameTable {
     fn evict(&mut self, frames: &mut Vec<FrameNo>);
 
     /// Clears the page's dirty mark and sets its writeback mark, so that its content may go to the device and
-    /// a later change is a new clean-to-dirty edge. `false`: somebody is changing it at this moment; leave it.
-    fn begin_write(&mut self, frame: FrameNo) -> bool;
+    /// a later change is a new clean-to-dirty edge; or leaves it as it is and says when to ask again.
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite;
+}
+
+/// What became of a page that was to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BeginWrite {
+    /// Its write has begun.
+    Begun,
+    /// Somebody is changing it at this moment, and nobody will say when that is over: ask again later.
+    Busy,
+    /// It may not be written yet. The driver says when, by [`Event::Released`](crate::event::Event::Released); until then
+    /// the core does not ask.
+    Held,
 }

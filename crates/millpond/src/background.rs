@@ -47,9 +47,14 @@ fn run(shared: &Shared) {
             shared.check_ahead(read, &mut deferred);
         }
         let is_time = shared.clock.now().0 >= shared.tick_at.load(Ordering::Relaxed);
-        // Before the step, which looks how far the log has come.
-        if shared.log_moved.swap(false, Ordering::SeqCst) || is_time {
+        if is_time {
             shared.step(&mut shared.core(), Event::Tick, &mut deferred);
+        }
+        // The flag first: what comes later is announced again.
+        if shared.log_moved.swap(false, Ordering::SeqCst) {
+            while !shared.release(&mut deferred) {
+                shared.finish(&mut deferred);
+            }
         }
         shared.finish(&mut deferred);
         if shared.reclaim_wanted.swap(false, Ordering::Relaxed) || reclaiming {

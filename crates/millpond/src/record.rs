@@ -12,7 +12,7 @@
 //! step looks once whether there is one.
 
 use millpond_core::event::{Effects, Event};
-use millpond_core::frame::FrameTable;
+use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::manager::Manager;
 use millpond_core::units::{FrameNo, Instant, PageKey};
 use std::cell::RefCell;
@@ -57,7 +57,7 @@ pub enum Answer {
         gone: Vec<FrameNo>,
     },
     /// [`FrameTable::begin_write`].
-    BeginWrite(FrameNo, bool),
+    BeginWrite(FrameNo, BeginWrite),
 }
 
 /// Makes a step and tells the recorder.
@@ -121,7 +121,7 @@ impl<F: FrameTable> FrameTable for Overheard<'_, F> {
         });
     }
 
-    fn begin_write(&mut self, frame: FrameNo) -> bool {
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
         let begun = self.table.begin_write(frame);
         self.note(Answer::BeginWrite(frame, begun));
         begun

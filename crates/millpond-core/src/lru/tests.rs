@@ -4,7 +4,7 @@ mod linux;
 mod millpond;
 
 use super::*;
-use crate::frame::USES_MAX;
+use crate::frame::{BeginWrite, USES_MAX};
 use crate::units::{FileId, PageIndex, PageSize, Ratio};
 
 /// Frames of which page `n` is in frame `n`, so that tests can name both by one number.
@@ -29,7 +29,7 @@ impl FrameTable for TestFrames {
         unreachable!("replacement evicts nothing itself")
     }
 
-    fn begin_write(&mut self, _: FrameNo) -> bool {
+    fn begin_write(&mut self, _: FrameNo) -> BeginWrite {
         unreachable!("replacement writes nothing")
     }
 }

@@ -7,14 +7,14 @@
 //!
 //! ```
 //! use millpond_core::{event::*, manager::Manager, options::Options, units::*};
-//! # use millpond_core::frame::FrameTable;
+//! # use millpond_core::frame::{BeginWrite, FrameTable};
 //! # struct Frames;
 //! # impl FrameTable for Frames {
 //! #     fn key(&self, _: FrameNo) -> PageKey { PageKey::NONE }
 //! #     fn lookup(&self, _: PageKey) -> Option<FrameNo> { None }
 //! #     fn take_uses(&mut self, _: FrameNo) -> u8 { 0 }
 //! #     fn evict(&mut self, _: &mut Vec<FrameNo>) {}
-//! #     fn begin_write(&mut self, _: FrameNo) -> bool { true }
+//! #     fn begin_write(&mut self, _: FrameNo) -> BeginWrite { BeginWrite::Begun }
 //! # }
 //! # let mut frames = Frames;
 //! let mut manager = Manager::new(Options::default(), PageCount(1024)).unwrap();
@@ -288,6 +288,7 @@ impl Manager {
                     });
                 });
             }
+            Event::Released { file, pages } => self.flusher.released(now, file, pages),
             Event::Discarded { file, pages } => self.discarded(file, pages, effects),
             Event::Reclaim => self.background_reclaim(frames, effects),
             Event::Tick => {

@@ -6,6 +6,7 @@ mod write;
 use super::*;
 use crate::dirty::limits::DirtyLimit;
 use crate::event::{DirtierId, Effect, Intent, IoError, IoId, Reason, SyncTicket, WaitReason};
+use crate::frame::BeginWrite;
 use crate::units::{Bytes, PageIndex, Ratio};
 use alloc::collections::BTreeSet;
 use alloc::vec;
@@ -30,6 +31,7 @@ struct Frames {
     uses: BTreeMap<FrameNo, u8>,
     pinned: BTreeSet<FrameNo>,
     dirty: BTreeSet<FrameNo>,
+    held: BTreeSet<FrameNo>,
 }
 
 impl FrameTable for Frames {
@@ -48,8 +50,14 @@ impl FrameTable for Frames {
             self.map.remove(&self.keys[f.index()]);
         }
     }
-    fn begin_write(&mut self, frame: FrameNo) -> bool {
-        !self.pinned.contains(&frame) && self.dirty.remove(&frame)
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
+        if self.held.contains(&frame) {
+            return BeginWrite::Held;
+        }
+        match !self.pinned.contains(&frame) && self.dirty.remove(&frame) {
+            true => BeginWrite::Begun,
+            false => BeginWrite::Busy,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::admission::Verdict;
 use crate::dirty::limits::refuses;
 use crate::dirty::throttle::{Throttle, decide};
 use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Waiters};
-use crate::frame::FrameTable;
+use crate::frame::{BeginWrite, FrameTable};
 use crate::io::Io;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, Phase};
@@ -101,20 +101,34 @@ impl Manager {
         effects: &mut Effects,
     ) {
         let mut cluster = self.ios.frame_list();
+        let mut held = None;
         for n in 0..count {
             let key = PageKey::new(job.file, job.first.after(n));
             let frame = frames
                 .lookup(key)
                 .unwrap_or_else(|| panic!("{key:?} is dirty but not in memory"));
-            if self.states[frame.index()].phase != Phase::Dirty || !frames.begin_write(frame) {
+            if self.states[frame.index()].phase != Phase::Dirty {
                 break;
+            }
+            match frames.begin_write(frame) {
+                BeginWrite::Begun => {}
+                BeginWrite::Busy => break,
+                BeginWrite::Held => {
+                    held = Some(key.index());
+                    break;
+                }
             }
             self.transition(frame, PageEvent::WriteStarted);
             cluster.push(frame);
         }
+        if let Some(page) = held {
+            self.flusher.hold(job.file, page);
+        }
         if cluster.is_empty() {
             self.ios.recycle(cluster);
-            self.flusher.passed_over(job, 1);
+            if held.is_none() {
+                self.flusher.passed_over(job, 1);
+            }
             return;
         }
         let pages = PageCount(cluster.len() as u64);

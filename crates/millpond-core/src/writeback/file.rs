@@ -13,6 +13,8 @@ pub(super) struct Pass {
     pub(super) tickets: Vec<SyncTicket>,
     /// Pages that still have to be issued.
     pub(super) todo: PageSet,
+    /// Pages that have to be issued as soon as they may be: some of [`FileWork::held`].
+    pub(super) held: PageSet,
     /// Transfers that have to end.
     pub(super) waiting: Vec<IoId>,
     pub(super) error: Option<IoError>,
@@ -59,6 +61,8 @@ pub(super) struct Failing {
 pub(super) struct FileWork {
     /// Pages that are dirty and may be written, whether or not an older content is being written.
     pub(super) dirty: PageSet,
+    /// Pages that are dirty and may not be written before the driver says so.
+    pub(super) held: PageSet,
     /// Pages that are dirty and left alone for a while, because their last write has failed.
     pub(super) parked: PageSet,
     /// Pages that the device has refused alone, and not taken since: parked, tried again in their turn or being written.
@@ -90,6 +94,7 @@ impl FileWork {
         let zero = PageIndex(0);
         FileWork {
             dirty: PageSet::default(),
+            held: PageSet::default(),
             parked: PageSet::default(),
             failed: PageSet::default(),
             suspect: PageSet::default(),
@@ -124,6 +129,7 @@ impl FileWork {
             self.pass = Some(Pass {
                 tickets: core::mem::take(&mut self.next_tickets),
                 todo,
+                held: self.held.clone(),
                 waiting: self.in_transit.clone(),
                 progress: true,
                 ..Pass::default()
@@ -131,7 +137,7 @@ impl FileWork {
             if mutation::is(Mutation::SyncBeforeWrites) {
                 self.pass
                     .iter_mut()
-                    .for_each(|pass| pass.todo = PageSet::default());
+                    .for_each(|pass| (pass.todo, pass.held) = Default::default());
             }
             if mutation::is(Mutation::SyncForgetsTransit) {
                 self.pass.iter_mut().for_each(|pass| pass.waiting.clear());
@@ -143,7 +149,7 @@ impl FileWork {
     /// Takes out the pass if nothing is left to do for it.
     pub(super) fn end_pass(&mut self) -> Option<Pass> {
         self.pass
-            .take_if(|pass| pass.todo.is_empty() && pass.waiting.is_empty())
+            .take_if(|pass| pass.todo.is_empty() && pass.held.is_empty() && pass.waiting.is_empty())
     }
 
     /// Notes that `count` pages from `first` on were dirtied, and where runs of `run` pages are full.

@@ -12,6 +12,7 @@
 //! admission's business, and which of the pages can be written is the manager's.
 
 mod failed;
+mod held;
 mod jobs;
 
 use super::FlusherOptions;
@@ -143,8 +144,8 @@ impl Flusher {
         );
         let work = self.work(file);
         let first = work.dirty.is_empty();
-        // Parked: its write failed before the word came that it had changed meanwhile.
-        if work.parked.contains(page) || !work.dirty.insert(page) {
+        // Parked or held: its write failed, or was not to be, before the word came that it had changed meanwhile.
+        if work.parked.contains(page) || work.held.contains(page) || !work.dirty.insert(page) {
             return;
         }
         work.progress = true;
@@ -166,7 +167,7 @@ impl Flusher {
                 self.order.remove(&key);
                 self.work(file).hurry = false;
             }
-        } else {
+        } else if !work.held.remove(page) {
             return;
         }
         self.dirty -= PageCount(1);
@@ -200,6 +201,7 @@ impl Flusher {
         self.remove(file, page);
         if let Some(pass) = &mut self.work(file).pass {
             pass.todo.remove(page);
+            pass.held.remove(page);
         }
         self.no_more_failed(file, page);
     }
@@ -391,7 +393,8 @@ impl Flusher {
             let file = FileId(at as u32);
             work.dirty.validate();
             work.validate_failed(file);
-            dirty += work.dirty.len() + work.parked.len();
+            work.validate_held(file);
+            dirty += work.dirty.len() + work.parked.len() + work.held.len();
             parked += work.parked.len();
             failed += work.failed.len();
             assert_eq!(

@@ -1,7 +1,7 @@
 //! A cache of nothing but pages' names, to count misses with; traces; and what a rule is measured against.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use millpond_core::frame::{FrameTable, USES_MAX};
+use millpond_core::frame::{BeginWrite, FrameTable, USES_MAX};
 use millpond_core::lru::{
     Detection, InactiveRatio, LinuxOptions, Lru, MillpondOptions, Promotion, Refault, Replacement,
 };
@@ -36,7 +36,7 @@ impl FrameTable for Frames {
         }
     }
 
-    fn begin_write(&mut self, _: FrameNo) -> bool {
+    fn begin_write(&mut self, _: FrameNo) -> BeginWrite {
         unreachable!("nothing is dirty")
     }
 }

@@ -1,6 +1,6 @@
 //! The simulator's frames: what the engine keeps in atomic words, in plain arrays.
 
-use millpond_core::frame::{FrameTable, USES_MAX};
+use millpond_core::frame::{BeginWrite, FrameTable, USES_MAX};
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 
 /// What a frame holds.
@@ -162,16 +162,16 @@ impl FrameTable for SimFrames {
         }
     }
 
-    fn begin_write(&mut self, frame: FrameNo) -> bool {
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
         let state = &mut self.frames[frame.index()];
         assert!(
             !state.writing,
             "{frame:?} is being written and is to be written: {state:?}"
         );
         if state.exclusive || !state.dirty {
-            return false;
+            return BeginWrite::Busy;
         }
         (state.dirty, state.writing) = (false, true);
-        true
+        BeginWrite::Begun
     }
 }

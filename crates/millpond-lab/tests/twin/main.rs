@@ -23,6 +23,7 @@ mod tape;
 
 use millpond::record::Answer;
 use millpond_core::event::{Effect, Event};
+use millpond_core::frame::BeginWrite;
 use record::record;
 use replay::replay;
 use std::collections::BTreeSet;
@@ -47,7 +48,7 @@ fn the_engines_machine_does_the_same_again_in_the_simulators_frames() {
     let (uses, kept, busy) = answers().fold((0, 0, 0), |(uses, kept, busy), answer| match answer {
         Answer::Uses(_, n) if *n > 0 => (uses + 1, kept, busy),
         Answer::Evict { asked, gone } if asked != gone => (uses, kept + 1, busy),
-        Answer::BeginWrite(_, false) => (uses, kept, busy + 1),
+        Answer::BeginWrite(_, BeginWrite::Busy) => (uses, kept, busy + 1),
         _ => (uses, kept, busy),
     });
     println!(
@@ -78,7 +79,7 @@ fn the_engines_machine_does_the_same_again_in_the_simulators_frames() {
     is_noticed("the time", tick, &|steps| steps[tick].now.0 += 1);
     let read = at(&|step| matches!(step.effects.list.first(), Some(Effect::Read { .. })));
     is_noticed("the loss", read, &|steps| drop(steps.remove(read)));
-    let written = |answer: &Answer| matches!(answer, Answer::BeginWrite(_, true));
+    let written = |answer: &Answer| matches!(answer, Answer::BeginWrite(_, BeginWrite::Begun));
     let write = at(&|step| step.answers.iter().any(written));
     is_noticed("a write", write, &|steps| {
         let answer = steps[write]
@@ -89,7 +90,7 @@ fn the_engines_machine_does_the_same_again_in_the_simulators_frames() {
         let Answer::BeginWrite(_, begun) = answer else {
             unreachable!()
         };
-        *begun = false;
+        *begun = BeginWrite::Busy;
     });
     let is_evicted = |answer: &Answer| matches!(answer, Answer::Evict { gone, .. } if !gone.is_empty());
     let evict = at(&|step| step.answers.iter().any(is_evicted));

@@ -5,6 +5,7 @@ use millpond::device::{self, Fault, FaultRule, FaultTarget, Faulty};
 use millpond::record::Answer;
 use millpond::{Advice, Error, File, OpenOptions, Options, PageCache, Preset};
 use millpond_core::event::Effect;
+use millpond_core::frame::BeginWrite;
 use millpond_lab::sim::draw::Draw;
 use std::path::Path;
 use std::sync::Arc;
@@ -84,7 +85,7 @@ impl Scene {
             let refused = |step: &Kept| {
                 step.answers
                     .iter()
-                    .any(|a| matches!(a, Answer::BeginWrite(_, false)))
+                    .any(|a| matches!(a, Answer::BeginWrite(_, BeginWrite::Busy)))
             };
             let before = self.tape.count(refused);
             let guard = file.page_mut(3).unwrap();

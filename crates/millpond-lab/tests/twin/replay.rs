@@ -3,7 +3,7 @@
 use crate::tape::Recording;
 use millpond::record::Answer;
 use millpond_core::event::{Effect, Effects, Event, IoId};
-use millpond_core::frame::FrameTable;
+use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::manager::Manager;
 use millpond_core::units::{FrameNo, PageKey};
 use millpond_lab::sim::frames::SimFrames;
@@ -64,14 +64,14 @@ impl FrameTable for Twin<'_> {
         *frames = gone;
     }
 
-    fn begin_write(&mut self, frame: FrameNo) -> bool {
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
         let Answer::BeginWrite(of, begun) = self.next() else {
             panic!("the twin writes {frame:?}")
         };
         assert_eq!(of, frame);
         let state = self.frames.frame(frame);
         assert!(state.dirty, "{frame:?} is to be written, and is {state:?}");
-        state.dirty = !begun;
+        state.dirty = begun != BeginWrite::Begun;
         begun
     }
 }

@@ -76,6 +76,10 @@ fn kept(event: &Event<'_>) -> Event<'static> {
         },
         Event::Resume { dirtier } => Event::Resume { dirtier },
         Event::Sync { file, ticket } => Event::Sync { file, ticket },
+        Event::Released { file, pages } => Event::Released {
+            file,
+            pages: pages.to_vec().leak(),
+        },
         Event::Discarded { file, pages } => Event::Discarded {
             file,
             pages: pages.to_vec().leak(),

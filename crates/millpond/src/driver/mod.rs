@@ -65,6 +65,8 @@ pub(crate) struct Core {
     begun: VecDeque<Begun>,
     /// Pages that are held still until their log follows.
     still: Vec<Still>,
+    /// Files with pages that the core holds until their log has come.
+    waiting: Vec<FileId>,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
     recorder: Option<Box<dyn Recorder>>,
@@ -109,6 +111,7 @@ impl Shared {
             transfers: HashMap::new(),
             begun: VecDeque::new(),
             still: Vec::new(),
+            waiting: Vec::new(),
             files: Vec::new(),
             tickets: Tickets::default(),
             recorder,
@@ -143,6 +146,7 @@ impl Shared {
         let _dart = self.dart("state machine");
         if matches!(event, Event::Tick) {
             self.let_move(core);
+            self.ask_again(core, deferred);
         }
         let Core {
             manager,
@@ -152,6 +156,7 @@ impl Shared {
             files,
             begun,
             still,
+            waiting,
             ..
         } = core;
         let mut table = Frames {
@@ -161,6 +166,7 @@ impl Shared {
             begun,
             asks: &mut deferred.asks,
             still,
+            waiting,
         };
         let now = self.clock.now();
         match recorder.as_deref_mut() {

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   the core: begin_write ──► durable enough? ──► marked and pinned in one step ──► still? ──► written
-//!                                  │ no: asks the log, the page stays dirty           │ no: as it was
+//!                                  │ no: asks the log, the page is held               │ no: as it was
+//!                                  ▼
+//!                         the log has come so far ──► Released: the core may ask again
 //!   pinned: whoever wants to change the page waits
 //!     Copy   until the page was copied, after the core lock was let go; the device gets the copy
 //!     Wait   until the write is over; the device gets the page
@@ -12,18 +14,22 @@
 //! page, and the page has moved on, it is pinned without a write until the log has come so far once more, so that it
 //! can be written at all. Only with a log that can be asked, so that this does not wait for whoever changes the page.
 //!
+//! The core does not ask for a held page again before it is released, so a page that waits costs one look each time that
+//! its log comes as far as was asked ([`Held`](crate::order::Held) lists them by record).
+//!
 //! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
-use super::{Core, Shared};
+use super::{Core, Deferred, Shared};
 use crate::device::{Device, Op, Request};
 use crate::file::{FileInner, StablePages};
-use crate::order::Log;
+use crate::order::{Held, Log};
 use crate::sys::arena::Arena;
 use crate::sys::copies::{self, Slot};
 use crate::table::{LockedTable, SharedPin, Table};
-use millpond_core::frame::FrameTable;
-use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use millpond_core::event::Event;
+use millpond_core::frame::{BeginWrite, FrameTable};
+use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,6 +46,7 @@ pub(super) struct Frames<'a> {
     pub(super) begun: &'a mut VecDeque<Begun>,
     pub(super) asks: &'a mut Vec<(Arc<Log>, u64)>,
     pub(super) still: &'a mut Vec<Still>,
+    pub(super) waiting: &'a mut Vec<FileId>,
 }
 
 /// A page that is held still until its log has come as far as it has.
@@ -54,6 +61,9 @@ const STILL_MAX: Duration = Duration::from_millis(100);
 
 /// How many are at a time: few are changed so often.
 const STILL_PAGES_MAX: usize = 64;
+
+/// Pages that are released at a time, before others get the core lock: about 0.2 ms.
+const RELEASE_BATCH: usize = 1024;
 
 /// A page whose write has begun.
 pub(super) struct Begun {
@@ -89,7 +99,7 @@ impl FrameTable for Frames<'_> {
         self.table.evict(frames);
     }
 
-    fn begin_write(&mut self, frame: FrameNo) -> bool {
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
         let key = self.table.key(frame);
         let file = self.files.get(key.file().0 as usize);
         match file.and_then(Option::as_ref) {
@@ -101,17 +111,14 @@ impl FrameTable for Frames<'_> {
 
 impl Frames<'_> {
     /// As `begin_write`, of a page that has to stay as it is.
-    fn begin_kept(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) -> bool {
-        if self.is_held(page, file) {
-            if file
-                .keeping
-                .held
-                .as_ref()
-                .is_some_and(|held| held.has_moved_on(page))
-            {
-                self.hold_still(frame, page, file);
+    fn begin_kept(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) -> BeginWrite {
+        if let Some(held) = &file.keeping.held
+            && held.awaits(page)
+        {
+            if held.has_moved_on(page) {
+                self.hold_still(frame);
             }
-            return false;
+            return self.hold(page, file.id, held);
         }
         let slot = match file.keeping.stable {
             StablePages::Copy => self.shared.copies.get().and_then(|copies| copies.take()),
@@ -119,7 +126,7 @@ impl Frames<'_> {
         };
         if slot.is_none() && file.keeping.check.is_some() {
             // A check needs a copy; one will be free when a write has ended.
-            return false;
+            return BeginWrite::Busy;
         }
         self.begin_pinned(frame, page, file, slot)
     }
@@ -131,24 +138,26 @@ impl Frames<'_> {
         page: PageIndex,
         file: &FileInner,
         slot: Option<Slot>,
-    ) -> bool {
+    ) -> BeginWrite {
         let holder = self.shared.table.clone();
         let Some(pin) = self.table.begin_write_pinned(frame, holder) else {
-            return false;
+            return BeginWrite::Busy;
         };
-        if self.is_held(page, file) {
+        if let Some(held) = &file.keeping.held
+            && held.awaits(page)
+        {
             self.shared.table.fail_write(frame);
-            return false;
+            return self.hold(page, file.id, held);
         }
         file.keeping.forget(page);
         self.still.retain(|still| still.pin.frame() != frame);
         self.begun.push_back(Begun { frame, pin, slot });
-        true
+        BeginWrite::Begun
     }
 
     /// Keeps the page, whose order rises faster than its log follows, as it is until the log has come so far, or for
     /// [`STILL_MAX`].
-    fn hold_still(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) {
+    fn hold_still(&mut self, frame: FrameNo) {
         let is_still = self.still.iter().any(|still| still.pin.frame() == frame);
         if is_still || self.still.len() == STILL_PAGES_MAX {
             return;
@@ -158,22 +167,22 @@ impl Frames<'_> {
             self.shared.table.fail_write(frame);
             let since = Instant::now();
             self.still.push(Still { pin, since });
-            // What it has now is what the log is asked for.
-            self.is_held(page, file);
         }
     }
 
-    /// Whether the page waits for its log, which is then asked for.
-    fn is_held(&mut self, page: PageIndex, file: &FileInner) -> bool {
-        let Some(held) = &file.keeping.held else {
-            return false;
+    /// The page waits for its log, which is asked for what the page has now.
+    fn hold(&mut self, page: PageIndex, file: FileId, held: &Held) -> BeginWrite {
+        let Some((n, is_only)) = held.list(page) else {
+            return BeginWrite::Busy;
         };
-        let Some(n) = held.awaits(page) else { return false };
+        if is_only && !self.waiting.contains(&file) {
+            self.waiting.push(file);
+        }
         match self.asks.iter_mut().find(|(log, _)| Arc::ptr_eq(log, &held.log)) {
             Some((_, most)) => *most = n.max(*most),
             None => self.asks.push((held.log.clone(), n)),
         }
-        true
+        BeginWrite::Held
     }
 }
 
@@ -243,11 +252,50 @@ impl Shared {
         core.still.retain(|still| still.since.elapsed() < STILL_MAX);
     }
 
+    /// A log has advanced: what has waited for it may be written. Whether that is all.
+    pub(crate) fn release(&self, deferred: &mut Deferred) -> bool {
+        let mut core = self.core();
+        let mut left = RELEASE_BATCH;
+        for id in core.waiting.clone() {
+            let file = open_file(&core, id);
+            let Some(held) = file.as_ref().and_then(|file| file.keeping.held.as_ref()) else {
+                continue;
+            };
+            let pages = held.released(left);
+            left -= pages.len();
+            if !pages.is_empty() {
+                let (file, pages) = (id, &*pages);
+                self.step(&mut core, Event::Released { file, pages }, deferred);
+            }
+        }
+        let mut waiting = std::mem::take(&mut core.waiting);
+        waiting.retain(|&id| listed(&core, id).is_some());
+        core.waiting = waiting;
+        left > 0
+    }
+
+    /// Asks once more for what pages wait for: the log may have failed since.
+    pub(super) fn ask_again(&self, core: &Core, deferred: &mut Deferred) {
+        let asks = core.waiting.iter().filter_map(|&id| listed(core, id));
+        deferred.asks.extend(asks);
+    }
+
     /// A log has advanced that pages of this cache may wait for.
     pub(crate) fn log_moved(&self) {
         self.log_moved.store(true, Ordering::SeqCst);
         self.device.wake();
     }
+}
+
+fn open_file(core: &Core, id: FileId) -> Option<Arc<FileInner>> {
+    core.files.get(id.0 as usize)?.clone()
+}
+
+/// The log of a file, and the last record of it that a page which is held waits for.
+fn listed(core: &Core, id: FileId) -> Option<(Arc<Log>, u64)> {
+    let file = open_file(core, id)?;
+    let held = file.keeping.held.as_ref()?;
+    Some((held.log.clone(), held.last_listed()?))
 }
 
 #[cfg(test)]
@@ -274,6 +322,7 @@ mod tests {
                 files,
                 begun,
                 still,
+                waiting,
                 ..
             } = &mut *core;
             let mut asks = Vec::new();
@@ -283,11 +332,12 @@ mod tests {
                 files,
                 begun,
                 still,
+                waiting,
                 asks: &mut asks,
             };
             let page = PageIndex(0);
             let frame = frames.lookup(PageKey::new(FileId(0), page)).unwrap();
-            let has_begun = frames.begin_pinned(frame, page, &file.inner, None);
+            let has_begun = frames.begin_pinned(frame, page, &file.inner, None) == BeginWrite::Begun;
             let word = shared.table.word(frame);
             if has_begun {
                 drop(begun.pop_back());

@@ -6,7 +6,7 @@ use crate::hazard;
 use crate::index::Turn;
 use crate::state::{self, State, Step, Word};
 use crate::sync::Ordering;
-use millpond_core::frame::FrameTable;
+use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageKey};
 use std::io;
@@ -249,7 +249,10 @@ impl<M> FrameTable for LockedTable<'_, M> {
         self.take_out(frames, mutation::is(Mutation::EvictDirty));
     }
 
-    fn begin_write(&mut self, frame: FrameNo) -> bool {
-        state::step(self.table.index.word(frame), Step::BeginWrite).is_ok()
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
+        match state::step(self.table.index.word(frame), Step::BeginWrite) {
+            Ok(_) => BeginWrite::Begun,
+            Err(_) => BeginWrite::Busy,
+        }
     }
 }

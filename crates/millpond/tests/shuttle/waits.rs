@@ -2,7 +2,7 @@
 
 use crate::cache::{Cache, cache, explore, key, look, together};
 use crate::table::Lookup;
-use millpond_core::frame::FrameTable;
+use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::units::FrameNo;
 use shuttle::sync::Arc;
 use shuttle::thread;
@@ -76,7 +76,8 @@ fn end_of_a_write_wakes_who_waits_for_it() {
         let cache = cache(1, 0..1);
         assert!(cache.change(0));
         let mut core = cache.core.lock().unwrap();
-        assert!(cache.table.locked(&mut core.turn).begin_write(FrameNo(0)));
+        let begun = cache.table.locked(&mut core.turn).begin_write(FrameNo(0));
+        assert_eq!(begun, BeginWrite::Begun);
         drop(core);
         together(
             &cache,

@@ -2,7 +2,7 @@
 
 use crate::cache::{Cache, add_one, cache, content, explore, key, look, together};
 use crate::table::Lookup;
-use millpond_core::frame::FrameTable;
+use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::units::FrameNo;
 use shuttle::sync::Arc;
 use shuttle::thread;
@@ -53,7 +53,8 @@ fn every_dirty_edge_is_reported_once_and_no_change_is_lost() {
                 for fails in [true, false, false] {
                     let is_dirty = cache.table.word(FrameNo(0)).is_dirty();
                     let mut core = cache.core.lock().unwrap();
-                    let begun = is_dirty && cache.table.locked(&mut core.turn).begin_write(FrameNo(0));
+                    let mut begin = || cache.table.locked(&mut core.turn).begin_write(FrameNo(0));
+                    let begun = is_dirty && begin() == BeginWrite::Begun;
                     drop(core);
                     if begun {
                         WRITES.fetch_add(1, Relaxed);

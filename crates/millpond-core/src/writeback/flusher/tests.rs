@@ -1,4 +1,5 @@
 mod failed;
+mod held;
 
 use super::*;
 use crate::units::{Bytes, Nanos};

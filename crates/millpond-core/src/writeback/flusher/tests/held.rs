@@ -1,0 +1,76 @@
+//! Pages that may not be written before the driver says so: who looks at them, who waits for them, when they leave.
+
+use super::*;
+
+const FILE: FileId = FileId(0);
+
+/// Holds everything that is to be written now; how many pages that is.
+fn hold_all(f: &mut Flusher, now: Instant, over: bool) -> u64 {
+    let mut held = 0;
+    while let Some(job) = f.job(now, over, false) {
+        f.hold(job.file, job.first);
+        f.validate();
+        held += 1;
+        assert!(held < 10_000, "it does not end");
+    }
+    held
+}
+
+#[test]
+fn a_page_that_is_held_is_met_again_when_it_is_released_and_not_before() {
+    let mut f = flusher();
+    f.dirtied(at(0), FILE, PageIndex(0), 100);
+    assert_eq!(hold_all(&mut f, at(1), true), 100);
+    f.tick(at(2));
+    assert!(!f.flag(FILE), "reclaim's question changes nothing");
+    // Nor does word that it has changed, which may come late.
+    f.dirtied(at(3), FILE, PageIndex(7), 1);
+    assert_eq!((hold_all(&mut f, at(3), true), f.dirty()), (0, PageCount(100)));
+    f.released(at(4), FILE, &[PageIndex(7), PageIndex(8), PageIndex(200)]);
+    assert_eq!(drain(&mut f, at(4), true), [(0, Reason::Background, 7, 2)]);
+    f.discarded(FILE, PageIndex(50));
+    f.validate();
+    assert_eq!(f.dirty(), PageCount(97));
+}
+
+#[test]
+fn a_sync_waits_for_pages_that_are_held_and_needs_no_tick_for_them() {
+    let mut f = flusher();
+    f.dirtied(at(0), FILE, PageIndex(0), 2);
+    hold_all(&mut f, at(1), true);
+    f.dirtied(at(1), FILE, PageIndex(2), 2);
+    f.sync(FILE, SyncTicket(1));
+    assert_eq!(hold_all(&mut f, at(2), false), 2, "those that were not held");
+    assert!(!f.pass_needs_tick());
+    let mut ended = Vec::new();
+    f.ended(FILE, |e| ended.push(e.ticket.0));
+    assert_eq!(ended, []);
+    f.discarded(FILE, PageIndex(3));
+    f.released(at(3), FILE, &[PageIndex(0), PageIndex(1), PageIndex(2)]);
+    assert_eq!(drain(&mut f, at(3), false), [(0, Reason::Sync, 0, 3)]);
+    f.write_done(at(4), FILE, IoId(0), (PageIndex(0), 3), Ok(()));
+    f.ended(FILE, |e| ended.push(e.ticket.0));
+    assert_eq!(ended, [1]);
+    assert_eq!(f.job(at(50_000), false, false), None);
+    f.assert_idle();
+}
+
+#[test]
+fn a_page_that_cannot_be_written_may_be_held_as_well() {
+    let mut f = flusher();
+    f.dirtied(at(0), FILE, PageIndex(3), 1);
+    let job = f.job(at(0), true, false).unwrap();
+    f.issued(&job, IoId(0), 1);
+    f.write_done(at(0), FILE, IoId(0), (PageIndex(3), 1), Err(IoError(5)));
+    f.sync(FILE, SyncTicket(1));
+    assert_eq!(hold_all(&mut f, at(1), false), 1);
+    assert_eq!((f.parked(), f.failed()), (PageCount(0), PageCount(1)));
+    f.tick(at(40_000));
+    assert_eq!(f.job(at(40_000), true, false), None);
+    f.released(at(40_001), FILE, &[PageIndex(3)]);
+    assert_eq!(drain(&mut f, at(40_001), false).len(), 1);
+    f.write_done(at(40_002), FILE, IoId(0), (PageIndex(3), 1), Ok(()));
+    f.ended(FILE, |_| {});
+    assert_eq!(f.job(at(50_000), false, false), None);
+    f.assert_idle();
+}
