@@ -288,7 +288,7 @@ impl Manager {
                     });
                 });
             }
-            Event::Released { file, pages } => self.flusher.released(now, file, pages),
+            Event::Released { file, pages } => self.flusher.released(file, pages),
             Event::Discarded { file, pages } => self.discarded(file, pages, effects),
             Event::Reclaim => self.background_reclaim(frames, effects),
             Event::Tick => {

@@ -63,6 +63,8 @@ pub(super) struct FileWork {
     pub(super) dirty: PageSet,
     /// Pages that are dirty and may not be written before the driver says so.
     pub(super) held: PageSet,
+    /// Pages that are dirty and were held when they were to be written: next.
+    pub(super) ready: PageSet,
     /// Pages that are dirty and left alone for a while, because their last write has failed.
     pub(super) parked: PageSet,
     /// Pages that the device has refused alone, and not taken since: parked, tried again in their turn or being written.
@@ -87,6 +89,9 @@ pub(super) struct FileWork {
     pub(super) pass_queued: bool,
     pub(super) behind: Behind,
     pub(super) behind_queued: bool,
+    /// Where the search in `ready` goes on.
+    pub(super) ready_from: PageIndex,
+    pub(super) ready_queued: bool,
 }
 
 impl FileWork {
@@ -95,6 +100,7 @@ impl FileWork {
         FileWork {
             dirty: PageSet::default(),
             held: PageSet::default(),
+            ready: PageSet::default(),
             parked: PageSet::default(),
             failed: PageSet::default(),
             suspect: PageSet::default(),
@@ -118,6 +124,8 @@ impl FileWork {
                 ready: zero,
             },
             behind_queued: false,
+            ready_from: zero,
+            ready_queued: false,
         }
     }
 
@@ -126,6 +134,7 @@ impl FileWork {
         if self.pass.is_none() && !self.next_tickets.is_empty() {
             let mut todo = self.dirty.clone();
             todo.merge(&self.parked);
+            todo.merge(&self.ready);
             self.pass = Some(Pass {
                 tickets: core::mem::take(&mut self.next_tickets),
                 todo,

@@ -3,9 +3,10 @@
 //! ```text
 //!   1  passes       somebody waits for a file to be durable
 //!   2  flagged      reclaim met the file's dirty pages at the cold end (seed 000, patch 5)
-//!   3  order        by the time of the first dirtied page, when more is dirty than the background limit
+//!   3  ready        pages that were to be written before, and are allowed to be by now
+//!   4  order        by the time of the first dirtied page, when more is dirty than the background limit
 //!                   allows, or when that time is `expire` ago; a slice at a time
-//!   4  behind       runs that a sequential writer has filled (seed 003)
+//!   5  behind       runs that a sequential writer has filled (seed 003)
 //! ```
 //!
 //! The flusher answers "what would be next" ([`Flusher::job`]); whether a write may be issued now is the
@@ -42,6 +43,7 @@ pub struct Job {
 enum Source {
     Pass,
     Flagged,
+    Ready,
     Order,
     Behind,
 }
@@ -67,6 +69,7 @@ pub struct Flusher {
     places: u64,
     flagged: VecDeque<FileId>,
     passes: VecDeque<FileId>,
+    ready: VecDeque<FileId>,
     behind: VecDeque<FileId>,
     /// Pages that are dirty; those of them that are left alone for a while; those that the device has refused, be they
     /// dirty or being written again.
@@ -86,6 +89,7 @@ impl Flusher {
             places: 0,
             flagged: VecDeque::new(),
             passes: VecDeque::new(),
+            ready: VecDeque::new(),
             behind: VecDeque::new(),
             dirty: PageCount(0),
             parked: PageCount(0),
@@ -122,10 +126,15 @@ impl Flusher {
             .take()
             .expect("closes a file that is open");
         assert!(
-            work.dirty.is_empty() && work.suspect.is_empty() && work.in_transit.is_empty(),
+            work.is_clean() && work.in_transit.is_empty(),
             "{file:?} is closed with {work:?}"
         );
-        for queue in [&mut self.flagged, &mut self.passes, &mut self.behind] {
+        for queue in [
+            &mut self.flagged,
+            &mut self.passes,
+            &mut self.ready,
+            &mut self.behind,
+        ] {
             queue.retain(|&f| f != file);
         }
     }
@@ -144,8 +153,9 @@ impl Flusher {
         );
         let work = self.work(file);
         let first = work.dirty.is_empty();
-        // Parked or held: its write failed, or was not to be, before the word came that it had changed meanwhile.
-        if work.parked.contains(page) || work.held.contains(page) || !work.dirty.insert(page) {
+        // Elsewhere: its write failed, or was not to be, before the word came that it had changed meanwhile.
+        let elsewhere = [&work.parked, &work.held, &work.ready];
+        if elsewhere.iter().any(|pages| pages.contains(page)) || !work.dirty.insert(page) {
             return;
         }
         work.progress = true;
@@ -167,7 +177,7 @@ impl Flusher {
                 self.order.remove(&key);
                 self.work(file).hurry = false;
             }
-        } else if !work.held.remove(page) {
+        } else if !work.held.remove(page) && !work.ready.remove(page) {
             return;
         }
         self.dirty -= PageCount(1);
@@ -253,6 +263,7 @@ impl Flusher {
         let max = work.alike(job.first, max.min(job.max));
         match (job.source, &work.pass) {
             (Source::Pass, Some(pass)) => pass.todo.contiguous(job.first, max),
+            (Source::Ready, _) => work.ready.contiguous(job.first, max),
             _ => work.dirty.contiguous(job.first, max),
         }
     }
@@ -296,6 +307,7 @@ impl Flusher {
                 work.progress |= issued;
                 work.slice_left = work.slice_left.saturating_sub(count);
             }
+            Source::Ready => work.ready_from = behind,
             Source::Behind => work.behind.from = behind,
         }
     }
@@ -331,6 +343,8 @@ impl Flusher {
         for at in 0..self.files.len() {
             let Some(work) = &mut self.files[at] else { continue };
             work.progress = true;
+            self.queue_ready(FileId(at as u32));
+            let Some(work) = &mut self.files[at] else { continue };
             if let Some(pass) = &mut work.pass {
                 pass.progress = true;
                 if mutation::is(Mutation::PassNotResumed) {
@@ -371,10 +385,10 @@ impl Flusher {
     pub fn assert_idle(&self) {
         assert_eq!(self.dirty, PageCount(0), "dirty pages");
         assert_eq!(self.failed, PageCount(0), "pages that can't be written");
-        let queues = [&self.flagged, &self.passes, &self.behind];
+        let queues = [&self.flagged, &self.passes, &self.ready, &self.behind];
         assert!(
             queues.iter().all(|queue| queue.is_empty()),
-            "flagged, passes, behind: {queues:?}"
+            "flagged, passes, ready, behind: {queues:?}"
         );
         for work in self.files.iter().flatten() {
             let is_idle = work.pass.is_none() && work.next_tickets.is_empty() && work.in_transit.is_empty();
@@ -394,7 +408,7 @@ impl Flusher {
             work.dirty.validate();
             work.validate_failed(file);
             work.validate_held(file);
-            dirty += work.dirty.len() + work.parked.len() + work.held.len();
+            dirty += work.dirty.len() + work.parked.len() + work.held.len() + work.ready.len();
             parked += work.parked.len();
             failed += work.failed.len();
             assert_eq!(
@@ -406,6 +420,11 @@ impl Flusher {
                 self.passes.contains(&file),
                 work.pass_queued,
                 "{file:?} among the passes"
+            );
+            assert_eq!(
+                self.ready.contains(&file),
+                work.ready_queued,
+                "{file:?} among the ready"
             );
             assert_eq!(
                 self.flagged.contains(&file),

@@ -1,15 +1,17 @@
 //! Pages that may not be written yet: they leave the index of what to write until the driver says that they may.
 //!
 //! ```text
-//!   dirty ── the flusher meets it, it may not be written ──► held ── Released ──► dirty
+//!   dirty ── the flusher meets it, it may not be written ──► held ── Released ──► ready: next
 //! ```
 //!
 //! So a page costs the flusher one look each time that it is released, however many wait beside it and for however long.
-//! A request for durability goes on waiting for the held pages that it found.
+//! A request for durability goes on waiting for the held pages that it found. What is released is written before
+//! anything that nobody has asked for, and without its neighbours: it was its turn when it was met, by its file's age or
+//! because too much was dirty, and theirs has not come.
 
 use super::super::file::FileWork;
 use super::Flusher;
-use crate::units::{FileId, Instant, PageCount, PageIndex};
+use crate::units::{FileId, PageCount, PageIndex};
 
 impl Flusher {
     /// The page, which was to be written, may not be before [`Flusher::released`].
@@ -26,33 +28,51 @@ impl Flusher {
     }
 
     /// Those of the pages that are held may be written now.
-    pub fn released(&mut self, now: Instant, file: FileId, pages: &[PageIndex]) {
+    pub fn released(&mut self, file: FileId, pages: &[PageIndex]) {
+        let work = self.work(file);
         for &page in pages {
-            let work = self.work(file);
-            if !work.held.contains(page) {
+            if !work.held.remove(page) {
                 continue;
             }
+            work.ready.insert(page);
             if let Some(pass) = &mut work.pass
                 && pass.held.remove(page)
             {
                 pass.todo.insert(page);
                 pass.progress = true;
             }
-            self.remove(file, page);
-            self.insert(now, file, page);
         }
+        self.queue_ready(file);
         self.queue_pass(file);
+    }
+
+    pub(super) fn queue_ready(&mut self, file: FileId) {
+        let work = self.work(file);
+        if !work.ready.is_empty() && !work.ready_queued {
+            work.ready_queued = true;
+            self.ready.push_back(file);
+        }
     }
 }
 
 impl FileWork {
+    /// Whether none of its pages waits to be written, in whichever way.
+    pub(super) fn is_clean(&self) -> bool {
+        let sets = [&self.dirty, &self.held, &self.ready, &self.suspect];
+        sets.iter().all(|pages| pages.is_empty())
+    }
+
     pub(super) fn validate_held(&self, file: FileId) {
         self.held.validate();
+        self.ready.validate();
+        let others = [&self.dirty, &self.parked, &self.ready];
         for page in self.held.iter() {
-            assert!(
-                !self.dirty.contains(page) && !self.parked.contains(page),
-                "{page:?} of {file:?} is held and tried"
-            );
+            let is_alone = others.iter().all(|pages| !pages.contains(page));
+            assert!(is_alone, "{page:?} of {file:?} is held and tried");
+        }
+        for page in self.ready.iter() {
+            let is_alone = !self.dirty.contains(page) && !self.parked.contains(page);
+            assert!(is_alone, "{page:?} of {file:?} is tried twice");
         }
         let Some(pass) = &self.pass else { return };
         pass.held.validate();

@@ -1,8 +1,16 @@
-//! Which pages are next, by the four sources in their order.
+//! Which pages are next, by the five sources in their order.
 
 use super::{Flusher, Job, Place, Source};
 use crate::event::Reason;
 use crate::units::{FileId, Instant, PageIndex};
+
+/// Why pages are written for which nobody has asked.
+fn background(blocked: bool) -> Reason {
+    match blocked {
+        true => Reason::DirtierBlocked,
+        false => Reason::Background,
+    }
+}
 
 impl Flusher {
     /// What should be written next. `over_background`: more is dirty than the limit allows. `blocked`: a
@@ -10,6 +18,7 @@ impl Flusher {
     pub fn job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
         self.pass_job()
             .or_else(|| self.flagged_job())
+            .or_else(|| self.ready_job(blocked))
             .or_else(|| self.order_job(now, over_background, blocked))
             .or_else(|| self.behind_job())
     }
@@ -57,12 +66,27 @@ impl Flusher {
         None
     }
 
+    fn ready_job(&mut self, blocked: bool) -> Option<Job> {
+        while let Some(&file) = self.ready.front() {
+            let work = self.work(file);
+            if let Some(first) = work.ready.next(work.ready_from) {
+                return Some(Job {
+                    file,
+                    reason: background(blocked),
+                    first,
+                    max: u64::MAX,
+                    source: Source::Ready,
+                });
+            }
+            // What is left is in other hands. A tick comes back to it.
+            (work.ready_from, work.ready_queued) = (PageIndex(0), false);
+            self.ready.pop_front();
+        }
+        None
+    }
+
     fn order_job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
-        let reason = if blocked {
-            Reason::DirtierBlocked
-        } else {
-            Reason::Background
-        };
+        let reason = background(blocked);
         // Each file is moved behind the others at most once in a search.
         for _ in 0..self.order.len() {
             let &(place, file) = self.order.first()?;

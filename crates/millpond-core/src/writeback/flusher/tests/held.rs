@@ -26,7 +26,7 @@ fn a_page_that_is_held_is_met_again_when_it_is_released_and_not_before() {
     // Nor does word that it has changed, which may come late.
     f.dirtied(at(3), FILE, PageIndex(7), 1);
     assert_eq!((hold_all(&mut f, at(3), true), f.dirty()), (0, PageCount(100)));
-    f.released(at(4), FILE, &[PageIndex(7), PageIndex(8), PageIndex(200)]);
+    f.released(FILE, &[PageIndex(7), PageIndex(8), PageIndex(200)]);
     assert_eq!(drain(&mut f, at(4), true), [(0, Reason::Background, 7, 2)]);
     f.discarded(FILE, PageIndex(50));
     f.validate();
@@ -46,7 +46,7 @@ fn a_sync_waits_for_pages_that_are_held_and_needs_no_tick_for_them() {
     f.ended(FILE, |e| ended.push(e.ticket.0));
     assert_eq!(ended, []);
     f.discarded(FILE, PageIndex(3));
-    f.released(at(3), FILE, &[PageIndex(0), PageIndex(1), PageIndex(2)]);
+    f.released(FILE, &[PageIndex(0), PageIndex(1), PageIndex(2)]);
     assert_eq!(drain(&mut f, at(3), false), [(0, Reason::Sync, 0, 3)]);
     f.write_done(at(4), FILE, IoId(0), (PageIndex(0), 3), Ok(()));
     f.ended(FILE, |e| ended.push(e.ticket.0));
@@ -67,10 +67,29 @@ fn a_page_that_cannot_be_written_may_be_held_as_well() {
     assert_eq!((f.parked(), f.failed()), (PageCount(0), PageCount(1)));
     f.tick(at(40_000));
     assert_eq!(f.job(at(40_000), true, false), None);
-    f.released(at(40_001), FILE, &[PageIndex(3)]);
+    f.released(FILE, &[PageIndex(3)]);
     assert_eq!(drain(&mut f, at(40_001), false).len(), 1);
     f.write_done(at(40_002), FILE, IoId(0), (PageIndex(3), 1), Ok(()));
     f.ended(FILE, |_| {});
     assert_eq!(f.job(at(50_000), false, false), None);
     f.assert_idle();
+}
+
+/// It was as old again before it left: the age of its file began anew when it had been passed over.
+#[test]
+fn a_page_of_30_seconds_that_was_held_leaves_as_soon_as_it_may() {
+    let mut f = flusher();
+    f.dirtied(at(0), FILE, PageIndex(5), 1);
+    assert_eq!(hold_all(&mut f, at(30_000), false), 1);
+    f.dirtied(at(30_400), FILE, PageIndex(6), 1);
+    f.released(FILE, &[PageIndex(5)]);
+    let job = f.job(at(30_500), false, false).expect("it is due");
+    assert_eq!(job.first, PageIndex(5));
+    // Somebody is changing it at this moment.
+    f.passed_over(&job, 1);
+    assert_eq!(f.job(at(30_500), false, false), None);
+    f.tick(at(30_600));
+    let left = drain(&mut f, at(30_600), false);
+    assert_eq!(left, [(0, Reason::Background, 5, 1)], "the other is young");
+    assert_eq!(f.dirty(), PageCount(1));
 }
