@@ -188,6 +188,13 @@ pub enum Event<'a> {
         /// How the answer is named.
         ticket: SyncTicket,
     },
+    /// Nobody waits for the answer to a [`Event::Sync`] any more: there will be none, or there was one.
+    SyncGivenUp {
+        /// The file.
+        file: FileId,
+        /// Which.
+        ticket: SyncTicket,
+    },
     /// Pages may be written now that could not be before ([`BeginWrite::Held`](crate::frame::BeginWrite::Held)). Those
     /// that are not held are passed over.
     Released {

@@ -281,12 +281,11 @@ impl Manager {
             }
             Event::Sync { file, ticket } => {
                 self.flusher.sync(file, ticket);
-                self.flusher.ended(file, |e| {
-                    effects.list.push(Effect::Synced {
-                        ticket: e.ticket,
-                        result: e.result,
-                    });
-                });
+                self.tell_syncs(file, effects);
+            }
+            Event::SyncGivenUp { file, ticket } => {
+                self.flusher.sync_given_up(file, ticket);
+                self.tell_syncs(file, effects);
             }
             Event::Released { file, pages } => self.flusher.released(file, pages),
             Event::Discarded { file, pages } => self.discarded(file, pages, effects),

@@ -188,18 +188,23 @@ impl Manager {
                 self.lru.rotate_to_cold(frame);
             }
         }
-        self.flusher.ended(io.file, |e| {
-            effects.list.push(Effect::Synced {
-                ticket: e.ticket,
-                result: e.result,
-            })
-        });
+        self.tell_syncs(io.file, effects);
         self.ios.recycle(io.frames);
         self.wake_blocked(effects);
         if core::mem::take(&mut self.memory_waiters) {
             effects.list.push(Effect::Wake(Waiters::Memory));
         }
         self.wake_reclaimer(effects);
+    }
+
+    /// Answers the requests for durability that have ended.
+    pub(super) fn tell_syncs(&mut self, file: FileId, effects: &mut Effects) {
+        self.flusher.ended(file, |e| {
+            effects.list.push(Effect::Synced {
+                ticket: e.ticket,
+                result: e.result,
+            })
+        });
     }
 
     /// Wakes the dirtiers if one of them may go on. Who may is not waiting any more, whether it comes back or not.
@@ -243,12 +248,7 @@ impl Manager {
         if mutation::is(Mutation::SyncNotEndedByCut) {
             return self.wake_all(effects);
         }
-        self.flusher.ended(file, |e| {
-            effects.list.push(Effect::Synced {
-                ticket: e.ticket,
-                result: e.result,
-            })
-        });
+        self.tell_syncs(file, effects);
         self.wake_all(effects);
     }
 }

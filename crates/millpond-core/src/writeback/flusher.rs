@@ -235,6 +235,19 @@ impl Flusher {
         self.queue_pass(file);
     }
 
+    /// Nobody waits for this any more. Call [`Flusher::ended`] afterwards: others may have waited for its pass.
+    pub fn sync_given_up(&mut self, file: FileId, ticket: SyncTicket) {
+        let work = self.work(file);
+        work.next_tickets.retain(|&other| other != ticket);
+        if let Some(pass) = &mut work.pass {
+            pass.tickets.retain(|&other| other != ticket);
+            if pass.tickets.is_empty() {
+                work.pass = None;
+            }
+        }
+        self.queue_pass(file);
+    }
+
     fn queue_pass(&mut self, file: FileId) {
         let work = self.work(file);
         if work.begin_pass() && !work.pass_queued {

@@ -76,6 +76,7 @@ fn kept(event: &Event<'_>) -> Event<'static> {
         },
         Event::Resume { dirtier } => Event::Resume { dirtier },
         Event::Sync { file, ticket } => Event::Sync { file, ticket },
+        Event::SyncGivenUp { file, ticket } => Event::SyncGivenUp { file, ticket },
         Event::Released { file, pages } => Event::Released {
             file,
             pages: pages.to_vec().leak(),

@@ -72,11 +72,22 @@ impl Shared {
             self.poison.check()?;
             self.look();
             if let Err(refused) = file.keeping.check_log(&file.path, calls) {
-                self.core().tickets.answers.remove(&ticket);
+                self.give_up(file.id, ticket);
                 return Err(refused);
             }
             self.sync_gate.wait(seen, Duration::from_secs(1));
         }
+    }
+
+    /// Nobody waits for the answer any more, so nothing has to be done for it.
+    fn give_up(&self, file: FileId, ticket: SyncTicket) {
+        let mut deferred = Deferred::default();
+        {
+            let mut core = self.core();
+            core.tickets.answers.remove(&ticket);
+            self.step(&mut core, Event::SyncGivenUp { file, ticket }, &mut deferred);
+        }
+        self.finish(&mut deferred);
     }
 
     /// Waits for a request for durability and lets the device make its part of it.

@@ -93,3 +93,35 @@ fn a_page_of_30_seconds_that_was_held_leaves_as_soon_as_it_may() {
     assert_eq!(left, [(0, Reason::Background, 5, 1)], "the other is young");
     assert_eq!(f.dirty(), PageCount(1));
 }
+
+/// Its pages were looked for as long as they were dirty, though nobody waited for them; and whoever asked next had to wait
+/// for those before its own could begin.
+#[test]
+fn a_request_that_is_given_up_leaves_nothing_to_do() {
+    let mut f = flusher();
+    f.dirtied(at(0), FILE, PageIndex(0), 2);
+    f.sync(FILE, SyncTicket(1));
+    f.sync(FILE, SyncTicket(2));
+    f.hold(FILE, PageIndex(0));
+    // In other hands.
+    while let Some(job) = f.job(at(1), false, false) {
+        f.passed_over(&job, 1);
+    }
+    assert!(f.pass_needs_tick());
+    f.sync_given_up(FILE, SyncTicket(1));
+    f.validate();
+    let mut ended = Vec::new();
+    f.ended(FILE, |e| ended.push(e.ticket.0));
+    assert_eq!(
+        f.job(at(2), false, false).map(|job| job.first),
+        Some(PageIndex(1))
+    );
+    f.sync_given_up(FILE, SyncTicket(2));
+    f.validate();
+    assert_eq!((f.job(at(2), false, false), f.pass_needs_tick()), (None, false));
+    f.ended(FILE, |e| ended.push(e.ticket.0));
+    assert_eq!(ended, [], "nobody waits for an answer");
+    f.discarded(FILE, PageIndex(0));
+    f.discarded(FILE, PageIndex(1));
+    f.assert_idle();
+}
