@@ -181,7 +181,8 @@ pub enum Event<'a> {
         /// Who.
         dirtier: DirtierId,
     },
-    /// Everything that is dirty in the file now must become durable. Answered by [`Effect::Synced`], later.
+    /// Everything that is dirty in the file now must become durable. Answered by [`Effect::Synced`], later, and perhaps by
+    /// [`Effect::SyncHeld`] before.
     Sync {
         /// The file.
         file: FileId,
@@ -316,6 +317,12 @@ pub enum Effect {
         ticket: SyncTicket,
         /// How.
         result: Result<(), IoError>,
+    },
+    /// A request for durability waits for nothing any more but pages that are held: it ends when they are released and
+    /// written, or with [`Event::SyncGivenUp`].
+    SyncHeld {
+        /// Which.
+        ticket: SyncTicket,
     },
     /// Send [`Event::ReadAheadDue`] when a reader comes to this page of the file. Replaces the file's last mark.
     MarkReadAhead {

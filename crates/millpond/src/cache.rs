@@ -169,7 +169,7 @@ impl PageCache {
         let begun: Vec<_> = files
             .iter()
             .zip(logs)
-            .map(|(f, log)| (&*f.inner, log.map(|()| shared.sync_begin(f.inner.id))))
+            .map(|(f, log)| (&*f.inner, shared.sync_begin(f.inner.id, log)))
             .collect();
         let results: Vec<_> = begun
             .into_iter()
@@ -309,8 +309,8 @@ impl Handle {
                 shared.discard(inner, page..page + 1)?;
             }
         }
-        let ticket = shared.sync_begin(inner.id);
-        let written = shared.sync_end(inner, ticket)?;
+        let syncing = shared.sync_begin(inner.id, Ok(()))?;
+        let written = shared.sync_end(inner, syncing)?;
         shared.discard(inner, 0..inner.len().div_ceil(shared.page_size.bytes()))?;
         shared.tell(Event::Closed { file: inner.id });
         shared.core().files[inner.id.0 as usize] = None;

@@ -7,6 +7,7 @@ mod support;
 use millpond::core::dirty::limits::DirtyLimit;
 use millpond::core::event::Event;
 use millpond::core::units::{Nanos, Ratio};
+use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::record::{Answer, Recorder, Step};
 use millpond::{Error, File, LogOrder, OpenOptions, PageCache};
 use std::io;
@@ -42,21 +43,26 @@ impl Recorder for Counts {
 
 struct World {
     folder: tempfile::TempDir,
+    faulty: Arc<Faulty>,
     counts: Counts,
     cache: PageCache,
 }
 
 impl World {
     fn new(memory: u64) -> World {
-        let counts = Counts::default();
+        let (faulty, counts) = (
+            Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1)),
+            Counts::default(),
+        );
         let cache = PageCache::builder()
             .memory(memory)
-            .device(Kind::Pool.device().unwrap())
+            .device(faulty.clone())
             .recorder(counts.clone())
             .calibrate(false);
         World {
             folder: Place::Memory.folder(),
             cache: cache.build().unwrap(),
+            faulty,
             counts,
         }
     }
@@ -146,5 +152,36 @@ fn a_sync_that_its_log_has_ended_leaves_nothing_that_ticks() {
         until("three ticks", || ticks.load(SeqCst) > before + 2);
         assert_eq!(in_haste.load(SeqCst), hasty, "ticks that want another at once");
         assert_eq!(file.page(0).unwrap()[0], 2);
+    });
+}
+
+/// It did nothing at all: pages that wait for no log stayed in memory, and what the device had refused was not tried again.
+#[test]
+fn a_sync_whose_log_refuses_writes_what_waits_for_no_log() {
+    bounded(|| {
+        let world = World::new(4 << 20);
+        let log = LogOrder::with_flush(|_| Err(io::Error::other("full"))).unwrap();
+        let file = world.open(&log, 4);
+        change(&file, 0, 1, 7);
+        (1..4).for_each(|page| file.page_mut(page).unwrap().fill(1));
+        world.faulty.add(FaultRule {
+            offsets: 2 * PAGE as u64..3 * PAGE as u64,
+            ..FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::EIO))
+        });
+        for all in [false, true] {
+            let error = match all {
+                true => world.cache.sync_all(),
+                false => file.sync_data(),
+            };
+            assert!(matches!(error, Err(Error::Log { .. })), "{error:?}");
+            assert_eq!(world.on_device(), [0, 1, 0, 1]);
+        }
+        world.faulty.clear();
+        let error = file.sync_data();
+        assert!(matches!(error, Err(Error::Log { .. })), "{error:?}");
+        assert_eq!(world.on_device(), [0, 1, 1, 1], "what had failed is tried again");
+        log.advance(7);
+        file.sync_data().unwrap();
+        assert_eq!(world.on_device(), [1; 4]);
     });
 }

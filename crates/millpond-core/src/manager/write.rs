@@ -123,6 +123,7 @@ impl Manager {
         }
         if let Some(page) = held {
             self.flusher.hold(job.file, page);
+            self.tell_syncs(job.file, effects);
         }
         if cluster.is_empty() {
             self.ios.recycle(cluster);
@@ -197,7 +198,7 @@ impl Manager {
         self.wake_reclaimer(effects);
     }
 
-    /// Answers the requests for durability that have ended.
+    /// Answers the requests for durability that have ended, and those that wait for nothing but pages that are held.
     pub(super) fn tell_syncs(&mut self, file: FileId, effects: &mut Effects) {
         self.flusher.ended(file, |e| {
             effects.list.push(Effect::Synced {
@@ -205,6 +206,9 @@ impl Manager {
                 result: e.result,
             })
         });
+        let held = self.flusher.newly_held(file).iter();
+        let held = held.map(|&ticket| Effect::SyncHeld { ticket });
+        effects.list.extend(held);
     }
 
     /// Wakes the dirtiers if one of them may go on. Who may is not waiting any more, whether it comes back or not.

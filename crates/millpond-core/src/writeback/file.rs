@@ -15,6 +15,8 @@ pub(super) struct Pass {
     pub(super) todo: PageSet,
     /// Pages that have to be issued as soon as they may be: some of [`FileWork::held`].
     pub(super) held: PageSet,
+    /// Whether those who wait know that there is nothing else left.
+    pub(super) held_told: bool,
     /// Transfers that have to end.
     pub(super) waiting: Vec<IoId>,
     pub(super) error: Option<IoError>,

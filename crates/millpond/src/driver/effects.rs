@@ -3,6 +3,7 @@
 //! Under the lock: pages enter the table, transfers begin. After it, in [`Shared::finish`]: requests go to the device,
 //! threads wake up. Waits and pauses are for the thread that sent the event.
 
+use super::sync::Answer;
 use super::transfers::{Kind, OwnRead, Transfer};
 use super::writes::Copying;
 use super::{Core, Shared, file_of};
@@ -124,7 +125,13 @@ impl Shared {
             Effect::Wake(Waiters::Dirtiers) => deferred.wake_dirtiers = true,
             Effect::Synced { ticket, result } => {
                 if let Some(answer) = core.tickets.answers.get_mut(ticket) {
-                    *answer = Some(*result);
+                    *answer = Answer::Ended(*result);
+                }
+                deferred.wake_syncs = true;
+            }
+            Effect::SyncHeld { ticket } => {
+                if let Some(answer) = core.tickets.answers.get_mut(ticket) {
+                    *answer = Answer::Held;
                 }
                 deferred.wake_syncs = true;
             }

@@ -13,31 +13,53 @@ use std::time::Duration;
 /// Requests for durability and how they ended.
 #[derive(Default)]
 pub(super) struct Tickets {
-    pub(super) answers: HashMap<SyncTicket, Option<std::result::Result<(), IoError>>>,
+    pub(super) answers: HashMap<SyncTicket, Answer>,
     next: u64,
 }
 
+/// What is known of a request for durability.
+#[derive(Clone, Copy)]
+pub(super) enum Answer {
+    /// Pages are still to be written.
+    None,
+    /// Of those that are, or were, all that is left waits for a log.
+    Held,
+    Ended(std::result::Result<(), IoError>),
+}
+
+/// A request for durability that somebody waits for.
+pub(crate) struct Syncing {
+    ticket: SyncTicket,
+    /// Whether the log could be made durable before.
+    log: Result<()>,
+}
+
 impl Shared {
-    /// Asks for everything that is dirty in the file to be written.
-    pub(crate) fn sync_begin(&self, file: FileId) -> SyncTicket {
+    /// Asks for everything that is dirty in the file to be written. `log`: what [`Shared::log_first`] said; what does
+    /// not wait for it is written all the same.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub(crate) fn sync_begin(&self, file: FileId, log: Result<()>) -> Result<Syncing> {
+        self.poison.check()?;
         let mut deferred = Deferred::default();
         let ticket = {
             let mut core = self.core();
             let ticket = SyncTicket(core.tickets.next);
             core.tickets.next += 1;
-            core.tickets.answers.insert(ticket, None);
+            core.tickets.answers.insert(ticket, Answer::None);
             self.step(&mut core, Event::Sync { file, ticket }, &mut deferred);
             ticket
         };
         self.finish(&mut deferred);
-        ticket
+        Ok(Syncing { ticket, log })
     }
 
     /// What the file's pages wait for in its log becomes durable first: asks for it and waits. Pages that are changed
     /// later have nothing to do with a sync that begins now.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Poisoned`].
+    /// [`Error::Log`].
     pub(crate) fn log_first(&self, file: &FileInner) -> Result<()> {
         let Some(held) = &file.keeping.held else {
             return Ok(());
@@ -46,34 +68,41 @@ impl Shared {
             let waited = held.log.wait(last, || self.poison.is_set());
             waited.map_err(|source| log_failed(&file.path, source))?;
         }
-        self.poison.check()
+        Ok(())
+    }
+
+    /// A log could not be made durable: whoever waits for pages that need it is told.
+    pub(crate) fn log_refused(&self) {
+        self.sync_gate.announce();
     }
 
     /// Waits until that has ended.
     ///
     /// # Errors
-    /// The first error of a write; [`Error::Log`] if pages were changed since it began and their log can't be made
-    /// durable; [`Error::Poisoned`].
+    /// The first error of a write; [`Error::Log`] if nothing is left but pages whose log can't be made durable, perhaps
+    /// because they were changed since it began; [`Error::Poisoned`].
     pub(crate) fn sync_end(
         &self,
         file: &FileInner,
-        ticket: SyncTicket,
+        syncing: Syncing,
     ) -> Result<std::result::Result<(), IoError>> {
+        let Syncing { ticket, mut log } = syncing;
         let calls = file.keeping.log_calls();
         loop {
             let seen = self.sync_gate.count();
-            {
-                let mut core = self.core();
-                if let Some(&Some(result)) = core.tickets.answers.get(&ticket) {
-                    core.tickets.answers.remove(&ticket);
-                    return Ok(result);
-                }
+            let answer = self.core().tickets.answers.get(&ticket).copied();
+            if let Some(Answer::Ended(result)) = answer {
+                self.core().tickets.answers.remove(&ticket);
+                return Ok(result);
             }
             self.poison.check()?;
             self.look();
-            if let Err(refused) = file.keeping.check_log(&file.path, calls) {
-                self.give_up(file.id, ticket);
-                return Err(refused);
+            if let Some(Answer::Held) = answer {
+                log = log.and_then(|()| file.keeping.check_log(&file.path, calls));
+                if log.is_err() {
+                    self.give_up(file.id, ticket);
+                    return log.map(Ok);
+                }
             }
             self.sync_gate.wait(seen, Duration::from_secs(1));
         }
@@ -91,8 +120,9 @@ impl Shared {
     }
 
     /// Waits for a request for durability and lets the device make its part of it.
-    pub(crate) fn sync_file(&self, file: &FileInner, ticket: SyncTicket) -> Result<()> {
-        self.sync_end(file, ticket)?.map_err(|e| file.write_failed(e.0))?;
+    pub(crate) fn sync_file(&self, file: &FileInner, syncing: Syncing) -> Result<()> {
+        self.sync_end(file, syncing)?
+            .map_err(|e| file.write_failed(e.0))?;
         if let Some(&errno) = file.sync_error.get()
             && !mutation::is(Mutation::SyncErrorForgotten)
         {

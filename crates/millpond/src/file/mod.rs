@@ -105,13 +105,13 @@ impl File {
     /// # Errors
     /// [`Error::Write`] if a write fails; its pages stay in memory, dirty, and every sync says so until they are
     /// written. [`Error::Sync`] if the device can't say that it has kept what it took: latched until the file is
-    /// opened anew. [`Error::Log`] if the log of its pages can't be made durable; without that, and without a callback
-    /// to ask, it waits until the log advances.
+    /// opened anew. [`Error::Log`] if the log of its pages can't be made durable: pages that don't wait for it were
+    /// written, if they can be. Without a callback to ask it waits until the log advances.
     pub fn sync_data(&self) -> Result<()> {
         self.shared().poison.check()?;
-        self.shared().log_first(&self.inner)?;
-        let ticket = self.shared().sync_begin(self.inner.id);
-        self.shared().sync_file(&self.inner, ticket)
+        let log = self.shared().log_first(&self.inner);
+        let syncing = self.shared().sync_begin(self.inner.id, log)?;
+        self.shared().sync_file(&self.inner, syncing)
     }
 
     /// As [`File::sync_data`]; the length and other metadata that reading the data needs are made durable by both.

@@ -160,7 +160,11 @@ fn run(state: &State, mut flush: impl FnMut(u64) -> io::Result<u64>) {
             ))
         });
         let result = said.map(|durable| state.advance(durable));
+        let is_refused = result.is_err();
         state.asked.lock().ended(result);
         state.moved.notify_all();
+        if is_refused {
+            state.refused();
+        }
     }
 }

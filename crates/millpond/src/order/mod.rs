@@ -187,6 +187,7 @@ impl Drop for LogOrder {
         if self.log.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             // Whoever waits may have lost all hope.
             self.log.state.announce();
+            self.log.state.refused();
         }
     }
 }
@@ -301,7 +302,15 @@ impl State {
         // Whoever waits holds this until it sleeps.
         drop(self.asked.lock());
         self.moved.notify_all();
-        let caches: Vec<_> = self.caches.lock().iter().filter_map(Weak::upgrade).collect();
-        caches.iter().for_each(|cache| cache.log_moved());
+        self.caches().iter().for_each(|cache| cache.log_moved());
+    }
+
+    /// Tells those who wait for pages, and not for the log itself, that it can't be made durable.
+    fn refused(&self) {
+        self.caches().iter().for_each(|cache| cache.log_refused());
+    }
+
+    fn caches(&self) -> Vec<Arc<Shared>> {
+        self.caches.lock().iter().filter_map(Weak::upgrade).collect()
     }
 }

@@ -11,6 +11,7 @@
 
 use super::super::file::FileWork;
 use super::Flusher;
+use crate::event::SyncTicket;
 use crate::units::{FileId, PageCount, PageIndex};
 
 impl Flusher {
@@ -39,11 +40,22 @@ impl Flusher {
                 && pass.held.remove(page)
             {
                 pass.todo.insert(page);
-                pass.progress = true;
+                (pass.progress, pass.held_told) = (true, false);
             }
         }
         self.queue_ready(file);
         self.queue_pass(file);
+    }
+
+    /// Those who wait for a pass that lacks nothing any more but pages that are held; told once each time that it comes
+    /// to that.
+    pub fn newly_held(&mut self, file: FileId) -> &[SyncTicket] {
+        let Some(pass) = &mut self.work(file).pass else {
+            return &[];
+        };
+        let is_held = pass.todo.is_empty() && pass.waiting.is_empty() && !pass.held.is_empty();
+        let is_news = is_held && !core::mem::replace(&mut pass.held_told, is_held);
+        if is_news { &pass.tickets } else { &[] }
     }
 
     pub(super) fn queue_ready(&mut self, file: FileId) {

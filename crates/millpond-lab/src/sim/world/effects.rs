@@ -94,7 +94,8 @@ impl World {
             Effect::MarkReadAhead { file, at } => self.files[file.0 as usize].mark = Some(*at),
             Effect::WakeReclaimer => self.enqueue(self.now, Entry::Reclaim),
             Effect::ReclaimMore => told.reclaim_more = true,
-            Effect::Withdraw { .. } => {}
+            // The simulator holds no pages.
+            Effect::SyncHeld { .. } | Effect::Withdraw { .. } => {}
         }
     }
 
