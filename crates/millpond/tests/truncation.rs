@@ -5,7 +5,7 @@
 mod support;
 
 use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
-use millpond::{Error, File, OpenOptions, PageCache};
+use millpond::{Error, File, OpenOptions, PageCache, PageCheck};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -301,4 +301,41 @@ fn a_length_that_the_file_has_is_not_set_again() {
     assert_eq!(set(2 * PAGE + 100), 1, "a cut");
     assert_eq!(set(2 * PAGE + 100), 0);
     assert_eq!(set(3 * PAGE + 100), 1);
+}
+
+/// The page in which the cut lies is read, so that its rest can be zeroed.
+#[test]
+fn a_cut_inside_a_page_that_cannot_be_read_says_so_and_changes_nothing() {
+    struct Refuses;
+    impl PageCheck for Refuses {
+        fn before_write(&self, _: u64, _: &mut [u8]) {}
+        fn after_read(&self, page: u64, _: &[u8]) -> Result<(), String> {
+            match page {
+                1 => Err("its sum is wrong".into()),
+                _ => Ok(()),
+            }
+        }
+    }
+    bounded(|| {
+        let folder = Place::Memory.folder();
+        let path = folder.path().join("data");
+        std::fs::write(&path, [7; 3 * PAGE as usize]).unwrap();
+        let (cache, device) = faulty_cache();
+        let options = OpenOptions::new().write(true).check(Arc::new(Refuses));
+        let file = cache.open(&path, options).unwrap();
+        let unchanged = || assert_eq!((file.len(), on_disk(&file).len() as u64), (3 * PAGE, 3 * PAGE));
+        let error = file.set_len(PAGE + 100).unwrap_err();
+        assert!(matches!(error, Error::Check { page: 1, .. }), "{error}");
+        unchanged();
+        device.add(FaultRule::always(FaultTarget::Reads, Fault::Fail(libc::EIO)));
+        let error = file.set_len(100).unwrap_err();
+        assert!(matches!(error, Error::Read { offset: 0, .. }), "{error}");
+        unchanged();
+        file.set_len(PAGE).unwrap();
+        assert_eq!(
+            on_disk(&file),
+            [7; PAGE as usize],
+            "between two pages nothing is read"
+        );
+    });
 }

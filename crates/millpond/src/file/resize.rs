@@ -15,7 +15,9 @@ impl File {
     ///
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::FixedLength`] of a block device, [`Error::Write`] if the file
-    /// system refuses; nothing has changed then.
+    /// system refuses. [`Error::Read`], [`Error::Check`] and [`Error::NoFrames`] if `len` lies inside a page, which is read
+    /// so that its rest can be zeroed; restore the page, or cut at its start. Nothing has changed then.
+    /// [`Error::Poisoned`].
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_writable()?;
         self.shared().poison.check()?;
