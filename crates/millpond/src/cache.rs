@@ -236,7 +236,8 @@ impl PageCache {
         self.handle.notices.list()
     }
 
-    /// What could not be written when the last handle of its file was dropped, since this was asked last.
+    /// What could not be written when the last handle of its file was dropped, since this was asked last. Two of a file
+    /// if its log refused and its device as well.
     pub fn take_lost(&self) -> Vec<Error> {
         std::mem::take(&mut self.handle.files.lock().lost)
     }
@@ -291,13 +292,23 @@ impl Handle {
             identity,
         };
         match self.write_and_forget(inner) {
-            Ok(()) => self.files.lock().free_ids.push(inner.id.0),
+            Ok(lost) => {
+                let mut files = self.files.lock();
+                files.free_ids.push(inner.id.0);
+                files.lost.extend(lost);
+            }
+            // The core knows the file still.
             Err(error) => self.files.lock().lost.push(error),
         }
         drop(closing);
     }
 
-    fn write_and_forget(&self, inner: &Arc<FileInner>) -> Result<()> {
+    /// Writes what can be written, and forgets the file: its number may be another's then. Why something could not be
+    /// written.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], in the main: the file was not forgotten.
+    fn write_and_forget(&self, inner: &Arc<FileInner>) -> Result<Vec<Error>> {
         let shared = &self.shared;
         shared.poison.check()?;
         let log = shared.log_first(inner);
@@ -314,8 +325,8 @@ impl Handle {
         shared.discard(inner, 0..inner.len().div_ceil(shared.page_size.bytes()))?;
         shared.tell(Event::Closed { file: inner.id });
         shared.core().files[inner.id.0 as usize] = None;
-        log?;
-        written.map_err(|e| inner.write_failed(e.0))
+        let written = written.map_err(|e| inner.write_failed(e.0));
+        Ok(log.err().into_iter().chain(written.err()).collect())
     }
 }
 

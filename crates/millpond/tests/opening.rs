@@ -1,12 +1,16 @@
-//! Files that are opened while they are closed, synced while they are closed, or longer than a cache can name.
+//! Files that are opened while they are closed, synced while they are closed, closed with errors, or longer than a cache can
+//! name.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
-use millpond::{Error, OpenOptions, PageCache};
+use millpond::core::event::Event;
+use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
+use millpond::record::{Recorder, Step};
+use millpond::{Error, LogOrder, OpenOptions, PageCache};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use support::{Call, Draw, Hooked, Kind, Place, What, bounded, until};
 
 const PAGE: u64 = 4096;
@@ -109,4 +113,47 @@ fn a_file_with_more_pages_than_a_cache_can_name_is_refused() {
     assert!(matches!(error, Error::Open { .. }), "{error}");
     assert_eq!(error.errno(), libc::EFBIG);
     assert!(error.to_string().contains("4503599627370496"), "{error}");
+}
+
+/// The largest number that a file had.
+#[derive(Clone, Default, Debug)]
+struct Numbers(Arc<AtomicU32>);
+
+impl Recorder for Numbers {
+    fn step(&mut self, step: Step<'_>) {
+        if let Event::Opened { file, .. } = step.event {
+            self.0.fetch_max(file.0, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A file that could not be written when its last handle went kept its number for ever; and of the two reasons that there
+/// can be only one was told.
+#[test]
+fn a_file_that_is_closed_with_errors_gives_its_number_back_and_all_of_them_are_told() {
+    bounded(|| {
+        let folder = Place::Memory.folder();
+        let (numbers, device) = (
+            Numbers::default(),
+            Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1)),
+        );
+        let builder = PageCache::builder().memory(4 << 20).recorder(numbers.clone());
+        let cache = builder.device(device.clone()).build().unwrap();
+        device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::EIO)));
+        for _ in 0..3 {
+            let log = LogOrder::with_flush(|_| Err(std::io::Error::other("full"))).unwrap();
+            let options = OpenOptions::new().create(true).log(&log);
+            let file = cache.open(folder.path().join("pages"), options).unwrap();
+            file.set_len(2 * PAGE).unwrap();
+            file.page_mut(0).unwrap().set_order(7).unwrap();
+            file.page_mut(1).unwrap()[0] = 1;
+            drop(file);
+            let lost = cache.take_lost();
+            assert!(
+                matches!(lost[..], [Error::Log { .. }, Error::Write { .. }]),
+                "{lost:?}"
+            );
+        }
+        assert_eq!(numbers.0.load(Ordering::SeqCst), 0);
+    });
 }
