@@ -6,7 +6,8 @@ use crate::cache::{Handle, PageCache};
 use crate::device::{self, Device, Warning, Watched};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
-use crate::host::{self, Hook, Notice, Notices};
+use crate::hook::Hook;
+use crate::host::{self, Notice, Notices};
 use crate::record::Recorder;
 use crate::sys::arena::Arena;
 use crate::table::Table;
@@ -29,8 +30,8 @@ pub struct Builder {
     device: Option<Arc<dyn Device>>,
     recorder: Option<Box<dyn Recorder>>,
     memory_beyond_limit: bool,
-    hook: Hook,
-    warning_hook: device::Hook,
+    notice_hook: Hook<Notice>,
+    warning_hook: Hook<Warning>,
 }
 
 impl Builder {
@@ -105,7 +106,7 @@ impl Builder {
     /// Who is told, on the thread whose call found it, what the cache has to do without; each once a cache.
     /// Default: [`host::to_stderr`](crate::host::to_stderr), a line on stderr, each once a process.
     pub fn on_notice(mut self, hook: impl Fn(&Notice) + Send + Sync + 'static) -> Builder {
-        self.hook = Hook(Arc::new(hook));
+        self.notice_hook = Hook::new(hook);
         self
     }
 
@@ -114,7 +115,7 @@ impl Builder {
     /// called by the cache's own thread, or by one that waits: it should note the warning and return. If it panics, the
     /// cache is poisoned.
     pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Builder {
-        self.warning_hook = device::Hook(Box::new(hook));
+        self.warning_hook = Hook::new(hook);
         self
     }
 
@@ -139,7 +140,7 @@ impl Builder {
         let frames = budget::frames(Bytes(self.memory), page_size, Aside::default())?;
         let manager = Manager::new(options, frames)?;
         let setup = |what| move |source| Error::Setup { what, source };
-        let notices = Notices::new(self.hook);
+        let notices = Notices::new(self.notice_hook);
         let short = host::free_memory(self.memory);
         for notice in host::check_memory(self.memory, self.memory_beyond_limit)?
             .into_iter()
@@ -198,8 +199,8 @@ impl Default for Builder {
             device: None,
             recorder: None,
             memory_beyond_limit: false,
-            hook: Hook::default(),
-            warning_hook: device::Hook::default(),
+            notice_hook: Hook::new(host::to_stderr),
+            warning_hook: Hook::new(device::to_stderr),
         }
     }
 }

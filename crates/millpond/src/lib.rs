@@ -37,6 +37,7 @@ mod file;
 mod gate;
 mod guard;
 mod hazard;
+mod hook;
 pub mod host;
 mod index;
 mod order;

@@ -39,7 +39,7 @@ pub use uring::Uring;
 pub use watched::{Asked, Warning};
 
 pub(crate) use transfer::{Progress, Step};
-pub(crate) use watched::{Hook, Watched};
+pub(crate) use watched::{Watched, to_stderr};
 
 use crate::host::RingRefusal;
 use std::fmt;

@@ -13,6 +13,7 @@
 //! least; nothing is looked at before the first limit could be over.
 
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
+use crate::hook::Hook;
 use millpond_core::units::{Nanos, PageSize};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -84,29 +85,16 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Who is told of warnings.
-pub(crate) struct Hook(pub(crate) Box<dyn Fn(&Warning) + Send + Sync>);
-
-impl Default for Hook {
-    /// One line on standard error. That it can't be written there is nobody's error.
-    fn default() -> Hook {
-        Hook(Box::new(|warning| {
-            let _ = writeln!(io::stderr().lock(), "millpond: {warning}");
-        }))
-    }
-}
-
-impl fmt::Debug for Hook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hook")
-    }
+/// One line on standard error. That it can't be written there is nobody's error.
+pub(crate) fn to_stderr(warning: &Warning) {
+    let _ = writeln!(io::stderr().lock(), "millpond: {warning}");
 }
 
 /// A device and who watches it.
 pub(crate) struct Watched {
     inner: Arc<dyn Device>,
     page_size: PageSize,
-    hook: Hook,
+    hook: Hook<Warning>,
     epoch: Instant,
     /// Nanoseconds after which a first warning comes.
     limit_ns: AtomicU64,
@@ -154,7 +142,12 @@ impl Drop for Call<'_> {
 }
 
 impl Watched {
-    pub(crate) fn new(inner: Arc<dyn Device>, page_size: PageSize, limit: Nanos, hook: Hook) -> Watched {
+    pub(crate) fn new(
+        inner: Arc<dyn Device>,
+        page_size: PageSize,
+        limit: Nanos,
+        hook: Hook<Warning>,
+    ) -> Watched {
         Watched {
             inner,
             page_size,
@@ -261,7 +254,7 @@ impl Watched {
         }
         for warning in warnings {
             self.warnings.fetch_add(1, Ordering::Relaxed);
-            (self.hook.0)(&warning);
+            self.hook.tell(&warning);
         }
     }
 }

@@ -25,7 +25,7 @@ pub use ring::RingRefusal;
 
 pub(crate) use huge::small_pages;
 pub(crate) use limit::{check_memory, free_memory};
-pub(crate) use notice::{Hook, Notices};
+pub(crate) use notice::Notices;
 
 use std::fs;
 use std::path::Path;

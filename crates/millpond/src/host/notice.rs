@@ -1,11 +1,11 @@
 //! What a host does not allow and the cache does without: one line each, kept, and told once.
 
 use super::{MemoryLimit, RingRefusal, SmallPages};
+use crate::hook::Hook;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Something that the cache does without. `Display` is one line: the cause, what happens instead, the mend.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,32 +132,15 @@ pub fn to_stderr(notice: &Notice) {
     }
 }
 
-/// Who is told of notices.
-#[derive(Clone)]
-pub(crate) struct Hook(pub(crate) Arc<dyn Fn(&Notice) + Send + Sync>);
-
-impl Default for Hook {
-    fn default() -> Hook {
-        Hook(Arc::new(to_stderr))
-    }
-}
-
-impl fmt::Debug for Hook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hook")
-    }
-}
-
 /// The notices of a cache.
-#[derive(Default)]
 pub(crate) struct Notices {
-    hook: Hook,
+    hook: Hook<Notice>,
     /// With the file system that they are about.
     list: Mutex<Vec<(Notice, u64)>>,
 }
 
 impl Notices {
-    pub(crate) fn new(hook: Hook) -> Notices {
+    pub(crate) fn new(hook: Hook<Notice>) -> Notices {
         Notices {
             hook,
             list: Mutex::default(),
@@ -177,7 +160,7 @@ impl Notices {
             list.push((notice.clone(), file_system));
         }
         // Not under the lock: the hook may ask for the list.
-        (self.hook.0)(&notice);
+        self.hook.tell(&notice);
     }
 
     pub(crate) fn list(&self) -> Vec<Notice> {
