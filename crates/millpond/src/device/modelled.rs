@@ -7,37 +7,18 @@
 //! ```
 //!
 //! So a laptop's flash can show what a disk does, with real data, threads and memory. Whichever way a transfer
-//! comes, it passes the one queue of the modelled disk. The service thread sleeps until 25 us before the next
-//! answer is due and spins for the rest; it counts how late it was all the same. Where that is much
-//! (50 us for an SSD), the processors were busy with something else and the latencies mean little.
+//! comes, it passes the one queue of the modelled disk. How punctual that is: [`ModelService`].
 
 use super::layout::Layout;
-use super::model::{Model, ModelCompletion, ModelRequest, ModelStatistics};
+use super::model::{Lateness, Model, ModelRequest, ModelService, ModelStatistics};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
-use crate::sys::realtime::be_punctual;
-use millpond_core::units::{Instant, Nanos};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant as Clock};
-
-/// How long before an answer is due the service thread wakes up: what a timer is late by at worst on an idle
-/// processor, with some to spare.
-const SPIN: Duration = Duration::from_micros(25);
-
-/// How late answers came after the time that the model gave.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lateness {
-    /// Answers that were given.
-    pub answers: u64,
-    /// Their mean.
-    pub mean: Nanos,
-    /// The worst.
-    pub max: Nanos,
-}
 
 /// A device that takes the time of a modelled disk.
 #[derive(Debug)]
@@ -46,35 +27,22 @@ pub struct Modelled {
     name: String,
     shared: Arc<Shared>,
     woken: AtomicBool,
-    service: Option<JoinHandle<()>>,
+    service: ModelService,
 }
 
 #[derive(Debug)]
 struct Shared {
     inner: Arc<dyn Device>,
-    epoch: Clock,
     state: Mutex<State>,
-    /// The service thread may have to wait for less than it thought.
-    changed: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Default, Debug)]
 struct State {
-    model: Model,
     layout: Layout,
     under_way: HashMap<u64, UnderWay>,
     next_key: u64,
     /// Over, for the reaper.
     over: Vec<Completion>,
-    late: Late,
-    ending: bool,
-}
-
-#[derive(Default, Debug)]
-struct Late {
-    answers: u64,
-    sum_ns: u64,
-    max_ns: u64,
 }
 
 #[derive(Debug)]
@@ -104,60 +72,37 @@ impl Modelled {
         let name = format!("modelled {} over {}", model.name(), inner.name());
         let shared = Arc::new(Shared {
             inner: inner.clone(),
-            epoch: Clock::now(),
-            state: Mutex::new(State {
-                model,
-                layout: Layout::default(),
-                under_way: HashMap::new(),
-                next_key: 0,
-                over: Vec::new(),
-                late: Late::default(),
-                ending: false,
-            }),
-            changed: Condvar::new(),
+            state: Mutex::new(State::default()),
         });
-        let serving = shared.clone();
-        let service = thread::Builder::new()
-            .name("millpond-disk".into())
-            .spawn(move || serving.serve())?;
+        let answering = shared.clone();
+        let service = ModelService::new(model, move |key| answering.finish_piece(key))?;
         Ok(Modelled {
             inner,
             name,
             shared,
             woken: AtomicBool::new(false),
-            service: Some(service),
+            service,
         })
     }
 
     /// What the modelled disk did since it was made or [`reset_statistics`](Modelled::reset_statistics).
     pub fn statistics(&self) -> ModelStatistics {
-        self.shared.state.lock().model.statistics(self.shared.now())
+        self.service.statistics().0
     }
 
     /// How late it answered in the same time.
     pub fn lateness(&self) -> Lateness {
-        let Late {
-            answers,
-            sum_ns,
-            max_ns,
-        } = self.shared.state.lock().late;
-        Lateness {
-            answers,
-            mean: Nanos(sum_ns.checked_div(answers).unwrap_or(0)),
-            max: Nanos(max_ns),
-        }
+        self.service.statistics().1
     }
 
     /// Starts counting anew.
     pub fn reset_statistics(&self) {
-        let mut state = self.shared.state.lock();
-        state.model.reset_statistics(self.shared.now());
-        state.late = Late::default();
+        self.service.reset_statistics();
     }
 
     /// What a long idle time does; see [`Model::rest`].
     pub fn rest(&self) {
-        self.shared.state.lock().model.rest(self.shared.now());
+        self.service.rest();
     }
 
     /// Waits until the modelled disk is done with `key`, which belongs to this thread.
@@ -180,38 +125,34 @@ impl Modelled {
 }
 
 impl State {
-    /// Gives the request to the modelled disk.
-    fn begin(&mut self, now: Instant, request: &Request, owner: Owner) -> u64 {
-        let key = self.insert(owner);
-        let (mut pieces, write) = (0, request.op == Op::Write);
+    /// Notes the request and appends its pieces, which are for the modelled disk.
+    fn begin(&mut self, request: &Request, owner: Owner, pieces: &mut Vec<ModelRequest>) -> u64 {
+        let (key, before) = (self.insert(owner), pieces.len());
+        let write = request.op == Op::Write;
         let place = (request.offset, request.segments.bytes() as u64);
-        let model = &mut self.model;
         self.layout.locate(
             request.file.identity(),
             || request.file.len().unwrap_or(0),
             place,
-            |mut offset, mut len| {
-                while len > 0 {
+            |mut offset, mut left| {
+                while left > 0 {
                     // A piece has 4 GiB at most; that it is cut into commands of 1 MiB is the model's business.
-                    let piece = u32::try_from(len).unwrap_or(1 << 30);
-                    model.submit(
-                        now,
-                        ModelRequest {
-                            id: key,
-                            write,
-                            offset,
-                            len: piece,
-                        },
-                    );
-                    pieces += 1;
-                    offset += u64::from(piece);
-                    len -= u64::from(piece);
+                    let len = u32::try_from(left).unwrap_or(1 << 30);
+                    pieces.push(ModelRequest {
+                        id: key,
+                        write,
+                        offset,
+                        len,
+                    });
+                    offset += u64::from(len);
+                    left -= u64::from(len);
                 }
             },
         );
+        let count = (pieces.len() - before) as u32;
         self.under_way
             .entry(key)
-            .and_modify(|under_way| under_way.pieces_left = pieces);
+            .and_modify(|under_way| under_way.pieces_left = count);
         key
     }
 
@@ -275,83 +216,42 @@ impl State {
 }
 
 impl Shared {
-    fn now(&self) -> Instant {
-        Instant(self.epoch.elapsed().as_nanos() as u64)
-    }
-
-    /// The service thread.
-    fn serve(&self) {
-        be_punctual();
-        let mut finished: Vec<ModelCompletion> = Vec::new();
-        let mut waiting: Vec<Thread> = Vec::new();
-        let mut state = self.state.lock();
-        while !state.ending {
-            let now = self.now();
-            state.model.advance(now, &mut finished);
-            let mut reaper_has_something = false;
-            for ModelCompletion { id, at } in finished.drain(..) {
-                let late_ns = now.since(at).0;
-                state.late.answers += 1;
-                state.late.sum_ns += late_ns;
-                state.late.max_ns = state.late.max_ns.max(late_ns);
-                let (thread, reaper) = state.finish_piece(id);
-                waiting.extend(thread);
-                reaper_has_something |= reaper;
-            }
-            let next = state.model.next_event();
-            if reaper_has_something || !waiting.is_empty() {
-                drop(state);
-                waiting.drain(..).for_each(|thread| thread.unpark());
-                if reaper_has_something {
-                    self.inner.wake();
-                }
-                state = self.state.lock();
-                continue;
-            }
-            let Some(next) = next else {
-                self.changed.wait(&mut state);
-                continue;
-            };
-            let due = self.epoch + Duration::from_nanos(next.0);
-            if due.saturating_duration_since(Clock::now()) > SPIN {
-                self.changed.wait_until(&mut state, due - SPIN);
-            } else {
-                drop(state);
-                while Clock::now() < due {
-                    std::hint::spin_loop();
-                }
-                state = self.state.lock();
-            }
+    /// The modelled disk has finished a piece, or a flush, of `key`.
+    fn finish_piece(&self, key: u64) {
+        let (thread, reaper_has_something) = self.state.lock().finish_piece(key);
+        if let Some(thread) = thread {
+            thread.unpark();
+        }
+        if reaper_has_something {
+            self.inner.wake();
         }
     }
 }
 
 impl Device for Modelled {
     fn transfer(&self, request: &Request) -> io::Result<usize> {
-        let key = {
-            let mut state = self.shared.state.lock();
-            let now = self.shared.now();
-            state.begin(now, request, Owner::Thread(thread::current()))
-        };
-        self.shared.changed.notify_one();
+        let mut pieces = Vec::new();
+        let owner = Owner::Thread(thread::current());
+        let key = self.shared.state.lock().begin(request, owner, &mut pieces);
+        self.service.submit(pieces);
         let result = self.inner.transfer(request);
         self.wait_for(key);
         result
     }
 
     fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()> {
+        let mut pieces = Vec::new();
         {
             let mut state = self.shared.state.lock();
-            let now = self.shared.now();
             for request in requests.iter_mut() {
                 let owner = Owner::Reaper {
                     token: request.token,
                     result: None,
                 };
-                request.token = state.begin(now, request, owner);
+                request.token = state.begin(request, owner, &mut pieces);
             }
         }
-        self.shared.changed.notify_one();
+        self.service.submit(pieces);
         let result = self.inner.submit(requests);
         if !requests.is_empty() {
             let mut state = self.shared.state.lock();
@@ -403,10 +303,9 @@ impl Device for Modelled {
                 .under_way
                 .entry(key)
                 .and_modify(|under_way| under_way.pieces_left = 1);
-            state.model.flush(self.shared.now(), key);
             key
         };
-        self.shared.changed.notify_one();
+        self.service.flush(key);
         let result = self.inner.sync(file);
         self.wait_for(key);
         result
@@ -417,22 +316,11 @@ impl Device for Modelled {
     }
 
     fn facts(&self, _: &DeviceFile) -> DeviceFacts {
-        self.shared.state.lock().model.facts()
+        self.service.facts()
     }
 
     fn name(&self) -> &str {
         &self.name
-    }
-}
-
-impl Drop for Modelled {
-    fn drop(&mut self) {
-        self.shared.state.lock().ending = true;
-        self.shared.changed.notify_one();
-        if let Some(service) = self.service.take() {
-            // A panic in it has been printed; there is nobody left to tell.
-            let _ = service.join();
-        }
     }
 }
 

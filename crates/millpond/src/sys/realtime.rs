@@ -2,7 +2,7 @@
 
 /// Gives the calling thread real-time priority if that is permitted, and the best ordinary one otherwise; wakes it
 /// within 1 us of when it asked to. Whether it got real-time priority.
-pub(crate) fn be_punctual() -> bool {
+pub fn be_punctual() -> bool {
     // The default slack of 50 us would be most of an SSD's read. 1000 ns, since 0 means "the default".
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000_usize, 0_usize, 0_usize, 0_usize) };

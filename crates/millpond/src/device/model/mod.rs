@@ -16,10 +16,13 @@ mod figures;
 mod hdd;
 #[cfg(test)]
 mod load;
+mod service;
 mod ssd;
 mod statistics;
 
+pub use crate::sys::realtime::be_punctual;
 pub use hdd::{HddOrder, HddParameters};
+pub use service::{Lateness, ModelService};
 pub use ssd::SsdParameters;
 pub use statistics::ModelStatistics;
 
@@ -97,6 +100,15 @@ pub struct Model {
     now: Instant,
 }
 
+/// Which disk, with which settings.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ModelParameters {
+    /// A hard disk.
+    Hdd(HddParameters),
+    /// A SATA flash disk.
+    SataSsd(SsdParameters),
+}
+
 #[derive(Debug)]
 enum Drive {
     Hdd(Hdd),
@@ -144,24 +156,16 @@ impl Output<'_> {
 }
 
 impl Model {
-    /// A disk with one actuator.
+    /// A disk at rest.
     ///
     /// # Errors
     /// If a parameter is out of its range.
-    pub fn hdd(parameters: HddParameters) -> Result<Model, ModelParameterError> {
-        Ok(Model::new(Drive::Hdd(Hdd::new(parameters)?)))
-    }
-
-    /// A SATA flash disk.
-    ///
-    /// # Errors
-    /// If a parameter is out of its range.
-    pub fn ssd(parameters: SsdParameters) -> Result<Model, ModelParameterError> {
-        Ok(Model::new(Drive::Ssd(Ssd::new(parameters)?)))
-    }
-
-    fn new(drive: Drive) -> Model {
-        Model {
+    pub fn new(parameters: &ModelParameters) -> Result<Model, ModelParameterError> {
+        let drive = match parameters {
+            ModelParameters::Hdd(parameters) => Drive::Hdd(Hdd::new(*parameters)?),
+            ModelParameters::SataSsd(parameters) => Drive::Ssd(Ssd::new(*parameters)?),
+        };
+        Ok(Model {
             drive,
             requests: Vec::new(),
             requests_free: Vec::new(),
@@ -169,14 +173,30 @@ impl Model {
             ready: Vec::new(),
             tally: Tally::default(),
             now: Instant(0),
-        }
+        })
     }
 
-    /// `hdd` or `ssd`.
+    /// A disk with one actuator.
+    ///
+    /// # Errors
+    /// If a parameter is out of its range.
+    pub fn hdd(parameters: HddParameters) -> Result<Model, ModelParameterError> {
+        Model::new(&ModelParameters::Hdd(parameters))
+    }
+
+    /// A SATA flash disk.
+    ///
+    /// # Errors
+    /// If a parameter is out of its range.
+    pub fn ssd(parameters: SsdParameters) -> Result<Model, ModelParameterError> {
+        Model::new(&ModelParameters::SataSsd(parameters))
+    }
+
+    /// `hdd` or `sata-ssd`.
     pub fn name(&self) -> &'static str {
         match self.drive {
             Drive::Hdd(_) => "hdd",
-            Drive::Ssd(_) => "ssd",
+            Drive::Ssd(_) => "sata-ssd",
         }
     }
 
