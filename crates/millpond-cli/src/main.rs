@@ -1,6 +1,7 @@
 //! The `millpond` program.
 //!
-//! `millpond lab` runs the experiments, `millpond doctor` says what this machine allows. Results go to
+//! `millpond lab` runs the experiments, `millpond doctor` says what this machine allows, `millpond slowdisk` serves a
+//! slow disk. Results go to
 //! stdout, progress and errors to stderr. Exit codes: 0 done, 1 something failed, 2 the command line is
 //! wrong, 3 a target cannot run on this machine or in this build, 128 + the signal's number when stopped by
 //! one (130 after Ctrl-C); whatever was made on disk is removed in each case.
@@ -11,6 +12,7 @@ mod lab;
 mod output;
 mod progress;
 mod signals;
+mod slowdisk;
 
 use clap::{Parser, Subcommand};
 use millpond_lab::child::worker;
@@ -34,6 +36,8 @@ enum Command {
     Lab(lab::Command),
     /// Say what this machine allows, what is chosen because of it, and whether the experiments can run.
     Doctor(doctor::Args),
+    /// Serve a file that is as slow as a disk, for a loop device and a file system to stand on.
+    Slowdisk(slowdisk::Args),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         Command::Lab(lab::Command::Worker) => return worker::serve(),
         Command::Lab(command) => lab::run(command),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Slowdisk(args) => slowdisk::run(&args),
     };
     result.unwrap_or_else(|failure| {
         if let Some(message) = failure.message {

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod child;
+pub mod disk_model;
 pub mod error;
 pub mod experiment;
 pub mod machine;
@@ -25,6 +26,7 @@ pub mod quantity;
 pub mod report;
 pub mod scratch;
 pub mod sim;
+pub mod slowdisk;
 pub mod target;
 pub mod workload;
 
