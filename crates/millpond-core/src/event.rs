@@ -41,15 +41,17 @@ pub enum Reason {
     Background,
     /// A dirtier waits for pages to become clean.
     DirtierBlocked,
-    /// Reclaim met the page at the cold end.
+    /// Reclaim met the page at the cold end, or somebody waits for a frame.
     Reclaim,
     /// Somebody waits for the page to be durable.
     Sync,
+    /// A page of anonymous memory leaves for the swap file. Nothing issues it before there is such memory.
+    Swap,
 }
 
 impl Reason {
     /// How many there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All of them, in order.
     pub const ALL: [Reason; Reason::COUNT] = [
         Reason::Fault,
@@ -58,6 +60,7 @@ impl Reason {
         Reason::DirtierBlocked,
         Reason::Reclaim,
         Reason::Sync,
+        Reason::Swap,
     ];
 
     /// Whether a transfer for this reason reads.
@@ -75,6 +78,7 @@ impl Reason {
             Reason::DirtierBlocked => "dirtier_blocked",
             Reason::Reclaim => "reclaim",
             Reason::Sync => "sync",
+            Reason::Swap => "swap",
         }
     }
 }

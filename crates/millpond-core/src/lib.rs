@@ -11,7 +11,7 @@
 //!   4  options                                    gathers what each room lets users choose
 //!   3  reclaim                                    what to do at the cold end; when to wait
 //!   2  lru   writeback                            which page leaves; which dirty page is written
-//!   1  list  memory  dirty  admission  readahead  io  page
+//!   1  list  memory  dirty  admission  readahead  recent  io  page
 //!   0  units  stats  frame  mutation              the vocabulary
 //! ```
 #![no_std]
@@ -34,6 +34,7 @@ pub mod mutation;
 pub mod options;
 pub mod page;
 pub mod readahead;
+pub mod recent;
 pub mod reclaim;
 pub mod stats;
 pub mod units;

@@ -1,6 +1,8 @@
 //! Counters. Where Linux has a counter of the same meaning, it has Linux' name.
 
 use crate::event::Reason;
+use crate::units::Nanos;
+use core::fmt;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -12,15 +14,29 @@ macro_rules! stats {
             pub io_requests: [u64; Reason::COUNT],
             /// Bytes of them.
             pub io_bytes: [u64; Reason::COUNT],
+            /// Nanoseconds from the issue of those that have ended to their end, all together.
+            pub io_ns: [u64; Reason::COUNT],
+            /// The longest of them.
+            pub io_ns_max: [u64; Reason::COUNT],
+            /// Times that the next write to be issued was held back by the admission, by why it was to be made.
+            pub admission_waits: [u64; Reason::COUNT],
+            /// Nanoseconds for which it was, all together. Reads never wait for admission.
+            pub admission_wait_ns: [u64; Reason::COUNT],
+            /// The longest.
+            pub admission_wait_ns_max: [u64; Reason::COUNT],
+            /// Nanoseconds for which a sync waited for pages that somebody else had in hand, or that waited for their log.
+            pub sync_held_ns: u64,
         }
 
         impl Stats {
             /// Every counter with its name; those by reason as `io_requests_fault` and so on.
             pub fn for_each(&self, mut f: impl FnMut(&'static str, Option<Reason>, u64)) {
                 $(f(stringify!($name), None, self.$name);)*
-                for reason in Reason::ALL {
-                    f("io_requests", Some(reason), self.io_requests[reason as usize]);
-                    f("io_bytes", Some(reason), self.io_bytes[reason as usize]);
+                f("sync_held_ns", None, self.sync_held_ns);
+                for (name, counts) in self.by_reason() {
+                    for reason in Reason::ALL {
+                        f(name, Some(reason), counts[reason as usize]);
+                    }
                 }
             }
         }
@@ -73,6 +89,39 @@ stats! {
 }
 
 impl Stats {
+    fn by_reason(&self) -> [(&'static str, &[u64; Reason::COUNT]); 7] {
+        [
+            ("io_requests", &self.io_requests),
+            ("io_bytes", &self.io_bytes),
+            ("io_ns", &self.io_ns),
+            ("io_ns_max", &self.io_ns_max),
+            ("admission_waits", &self.admission_waits),
+            ("admission_wait_ns", &self.admission_wait_ns),
+            ("admission_wait_ns_max", &self.admission_wait_ns_max),
+        ]
+    }
+
+    /// A transfer was issued.
+    pub(crate) fn io_issued(&mut self, reason: Reason, bytes: u64) {
+        self.io_requests[reason as usize] += 1;
+        self.io_bytes[reason as usize] += bytes;
+    }
+
+    /// One has ended.
+    pub(crate) fn io_ended(&mut self, reason: Reason, took: Nanos) {
+        self.io_ns[reason as usize] += took.0;
+        let longest = &mut self.io_ns_max[reason as usize];
+        *longest = took.0.max(*longest);
+    }
+
+    /// A write has waited for admission.
+    pub(crate) fn admission_waited(&mut self, reason: Reason, waited: Nanos) {
+        self.admission_waits[reason as usize] += 1;
+        self.admission_wait_ns[reason as usize] += waited.0;
+        let longest = &mut self.admission_wait_ns_max[reason as usize];
+        *longest = waited.0.max(*longest);
+    }
+
     /// Pages scanned by either.
     pub fn pgscan(&self) -> u64 {
         self.pgscan_kswapd + self.pgscan_direct
@@ -81,5 +130,60 @@ impl Stats {
     /// Pages freed by either.
     pub fn pgsteal(&self) -> u64 {
         self.pgsteal_kswapd + self.pgsteal_direct
+    }
+}
+
+/// A line for each counter, its name and its value, as `/proc/vmstat` has them; those by reason as `io_requests_fault`
+/// and so on.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut result = Ok(());
+        self.for_each(|name, reason, value| {
+            let line = match reason {
+                None => writeln!(f, "{name} {value}"),
+                Some(reason) => writeln!(f, "{name}_{} {value}", reason.name()),
+            };
+            result = result.and(line);
+        });
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn every_counter_has_a_line_of_its_own() {
+        let mut stats = Stats {
+            nr_written: 12,
+            ..Stats::default()
+        };
+        stats.io_issued(Reason::Sync, 8192);
+        stats.io_ended(Reason::Sync, Nanos(700));
+        stats.io_ended(Reason::Sync, Nanos(300));
+        stats.admission_waited(Reason::DirtierBlocked, Nanos(40));
+        stats.admission_waited(Reason::DirtierBlocked, Nanos(50));
+        let text = stats.to_string();
+        for line in [
+            "nr_written 12",
+            "io_requests_sync 1",
+            "io_bytes_sync 8192",
+            "io_ns_sync 1000",
+            "io_ns_max_sync 700",
+            "admission_waits_dirtier_blocked 2",
+            "admission_wait_ns_dirtier_blocked 90",
+            "admission_wait_ns_max_dirtier_blocked 50",
+            "io_requests_swap 0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        let mut names: Vec<_> = text.lines().filter_map(|l| l.split(' ').next()).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
     }
 }

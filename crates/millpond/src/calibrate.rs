@@ -34,6 +34,7 @@ impl Handle {
                 let request = Request {
                     token: 0,
                     op: Op::Read,
+                    reason: None,
                     file: device.clone(),
                     offset,
                     segments,

@@ -5,6 +5,7 @@
 
 mod support;
 
+use millpond::core::event::Reason;
 use millpond::core::units::Nanos;
 use millpond::device::{Asked, Device, Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, OpenOptions, Options, PageCache, Warning};
@@ -33,10 +34,17 @@ fn cache(device: Arc<dyn Device>) -> (PageCache, Heard) {
         if let Warning::Overdue {
             path,
             asked,
+            reason,
             pages,
             waited,
         } = warning
         {
+            let is_read = match asked {
+                Asked::Read => Some(true),
+                Asked::Write => Some(false),
+                _ => None,
+            };
+            assert_eq!(reason.map(Reason::is_read), is_read, "{warning}");
             let note = (path.clone(), *asked, pages.clone(), *waited);
             notes.lock().unwrap().push(note);
         }

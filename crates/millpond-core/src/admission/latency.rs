@@ -217,7 +217,7 @@ impl LatencyState {
     pub fn limit(&self, now: Instant, reason: Reason, t: &InTransit) -> u32 {
         let waited_for = t.dirtier_waited_within(now, DIRTIER_SPAN);
         match reason {
-            Reason::Sync | Reason::Reclaim => self.limits.max,
+            Reason::Sync | Reason::Reclaim | Reason::Swap => self.limits.max,
             _ if waited_for => self.limits.max,
             Reason::Background => self.limits.background,
             _ if t.other_issued_within(now, OTHERS_SPAN) || t.other_done_within(now, OTHERS_SPAN) => {
@@ -334,15 +334,15 @@ impl LatencyState {
     }
 }
 
-/// Reclaim has a count and a queue of its own.
+/// Reclaim has a count and a queue of its own, and what goes to swap is reclaim's.
 fn class(reason: Reason) -> usize {
-    usize::from(reason == Reason::Reclaim)
+    usize::from(matches!(reason, Reason::Reclaim | Reason::Swap))
 }
 
 /// Requests in flight that are counted together with those for `reason`.
 fn in_flight(reason: Reason, t: &InTransit) -> u32 {
-    let of_reclaim = t.requests_of(Reason::Reclaim);
-    if reason == Reason::Reclaim {
+    let of_reclaim = t.requests_of(Reason::Reclaim) + t.requests_of(Reason::Swap);
+    if class(reason) == class(Reason::Reclaim) {
         of_reclaim
     } else {
         t.write_requests() - of_reclaim

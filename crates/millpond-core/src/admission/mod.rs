@@ -218,6 +218,14 @@ impl Admission {
         }
     }
 
+    /// The read latency that is aimed at, of forms that aim at one for a percentile of reads.
+    pub fn read_goal(&self) -> Option<Nanos> {
+        match &self.state {
+            State::Goal(s) => Some(s.goal()),
+            _ => None,
+        }
+    }
+
     /// Whether there are dirtiers that sleep until pages become clean.
     pub fn dirtiers_wait(&mut self, now: Instant, wait: bool) {
         if wait || self.in_transit.dirtiers_wait {

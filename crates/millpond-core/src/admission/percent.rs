@@ -141,10 +141,8 @@ impl PercentState {
         let Limits { max, normal, idle } = self.limits;
         let others = t.other_done_within(now, OTHERS_SPAN);
         let waited_for = match self.options.version {
-            Version::V2 => matches!(reason, Reason::Sync | Reason::Reclaim),
-            Version::V3 { .. } => {
-                t.dirtiers_wait() || matches!(reason, Reason::Sync | Reason::Reclaim | Reason::DirtierBlocked)
-            }
+            Version::V2 => matches!(reason, Reason::Sync | Reason::Reclaim | Reason::Swap),
+            Version::V3 { .. } => t.dirtiers_wait() || reason != Reason::Background,
         };
         match self.options.version {
             _ if waited_for => max,

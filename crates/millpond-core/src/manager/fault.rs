@@ -285,6 +285,11 @@ impl Manager {
         let io = self.ios.end(io);
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
         self.admission.completed(now, io.reason, bytes, io.issued_at);
+        let took = now.since(io.issued_at);
+        self.stats.io_ended(io.reason, took);
+        if io.reason == Reason::Fault {
+            self.reads.add(now, took);
+        }
         for &frame in &io.frames {
             if result.is_ok() {
                 self.transition(frame, PageEvent::Filled);

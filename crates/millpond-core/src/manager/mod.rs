@@ -29,6 +29,7 @@
 mod fault;
 mod reclaim;
 mod validate;
+mod waits;
 mod write;
 
 #[cfg(test)]
@@ -46,6 +47,7 @@ use crate::memory::watermark::Watermarks;
 use crate::options::{OptionError, Options};
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
+use crate::recent::Recent;
 use crate::reclaim::launder::PRIORITY_DEFAULT;
 use crate::stats::Stats;
 use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
@@ -54,6 +56,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
+
+pub use waits::Pressure;
 
 /// The fewest frames that a pool can have: a scan batch, a write and a fault fit side by side.
 pub const FRAMES_MIN: PageCount = PageCount(64);
@@ -157,6 +161,9 @@ pub struct Manager {
     flusher: Flusher,
     admission: Admission,
     ios: IoTable,
+    waits: waits::Waits,
+    /// Reads that somebody waited for.
+    reads: Recent,
     files: Vec<Option<FileState>>,
     dirtiers: Dirtiers,
     /// Dirtiers that were told to pause, and until how many unclean pages.
@@ -201,6 +208,8 @@ impl Manager {
             flusher: Flusher::new(options.flusher, options.page_size),
             admission: Admission::new(options.admission, options.flusher.write_max),
             ios: IoTable::default(),
+            waits: waits::Waits::default(),
+            reads: Recent::default(),
             files: Vec::new(),
             dirtiers: Dirtiers::default(),
             blocked: BTreeMap::new(),
@@ -376,8 +385,7 @@ impl Manager {
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
         let frames = effects.add_frames(io.frames.iter().copied());
         self.admission.issued(io.issued_at, io.reason, bytes);
-        self.stats.io_requests[io.reason as usize] += 1;
-        self.stats.io_bytes[io.reason as usize] += bytes.0;
+        self.stats.io_issued(io.reason, bytes.0);
         (self.ios.start(io), frames)
     }
 

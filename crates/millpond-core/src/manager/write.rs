@@ -4,7 +4,7 @@ use super::{Manager, TICK_WHEN_BUSY};
 use crate::admission::Verdict;
 use crate::dirty::limits::refuses;
 use crate::dirty::throttle::{Throttle, decide};
-use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Waiters};
+use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Reason, Waiters};
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::Io;
 use crate::mutation::{self, Mutation};
@@ -73,20 +73,28 @@ impl Manager {
             let limits = self.derived.dirty.beside(self.flusher.failed());
             let untried = self.flusher.dirty().saturating_sub(self.flusher.parked());
             let over = self.memory_waiters || untried > limits.background;
-            let Some(job) = self.flusher.job(now, over, !self.blocked.is_empty()) else {
+            let Some(mut job) = self.flusher.job(now, over, !self.blocked.is_empty()) else {
                 break;
             };
+            if self.memory_waiters && job.reason != Reason::Sync {
+                // Whoever waits for a frame waits for this: it is reclaim that wants it.
+                job.reason = Reason::Reclaim;
+            }
             let write_max = self.admission.write_bytes(now).to_pages(self.options.page_size).0;
             let contiguous = self.flusher.contiguous(&job, write_max.max(1));
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
             if let Verdict::Wait(until) = self.admission.may_write(now, job.reason, bytes) {
                 self.look_again = until;
+                self.waits.held_back(now, Some(job.reason), &mut self.stats);
                 return;
             }
             self.write(now, &job, count, frames, effects);
         }
-        if self.flusher.pass_needs_tick() {
+        self.waits.held_back(now, None, &mut self.stats);
+        let is_held = self.flusher.pass_needs_tick();
+        self.waits.held(now, is_held, &mut self.stats);
+        if is_held {
             self.look_again = Some(now + TICK_WHEN_BUSY);
         }
     }
@@ -144,6 +152,7 @@ impl Manager {
         let (io, frames) = self.issue(transfer, effects);
         self.flusher.issued(job, io, pages.0);
         self.writing += pages;
+        self.waits.held_back(now, None, &mut self.stats);
         effects.list.push(Effect::Write {
             io,
             reason,
@@ -162,6 +171,7 @@ impl Manager {
     ) {
         let io = self.ios.end(id);
         let pages = PageCount(io.frames.len() as u64);
+        self.stats.io_ended(io.reason, now.since(io.issued_at));
         self.admission.completed(
             now,
             io.reason,

@@ -158,6 +158,7 @@ impl File {
         let request = Request {
             token: 0,
             op,
+            reason: None,
             file: self.file.clone(),
             offset,
             segments: Segments::of(buffer.clone(), 0, len),

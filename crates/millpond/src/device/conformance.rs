@@ -81,6 +81,7 @@ fn request(token: u64, op: Op, file: &Arc<DeviceFile>, offset: u64, segments: Se
     Request {
         token,
         op,
+        reason: None,
         file: file.clone(),
         offset,
         segments,

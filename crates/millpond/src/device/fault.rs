@@ -415,6 +415,7 @@ fn cut(request: &Request, bytes: usize) -> Request {
     Request {
         token: request.token,
         op: request.op,
+        reason: request.reason,
         file: request.file.clone(),
         offset: request.offset,
         segments: request.segments.prefix(bytes),

@@ -43,6 +43,7 @@ pub(crate) use transfer::{Progress, Step};
 pub(crate) use watched::{Watched, to_stderr};
 
 use crate::host::RingRefusal;
+use millpond_core::event::Reason;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub struct Request {
     pub token: u64,
     /// Which way.
     pub op: Op,
+    /// Why it is made; `None`: not by a cache's policy.
+    pub reason: Option<Reason>,
     /// The file, kept open until the transfer is completed.
     pub file: Arc<DeviceFile>,
     /// First byte in the file. Best a multiple of [`DeviceFile::block_bytes`].

@@ -178,6 +178,7 @@ mod tests {
         let request = |token| Request {
             token,
             op: Op::Read,
+            reason: None,
             file: file.clone(),
             offset: 0,
             segments: Segments::of(Buffer::new(4096), 0, 4096),

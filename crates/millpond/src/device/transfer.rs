@@ -147,6 +147,7 @@ mod tests {
         Request {
             token: 0,
             op,
+            reason: None,
             file: file.clone(),
             offset,
             segments,
@@ -264,6 +265,7 @@ mod tests {
         let write = Request {
             token: 0,
             op: Op::Write,
+            reason: None,
             file: file.clone(),
             offset: 0,
             segments,

@@ -14,6 +14,7 @@
 
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use crate::hook::Hook;
+use millpond_core::event::Reason;
 use millpond_core::units::{Nanos, PageSize};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -50,6 +51,8 @@ pub enum Warning {
         path: PathBuf,
         /// What was asked.
         asked: Asked,
+        /// Why, of a read or write of a cache's.
+        reason: Option<Reason>,
         /// The pages of a read or write.
         pages: Option<Range<u64>>,
         /// How long ago.
@@ -62,6 +65,7 @@ impl fmt::Display for Warning {
         let Warning::Overdue {
             path,
             asked,
+            reason,
             pages,
             waited,
         } = self;
@@ -77,11 +81,27 @@ impl fmt::Display for Warning {
             Some(pages) => write!(f, ", pages {} to {},", pages.start, pages.end.saturating_sub(1))?,
             None => {}
         }
+        if let Some(reason) = reason {
+            write!(f, " {},", purpose(*reason))?;
+        }
         write!(
             f,
             " has been waiting for its device for {:.3} s; the cache goes on waiting",
             waited.as_secs_f64()
         )
+    }
+}
+
+/// What a transfer is for, in a sentence.
+fn purpose(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Fault => "which somebody waits for",
+        Reason::ReadAhead => "ahead of a reader",
+        Reason::Background => "in the background",
+        Reason::DirtierBlocked => "for somebody who waits to change pages",
+        Reason::Reclaim => "to get free memory",
+        Reason::Sync => "for a sync",
+        Reason::Swap => "to the swap file",
     }
 }
 
@@ -116,6 +136,7 @@ struct Noted {
 struct Entry {
     path: Arc<str>,
     asked: Asked,
+    reason: Option<Reason>,
     pages: Option<Range<u64>>,
     began_ns: u64,
     /// How many warnings there were.
@@ -182,6 +203,7 @@ impl Watched {
         Entry {
             path: file.shared_name(),
             asked,
+            reason: None,
             pages: bytes.map(|b| b.start >> shift..b.end.div_ceil(size)),
             began_ns: self.now_ns(),
             warned: 0,
@@ -194,7 +216,10 @@ impl Watched {
             Op::Write => Asked::Write,
         };
         let end = request.offset.saturating_add(request.segments.bytes() as u64);
-        self.entry(&request.file, asked, Some(request.offset..end))
+        Entry {
+            reason: request.reason,
+            ..self.entry(&request.file, asked, Some(request.offset..end))
+        }
     }
 
     /// Sees to it that somebody looks in time for what began at `began_ns`.
@@ -241,6 +266,7 @@ impl Watched {
                     warnings.push(Warning::Overdue {
                         path: PathBuf::from(&*entry.path),
                         asked: entry.asked,
+                        reason: entry.reason,
                         pages: entry.pages.clone(),
                         waited: Duration::from_nanos(now - entry.began_ns),
                     });

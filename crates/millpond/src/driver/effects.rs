@@ -66,7 +66,7 @@ impl Shared {
                 }
                 deferred.ahead += loads.len() as u64;
                 let file = file_of(core, *file);
-                let request = self.read_request(u64::from(io.0), &file, *first, &mut loads);
+                let request = self.read_request((u64::from(io.0), *reason), &file, *first, &mut loads);
                 deferred.requests.push((file.clone(), request));
                 core.transfers.insert(
                     *io,
@@ -82,14 +82,14 @@ impl Shared {
             }
             Effect::Write {
                 io,
+                reason,
                 file,
                 first,
                 frames,
-                ..
             } => {
                 let file = file_of(core, *file);
                 let frames = effects.frames(frames).to_vec();
-                let token = u64::from(io.0);
+                let token = (u64::from(io.0), *reason);
                 let pins = if file.keeping.is_plain() {
                     Vec::new()
                 } else {

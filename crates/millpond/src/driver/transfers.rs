@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::file::FileInner;
 use crate::sys::arena::Arena;
 use crate::table::{Load, SharedPin, Table};
-use millpond_core::event::{Event, IoError, IoId};
+use millpond_core::event::{Event, IoError, IoId, Reason};
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex};
 use std::io;
@@ -49,7 +49,7 @@ pub(crate) struct Unchecked {
 impl Shared {
     pub(super) fn read_request(
         &self,
-        token: u64,
+        (token, reason): (u64, Reason),
         file: &Arc<FileInner>,
         first: PageIndex,
         loads: &mut [Load],
@@ -62,6 +62,7 @@ impl Shared {
         Request {
             token,
             op: Op::Read,
+            reason: Some(reason),
             file: file.device(),
             offset: self.offset(first),
             segments,
@@ -71,7 +72,7 @@ impl Shared {
     /// The pages as far as the file goes: what lies beyond its end in the last one is not written.
     pub(super) fn write_request(
         &self,
-        token: u64,
+        (token, reason): (u64, Reason),
         file: &Arc<FileInner>,
         first: PageIndex,
         frames: &[FrameNo],
@@ -93,6 +94,7 @@ impl Shared {
         Request {
             token,
             op: Op::Write,
+            reason: Some(reason),
             file: file.device(),
             offset,
             segments,
@@ -111,7 +113,7 @@ impl Shared {
         keep: bool,
     ) -> Result<Option<SharedPin<&Table<Arena>>>> {
         let OwnRead { io, first, mut loads } = own;
-        let request = self.read_request(0, file, first, &mut loads);
+        let request = self.read_request((0, Reason::Fault), file, first, &mut loads);
         let dart = self.dart("device");
         let result = self.device.transfer(&request);
         drop(dart);

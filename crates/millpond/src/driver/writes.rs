@@ -27,7 +27,7 @@ use crate::order::{Held, Log};
 use crate::sys::arena::Arena;
 use crate::sys::copies::{self, Slot};
 use crate::table::{LockedTable, SharedPin, Table};
-use millpond_core::event::Event;
+use millpond_core::event::{Event, Reason};
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 use std::collections::VecDeque;
@@ -76,6 +76,7 @@ pub(super) struct Begun {
 pub(super) struct Copying {
     file: Arc<FileInner>,
     token: u64,
+    reason: Reason,
     first: PageIndex,
     /// Up to the end of the file.
     bytes: usize,
@@ -193,7 +194,7 @@ impl Shared {
         &self,
         core: &mut Core,
         file: &Arc<FileInner>,
-        token: u64,
+        (token, reason): (u64, Reason),
         first: PageIndex,
         frames: &[FrameNo],
     ) -> Result<Copying, Vec<WritePin>> {
@@ -209,6 +210,7 @@ impl Shared {
         Ok(Copying {
             file: file.clone(),
             token,
+            reason,
             first,
             bytes: left.min(frames.len() as u64 * self.page_size.bytes()) as usize,
             pages: begun
@@ -223,6 +225,7 @@ impl Shared {
         let Copying {
             file,
             token,
+            reason,
             first,
             bytes,
             pages,
@@ -240,6 +243,7 @@ impl Shared {
         let request = Request {
             token,
             op: Op::Write,
+            reason: Some(reason),
             file: file.device(),
             offset: self.offset(first),
             segments: copies::segments(slots, bytes),

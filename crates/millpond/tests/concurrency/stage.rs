@@ -35,6 +35,7 @@ fn on_disk(path: &Path, len: usize) -> Vec<u8> {
     let request = Request {
         token: 0,
         op: Op::Read,
+        reason: None,
         file: Arc::new(DeviceFile::open(path, Access::Read).unwrap()),
         offset: 0,
         segments: Segments::of(buffer.clone(), 0, len),

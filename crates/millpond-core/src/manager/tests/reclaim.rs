@@ -30,6 +30,7 @@ fn dirty_pages_at_the_cold_end_are_tagged_and_their_file_is_flagged() {
     assert!(w.manager.stats().nr_vmscan_immediate_reclaim > 0);
     assert!(w.manager.stats().flusher_flagged_files > 0);
     assert!(!w.writes.is_empty(), "the flusher was told");
+    assert!(w.manager.stats().io_requests[Reason::Reclaim as usize] > 0);
     assert_eq!(w.manager.stats().nr_vmscan_write, 0);
 }
 
@@ -62,6 +63,8 @@ fn with_nothing_but_dirty_pages_an_allocation_waits_for_a_write_and_then_succeed
         "the reserve was not touched"
     );
     assert!(!w.writes.is_empty(), "what is in the way is being written");
+    let requests = w.manager.stats().io_requests;
+    assert_eq!(requests[Reason::Reclaim as usize], w.writes.len() as u64);
     w.finish_writes(Ok(()));
     w.fault(page, 1, Intent::Overwrite);
     assert_eq!(w.waits.len(), 1, "no second wait");

@@ -98,3 +98,48 @@ fn contiguous_dirty_pages_leave_in_one_write_whatever_their_order() {
         .collect();
     assert_eq!(sizes, [(0, 100)]);
 }
+
+/// With one write in transit at a time: the first is the background's, and the next is begun while the dirtier waits.
+#[test]
+fn a_write_that_is_begun_while_a_dirtier_waits_says_so_and_what_it_waited_for_is_counted() {
+    let mut options = quiet();
+    options.flusher.write_max = Bytes::from_kib(64);
+    options.admission = AdmissionOptions::Bytes(crate::admission::bytes::BytesOptions {
+        high: Bytes::from_kib(4),
+        low: Bytes(0),
+    });
+    let mut w = World::new(options, 1024);
+    for page in 0.. {
+        w.write(page);
+        if w.paused {
+            break;
+        }
+    }
+    let background = w.manager.stats().io_requests[Reason::Background as usize];
+    assert!(background > 0);
+    let waited = w.manager.stats().admission_waits;
+    assert_eq!(
+        waited[Reason::Background as usize],
+        1,
+        "held back until the dirtier paused, and since then for its sake"
+    );
+    let before = w
+        .manager
+        .held_back_ns(w.now, |reason| reason == Reason::DirtierBlocked);
+    w.now = w.now + Nanos::from_millis(3);
+    let (io, ..) = w.writes.remove(0);
+    w.step(Event::WriteDone { io, result: Ok(()) });
+    let stats = *w.manager.stats();
+    assert_eq!(stats.io_requests[Reason::Background as usize], background);
+    assert_eq!(stats.io_requests[Reason::DirtierBlocked as usize], 1);
+    let waited = w
+        .manager
+        .held_back_ns(w.now, |reason| reason == Reason::DirtierBlocked)
+        - before;
+    assert!(waited >= 3_000_000, "{waited}");
+    assert!(stats.admission_wait_ns_max[Reason::DirtierBlocked as usize] >= 3_000_000);
+    assert!(stats.io_ns_max[Reason::Background as usize] >= 3_000_000);
+    let pressure = w.manager.pressure(w.now);
+    assert!(pressure.unclean > pressure.background, "{pressure}");
+    assert_eq!(pressure.in_transit, Bytes::from_kib(64));
+}

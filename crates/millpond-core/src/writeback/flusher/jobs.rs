@@ -20,7 +20,7 @@ impl Flusher {
             .or_else(|| self.flagged_job())
             .or_else(|| self.ready_job(blocked))
             .or_else(|| self.order_job(now, over_background, blocked))
-            .or_else(|| self.behind_job())
+            .or_else(|| self.behind_job(blocked))
     }
 
     fn pass_job(&mut self) -> Option<Job> {
@@ -142,7 +142,7 @@ impl Flusher {
             .flatten()
     }
 
-    fn behind_job(&mut self) -> Option<Job> {
+    fn behind_job(&mut self, blocked: bool) -> Option<Job> {
         while let Some(&file) = self.behind.front() {
             let work = self.work(file);
             let next = work
@@ -153,7 +153,7 @@ impl Flusher {
                 let max = work.behind.ready.0 - first.0;
                 return Some(Job {
                     file,
-                    reason: Reason::Background,
+                    reason: background(blocked),
                     first,
                     max,
                     source: Source::Behind,

@@ -5,7 +5,7 @@ use crate::sim::checker::Flushed;
 use crate::sim::faults::Seen;
 use crate::sim::process::{Failure, Op, State};
 use millpond::device::model::{COMMAND_BYTES_MAX, ModelRequest};
-use millpond_core::event::{Event, IoError, IoId};
+use millpond_core::event::{Event, IoError, IoId, Reason};
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
 
 /// What the disk was asked for.
@@ -22,7 +22,8 @@ pub(super) enum Request {
 #[derive(Debug)]
 pub(super) struct Transfer {
     io: IoId,
-    write: bool,
+    /// Why, as a driver's request carries it.
+    reason: Reason,
     key: PageKey,
     frames: Vec<FrameNo>,
     versions: Vec<u64>,
@@ -32,6 +33,12 @@ pub(super) struct Transfer {
     left: u32,
     /// Who gets the error, and in which of its operations.
     owner: Option<(usize, u64)>,
+}
+
+impl Transfer {
+    fn is_write(&self) -> bool {
+        !self.reason.is_read()
+    }
 }
 
 /// So much later, at most, a request is answered that others shall overtake: some turns of a rotating disk.
@@ -45,8 +52,7 @@ impl World {
     /// Hands a transfer to the disk.
     pub(super) fn transfer(
         &mut self,
-        io: IoId,
-        write: bool,
+        (io, reason): (IoId, Reason),
         key: PageKey,
         frames: Vec<FrameNo>,
         owner: Option<(usize, u64)>,
@@ -54,7 +60,7 @@ impl World {
         let versions = frames.iter().map(|&f| self.frames.frame(f).version).collect();
         self.submit(Transfer {
             io,
-            write,
+            reason,
             key,
             frames,
             versions,
@@ -78,7 +84,7 @@ impl World {
             let at = n * COMMAND_BYTES_MAX.0;
             let request = ModelRequest {
                 id,
-                write: transfer.write,
+                write: transfer.is_write(),
                 offset: offset + at,
                 len: (bytes - at).min(COMMAND_BYTES_MAX.0) as u32,
             };
@@ -176,7 +182,7 @@ impl World {
             let some = 1 + (self.draw() % (left as u64 - 1)) as usize;
             self.moved(&transfer, some);
             transfer.done += some;
-            self.coverage.count(if transfer.write {
+            self.coverage.count(if transfer.is_write() {
                 Seen::ShortWrite
             } else {
                 Seen::ShortRead
@@ -185,7 +191,7 @@ impl World {
         }
         match error {
             None => self.moved(&transfer, left),
-            Some(_) if transfer.write => self.torn(&transfer),
+            Some(_) if transfer.is_write() => self.torn(&transfer),
             Some(_) => {}
         }
         self.transfer_done(&transfer, error);
@@ -194,7 +200,7 @@ impl World {
     /// Why the disk refuses the transfer, if it does.
     fn refusal(&mut self, transfer: &Transfer) -> Option<IoError> {
         let file = transfer.key.file();
-        let (error, seen) = match transfer.write {
+        let (error, seen) = match transfer.is_write() {
             true if self.faults.is_broken(file) => (BROKEN, Seen::BrokenFile),
             true if self.faults.has_no_room(self.now) => (NO_ROOM, Seen::NoRoom),
             true if self.share(self.faults.write_errors) => (BROKEN, Seen::WriteError),
@@ -209,7 +215,7 @@ impl World {
     fn moved(&mut self, transfer: &Transfer, count: usize) {
         for n in transfer.done..transfer.done + count {
             let key = PageKey::new(transfer.key.file(), transfer.key.index().after(n as u64));
-            if transfer.write {
+            if transfer.is_write() {
                 self.checker.store(key, transfer.versions[n]);
             } else {
                 self.frames.frame(transfer.frames[n]).version = self.checker.loaded(key);
@@ -232,7 +238,7 @@ impl World {
         let (io, result) = (transfer.io, error.map_or(Ok(()), Err));
         for &frame in &transfer.frames {
             let state = self.frames.frame(frame);
-            if transfer.write {
+            if transfer.is_write() {
                 state.writing = false;
                 state.dirty |= error.is_some();
             } else if error.is_none() {
@@ -241,7 +247,7 @@ impl World {
                 self.frames.remove(frame);
             }
         }
-        if transfer.write {
+        if transfer.is_write() {
             self.step_about(Event::WriteDone { io, result }, &transfer.frames);
             return self.wake(State::Others);
         }

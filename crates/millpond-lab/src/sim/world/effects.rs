@@ -68,7 +68,7 @@ impl World {
                 told.granted += frames.len() as u32;
                 let owner = self.asker.filter(|_| *reason == Reason::Fault);
                 let owner = owner.map(|pid| (pid, self.processes[pid].number));
-                self.transfer(*io, false, PageKey::new(*file, *first), frames, owner);
+                self.transfer((*io, *reason), PageKey::new(*file, *first), frames, owner);
             }
             Effect::Grant { file, first, frames } => {
                 // Owned by the process that asked, which is about to fill them.
@@ -78,13 +78,13 @@ impl World {
             }
             Effect::Write {
                 io,
+                reason,
                 file,
                 first,
                 frames,
-                ..
             } => {
                 let frames = effects.frames(frames).to_vec();
-                self.transfer(*io, true, PageKey::new(*file, *first), frames, None);
+                self.transfer((*io, *reason), PageKey::new(*file, *first), frames, None);
             }
             Effect::Wait { at_most, .. } => told.wait = Some(*at_most),
             Effect::Pause { at_most, .. } => told.pause = Some(*at_most),

@@ -174,6 +174,7 @@ impl Crashing {
         Ok(Request {
             token: key,
             op: request.op,
+            reason: request.reason,
             file: request.file.clone(),
             offset: request.offset,
             segments,
@@ -224,6 +225,7 @@ fn take(segments: &Segments) -> io::Result<(Arc<[u8]>, Segments)> {
     let request = |op, segments| Request {
         token: 0,
         op,
+        reason: None,
         file: memory.clone(),
         offset: 0,
         segments,
@@ -242,6 +244,7 @@ fn content(file: &Arc<DeviceFile>, offset: u64, len: usize) -> io::Result<Arc<[u
     let read = super::transfer::run_here(&Request {
         token: 0,
         op: Op::Read,
+        reason: None,
         file: file.clone(),
         offset,
         segments: Segments::of(buffer.clone(), 0, len),

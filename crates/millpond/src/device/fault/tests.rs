@@ -13,6 +13,7 @@ fn request(token: u64, op: Op, file: &Arc<DeviceFile>, page: u64) -> Request {
     Request {
         token,
         op,
+        reason: None,
         file: file.clone(),
         offset: page * 4096,
         segments,

@@ -12,6 +12,7 @@ fn request(token: u64, op: Op, file: &Arc<DeviceFile>, offset: u64, len: usize) 
     Request {
         token,
         op,
+        reason: None,
         file: file.clone(),
         offset,
         segments: Segments::of(Buffer::new(len), 0, len),

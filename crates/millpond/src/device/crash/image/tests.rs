@@ -37,6 +37,7 @@ impl Bench {
         let request = Request {
             token: 1,
             op: Op::Write,
+            reason: None,
             file: self.file.clone(),
             offset: offset as u64,
             segments: Segments::of(buffer, 0, len),

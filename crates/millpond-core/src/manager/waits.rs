@@ -1,0 +1,219 @@
+//! What waits at the head of the flusher's queue, why, and for how long; and the figures that explain it.
+//!
+//! ```text
+//!   job ──► admission: not now ──► held back, by the reason of the write ──► issued, or another is next
+//!   sync ─► pages in other hands, or before their log ──► held ─────────────► they can be had
+//! ```
+//!
+//! Both are seen in [`Manager::pump`](super::Manager) only, which looks at the clock that it was given: what nothing
+//! waits for costs nothing.
+
+use super::Manager;
+use crate::event::Reason;
+use crate::stats::Stats;
+use crate::units::{Bytes, Instant, Nanos, PageCount};
+use core::fmt;
+
+/// Since when something waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waits {
+    /// The next write, and why it is to be made.
+    held_back: Option<(Reason, Instant)>,
+    /// A sync, for pages that can't be written at this moment.
+    held: Option<Instant>,
+}
+
+impl Waits {
+    /// The admission lets the next write, which is to be made for `reason`, not go now; `None`: it goes, or there is
+    /// none.
+    pub(super) fn held_back(&mut self, now: Instant, reason: Option<Reason>, stats: &mut Stats) {
+        if let Some((before, since)) = self.held_back {
+            if reason == Some(before) {
+                return;
+            }
+            stats.admission_waited(before, now.since(since));
+        }
+        self.held_back = reason.map(|reason| (reason, now));
+    }
+
+    /// Whether a sync waits for pages that can't be written now.
+    pub(super) fn held(&mut self, now: Instant, is_held: bool, stats: &mut Stats) {
+        if let Some(since) = self.held {
+            stats.sync_held_ns += now.since(since).0;
+        }
+        self.held = is_held.then_some(now);
+    }
+}
+
+/// What writers have before them at one moment. As text it is what explains a pause:
+/// `dirty 61.0 % of memory over background 50.0 %, in transit 1.00 of 1.00 MiB, read p99 2.40 ms over goal 2.00 ms`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pressure {
+    /// Frames of the pool.
+    pub frames: PageCount,
+    /// Pages that are dirty or being written, without those that can't be.
+    pub unclean: PageCount,
+    /// From so many on the flusher writes.
+    pub background: PageCount,
+    /// Bytes of writes in transit to the device.
+    pub in_transit: Bytes,
+    /// Bytes of writes that may be; `None` if the form of admission limits no bytes.
+    pub allowance: Option<Bytes>,
+    /// What 99 of 100 reads of the last seconds did not exceed, of those that somebody waited for.
+    pub read_p99: Option<Nanos>,
+    /// The goal for that, if the form of admission has one.
+    pub read_goal: Option<Nanos>,
+}
+
+impl Manager {
+    /// What writers have before them at `now`.
+    pub fn pressure(&self, now: Instant) -> Pressure {
+        let allowance = self.admission.allowance(now);
+        Pressure {
+            frames: self.derived.frames,
+            unclean: self.unclean(),
+            background: self.derived.dirty.background,
+            in_transit: self.admission.in_transit().writes(),
+            allowance: (allowance < Bytes(u64::MAX)).then_some(allowance),
+            read_p99: self.reads.p99(now),
+            read_goal: self.admission.read_goal(),
+        }
+    }
+
+    /// Nanoseconds for which the next write has been held back so far where `counts` says so of its reason, with the
+    /// wait of this moment.
+    pub fn held_back_ns(&self, now: Instant, counts: impl Fn(Reason) -> bool) -> u64 {
+        let ended = self.stats.admission_wait_ns;
+        let ended = Reason::ALL
+            .into_iter()
+            .filter(|&r| counts(r))
+            .map(|r| ended[r as usize]);
+        let present = self.waits.held_back.filter(|&(reason, _)| counts(reason));
+        ended.sum::<u64>() + present.map_or(0, |(_, since)| now.since(since).0)
+    }
+
+    /// Nanoseconds for which syncs have waited so far for pages that can't be written, with the wait of this moment.
+    pub fn sync_held_ns(&self, now: Instant) -> u64 {
+        self.stats.sync_held_ns + self.waits.held.map_or(0, |since| now.since(since).0)
+    }
+}
+
+impl fmt::Display for Pressure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let beside = |value: u64, limit: u64| if value > limit { "over" } else { "within" };
+        let frames = self.frames.0.max(1);
+        let (unclean, background) = (self.unclean.0 * 1000 / frames, self.background.0 * 1000 / frames);
+        write!(
+            f,
+            "dirty {} % of memory {} background {} %, in transit ",
+            Tenths(unclean),
+            beside(self.unclean.0, self.background.0),
+            Tenths(background)
+        )?;
+        match self.allowance {
+            Some(allowance) => write!(f, "{} of {} MiB", Mib(self.in_transit), Mib(allowance))?,
+            None => write!(f, "{} MiB", Mib(self.in_transit))?,
+        }
+        match (self.read_p99, self.read_goal) {
+            (Some(p99), Some(goal)) => write!(
+                f,
+                ", read p99 {} ms {} goal {} ms",
+                Millis(p99),
+                beside(p99.0, goal.0),
+                Millis(goal)
+            ),
+            (Some(p99), None) => write!(f, ", read p99 {} ms", Millis(p99)),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+struct Tenths(u64);
+
+impl fmt::Display for Tenths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 10, self.0 % 10)
+    }
+}
+
+struct Mib(Bytes);
+
+impl fmt::Display for Mib {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = self.0.0 * 100 / (1 << 20);
+        write!(f, "{}.{:02}", hundredths / 100, hundredths % 100)
+    }
+}
+
+struct Millis(Nanos);
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = self.0.0 / 10_000;
+        write!(f, "{}.{:02}", hundredths / 100, hundredths % 100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_wait_is_counted_for_the_reason_of_the_write_that_waits() {
+        let (mut waits, mut stats) = (Waits::default(), Stats::default());
+        waits.held_back(Instant(10), Some(Reason::Background), &mut stats);
+        waits.held_back(Instant(20), Some(Reason::Background), &mut stats);
+        // A sync comes, and its write is next.
+        waits.held_back(Instant(30), Some(Reason::Sync), &mut stats);
+        waits.held_back(Instant(35), None, &mut stats);
+        waits.held_back(Instant(90), None, &mut stats);
+        let of = |counts: [u64; Reason::COUNT]| {
+            [
+                counts[Reason::Background as usize],
+                counts[Reason::Sync as usize],
+                counts.iter().sum(),
+            ]
+        };
+        assert_eq!(of(stats.admission_waits), [1, 1, 2]);
+        assert_eq!(of(stats.admission_wait_ns), [20, 5, 25]);
+        assert_eq!(of(stats.admission_wait_ns_max), [20, 5, 25]);
+    }
+
+    #[test]
+    fn a_sync_that_is_held_is_counted_for_as_long_as_it_is() {
+        let (mut waits, mut stats) = (Waits::default(), Stats::default());
+        for (at, is_held) in [(10, true), (25, true), (40, false), (100, false)] {
+            waits.held(Instant(at), is_held, &mut stats);
+        }
+        assert_eq!(stats.sync_held_ns, 30);
+    }
+
+    #[test]
+    fn the_text_has_the_figures_and_says_which_limit_is_passed() {
+        let pressure = Pressure {
+            frames: PageCount(1000),
+            unclean: PageCount(610),
+            background: PageCount(500),
+            in_transit: Bytes::from_mib(1),
+            allowance: Some(Bytes::from_mib(1)),
+            read_p99: Some(Nanos::from_micros(2_400)),
+            read_goal: Some(Nanos::from_millis(2)),
+        };
+        assert_eq!(
+            pressure.to_string(),
+            "dirty 61.0 % of memory over background 50.0 %, in transit 1.00 of 1.00 MiB, read p99 2.40 ms over goal 2.00 ms"
+        );
+        let calm = Pressure {
+            unclean: PageCount(5),
+            in_transit: Bytes::from_kib(64),
+            allowance: None,
+            read_goal: None,
+            ..pressure
+        };
+        assert_eq!(
+            calm.to_string(),
+            "dirty 0.5 % of memory within background 50.0 %, in transit 0.06 MiB, read p99 2.40 ms"
+        );
+    }
+}

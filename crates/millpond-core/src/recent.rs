@@ -1,0 +1,128 @@
+//! How long reads take at present: a high percentile over the last one to two seconds.
+//!
+//! ```text
+//!   before ──► now            counts by latency: four steps to each power of two, from 1 us up
+//!              one second, then `now` becomes `before`; what is older is forgotten
+//! ```
+//!
+//! For explanations, not for decisions: what the admission steers by is its own.
+
+use crate::units::{Instant, Nanos};
+
+/// Long enough for some reads on a slow disk, short enough to be "at present".
+const SPAN: Nanos = Nanos::from_secs(1);
+
+const BUCKETS: usize = 112;
+
+/// Latencies of the recent past.
+#[derive(Clone, Debug)]
+pub struct Recent {
+    began: Instant,
+    now: [u32; BUCKETS],
+    before: [u32; BUCKETS],
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent {
+            began: Instant(0),
+            now: [0; BUCKETS],
+            before: [0; BUCKETS],
+        }
+    }
+}
+
+impl Recent {
+    /// One more, which has ended at `now`.
+    pub fn add(&mut self, now: Instant, latency: Nanos) {
+        let age = now.since(self.began);
+        if age >= SPAN {
+            let is_recent = age < Nanos(2 * SPAN.0);
+            self.before = if is_recent { self.now } else { [0; BUCKETS] };
+            self.now = [0; BUCKETS];
+            self.began = now;
+        }
+        self.now[bucket(latency)] += 1;
+    }
+
+    /// What 99 of 100 did not exceed, to a quarter; `None` if there were none.
+    pub fn p99(&self, now: Instant) -> Option<Nanos> {
+        let age = now.since(self.began);
+        let count = |n: usize| {
+            let latest = if age < Nanos(2 * SPAN.0) { self.now[n] } else { 0 };
+            let earlier = if age < SPAN { self.before[n] } else { 0 };
+            u64::from(latest) + u64::from(earlier)
+        };
+        let all: u64 = (0..BUCKETS).map(count).sum();
+        let mut slower = all / 100;
+        (0..BUCKETS).rev().find_map(|n| {
+            let here = count(n);
+            if here > slower {
+                return Some(edge(n));
+            }
+            slower -= here;
+            None
+        })
+    }
+}
+
+fn bucket(latency: Nanos) -> usize {
+    let us = (latency.0 / 1_000).max(4);
+    let log = us.ilog2();
+    ((log as usize - 2) * 4 + ((us >> (log - 2)) & 3) as usize).min(BUCKETS - 1)
+}
+
+/// Where a bucket ends.
+fn edge(bucket: usize) -> Nanos {
+    let (log, quarter) = ((bucket / 4) as u32, (bucket % 4) as u64);
+    Nanos::from_micros((5 + quarter) << log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant(0) + Nanos::from_millis(ms)
+    }
+
+    #[test]
+    fn the_percentile_is_no_less_and_at_most_a_quarter_more() {
+        for us in [1, 4, 5, 7, 8, 100, 999, 2_400, 65_000, 400_000] {
+            let mut recent = Recent::default();
+            recent.add(at(0), Nanos::from_micros(us));
+            let p99 = recent.p99(at(0)).map_or(0, |ns| ns.0 / 1_000);
+            assert!(p99 > us && p99 <= (us + us / 4 + 1).max(5), "{us} us: {p99}");
+        }
+    }
+
+    #[test]
+    fn one_in_a_hundred_is_left_out_and_two_are_not() {
+        let mut recent = Recent::default();
+        for _ in 0..99 {
+            recent.add(at(1), Nanos::from_micros(100));
+        }
+        recent.add(at(1), Nanos::from_millis(50));
+        assert!(recent.p99(at(1)).is_some_and(|p99| p99 < Nanos::from_micros(200)));
+        recent.add(at(1), Nanos::from_millis(50));
+        assert!(recent.p99(at(1)).is_some_and(|p99| p99 > Nanos::from_millis(49)));
+    }
+
+    #[test]
+    fn what_is_two_seconds_ago_is_forgotten() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.p99(at(0)), None);
+        recent.add(at(100), Nanos::from_millis(50));
+        assert!(recent.p99(at(1_900)).is_some());
+        recent.add(at(1_200), Nanos::from_micros(100));
+        let with_before = recent.p99(at(1_300));
+        assert!(with_before.is_some_and(|p99| p99 > Nanos::from_millis(49)));
+        recent.add(at(3_300), Nanos::from_micros(100));
+        assert!(
+            recent
+                .p99(at(3_300))
+                .is_some_and(|p99| p99 < Nanos::from_millis(1))
+        );
+        assert_eq!(recent.p99(at(9_000)), None);
+    }
+}
