@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::driver::Shared;
 use millpond_core::manager::{Derived, Occupancy};
 use millpond_core::units::Bytes;
+use std::fmt;
 
 /// A picture of one moment.
 #[derive(Clone, Debug)]
@@ -41,6 +42,58 @@ impl Stats {
             is_huge: shared.table.memory().huge(),
             warnings: shared.device.warnings(),
             device: shared.device.name().to_owned(),
+        }
+    }
+}
+
+/// A line for each figure, its name and its value, as `/proc/vmstat` has them: what is there now, with the kernel's names
+/// in pages, and the counters.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let now = &self.occupancy;
+        for (name, value) in [
+            ("nr_frames", now.frames.0),
+            ("nr_free_pages", now.free.0),
+            ("nr_active_file", now.active.0),
+            ("nr_inactive_file", now.inactive.0),
+            ("nr_dirty", now.dirty.0),
+            ("nr_writeback", now.writing.0),
+            ("nr_failed", now.failed.0),
+            ("nr_dirty_threshold", self.derived.dirty.hard.0),
+            ("nr_dirty_background_threshold", self.derived.dirty.background.0),
+            ("in_transit_writes_bytes", now.in_transit_writes.0),
+            ("dirtiers_blocked", now.dirtiers_blocked),
+            ("metadata_bytes", self.metadata.0),
+            ("warnings", self.warnings),
+        ] {
+            writeln!(f, "{name} {value}")?;
+        }
+        write!(f, "{}", self.counters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{OpenOptions, PageCache};
+
+    #[test]
+    fn as_text_it_has_what_is_there_now_and_what_was_done_by_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+        let path = folder.path().join("data");
+        let file = cache.open(path, OpenOptions::new().create(true)).unwrap();
+        file.write_at(&[1; 3 * 4096], 0).unwrap();
+        let text = cache.stats().to_string();
+        assert!(text.contains("\nnr_dirty 3\n"), "{text}");
+        file.sync_data().unwrap();
+        let text = cache.stats().to_string();
+        for line in [
+            "nr_dirty 0",
+            "nr_written 3",
+            "io_requests_sync 1",
+            "io_bytes_sync 12288",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
     }
 }

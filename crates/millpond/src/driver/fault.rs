@@ -2,6 +2,7 @@
 
 use super::{Deferred, Shared};
 use crate::error::{Error, Result};
+use crate::explain::Wait;
 use crate::file::FileInner;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
@@ -79,14 +80,18 @@ impl Shared {
             if waited > self.patience() {
                 return Err(self.no_frames(waited));
             }
-            self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
+            self.timed_writes(Wait::Frame, || {
+                self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
+            });
         }
     }
 
     /// Waits for memory for as long as a fault was told.
     pub(crate) fn wait_for_memory(&self, at_most: Nanos) {
-        let seen = self.memory_gate.count();
-        self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
+        self.timed_writes(Wait::Frame, || {
+            let seen = self.memory_gate.count();
+            self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
+        });
     }
 
     /// How long a call waits for a frame, or for pages to be written, before it gives up.

@@ -3,6 +3,7 @@
 use super::{Deferred, Shared};
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::explain::{self, Call, Wait};
 use crate::file::{FileInner, log_failed};
 use millpond_core::event::{Event, IoError, SyncTicket};
 use millpond_core::mutation::{self, Mutation};
@@ -65,7 +66,7 @@ impl Shared {
             return Ok(());
         };
         if let Some(last) = held.last_record() {
-            let waited = held.log.wait(last, || self.poison.is_set());
+            let waited = explain::timed(Wait::Log, || held.log.wait(last, || self.poison.is_set()));
             waited.map_err(|source| log_failed(&file.path, source))?;
         }
         Ok(())
@@ -86,6 +87,11 @@ impl Shared {
         file: &FileInner,
         syncing: Syncing,
     ) -> Result<std::result::Result<(), IoError>> {
+        explain::waits_in(Call::Sync);
+        self.timed_writes(Wait::Writes, || self.written(file, syncing))
+    }
+
+    fn written(&self, file: &FileInner, syncing: Syncing) -> Result<std::result::Result<(), IoError>> {
         let Syncing { ticket, mut log } = syncing;
         let calls = file.keeping.log_calls();
         loop {
@@ -131,7 +137,7 @@ impl Shared {
         let dart = self.dart("device");
         let synced = match mutation::is(Mutation::SyncWithoutDevice) {
             true => Ok(()),
-            false => self.device.sync(&file.device()),
+            false => explain::timed(Wait::Flush, || self.device.sync(&file.device())),
         };
         drop(dart);
         match synced {

@@ -2,6 +2,7 @@
 
 use super::{Deferred, Shared};
 use crate::error::Result;
+use crate::explain::Wait;
 use crate::file::FileInner;
 use crate::order;
 use millpond_core::event::{DirtierId, Event};
@@ -35,6 +36,10 @@ impl Shared {
     /// another;
     /// `Error::NoFrames` if nothing is written for long, because guards are held; `Error::Poisoned`.
     pub(crate) fn pause(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
+        self.timed_writes(Wait::DirtyLimit, || self.pause_until_told(file, at_most))
+    }
+
+    fn pause_until_told(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
         let mut at_most = at_most;
         let mut progress = (self.written_pages(), std::time::Instant::now());
         let calls = file.keeping.log_calls();

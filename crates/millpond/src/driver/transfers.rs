@@ -7,6 +7,7 @@ use super::writes::WritePin;
 use super::{Core, Deferred, Shared};
 use crate::device::{Device, Op, Request, Segments};
 use crate::error::{Error, Result};
+use crate::explain::{self, Wait};
 use crate::file::FileInner;
 use crate::sys::arena::Arena;
 use crate::table::{Load, SharedPin, Table};
@@ -115,7 +116,7 @@ impl Shared {
         let OwnRead { io, first, mut loads } = own;
         let request = self.read_request((0, Reason::Fault), file, first, &mut loads);
         let dart = self.dart("device");
-        let result = self.device.transfer(&request);
+        let result = explain::timed(Wait::Read, || self.device.transfer(&request));
         drop(dart);
         drop(request);
         let result = match result {

@@ -3,6 +3,7 @@
 use super::{File, LEN_MAX};
 use crate::driver::Reach;
 use crate::error::{Error, Result};
+use crate::explain::{self, Call};
 use crate::guard::{PageMut, PageRef};
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
@@ -31,15 +32,16 @@ impl File {
     fn page_slowly(&self, page: u64, len: usize) -> Result<PageRef<'_>> {
         loop {
             self.shared().poison.check()?;
-            match self.shared().table.pin(self.key(page)) {
+            match self.pin(self.key(page), Call::Read(len)) {
                 Lookup::Found(pin) => {
                     self.passed(page);
                     return Ok(PageRef { pin, len });
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
-                    self.shared().table.wait_loading(frame, self.key(page))
+                    self.wait_loading(frame, self.key(page), Call::Read(len))
                 }
                 Lookup::Absent => {
+                    explain::waits_in(Call::Read(len));
                     let why = (Intent::Read, Reach::Inside);
                     let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
                     if fault.outside {
@@ -123,7 +125,7 @@ impl File {
         self.shared().poison.check()?;
         self.shared().check_accepts(&self.inner)?;
         self.shared().throttle(&self.inner)?;
-        let resize = self.inner.resize.lock();
+        let resize = self.lock_length(Call::Write(size as usize));
         if self.len() >= end {
             return Ok(None);
         }
@@ -181,12 +183,14 @@ impl File {
     /// [`Error::OutOfRange`] if it is missing and the file ends before it by now; those of reading.
     pub(super) fn lock_page(&self, page: u64) -> Result<ExclusivePin<&Table<Arena>>> {
         let key = self.key(page);
+        let call = Call::Write(self.shared().page_size.bytes() as usize);
         loop {
             self.shared().poison.check()?;
-            match self.shared().table.lock(key) {
+            match self.lock(key, call) {
                 Lookup::Found(pin) => return Ok(pin),
-                Lookup::Loading(frame) | Lookup::Busy(frame) => self.shared().table.wait_loading(frame, key),
+                Lookup::Loading(frame) | Lookup::Busy(frame) => self.wait_loading(frame, key, call),
                 Lookup::Absent => {
+                    explain::waits_in(call);
                     if !self.bring(page, Reach::Inside)? {
                         self.page_len(page)?;
                     }

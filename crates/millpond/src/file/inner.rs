@@ -6,6 +6,7 @@
 use super::{Keeping, LEN_MAX};
 use crate::device::{Device, DeviceFile};
 use crate::error::Error;
+use crate::explain::{self, Wait};
 use millpond_core::units::FileId;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::io;
@@ -149,7 +150,7 @@ impl FileInner {
         }
         // All that was appended so far, not only this write.
         let target = self.len().max(end);
-        disk.set_len(&self.device(), target)?;
+        explain::timed(Wait::Length, || disk.set_len(&self.device(), target))?;
         *room = target;
         Ok(())
     }

@@ -26,8 +26,12 @@ pub use options::{Advice, OpenOptions, StablePages};
 use crate::cache::Handle;
 use crate::driver::Shared;
 use crate::error::{Error, Result};
+use crate::explain::{self, Call, Wait};
+use crate::sys::arena::Arena;
+use crate::table::{ExclusivePin, Lookup, SharedPin, Table};
 use millpond_core::event::{Event, Pattern};
-use millpond_core::units::{PageIndex, PageKey};
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use parking_lot::MutexGuard;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,6 +58,48 @@ impl File {
 
     fn key(&self, page: u64) -> PageKey {
         PageKey::new(self.inner.id, PageIndex(page))
+    }
+
+    /// Waits for a page that is being loaded, in `call`.
+    #[cold]
+    fn wait_loading(&self, frame: FrameNo, key: PageKey, call: Call) {
+        explain::waits_in(call);
+        explain::timed(Wait::Read, || self.shared().table.wait_loading(frame, key));
+    }
+
+    /// Pins a page for reading in `call`. Never `Busy`.
+    #[inline]
+    fn pin(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
+        match self.shared().table.hit(key) {
+            Some(pin) => Lookup::Found(pin),
+            None => self.pin_patiently(key, call),
+        }
+    }
+
+    #[cold]
+    fn pin_patiently(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
+        explain::waits_in(call);
+        explain::timed(Wait::Others, || self.shared().table.pin(key))
+    }
+
+    /// Locks a page for changing it in `call`, as [`Table::lock`].
+    fn lock(&self, key: PageKey, call: Call) -> Lookup<ExclusivePin<&Table<Arena>>> {
+        match self.shared().table.try_lock(key) {
+            Lookup::Busy(_) => {
+                explain::waits_in(call);
+                explain::timed(Wait::Others, || self.shared().table.lock(key))
+            }
+            other => other,
+        }
+    }
+
+    /// Keeps others from changing the length, in `call`.
+    fn lock_length(&self, call: Call) -> MutexGuard<'_, ()> {
+        if let Some(resize) = self.inner.resize.try_lock() {
+            return resize;
+        }
+        explain::waits_in(call);
+        explain::timed(Wait::Others, || self.inner.resize.lock())
     }
 
     /// The path it was opened by first.
@@ -109,6 +155,7 @@ impl File {
     /// written, if they can be. Without a callback to ask it waits until the log advances.
     pub fn sync_data(&self) -> Result<()> {
         self.shared().poison.check()?;
+        explain::waits_in(Call::Sync);
         let log = self.shared().log_first(&self.inner);
         let syncing = self.shared().sync_begin(self.inner.id, log)?;
         self.shared().sync_file(&self.inner, syncing)

@@ -3,6 +3,7 @@
 use super::{FAULT_PAGES_MAX, File};
 use crate::driver::Reach;
 use crate::error::Result;
+use crate::explain::{self, Call};
 use crate::table::Lookup;
 use millpond_core::event::{Event, Intent};
 use millpond_core::units::PageIndex;
@@ -34,7 +35,7 @@ impl File {
             let at = offset + done as u64;
             let (page, from) = (at >> shift, (at & (size as u64 - 1)) as usize);
             let n = (size - from).min(wanted - done);
-            match self.shared().table.pin(self.key(page)) {
+            match self.pin(self.key(page), Call::Read(buf.len())) {
                 Lookup::Found(pin) => {
                     buf[done..done + n].copy_from_slice(&pin[from..from + n]);
                     drop(pin);
@@ -42,7 +43,7 @@ impl File {
                     done += n;
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
-                    self.shared().table.wait_loading(frame, self.key(page));
+                    self.wait_loading(frame, self.key(page), Call::Read(buf.len()));
                     self.shared().poison.check()?;
                 }
                 Lookup::Absent => {
@@ -77,6 +78,7 @@ impl File {
     /// began at `offset`. How many bytes that was, 0 if the page is there by now; `None` if the file ends before it by now.
     #[cold]
     fn read_missing(&self, page: u64, last: u64, offset: u64, buf: &mut [u8]) -> Result<Option<usize>> {
+        explain::waits_in(Call::Read(buf.len()));
         let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
         let why = (Intent::Read, Reach::Inside);
         let fault = self

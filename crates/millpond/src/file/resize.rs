@@ -3,6 +3,7 @@
 use super::{File, LEN_MAX};
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::explain::{self, Wait};
 use crate::table::ExclusivePin;
 use millpond_core::event::Event;
 use millpond_core::mutation::{self, Mutation};
@@ -100,10 +101,8 @@ impl File {
             *room = len;
             return Ok(());
         }
-        self.shared()
-            .device
-            .set_len(&device, len)
-            .map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        let resized = explain::timed(Wait::Length, || self.shared().device.set_len(&device, len));
+        resized.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
         *room = len;
         Ok(())
     }

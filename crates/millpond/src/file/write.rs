@@ -3,6 +3,7 @@
 use super::{File, LEN_MAX};
 use crate::driver::{Deferred, Reach};
 use crate::error::{Error, Result};
+use crate::explain::{self, Call};
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
 use millpond_core::event::Intent;
@@ -45,7 +46,7 @@ impl File {
         }
         // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
         // changes the length.
-        let resize = (end >= self.len()).then(|| self.inner.resize.lock());
+        let resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
         self.write_all(buf, offset, resize)
     }
 
@@ -57,7 +58,7 @@ impl File {
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.check_writable()?;
         self.shared().poison.check()?;
-        let resize = self.inner.resize.lock();
+        let resize = self.lock_length(Call::Write(buf.len()));
         let offset = self.len();
         self.check_end(offset, buf.len())?;
         self.write_all(buf, offset, Some(resize))?;
@@ -96,12 +97,13 @@ impl File {
             let some = some.inspect_err(|_| self.leave_room(resize.is_some()))?;
             done += some.bytes;
             if let Some(at_most) = some.pause {
+                explain::waits_in(Call::Write(buf.len()));
                 let paused = self.shared().pause(&self.inner, at_most);
                 paused.inspect_err(|_| self.leave_room(resize.is_some()))?;
             }
             if some.is_cut {
                 // What came before may be gone again: the whole write comes after the cut.
-                (resize, done) = (Some(self.inner.resize.lock()), 0);
+                (resize, done) = (Some(self.lock_length(Call::Write(buf.len()))), 0);
             }
         }
         Ok(())
@@ -127,7 +129,7 @@ impl File {
             let in_page = (from - start) as usize..(to - start) as usize;
             // With pages in hand it waits for nobody: a reader of this page may want to read one of those next.
             let locked = if pins.is_empty() {
-                self.shared().table.lock(key)
+                self.lock(key, Call::Write(buf.len()))
             } else {
                 self.shared().table.try_lock(key)
             };
@@ -146,13 +148,14 @@ impl File {
                 }
                 Lookup::Loading(_) | Lookup::Busy(_) if !pins.is_empty() => break,
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
-                    self.shared().table.wait_loading(frame, key);
+                    self.wait_loading(frame, key, Call::Write(buf.len()));
                     self.shared().poison.check()?;
                 }
                 Lookup::Absent if self.needs_old(start, &in_page, at_end) => {
                     if !pins.is_empty() {
                         break;
                     }
+                    explain::waits_in(Call::Write(buf.len()));
                     is_cut = !self.bring(page, reach)?;
                     if is_cut {
                         break;
@@ -163,6 +166,7 @@ impl File {
                     // With pages in hand it must not wait for memory: their owner could be what memory waits for.
                     let may_wait = pins.is_empty();
                     let why = (Intent::Overwrite, reach);
+                    explain::waits_in(Call::Write(buf.len()));
                     let fault = self
                         .shared()
                         .fault(&self.inner, PageIndex(page), count, why, may_wait)?;
@@ -199,6 +203,7 @@ impl File {
         let pause = self.report_dirty(first, &pins);
         drop(pins);
         if let Some(at_most) = wait {
+            explain::waits_in(Call::Write(buf.len()));
             self.shared().wait_for_memory(at_most);
         }
         Ok(Written { bytes, pause, is_cut })
