@@ -17,7 +17,9 @@ pub struct Stats {
     pub occupancy: Occupancy,
     /// What the options come to.
     pub derived: Derived,
-    /// Bytes of metadata, of the engine and the core, inside the budget.
+    /// Bytes of metadata, of the engine and the core, for which the budget has room: what is known of frames and of dirty
+    /// pages, what pages wait for in their logs, and the copies of pages that must stay as they are while they are written
+    /// (all of them, also those that are free).
     pub metadata: Bytes,
     /// Whether the frames are in huge pages: hits on a large set are then two to three times as fast.
     pub is_huge: bool,
@@ -32,13 +34,20 @@ impl Stats {
     pub(crate) fn of(shared: &Shared) -> Stats {
         let mut core = shared.core();
         let table = shared.table.locked(&mut core.turn).metadata_bytes();
+        let held = core
+            .files
+            .iter()
+            .flatten()
+            .filter_map(|file| file.keeping.held.as_ref());
+        let orders: u64 = held.map(|held| held.metadata_bytes()).sum();
+        let copies = shared.copies.get().map_or(0, |copies| copies.bytes() as u64);
         let manager = &core.manager;
         Stats {
             counters: *manager.stats(),
             replacement: *manager.lru_statistics(),
             occupancy: manager.occupancy(shared.clock.now()),
             derived: *manager.derived(),
-            metadata: Bytes(table + manager.metadata_bytes()),
+            metadata: Bytes(table + orders + copies + manager.metadata_bytes()),
             is_huge: shared.table.memory().huge(),
             warnings: shared.device.warnings(),
             device: shared.device.name().to_owned(),

@@ -185,3 +185,30 @@ fn a_sync_whose_log_refuses_writes_what_waits_for_no_log() {
         assert_eq!(world.on_device(), [1; 4]);
     });
 }
+
+/// It left out what pages wait for, and the copies of pages that are written.
+#[test]
+fn metadata_are_counted_with_what_pages_wait_for_and_their_copies() {
+    bounded(|| {
+        let world = World::new(4 << 20);
+        let metadata = || world.cache.stats().metadata.0;
+        let before = metadata();
+        let log = LogOrder::new();
+        let file = world.open(&log, 64 * 50);
+        // A sixteenth of the budget, four bytes for the number of each, and what is known of a file.
+        let copies = (4 << 20) / 16 + 4 * 64;
+        assert!((copies..copies + 4096).contains(&(metadata() - before)));
+        (0..50).for_each(|n| drop(file.page(64 * n).unwrap()));
+        for round in 0..2 {
+            let before = metadata();
+            (0..50).for_each(|n| change(&file, 64 * n, 1, 1 + n + 50 * round));
+            assert_eq!(
+                metadata() - before,
+                50 * (26 + 51),
+                "dirty, each alone, with an order"
+            );
+            log.advance(50 + 50 * round);
+            file.sync_data().unwrap();
+        }
+    });
+}

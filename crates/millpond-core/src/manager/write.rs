@@ -247,7 +247,7 @@ impl Manager {
         self.flusher.has_failed(file, page)
     }
 
-    /// The pages of the file that can't be written, in order.
+    /// The pages of the file that can't be written: those that nobody tries at the moment, in order, then the others.
     pub fn failed_pages(&self, file: FileId) -> impl Iterator<Item = PageIndex> {
         self.flusher.failed_pages(file)
     }

@@ -67,13 +67,14 @@ pub(super) struct FileWork {
     pub(super) held: PageSet,
     /// Pages that are dirty and were held when they were to be written: next.
     pub(super) ready: PageSet,
-    /// Pages that are dirty and left alone for a while, because their last write has failed.
+    /// Pages that are dirty and left alone for a while, because the device has refused them alone.
     pub(super) parked: PageSet,
-    /// Pages that the device has refused alone, and not taken since: parked, tried again in their turn or being written.
-    pub(super) failed: PageSet,
-    /// Those, and pages whose last write has failed with others.
+    /// Pages that it has refused alone and not taken since, and that are tried again: in one of the sets above, or being
+    /// written.
+    pub(super) retried: PageSet,
+    /// The same of pages whose last write has failed with others.
     pub(super) suspect: PageSet,
-    /// While there are suspect pages.
+    /// While there are parked, retried or suspect pages.
     pub(super) failing: Option<Failing>,
     /// Its place in the order, while it has dirty pages that are not parked.
     pub(super) place: Place,
@@ -104,7 +105,7 @@ impl FileWork {
             held: PageSet::default(),
             ready: PageSet::default(),
             parked: PageSet::default(),
-            failed: PageSet::default(),
+            retried: PageSet::default(),
             suspect: PageSet::default(),
             failing: None,
             place: Place {
@@ -129,6 +130,20 @@ impl FileWork {
             ready_from: zero,
             ready_queued: false,
         }
+    }
+
+    /// Bytes that the sets of pages hold, about.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        let own = [
+            &self.dirty,
+            &self.held,
+            &self.ready,
+            &self.parked,
+            &self.retried,
+            &self.suspect,
+        ];
+        let pass = self.pass.iter().flat_map(|pass| [&pass.todo, &pass.held]);
+        own.into_iter().chain(pass).map(PageSet::metadata_bytes).sum()
     }
 
     /// Begins a pass for the tickets that wait, if none is under way. Whether one is.

@@ -18,7 +18,6 @@ mod jobs;
 
 use super::FlusherOptions;
 use super::file::{FileWork, Pass, Place};
-use crate::dirty::index::PageSet;
 use crate::event::{IoError, IoId, Reason, SyncTicket};
 use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, PageCount, PageIndex, PageSize};
@@ -170,6 +169,7 @@ impl Flusher {
     fn remove(&mut self, file: FileId, page: PageIndex) {
         let work = self.work(file);
         if work.parked.remove(page) {
+            work.retried.insert(page);
             self.parked -= PageCount(1);
         } else if work.dirty.remove(page) {
             if work.dirty.is_empty() {
@@ -381,14 +381,8 @@ impl Flusher {
     /// Bytes that the indexes hold, about.
     pub fn metadata_bytes(&self) -> u64 {
         let files = self.files.capacity() * size_of::<Option<FileWork>>();
-        files as u64
-            + self
-                .files
-                .iter()
-                .flatten()
-                .flat_map(|w| [&w.dirty, &w.parked, &w.failed, &w.suspect])
-                .map(PageSet::metadata_bytes)
-                .sum::<u64>()
+        let work = self.files.iter().flatten();
+        files as u64 + work.map(FileWork::metadata_bytes).sum::<u64>()
     }
 
     /// For when nobody wants anything any more: no page is dirty, and no queue keeps a file.
@@ -423,7 +417,7 @@ impl Flusher {
             work.validate_held(file);
             dirty += work.dirty.len() + work.parked.len() + work.held.len() + work.ready.len();
             parked += work.parked.len();
-            failed += work.failed.len();
+            failed += work.parked.len() + work.retried.len();
             assert_eq!(
                 self.order.contains(&(work.place, file)),
                 !work.dirty.is_empty(),

@@ -120,6 +120,12 @@ impl Held {
         }
     }
 
+    /// Bytes that the map and the list hold, about.
+    pub(crate) fn metadata_bytes(&self) -> u64 {
+        let orders = self.orders.lock();
+        orders.pages.len() as u64 * PAGE_ORDER_BYTES + orders.listed.len() as u64 * PAGE_LISTED_BYTES
+    }
+
     /// The last record that a page waits for. Looks at them all.
     pub(crate) fn last_record(&self) -> Option<u64> {
         let last = self

@@ -47,6 +47,11 @@ impl Copies {
         })
     }
 
+    /// Bytes of all of them, and of the list of those that are free.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.range().len() + self.free.lock().capacity() * size_of::<u32>()
+    }
+
     /// How many are free.
     #[cfg(test)]
     pub(crate) fn free(&self) -> usize {

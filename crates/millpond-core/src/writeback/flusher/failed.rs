@@ -18,6 +18,7 @@
 use super::super::RETRY_MAX;
 use super::super::file::{Failing, FileWork, Place};
 use super::Flusher;
+use crate::dirty::index::PageSet;
 use crate::event::IoError;
 use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, Nanos, PageCount, PageIndex};
@@ -37,20 +38,21 @@ impl Flusher {
     pub fn failing(&self, file: FileId) -> Option<(PageCount, IoError)> {
         let work = self.files.get(file.0 as usize)?.as_ref()?;
         let error = work.failing?.error;
-        let pages = PageCount(work.failed.len());
+        let pages = PageCount(work.parked.len() + work.retried.len());
         (pages > PageCount(0)).then_some((pages, error))
     }
 
     /// Whether the page is one of them.
     pub fn has_failed(&self, file: FileId, page: PageIndex) -> bool {
         let work = self.files.get(file.0 as usize).and_then(Option::as_ref);
-        work.is_some_and(|work| work.failed.contains(page))
+        work.is_some_and(|work| work.has_failed(page))
     }
 
-    /// The pages of the file that can't be written, in order.
+    /// The pages of the file that can't be written: those that nobody tries at the moment, in order, then the others.
     pub fn failed_pages(&self, file: FileId) -> impl Iterator<Item = PageIndex> {
         let work = self.files.get(file.0 as usize).and_then(Option::as_ref);
-        work.into_iter().flat_map(|work| work.failed.iter())
+        work.into_iter()
+            .flat_map(|work| work.parked.iter().chain(work.retried.iter()))
     }
 
     pub(super) fn write_failed(
@@ -72,16 +74,18 @@ impl Flusher {
         });
         failing.error = error;
         failing.together = failing.together.min((count / 2).max(1));
-        for n in 0..count {
-            work.suspect.insert(first.after(n));
-        }
         if count == 1 {
-            let is_new = work.failed.insert(first);
+            let is_new = !work.has_failed(first);
             self.failed += PageCount(u64::from(is_new));
             return self.park(file, first, error, wanted);
         }
         for n in 0..count {
-            self.try_soon(now, file, first.after(n));
+            let page = first.after(n);
+            let work = self.work(file);
+            if !work.has_failed(page) {
+                work.suspect.insert(page);
+            }
+            self.try_soon(now, file, page);
         }
         if let (true, Some(pass)) = (wanted, &mut self.work(file).pass) {
             for n in 0..count {
@@ -94,6 +98,8 @@ impl Flusher {
         // It may have been changed, and be dirty, since its write began.
         self.remove(file, page);
         let work = self.work(file);
+        work.retried.remove(page);
+        work.suspect.remove(page);
         work.parked.insert(page);
         if let (true, Some(pass)) = (wanted, &mut work.pass)
             && !mutation::is(Mutation::SyncHidesError)
@@ -109,17 +115,17 @@ impl Flusher {
             return;
         }
         let work = self.work(file);
-        let (suspect, failed) = (work.suspect.len(), work.failed.len());
+        let (suspect, retried) = (work.suspect.len(), work.retried.len());
         for n in 0..count {
             self.no_more_failed(file, first.after(n));
         }
         let retry = self.options.retry;
         let work = self.work(file);
         let Some(failing) = &mut work.failing else { return };
-        if work.suspect.len() < suspect {
+        if work.suspect.len() + work.retried.len() < suspect + retried {
             failing.together = failing.together.max(count.saturating_mul(2));
         }
-        if work.failed.len() < failed {
+        if work.retried.len() < retried {
             // What the device has refused before it takes now: perhaps the rest as well.
             (failing.until, failing.span) = (now + retry, retry);
             let Some(first) = work.parked.next(PageIndex(0)) else {
@@ -130,15 +136,17 @@ impl Flusher {
             let work = self.work(file);
             let others = core::mem::take(&mut work.parked);
             work.dirty.merge(&others);
+            work.retried.merge(&others);
             self.parked -= PageCount(others.len());
         }
     }
 
-    /// The page is written, or no more.
+    /// The page, which is not parked, is written, or no more.
     pub(super) fn no_more_failed(&mut self, file: FileId, page: PageIndex) {
         let work = self.work(file);
-        let had_failed = work.failed.remove(page);
-        if work.suspect.remove(page) && work.suspect.is_empty() {
+        let had_failed = work.retried.remove(page);
+        work.suspect.remove(page);
+        if !work.has_trouble() {
             work.failing = None;
         }
         self.failed -= PageCount(u64::from(had_failed));
@@ -181,38 +189,54 @@ impl Flusher {
 }
 
 impl FileWork {
-    /// How many pages from `first` on, at most `max`, are like it: suspect, or not.
+    /// Pages with which something was wrong, each in one of the sets.
+    fn trouble(&self) -> [&PageSet; 3] {
+        [&self.parked, &self.retried, &self.suspect]
+    }
+
+    pub(super) fn has_trouble(&self) -> bool {
+        self.trouble().iter().any(|pages| !pages.is_empty())
+    }
+
+    /// Whether the device has refused the page alone, and not taken it since.
+    fn has_failed(&self, page: PageIndex) -> bool {
+        self.parked.contains(page) || self.retried.contains(page)
+    }
+
+    /// How many pages from `first` on, at most `max`, are like it: in trouble, or not.
     pub(super) fn alike(&self, first: PageIndex, max: u64) -> u64 {
         let Some(failing) = &self.failing else { return max };
-        if self.suspect.contains(first) {
-            return self.suspect.contiguous(first, max.min(failing.together));
+        let trouble = self.trouble();
+        if trouble.iter().all(|pages| !pages.contains(first)) {
+            let next = trouble.iter().filter_map(|pages| pages.next(first)).min();
+            return next.map_or(max, |p| max.min(p.0 - first.0));
         }
-        self.suspect.next(first).map_or(max, |p| max.min(p.0 - first.0))
+        let (max, mut alike) = (max.min(failing.together), 0);
+        while alike < max {
+            let at = first.after(alike);
+            let more = trouble.map(|pages| pages.contiguous(at, max - alike));
+            match more.into_iter().max() {
+                None | Some(0) => break,
+                Some(more) => alike += more,
+            }
+        }
+        alike
     }
 
     pub(super) fn validate_failed(&self, file: FileId) {
-        self.parked.validate();
-        self.failed.validate();
-        self.suspect.validate();
-        assert_eq!(
-            self.failing.is_some(),
-            !self.suspect.is_empty(),
-            "{file:?} is failing"
-        );
-        for page in self.failed.iter() {
-            assert!(
-                self.suspect.contains(page),
-                "{page:?} of {file:?} has failed and is not suspect"
-            );
-        }
+        self.trouble().iter().for_each(|pages| pages.validate());
+        assert_eq!(self.failing.is_some(), self.has_trouble(), "{file:?} is failing");
         for page in self.parked.iter() {
+            let elsewhere = [&self.dirty, &self.retried, &self.suspect];
             assert!(
-                !self.dirty.contains(page),
+                elsewhere.iter().all(|pages| !pages.contains(page)),
                 "{page:?} of {file:?} is parked and tried"
             );
+        }
+        for page in self.retried.iter() {
             assert!(
-                self.failed.contains(page),
-                "{page:?} of {file:?} is parked and has not failed"
+                !self.suspect.contains(page),
+                "{page:?} of {file:?} has failed and is suspect"
             );
         }
     }

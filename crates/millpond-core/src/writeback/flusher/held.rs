@@ -70,8 +70,8 @@ impl Flusher {
 impl FileWork {
     /// Whether none of its pages waits to be written, in whichever way.
     pub(super) fn is_clean(&self) -> bool {
-        let sets = [&self.dirty, &self.held, &self.ready, &self.suspect];
-        sets.iter().all(|pages| pages.is_empty())
+        let sets = [&self.dirty, &self.held, &self.ready];
+        sets.iter().all(|pages| pages.is_empty()) && !self.has_trouble()
     }
 
     pub(super) fn validate_held(&self, file: FileId) {

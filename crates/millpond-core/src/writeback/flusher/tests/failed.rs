@@ -189,3 +189,33 @@ fn only_pages_that_were_refused_alone_count_as_pages_that_cannot_be_written() {
         (PageCount(1), PageCount(0), PageCount(0))
     );
 }
+
+/// Each page in a run of its own, the worst case. A page that had failed alone was in three sets, one inside the other, and
+/// those of a request that goes on were not counted.
+#[test]
+fn a_page_that_lies_alone_costs_26_bytes_and_as_much_in_a_sync_and_while_it_is_tried_again() {
+    const PAGES: u64 = 1000;
+    let mut f = flusher();
+    let empty = f.metadata_bytes();
+    let per_page = |f: &Flusher| {
+        f.validate();
+        (f.metadata_bytes() - empty) as f64 / PAGES as f64
+    };
+    for n in 0..PAGES {
+        f.dirtied(at(0), FILE, PageIndex(64 * n), 1);
+    }
+    assert_eq!(per_page(&f), 26.0, "dirty");
+    serve(&mut f, at(0), true, |_| true);
+    assert_eq!((f.parked(), f.failed()), (PageCount(PAGES), PageCount(PAGES)));
+    assert_eq!(per_page(&f), 26.0, "failed");
+    f.sync(FILE, SyncTicket(1));
+    assert_eq!(per_page(&f), 52.0, "failed, in a sync");
+    let job = f.job(at(1), false, false).unwrap();
+    f.issued(&job, IoId(0), 1);
+    f.write_done(at(1), FILE, IoId(0), (job.first, 1), Ok(()));
+    assert_eq!(per_page(&f), 78.0 * 0.999, "tried again, in a sync");
+    f.sync_given_up(FILE, SyncTicket(1));
+    assert_eq!(per_page(&f), 52.0 * 0.999, "tried again");
+    serve(&mut f, at(1), true, |_| false);
+    assert_eq!(per_page(&f), 0.0, "written");
+}
