@@ -330,7 +330,9 @@ fn disk_in_use_ends_when_its_user_has_closed_it() {
     image.read_exact_at(&mut read, 0).unwrap();
     assert_eq!(&read, b"still here");
     drop(image);
-    assert_eq!(disk.wait().code(), Some(0));
+    let status = disk.wait();
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(status.code(), Some(0), "{status}: {said}");
 }
 
 #[test]
@@ -355,7 +357,11 @@ fn mistake_is_answered_with_the_way_out_before_anything_is_mounted() {
     let (none, empty) = (folder.path().join("none"), folder.path().join("empty"));
     fs::create_dir(&empty).unwrap();
     let table: [(&Path, &[&str], &[&str]); 8] = [
-        (&empty, &["--model", "floppy"], &["`floppy`", "hdd, sata-ssd"]),
+        (
+            &empty,
+            &["--model", "floppy"],
+            &["`floppy`", "hdd, sata-ssd, nvme, ram"],
+        ),
         (
             &empty,
             &["--model", "hdd", "--burst", "1G"],
