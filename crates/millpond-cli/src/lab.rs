@@ -42,6 +42,7 @@ Examples:
   millpond lab run axboe2016 --scale 0.02 --runs 1         a first look, in a few seconds
   millpond lab run axboe2016 --dir /mnt/disk --json out.jsonl
   millpond lab run axboe2016 --no-reader                   only the writers
+  millpond lab run axboe2016 --on engine --device hdd,wcache=64M
 
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
 Exit codes: 0 done, 1 a run failed, 2 bad command line, 3 a target cannot run here, 130 interrupted.";
@@ -56,7 +57,8 @@ pub(crate) struct RunArgs {
     /// Variants of simulator and engine, separated by commas. Default: their own choice.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS")]
     variant: Vec<String>,
-    /// The device under the files: real, or the modelled times of an hdd or ssd.
+    /// The device under the files: real, or the service times of a modelled one: hdd, sata-ssd, nvme or ram, with its
+    /// settings, such as hdd,wcache=64M.
     #[arg(long, default_value = "real", value_name = "DEVICE")]
     device: String,
     /// Where files are made, and removed again. Default: /var/tmp.
@@ -220,7 +222,7 @@ impl RunArgs {
         Ok(axboe2016::Options {
             on: self.on.clone(),
             variants: self.variant.clone(),
-            device: experiment::device(&self.device)?,
+            device: self.device.parse()?,
             dir: self.dir.clone().unwrap_or_else(default_dir),
             memory: self.memory,
             files: self.files,

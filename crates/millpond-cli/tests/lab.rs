@@ -47,7 +47,7 @@ fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
         ),
         (
             &["lab", "run", "axboe2016", "--device", "floppy"],
-            &["`floppy`", "real, hdd, ssd"],
+            &["`floppy`", "real, hdd, sata-ssd, nvme, ram"],
         ),
         (
             &["lab", "run", "axboe2016", "--on", "kernel", "--device", "hdd"],

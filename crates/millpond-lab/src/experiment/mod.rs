@@ -12,7 +12,7 @@ use crate::error::{LabError, Result};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::Outcome;
 use crate::report::{RowName, Runs};
-use crate::target::{self, Device, Driver, Proceed, Row, RowRequest, TargetKind};
+use crate::target::{self, Driver, Proceed, Row, RowRequest, TargetKind};
 use crate::workload::{Progress, Workload};
 use std::time::{Duration, Instant};
 
@@ -201,17 +201,4 @@ fn row_name(row: &Row) -> RowName {
         device: row.setup.device.to_string(),
         variant: row.label.clone(),
     }
-}
-
-/// The device of that name.
-///
-/// # Errors
-/// [`LabError::UnknownName`].
-pub fn device(name: &str) -> Result<Device> {
-    let found = Device::ALL.into_iter().find(|device| device.name() == name);
-    found.ok_or_else(|| LabError::UnknownName {
-        what: "device",
-        value: name.into(),
-        allowed: Device::ALL.map(Device::name).join(", "),
-    })
 }

@@ -21,7 +21,7 @@ pub struct Metric {
     pub workload: String,
     /// On what: `kernel`.
     pub target: String,
-    /// On which device: `real`, `hdd`, `ssd`.
+    /// On which device: `real`, `hdd`, `sata-ssd`, `nvme,channels=8`.
     pub device: String,
     /// In which variant: `goal`, `kernel mq-deadline wbt=75000us`.
     pub variant: String,

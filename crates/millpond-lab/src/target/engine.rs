@@ -1,12 +1,11 @@
 //! Millpond's engine on real files: the page cache in the run's own process.
 //!
-//! On `--device hdd` and `--device ssd` the files are real as well, and a modelled disk's service time is around
-//! every transfer.
+//! On `--device hdd` and the other modelled ones the files are real as well, and the modelled disk's service time is
+//! around every transfer.
 
 use super::{Device, Driver, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind, millpond_rows};
 use crate::error::{LabError, Result};
 use crate::outcome::{Measure, Setting};
-use millpond::device::model::{HddParameters, Model, SsdParameters};
 use millpond::device::{self, Modelled};
 use millpond::{OpenOptions, PageCache};
 use std::fs::File;
@@ -28,9 +27,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
     for row in &mut rows.rows {
         row.device_bytes_per_s = match request.device {
             Device::Real => None,
-            // What the models sustain: media rate; the burst buffer's rate for what fits into it.
-            Device::Hdd => Some(120e6),
-            Device::Ssd => Some(300e6),
+            Device::Modelled(disk) => Some(disk.write_bytes_per_s()),
         };
     }
     Ok(rows)
@@ -46,16 +43,9 @@ fn open(setup: &Setup) -> Result<Box<dyn Target>> {
     if let Some(goal) = setup.read_latency_goal {
         builder = builder.read_latency_goal(Duration::from_nanos(goal.0));
     }
-    let model = match setup.device {
-        Device::Real => None,
-        Device::Hdd => Some(Model::hdd(HddParameters::default())),
-        Device::Ssd => Some(Model::ssd(SsdParameters::default())),
-    };
     let mut modelled = None;
-    if let Some(model) = model {
-        let model =
-            model.map_err(|e| LabError::path("cannot model the disk of", &setup.dir, io::Error::other(e)))?;
-        let device = Modelled::new(device::best(), model)
+    if let Device::Modelled(disk) = setup.device {
+        let device = Modelled::new(device::best(), disk.model()?)
             .map_err(|e| LabError::path("cannot model the disk of", &setup.dir, e))?;
         let device = Arc::new(device);
         modelled = Some(device.clone());

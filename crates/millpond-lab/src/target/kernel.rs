@@ -299,7 +299,7 @@ mod tests {
         let request = RowRequest {
             experiment: "axboe2016",
             variants: &[],
-            device: Device::Hdd,
+            device: "hdd".parse().unwrap(),
             dir: Path::new("/"),
             memory: Bytes::from_mib(64),
             read_latency_goal: None,

@@ -66,9 +66,9 @@ pub(super) fn options(setup: &Setup) -> Result<Options> {
         "v3-50" => AdmissionOptions::Percent(PercentOptions::v3(50)),
         "v3-100" => AdmissionOptions::Percent(PercentOptions::v3(100)),
         "latency" => AdmissionOptions::Latency(match setup.device {
-            Device::Ssd => LatencyOptions::flash(),
+            Device::Modelled(disk) if !disk.is_rotational() => LatencyOptions::flash(),
             // What the kernel takes a virtual machine's disk for as well, if nobody tells it.
-            Device::Hdd | Device::Real => LatencyOptions::rotating(),
+            Device::Modelled(_) | Device::Real => LatencyOptions::rotating(),
         }),
         "bytes" => AdmissionOptions::Bytes(BytesOptions::default()),
         "goal" => {

@@ -10,10 +10,13 @@
 //! Either way the result is an [`Outcome`] with the metric names of the experiment, and everything else
 //! (interleaving, tables, JSON, reports) follows.
 
+mod device;
 pub mod engine;
 pub mod kernel;
 mod millpond_rows;
 pub mod sim;
+
+pub use device::Device;
 
 use crate::error::{LabError, Result};
 use crate::measure::disk::DiskBytes;
@@ -21,7 +24,6 @@ use crate::outcome::{Measure, Outcome, Setting};
 use crate::workload::{Progress, Workload};
 use millpond_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -123,38 +125,6 @@ pub struct Setup {
     pub read_latency_goal: Option<Nanos>,
     /// The seed of everything random.
     pub seed: u64,
-}
-
-/// The device under a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Device {
-    /// Whatever holds the directory.
-    Real,
-    /// A rotating disk's service times.
-    Hdd,
-    /// A SATA flash drive's service times.
-    Ssd,
-}
-
-impl Device {
-    /// All of them.
-    pub const ALL: [Device; 3] = [Device::Real, Device::Hdd, Device::Ssd];
-
-    /// The name that `--device` takes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Device::Real => "real",
-            Device::Hdd => "hdd",
-            Device::Ssd => "ssd",
-        }
-    }
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// Where a read's bytes came from.

@@ -10,7 +10,6 @@ use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::workload::axboe2016::Axboe2016;
 use crate::workload::axboe2016::record::{Read, Written};
 use crate::workload::{Progress, Workload};
-use millpond::device::model::{HddParameters, Model, SsdParameters};
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize};
 use std::io;
 use std::time::Duration;
@@ -30,24 +29,20 @@ const SLICE: Nanos = Nanos::from_millis(500);
 
 fn rows(request: &RowRequest) -> Result<Rows> {
     // The post's disk is a rotating one.
-    let device = if request.device == Device::Ssd {
-        Device::Ssd
-    } else {
-        Device::Hdd
-    };
+    let disk = request.device.model_or_hdd();
     // A goal given for a real disk says nothing about a modelled one.
     let read_latency_goal = match request.device {
         Device::Real => None,
         _ => request.read_latency_goal,
     };
     let request = RowRequest {
-        device,
+        device: Device::Modelled(disk),
         read_latency_goal,
         ..*request
     };
     let mut rows = millpond_rows::rows(&request, "sim", &["off", "v3-10", "bytes", "goal"], true)?;
     for row in &mut rows.rows {
-        if row.setup.variant == "goal" && row.setup.read_latency_goal.is_none() && device == Device::Hdd {
+        if row.setup.variant == "goal" && row.setup.read_latency_goal.is_none() && disk.is_rotational() {
             // What the engine derives from calibrating such a disk.
             row.setup.read_latency_goal = Some(Nanos::from_millis(60));
         }
@@ -61,15 +56,11 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
         LabError::path("cannot simulate for", &setup.dir, io::Error::other(e.to_string()))
     };
     let options = millpond_rows::options(setup)?;
-    let model = match setup.device {
-        Device::Ssd => Model::ssd(SsdParameters::default()),
-        Device::Real | Device::Hdd => Model::hdd(HddParameters::default()),
-    };
     let mut world = World::new(WorldOptions {
         frames: setup.memory.to_pages(options.page_size),
         options,
         alternatives: Vec::new(),
-        model: model.map_err(|e| failed(&e))?,
+        model: setup.device.model_or_hdd().model()?,
         costs: Costs::default(),
         faults: Faults::default(),
         seed: work.seed,

@@ -3,7 +3,8 @@
 //! ```text
 //!   submit ──► commands of at most 1 MiB ──► drive queue (32) ──► hdd: one actuator   ──► advance ──► done
 //!              (the rest waits outside,                           ssd: eight channels
-//!               in order)
+//!               in order)                          nvme: the same, 32 dies; 1023 inside
+//!                                                  ram: one copier
 //! ```
 //!
 //! Reads and writes go through ONE queue, so writes delay reads, which is the whole point (seed 001,
@@ -16,12 +17,15 @@ mod figures;
 mod hdd;
 #[cfg(test)]
 mod load;
+mod nvme;
+mod ram;
 mod service;
 mod ssd;
 mod statistics;
 
 pub use crate::sys::realtime::be_punctual;
 pub use hdd::{HddOrder, HddParameters};
+pub use ram::RamParameters;
 pub use service::{Lateness, ModelService};
 pub use ssd::SsdParameters;
 pub use statistics::ModelStatistics;
@@ -29,6 +33,7 @@ pub use statistics::ModelStatistics;
 use super::facts::DeviceFacts;
 use hdd::Hdd;
 use millpond_core::units::{Bytes, Instant};
+use ram::Ram;
 use ssd::Ssd;
 use statistics::Tally;
 
@@ -65,7 +70,7 @@ pub struct ModelCompletion {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{name} of the modelled disk is {value}: it must be {range}")]
 pub struct ModelParameterError {
-    /// The field of [`HddParameters`] or [`SsdParameters`].
+    /// The field of [`HddParameters`], [`SsdParameters`] or [`RamParameters`].
     pub name: &'static str,
     /// What it was.
     pub value: String,
@@ -91,6 +96,7 @@ pub struct ModelParameterError {
 /// ```
 #[derive(Debug)]
 pub struct Model {
+    name: &'static str,
     drive: Drive,
     requests: Vec<RequestState>,
     requests_free: Vec<u32>,
@@ -107,12 +113,29 @@ pub enum ModelParameters {
     Hdd(HddParameters),
     /// A SATA flash disk.
     SataSsd(SsdParameters),
+    /// A flash disk on PCI Express.
+    Nvme(SsdParameters),
+    /// Memory.
+    Ram(RamParameters),
+}
+
+impl ModelParameters {
+    /// `hdd`, `sata-ssd`, `nvme` or `ram`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ModelParameters::Hdd(_) => "hdd",
+            ModelParameters::SataSsd(_) => "sata-ssd",
+            ModelParameters::Nvme(_) => "nvme",
+            ModelParameters::Ram(_) => "ram",
+        }
+    }
 }
 
 #[derive(Debug)]
 enum Drive {
     Hdd(Hdd),
     Ssd(Ssd),
+    Ram(Ram),
 }
 
 /// A request under way: finished when its last command is.
@@ -163,9 +186,13 @@ impl Model {
     pub fn new(parameters: &ModelParameters) -> Result<Model, ModelParameterError> {
         let drive = match parameters {
             ModelParameters::Hdd(parameters) => Drive::Hdd(Hdd::new(*parameters)?),
-            ModelParameters::SataSsd(parameters) => Drive::Ssd(Ssd::new(*parameters)?),
+            ModelParameters::SataSsd(parameters) | ModelParameters::Nvme(parameters) => {
+                Drive::Ssd(Ssd::new(*parameters)?)
+            }
+            ModelParameters::Ram(parameters) => Drive::Ram(Ram::new(*parameters)?),
         };
         Ok(Model {
+            name: parameters.name(),
             drive,
             requests: Vec::new(),
             requests_free: Vec::new(),
@@ -192,12 +219,9 @@ impl Model {
         Model::new(&ModelParameters::SataSsd(parameters))
     }
 
-    /// `hdd` or `sata-ssd`.
+    /// As [`ModelParameters::name`].
     pub fn name(&self) -> &'static str {
-        match self.drive {
-            Drive::Hdd(_) => "hdd",
-            Drive::Ssd(_) => "sata-ssd",
-        }
+        self.name
     }
 
     /// What a driver may know of such a disk.
@@ -205,6 +229,7 @@ impl Model {
         match &self.drive {
             Drive::Hdd(hdd) => hdd.facts(),
             Drive::Ssd(ssd) => ssd.facts(),
+            Drive::Ram(ram) => ram.facts(),
         }
     }
 
@@ -237,6 +262,7 @@ impl Model {
             match &mut self.drive {
                 Drive::Hdd(hdd) => hdd.submit(command, &mut out),
                 Drive::Ssd(ssd) => ssd.submit(command, &mut out),
+                Drive::Ram(ram) => ram.submit(command, &mut out),
             }
         }
         self.collect();
@@ -250,7 +276,7 @@ impl Model {
         let owner = self.begin(id, 1);
         let waits = match &mut self.drive {
             Drive::Hdd(hdd) => hdd.flush(owner),
-            Drive::Ssd(_) => false,
+            Drive::Ssd(_) | Drive::Ram(_) => false,
         };
         if !waits {
             self.finished.push(Finished { owner, at: self.now });
@@ -267,6 +293,7 @@ impl Model {
         match &self.drive {
             Drive::Hdd(hdd) => hdd.next_event(),
             Drive::Ssd(ssd) => ssd.next_event(),
+            Drive::Ram(ram) => ram.next_event(),
         }
     }
 
@@ -308,6 +335,7 @@ impl Model {
         match &mut self.drive {
             Drive::Hdd(hdd) => hdd.run(self.now, start, &mut out),
             Drive::Ssd(ssd) => ssd.run(self.now, &mut out),
+            Drive::Ram(ram) => ram.run(self.now, &mut out),
         }
         self.collect();
     }
@@ -348,6 +376,7 @@ impl Model {
         let (commands, answered, flushes) = match &self.drive {
             Drive::Hdd(hdd) => hdd.validate(),
             Drive::Ssd(ssd) => ssd.validate(),
+            Drive::Ram(ram) => ram.validate(),
         };
         let unanswered = commands - answered;
         assert_eq!(self.tally.queued() as usize, unanswered, "commands in the queue");
