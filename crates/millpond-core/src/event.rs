@@ -200,6 +200,11 @@ pub enum Event<'a> {
         /// Which.
         ticket: SyncTicket,
     },
+    /// The device's part of a brief sync begins or has ended.
+    DeviceSync {
+        /// Which of both.
+        begun: bool,
+    },
     /// Pages may be written now that could not be before ([`BeginWrite::Held`](crate::frame::BeginWrite::Held)). Those
     /// that are not held are passed over.
     Released {
@@ -321,6 +326,9 @@ pub enum Effect {
         ticket: SyncTicket,
         /// How.
         result: Result<(), IoError>,
+        /// It was a matter of few pages, as of a log: the device's part of it should be told of by
+        /// [`Event::DeviceSync`], for others to give way to it.
+        brief: bool,
     },
     /// A request for durability waits for nothing any more but pages that are held: it ends when they are released and
     /// written, or with [`Event::SyncGivenUp`].

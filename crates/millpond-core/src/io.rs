@@ -17,6 +17,8 @@ pub struct Io {
     pub frames: Vec<FrameNo>,
     /// When it was issued.
     pub issued_at: Instant,
+    /// Somebody waits for just this write: it is a part of a brief sync.
+    pub brief: bool,
 }
 
 /// All transfers that have been issued and have not ended. Their frame lists are reused: in the steady state

@@ -61,19 +61,34 @@ pub struct InTransit {
     /// Dirtiers sleep until pages become clean, and until when they last did.
     dirtiers_wait: bool,
     last_dirtier: Option<Instant>,
-    /// Reads that somebody waits for.
-    faults: u32,
-    /// Since when there has been a read that somebody waits for without any of them ending.
+    /// Requests that somebody waits for: reads, writes of brief syncs, the device's part of these.
+    waits: u32,
+    /// Since when there have been such requests without any of them ending.
     waiting_since: Instant,
-    /// When a read that somebody waits for was last issued or ended.
-    last_fault: Option<Instant>,
+    /// When one was last issued or ended.
+    last_wait: Option<Instant>,
     /// When one ended last.
-    last_fault_done: Instant,
+    last_wait_done: Instant,
     /// When a write was last issued or ended.
     last_write: Instant,
 }
 
 impl InTransit {
+    fn wait_begun(&mut self, now: Instant) {
+        if self.waits == 0 {
+            self.waiting_since = now;
+        }
+        self.waits += 1;
+        self.last_wait = Some(now);
+    }
+
+    fn wait_ended(&mut self, now: Instant) {
+        self.waits -= 1;
+        self.waiting_since = now;
+        self.last_wait = Some(now);
+        self.last_wait_done = now;
+    }
+
     /// Bytes of writes.
     pub fn writes(&self) -> Bytes {
         Reason::ALL
@@ -118,14 +133,14 @@ impl InTransit {
         self.dirtiers_wait || self.last_dirtier.is_some_and(|t| now.since(t) < span)
     }
 
-    /// Reads that somebody waits for.
-    pub fn faults(&self) -> u32 {
-        self.faults
+    /// Requests that somebody waits for: reads, writes of brief syncs, the device's part of these.
+    pub fn waits(&self) -> u32 {
+        self.waits
     }
 
     /// How long reads have been waiting without any of them ending.
     pub fn waiting(&self, now: Instant) -> Nanos {
-        if self.faults == 0 {
+        if self.waits == 0 {
             Nanos::ZERO
         } else {
             now.since(self.waiting_since)
@@ -134,7 +149,7 @@ impl InTransit {
 
     /// Whether somebody has read from the device within `span`.
     pub fn reader_active(&self, now: Instant, span: Nanos) -> bool {
-        self.faults > 0 || self.last_fault.is_some_and(|t| now.since(t) < span)
+        self.waits > 0 || self.last_wait.is_some_and(|t| now.since(t) < span)
     }
 
     /// When a write was last issued or ended.
@@ -143,8 +158,8 @@ impl InTransit {
     }
 
     /// When a read that somebody waited for ended last.
-    pub fn last_fault_done(&self) -> Instant {
-        self.last_fault_done
+    pub fn last_wait_done(&self) -> Instant {
+        self.last_wait_done
     }
 }
 
@@ -234,6 +249,25 @@ impl Admission {
         self.in_transit.dirtiers_wait = wait;
     }
 
+    /// Whether writes of a brief sync are held back as others are. The kernels' forms know no difference; for a goal
+    /// they are like reads: somebody waits, and they are small.
+    pub fn holds_brief_back(&self) -> bool {
+        !matches!(self.state, State::Goal(_))
+    }
+
+    /// Somebody waits for the device, though not for a read: a write of a brief sync, or the sync of the device after it.
+    pub fn wait_begun(&mut self, now: Instant) {
+        self.in_transit.wait_begun(now);
+    }
+
+    /// Such a wait has ended.
+    pub fn wait_ended(&mut self, now: Instant) {
+        self.in_transit.wait_ended(now);
+        if let State::Goal(s) = &mut self.state {
+            s.wait_ended(now, false, &self.in_transit);
+        }
+    }
+
     /// Whether a write of `bytes` may be issued now for `reason`.
     pub fn may_write(&mut self, now: Instant, reason: Reason, bytes: Bytes) -> Verdict {
         match &mut self.state {
@@ -257,11 +291,7 @@ impl Admission {
             }
         }
         if reason == Reason::Fault {
-            if t.faults == 0 {
-                t.waiting_since = now;
-            }
-            t.faults += 1;
-            t.last_fault = Some(now);
+            t.wait_begun(now);
         }
         if !reason.is_read() {
             t.last_write = now;
@@ -290,10 +320,7 @@ impl Admission {
             _ => {}
         }
         if reason == Reason::Fault {
-            t.faults -= 1;
-            t.waiting_since = now;
-            t.last_fault = Some(now);
-            t.last_fault_done = now;
+            t.wait_ended(now);
             if let State::Goal(s) = &mut self.state {
                 s.read_done(now, issued_at, t);
             }

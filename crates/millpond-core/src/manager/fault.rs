@@ -177,6 +177,7 @@ impl Manager {
             first,
             frames: granted,
             issued_at: now,
+            brief: false,
         };
         let (io, frames) = self.issue(transfer, effects);
         effects.list.push(Effect::Read {

@@ -296,6 +296,8 @@ impl Manager {
                 self.flusher.sync_given_up(file, ticket);
                 self.tell_syncs(file, effects);
             }
+            Event::DeviceSync { begun: true } => self.admission.wait_begun(now),
+            Event::DeviceSync { begun: false } => self.admission.wait_ended(now),
             Event::Released { file, pages } => self.flusher.released(file, pages),
             Event::Discarded { file, pages } => self.discarded(file, pages, effects),
             Event::Reclaim => self.background_reclaim(frames, effects),
@@ -385,6 +387,9 @@ impl Manager {
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
         let frames = effects.add_frames(io.frames.iter().copied());
         self.admission.issued(io.issued_at, io.reason, bytes);
+        if io.brief {
+            self.admission.wait_begun(io.issued_at);
+        }
         self.stats.io_issued(io.reason, bytes.0);
         (self.ios.start(io), frames)
     }

@@ -120,7 +120,7 @@ impl World {
                     self.writes
                         .push((*io, *file, *first, effects.frames(frames).to_vec()));
                 }
-                Effect::Synced { ticket, result } => self.synced.push((ticket.0, *result)),
+                Effect::Synced { ticket, result, .. } => self.synced.push((ticket.0, *result)),
                 Effect::Pause { .. } => self.paused = true,
                 Effect::Wait { reason, .. } => self.waits.push(*reason),
                 _ => {}

@@ -84,7 +84,8 @@ impl Manager {
             let contiguous = self.flusher.contiguous(&job, write_max.max(1));
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
-            if let Verdict::Wait(until) = self.admission.may_write(now, job.reason, bytes) {
+            let is_held_back = !job.brief || self.admission.holds_brief_back();
+            if is_held_back && let Verdict::Wait(until) = self.admission.may_write(now, job.reason, bytes) {
                 self.look_again = until;
                 self.waits.held_back(now, Some(job.reason), &mut self.stats);
                 return;
@@ -148,6 +149,7 @@ impl Manager {
             first,
             frames: cluster,
             issued_at: now,
+            brief: job.brief,
         };
         let (io, frames) = self.issue(transfer, effects);
         self.flusher.issued(job, io, pages.0);
@@ -178,6 +180,9 @@ impl Manager {
             pages.to_bytes(self.options.page_size),
             io.issued_at,
         );
+        if io.brief {
+            self.admission.wait_ended(now);
+        }
         self.writing -= pages;
         let result = match mutation::is(Mutation::DropDirtyPage) {
             true => Ok(()),
@@ -214,6 +219,7 @@ impl Manager {
             effects.list.push(Effect::Synced {
                 ticket: e.ticket,
                 result: e.result,
+                brief: e.brief,
             })
         });
         let held = self.flusher.newly_held(file).iter();

@@ -6,11 +6,16 @@ use crate::mutation::{self, Mutation};
 use crate::units::{Instant, Nanos, PageIndex};
 use alloc::vec::Vec;
 
+/// 256 KiB of pages of 4 KiB: what a log has to sync at a time, hardly ever a writer of bulk.
+const BRIEF_PAGES: u64 = 64;
+
 /// One pass of writing everything that was dirty when it began. Requests that arrive meanwhile wait for
 /// the next pass, so a racing dirtier cannot keep a pass from ending, and many requests share one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pass {
     pub(super) tickets: Vec<SyncTicket>,
+    /// It has few pages, [`BRIEF_PAGES`] at most: it goes before others, and others wait for it.
+    pub(super) brief: bool,
     /// Pages that still have to be issued.
     pub(super) todo: PageSet,
     /// Pages that have to be issued as soon as they may be: some of [`FileWork::held`].
@@ -154,6 +159,7 @@ impl FileWork {
             todo.merge(&self.ready);
             self.pass = Some(Pass {
                 tickets: core::mem::take(&mut self.next_tickets),
+                brief: todo.len() <= BRIEF_PAGES,
                 todo,
                 held: self.held.clone(),
                 waiting: self.in_transit.clone(),

@@ -35,6 +35,8 @@ pub struct Job {
     pub first: PageIndex,
     /// At most so many.
     pub max: u64,
+    /// For a sync of few pages, as of a log: somebody waits for just these.
+    pub brief: bool,
     source: Source,
 }
 
@@ -54,6 +56,8 @@ pub struct Ended {
     pub ticket: SyncTicket,
     /// How.
     pub result: Result<(), IoError>,
+    /// Its pass had few pages.
+    pub brief: bool,
 }
 
 /// The dirty pages of all files.
@@ -252,17 +256,27 @@ impl Flusher {
         let work = self.work(file);
         if work.begin_pass() && !work.pass_queued {
             work.pass_queued = true;
-            self.passes.push_back(file);
+            match work.pass.as_ref().is_some_and(|pass| pass.brief) {
+                true => self.passes.push_front(file),
+                false => self.passes.push_back(file),
+            }
         }
     }
 
     /// Ends the file's pass if nothing is left to do for it, begins the next, and so on.
     pub fn ended(&mut self, file: FileId, mut each: impl FnMut(Ended)) {
-        while let Some(Pass { tickets, error, .. }) = self.work(file).end_pass() {
+        while let Some(pass) = self.work(file).end_pass() {
+            let Pass {
+                tickets,
+                error,
+                brief,
+                ..
+            } = pass;
             for ticket in tickets {
                 each(Ended {
                     ticket,
                     result: error.map_or(Ok(()), Err),
+                    brief,
                 });
             }
             self.queue_pass(file);

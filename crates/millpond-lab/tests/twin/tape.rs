@@ -77,6 +77,7 @@ fn kept(event: &Event<'_>) -> Event<'static> {
         Event::Resume { dirtier } => Event::Resume { dirtier },
         Event::Sync { file, ticket } => Event::Sync { file, ticket },
         Event::SyncGivenUp { file, ticket } => Event::SyncGivenUp { file, ticket },
+        Event::DeviceSync { begun } => Event::DeviceSync { begun },
         Event::Released { file, pages } => Event::Released {
             file,
             pages: pages.to_vec().leak(),

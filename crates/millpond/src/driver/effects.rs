@@ -123,9 +123,13 @@ impl Shared {
             }
             Effect::Wake(Waiters::Memory) => deferred.wake_memory = true,
             Effect::Wake(Waiters::Dirtiers) => deferred.wake_dirtiers = true,
-            Effect::Synced { ticket, result } => {
+            Effect::Synced {
+                ticket,
+                result,
+                brief,
+            } => {
                 if let Some(answer) = core.tickets.answers.get_mut(ticket) {
-                    *answer = Answer::Ended(*result);
+                    *answer = Answer::Ended(*result, *brief);
                 }
                 deferred.wake_syncs = true;
             }

@@ -25,7 +25,8 @@ pub(super) enum Answer {
     None,
     /// Of those that are, or were, all that is left waits for a log.
     Held,
-    Ended(std::result::Result<(), IoError>),
+    /// How it has ended, and whether it was a matter of few pages.
+    Ended(std::result::Result<(), IoError>, bool),
 }
 
 /// A request for durability that somebody waits for.
@@ -77,7 +78,7 @@ impl Shared {
         self.sync_gate.announce();
     }
 
-    /// Waits until that has ended.
+    /// Waits until that has ended; whether it was a matter of few pages.
     ///
     /// # Errors
     /// The first error of a write; [`Error::Log`] if nothing is left but pages whose log can't be made durable, perhaps
@@ -86,20 +87,20 @@ impl Shared {
         &self,
         file: &FileInner,
         syncing: Syncing,
-    ) -> Result<std::result::Result<(), IoError>> {
+    ) -> Result<std::result::Result<bool, IoError>> {
         explain::waits_in(Call::Sync);
         self.timed_writes(Wait::Writes, || self.written(file, syncing))
     }
 
-    fn written(&self, file: &FileInner, syncing: Syncing) -> Result<std::result::Result<(), IoError>> {
+    fn written(&self, file: &FileInner, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
         let Syncing { ticket, mut log } = syncing;
         let calls = file.keeping.log_calls();
         loop {
             let seen = self.sync_gate.count();
             let answer = self.core().tickets.answers.get(&ticket).copied();
-            if let Some(Answer::Ended(result)) = answer {
+            if let Some(Answer::Ended(result, brief)) = answer {
                 self.core().tickets.answers.remove(&ticket);
-                return Ok(result);
+                return Ok(result.map(|()| brief));
             }
             self.poison.check()?;
             self.look();
@@ -107,7 +108,7 @@ impl Shared {
                 log = log.and_then(|()| file.keeping.check_log(&file.path, calls));
                 if log.is_err() {
                     self.give_up(file.id, ticket);
-                    return log.map(Ok);
+                    return log.map(|()| Ok(true));
                 }
             }
             self.sync_gate.wait(seen, Duration::from_secs(1));
@@ -127,7 +128,8 @@ impl Shared {
 
     /// Waits for a request for durability and lets the device make its part of it.
     pub(crate) fn sync_file(&self, file: &FileInner, syncing: Syncing) -> Result<()> {
-        self.sync_end(file, syncing)?
+        let brief = self
+            .sync_end(file, syncing)?
             .map_err(|e| file.write_failed(e.0))?;
         if let Some(&errno) = file.sync_error.get()
             && !mutation::is(Mutation::SyncErrorForgotten)
@@ -137,7 +139,17 @@ impl Shared {
         let dart = self.dart("device");
         let synced = match mutation::is(Mutation::SyncWithoutDevice) {
             true => Ok(()),
-            false => explain::timed(Wait::Flush, || self.device.sync(&file.device())),
+            false => {
+                // What the file system writes for it meets the same queue as the cache's own writes.
+                if brief {
+                    self.tell(Event::DeviceSync { begun: true });
+                }
+                let synced = explain::timed(Wait::Flush, || self.device.sync(&file.device()));
+                if brief {
+                    self.tell(Event::DeviceSync { begun: false });
+                }
+                synced
+            }
         };
         drop(dart);
         match synced {

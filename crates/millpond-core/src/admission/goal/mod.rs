@@ -192,14 +192,20 @@ impl GoalState {
         }
     }
 
-    pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
-        let latency = now.since(issued_at);
-        let nth = self.turns.read_done(now, self.goal(), self.share(), in_transit);
-        if nth == Some(1) || (nth.is_none() && in_transit.writes() > Bytes(0)) {
-            self.behind_writes += 1;
-        }
+    /// Somebody has got from the device what he waited for. Which one it was in the readers' turn.
+    pub(super) fn wait_ended(&mut self, now: Instant, is_read: bool, in_transit: &InTransit) -> Option<u32> {
         if self.turns.overtaken_by() >= self.allowance {
             self.overtaken += 1;
+        }
+        self.turns
+            .wait_ended(now, is_read, self.goal(), self.share(), in_transit)
+    }
+
+    pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
+        let latency = now.since(issued_at);
+        let nth = self.wait_ended(now, true, in_transit);
+        if nth == Some(1) || (nth.is_none() && in_transit.writes() > Bytes(0)) {
+            self.behind_writes += 1;
         }
         self.disturbed |= in_transit.last_write() > issued_at || in_transit.writes() > Bytes(0);
         if in_transit.writes() == Bytes(0) {

@@ -245,3 +245,29 @@ fn writers_get_their_turn_when_the_reader_does_not_come_back_or_is_never_served(
     );
     assert_eq!(a.may_write(at(663), Background, KIB_64), Verdict::Go);
 }
+
+/// A log's write, and the device's part of its sync, wait as a read does.
+#[test]
+fn writes_stop_for_whoever_waits_for_a_brief_sync() {
+    let mut a = admission();
+    let at = |us| Instant(0) + Nanos::from_micros(us);
+    a.issued(at(0), Background, KIB_64);
+    a.issued(at(1), Sync, PAGE);
+    a.wait_begun(at(1));
+    assert_eq!(a.may_write(at(400), Background, KIB_64), Verdict::Go);
+    assert_eq!(
+        a.may_write(at(501), Background, KIB_64),
+        Verdict::Wait(Some(at(2_501)))
+    );
+    a.completed(at(600), Sync, PAGE, at(1));
+    a.wait_ended(at(600));
+    a.wait_begun(at(601));
+    a.completed(at(700), Background, KIB_64, at(0));
+    assert!(matches!(
+        a.may_write(at(700), Background, KIB_64),
+        Verdict::Wait(_)
+    ));
+    a.wait_ended(at(2_000));
+    assert_eq!(a.may_write(at(2_100), Background, KIB_64), Verdict::Go);
+    assert!(!a.holds_brief_back());
+}

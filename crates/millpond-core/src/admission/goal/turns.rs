@@ -83,7 +83,7 @@ impl Turns {
         in_transit: &InTransit,
     ) {
         self.rate.add(now, bytes, issued_at);
-        if in_transit.faults() > 0 && in_transit.waiting(now) > now.since(issued_at) {
+        if in_transit.waits() > 0 && in_transit.waiting(now) > now.since(issued_at) {
             self.ahead += bytes.0;
         }
     }
@@ -123,10 +123,10 @@ impl Turns {
         if let Some(turn) = self.readers {
             let ends = turn.stopped + goal;
             // Short against the goal, long against the time that a reader needs to come back.
-            let back_by = in_transit.last_fault_done() + Nanos(goal.0 / 32);
-            let is_gone = turn.ended > 0 && in_transit.faults() == 0 && now >= back_by;
+            let back_by = in_transit.last_wait_done() + Nanos(goal.0 / 32);
+            let is_gone = turn.ended > 0 && in_transit.waits() == 0 && now >= back_by;
             if !turn.over && !is_gone && now < ends {
-                let alone = turn.ended > 0 && in_transit.faults() == 0;
+                let alone = turn.ended > 0 && in_transit.waits() == 0;
                 return Some(if alone { back_by.min(ends) } else { ends });
             }
             if is_gone {
@@ -138,7 +138,7 @@ impl Turns {
         }
         let waited = in_transit.waiting(now);
         let writes = in_transit.writes();
-        if in_transit.faults() == 0 || writes == Bytes(0) || !self.must_stop(waited, goal, writes + bytes) {
+        if in_transit.waits() == 0 || writes == Bytes(0) || !self.must_stop(waited, goal, writes + bytes) {
             return None;
         }
         self.readers = Some(Turn {
@@ -154,9 +154,10 @@ impl Turns {
     }
 
     /// A read has ended; the writers are to have `share` percent. In a turn of the readers: which of its reads it was.
-    pub(super) fn read_done(
+    pub(super) fn wait_ended(
         &mut self,
         now: Instant,
+        is_read: bool,
         goal: Nanos,
         share: u32,
         in_transit: &InTransit,
@@ -164,7 +165,7 @@ impl Turns {
         let turn = self.readers.as_mut()?;
         turn.ended += 1;
         if turn.ended == 1 {
-            if in_transit.writes().0 == 0 {
+            if is_read && in_transit.writes().0 == 0 {
                 turn.drained = in_transit.last_write().max(turn.stopped);
                 self.first_read.add(now.since(turn.drained));
                 turn.way = Nanos(now.since(turn.drained).0.saturating_sub(self.next_read.0));

@@ -29,6 +29,7 @@ impl Flusher {
             if let Some(pass) = &mut work.pass {
                 if let Some(first) = pass.todo.next(pass.cursor) {
                     return Some(Job {
+                        brief: pass.brief,
                         file,
                         reason: Reason::Sync,
                         first,
@@ -53,6 +54,7 @@ impl Flusher {
         while let Some(&file) = self.flagged.front() {
             if let Some(first) = self.next_in_slice(file) {
                 return Some(Job {
+                    brief: false,
                     file,
                     reason: Reason::Reclaim,
                     first,
@@ -71,6 +73,7 @@ impl Flusher {
             let work = self.work(file);
             if let Some(first) = work.ready.next(work.ready_from) {
                 return Some(Job {
+                    brief: false,
                     file,
                     reason: background(blocked),
                     first,
@@ -96,6 +99,7 @@ impl Flusher {
             }
             if let Some(first) = self.next_in_slice(file) {
                 return Some(Job {
+                    brief: false,
                     file,
                     reason,
                     first,
@@ -152,6 +156,7 @@ impl Flusher {
             if let Some(first) = next {
                 let max = work.behind.ready.0 - first.0;
                 return Some(Job {
+                    brief: false,
                     file,
                     reason: background(blocked),
                     first,

@@ -214,3 +214,24 @@ fn a_search_with_every_page_in_other_hands_ends_until_a_tick() {
     f.tick(at(2));
     assert_eq!(pass_over_all(&mut f), 9);
 }
+
+/// A log of few pages does not wait for the sync of a file of many.
+#[test]
+fn a_brief_sync_goes_before_one_of_many_pages() {
+    let mut f = flusher();
+    f.dirtied(at(0), FileId(0), PageIndex(0), 1_000);
+    f.dirtied(at(1), FileId(1), PageIndex(7), 64);
+    f.dirtied(at(1), FileId(2), PageIndex(0), 65);
+    for n in [0, 2, 1] {
+        f.sync(FileId(n), SyncTicket(u64::from(n)));
+    }
+    let jobs = core::iter::from_fn(|| {
+        let job = f.job(at(2), false, false)?;
+        let count = f.contiguous(&job, 256);
+        f.issued(&job, IoId(0), count);
+        Some((job.file.0, job.brief))
+    });
+    let mut files: Vec<_> = jobs.collect();
+    files.dedup();
+    assert_eq!(files, [(1, true), (0, false), (2, false)]);
+}

@@ -90,7 +90,7 @@ impl World {
             Effect::Pause { at_most, .. } => told.pause = Some(*at_most),
             Effect::Wake(Waiters::Memory) => self.wake(State::Memory),
             Effect::Wake(Waiters::Dirtiers) => self.wake(State::Dirtiers),
-            Effect::Synced { ticket, result } => self.synced(*ticket, *result),
+            Effect::Synced { ticket, result, .. } => self.synced(*ticket, *result),
             Effect::MarkReadAhead { file, at } => self.files[file.0 as usize].mark = Some(*at),
             Effect::WakeReclaimer => self.enqueue(self.now, Entry::Reclaim),
             Effect::ReclaimMore => told.reclaim_more = true,
