@@ -140,9 +140,11 @@ impl PercentState {
     pub fn limit(&self, now: Instant, reason: Reason, t: &InTransit) -> u32 {
         let Limits { max, normal, idle } = self.limits;
         let others = t.other_done_within(now, OTHERS_SPAN);
+        let is_sync = matches!(reason, Reason::Sync | Reason::Reclaim | Reason::Swap);
         let waited_for = match self.options.version {
-            Version::V2 => matches!(reason, Reason::Sync | Reason::Reclaim | Reason::Swap),
-            Version::V3 { .. } => t.dirtiers_wait() || reason != Reason::Background,
+            Version::V2 => is_sync,
+            // By who sleeps at this moment (`bdp_wait`), not by why the write was begun.
+            Version::V3 { .. } => is_sync || t.dirtiers_wait(),
         };
         match self.options.version {
             _ if waited_for => max,
@@ -247,12 +249,7 @@ mod tests {
 
     #[test]
     fn background_writes_have_the_normal_limit_and_what_is_waited_for_the_largest() {
-        for (reason, count) in [
-            (Reason::Background, 8),
-            (Reason::Sync, 15),
-            (Reason::Reclaim, 15),
-            (Reason::DirtierBlocked, 15),
-        ] {
+        for (reason, count) in [(Reason::Background, 8), (Reason::Sync, 15), (Reason::Reclaim, 15)] {
             let mut a = admission(PercentOptions::v3(50));
             assert_eq!(fill(&mut a, at(0), reason), count, "{reason:?}");
         }

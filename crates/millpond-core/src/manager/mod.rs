@@ -168,6 +168,8 @@ pub struct Manager {
     dirtiers: Dirtiers,
     /// Dirtiers that were told to pause, and until how many unclean pages.
     blocked: BTreeMap<DirtierId, PageCount>,
+    /// A dirtier has waited until the present step.
+    woke_dirtier: bool,
     /// Pages being written.
     writing: PageCount,
     /// An allocation of the present step has reclaimed and not got what it wanted.
@@ -213,6 +215,7 @@ impl Manager {
             files: Vec::new(),
             dirtiers: Dirtiers::default(),
             blocked: BTreeMap::new(),
+            woke_dirtier: false,
             writing: PageCount(0),
             reclaimed_in_vain: false,
             memory_waiters: false,
@@ -244,6 +247,7 @@ impl Manager {
     ) {
         effects.clear();
         self.reclaimed_in_vain = false;
+        self.woke_dirtier = false;
         let mut pump = true;
         match event {
             Event::Opened { file, pages } => {

@@ -69,11 +69,13 @@ impl Manager {
     pub(super) fn pump<F: FrameTable>(&mut self, now: Instant, frames: &mut F, effects: &mut Effects) {
         self.look_again = None;
         self.admission.dirtiers_wait(now, !self.blocked.is_empty());
+        // What a write that has ended made room for was waited for until now: the dirtier is woken in the same step.
+        let blocked = !self.blocked.is_empty() || self.woke_dirtier;
         loop {
             let limits = self.derived.dirty.beside(self.flusher.failed());
             let untried = self.flusher.dirty().saturating_sub(self.flusher.parked());
             let over = self.memory_waiters || untried > limits.background;
-            let Some(mut job) = self.flusher.job(now, over, !self.blocked.is_empty()) else {
+            let Some(mut job) = self.flusher.job(now, over, blocked) else {
                 break;
             };
             if self.memory_waiters && job.reason != Reason::Sync {
@@ -232,6 +234,7 @@ impl Manager {
         let (unclean, before) = (self.unclean(), self.blocked.len());
         self.blocked.retain(|_, &mut until| unclean > until);
         if self.blocked.len() < before {
+            self.woke_dirtier = true;
             effects.list.push(Effect::Wake(Waiters::Dirtiers));
         }
     }

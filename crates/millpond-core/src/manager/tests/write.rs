@@ -139,6 +139,22 @@ fn a_write_that_is_begun_while_a_dirtier_waits_says_so_and_what_it_waited_for_is
     assert!(waited >= 3_000_000, "{waited}");
     assert!(stats.admission_wait_ns_max[Reason::DirtierBlocked as usize] >= 3_000_000);
     assert!(stats.io_ns_max[Reason::Background as usize] >= 3_000_000);
+    // Until here it has waited: what goes out in the step that wakes it goes out for it, and what comes later does not.
+    while !w.effects.list.contains(&Effect::Wake(Waiters::Dirtiers)) {
+        let (io, ..) = w.writes.remove(0);
+        w.step(Event::WriteDone { io, result: Ok(()) });
+    }
+    assert_eq!(w.manager.occupancy(w.now).dirtiers_blocked, 0);
+    let requests = w.manager.stats().io_requests;
+    assert_eq!(requests[Reason::Background as usize], background);
+    let (io, ..) = w.writes.remove(0);
+    w.step(Event::WriteDone { io, result: Ok(()) });
+    let after = w.manager.stats().io_requests;
+    assert_eq!(
+        after[Reason::DirtierBlocked as usize],
+        requests[Reason::DirtierBlocked as usize]
+    );
+    assert_eq!(after[Reason::Background as usize], background + 1);
     let pressure = w.manager.pressure(w.now);
     assert!(pressure.unclean > pressure.background, "{pressure}");
     assert_eq!(pressure.in_transit, Bytes::from_kib(64));
