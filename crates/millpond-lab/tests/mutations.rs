@@ -47,6 +47,10 @@ const KILLED: Test = (
     "kill",
     "what_a_sync_has_promised_is_there_when_the_process_is_killed",
 );
+const CRASHED: Test = (
+    "crash",
+    "what_a_sync_has_promised_is_there_after_a_crash_at_any_moment",
+);
 const WRITTEN: Test = (
     "basic",
     "what_is_written_is_read_back_and_is_in_the_file_after_a_sync",
@@ -64,7 +68,7 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::DropDirtyPage => &[SWARM, UNWRITTEN],
         M::SyncBeforeWrites => &[SWARM, WRITTEN, KILLED],
         M::SyncForgetsTransit => &[SWARM],
-        M::SyncWithoutDevice => &[LATCHED],
+        M::SyncWithoutDevice => &[LATCHED, CRASHED],
         M::SyncHidesError => &[SWARM, UNWRITTEN],
         M::SyncErrorForgotten => &[LATCHED],
         M::SkipTail => &[WRITTEN, CUT_BESIDE, KILLED],
@@ -127,7 +131,7 @@ const BUILDS: [(&str, &[&str]); 3] = [
 ];
 
 /// What `MILLPOND_MUTATIONS=all` runs.
-const SUITES: [&str; 13] = [
+const SUITES: [&str; 14] = [
     "millpond_core",
     "millpond",
     "basic",
@@ -141,6 +145,7 @@ const SUITES: [&str; 13] = [
     "concurrency",
     "contention",
     "kill",
+    "crash",
 ];
 
 /// A program full of tests, and the folder in which cargo would run it.
