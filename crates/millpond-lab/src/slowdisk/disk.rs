@@ -60,6 +60,7 @@ struct Counted {
 #[derive(Default)]
 struct Direction {
     bytes: u64,
+    /// From arrival to the beginning of the answer: the disk's time, without that of FUSE.
     latencies: Latencies,
 }
 
@@ -223,12 +224,12 @@ impl Shared {
                 len,
                 since,
             } => {
-                self.image.read(early, offset, len, |bytes| reply.data(bytes));
                 self.counted.lock().reads.add(len, since);
+                self.image.read(early, offset, len, |bytes| reply.data(bytes));
             }
             Waiting::Write { reply, len, since } => {
-                reply.written(len as u32);
                 self.counted.lock().writes.add(len, since);
+                reply.written(len as u32);
             }
             Waiting::Flush(reply) => reply.ok(),
         }
