@@ -73,6 +73,7 @@ fn every_check_is_one_line_in_text_and_in_json() {
         "RWF_DONTCACHE",
         "io_uring",
         "huge pages",
+        "device",
         "read latency",
         "engine",
         "memory group",

@@ -3,6 +3,7 @@
 use crate::background;
 use crate::budget::{self, Aside};
 use crate::cache::{Handle, PageCache};
+use crate::calibrate::{Calibrating, Calibration};
 use crate::device::{self, Device, Warning, Watched};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
@@ -27,6 +28,7 @@ pub struct Builder {
     goal: Option<Duration>,
     populate: bool,
     calibrate: bool,
+    calibration: Option<Calibration>,
     device: Option<Arc<dyn Device>>,
     recorder: Option<Box<dyn Recorder>>,
     memory_beyond_limit: bool,
@@ -73,6 +75,13 @@ impl Builder {
     /// default, unless [`Builder::read_latency_goal`] or [`Builder::options`] gave one.
     pub fn calibrate(mut self, calibrate: bool) -> Builder {
         self.calibrate = calibrate;
+        self
+    }
+
+    /// What the device is like, as an earlier cache found it ([`PageCache::calibration`]): nothing is measured then, and
+    /// the read latency goal follows from this unless [`Builder::read_latency_goal`] gave it.
+    pub fn calibration(mut self, calibration: Calibration) -> Builder {
+        self.calibration = Some(calibration);
         self
     }
 
@@ -171,15 +180,22 @@ impl Builder {
         }
         let shared = Arc::new(Shared::new(Arc::new(table), turn, manager, device, self.recorder));
         let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
-        let calibrate = self.calibrate && self.goal.is_none();
+        let calibrating = match self.calibration {
+            Some(calibration) => Calibrating::Done(calibration),
+            None if self.calibrate && self.goal.is_none() => Calibrating::Due,
+            None => Calibrating::Off,
+        };
         let handle = Handle::new(
             shared,
             thread,
-            calibrate,
+            calibrating,
             notices,
             Bytes(self.memory),
             self.memory_beyond_limit,
         );
+        if let Some(calibration) = self.calibration.filter(|_| self.goal.is_none()) {
+            handle.take_goal(&calibration);
+        }
         Ok(PageCache {
             handle: Arc::new(handle),
         })
@@ -196,6 +212,7 @@ impl Default for Builder {
             goal: None,
             populate: true,
             calibrate: true,
+            calibration: None,
             device: None,
             recorder: None,
             memory_beyond_limit: false,

@@ -4,6 +4,7 @@ mod room;
 
 use crate::budget::Aside;
 use crate::builder::Builder;
+use crate::calibrate::{Calibrating, Calibration};
 use crate::device::{Device, DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
@@ -46,7 +47,7 @@ pub(crate) struct Handle {
     files: Mutex<Files>,
     closed: Condvar,
     /// Whether the read latency goal is still the one for an unknown device.
-    pub(crate) calibrate: Mutex<bool>,
+    pub(crate) calibrating: Mutex<Calibrating>,
     notices: Notices,
     memory_beyond_limit: bool,
     budget: Mutex<Budget>,
@@ -193,7 +194,11 @@ impl PageCache {
         let page_size = shared.page_size;
         let options = Options { page_size, ..options };
         options.check()?;
-        *self.handle.calibrate.lock() = false;
+        let mut calibrating = self.handle.calibrating.lock();
+        if matches!(*calibrating, Calibrating::Due) {
+            *calibrating = Calibrating::Off;
+        }
+        drop(calibrating);
         shared.device.set_limit(options.watchdog);
         shared.tell(Event::Retuned(Box::new(options)));
         Ok(())
@@ -230,6 +235,14 @@ impl PageCache {
         Stats::of(&self.handle.shared)
     }
 
+    /// What the device of the first file with content is like, once that was measured or if it was given.
+    pub fn calibration(&self) -> Option<Calibration> {
+        match *self.handle.calibrating.lock() {
+            Calibrating::Done(calibration) => Some(calibration),
+            Calibrating::Off | Calibrating::Due => None,
+        }
+    }
+
     /// What the cache has to do without on this host, in the order in which it was found. One of a kind is kept, of
     /// those about files one for each file system.
     pub fn notices(&self) -> Vec<Notice> {
@@ -253,7 +266,7 @@ impl Handle {
     pub(crate) fn new(
         shared: Arc<Shared>,
         thread: JoinHandle<()>,
-        calibrate: bool,
+        calibrating: Calibrating,
         notices: Notices,
         memory: Bytes,
         memory_beyond_limit: bool,
@@ -263,7 +276,7 @@ impl Handle {
             thread: Mutex::new(Some(thread)),
             files: Mutex::new(Files::default()),
             closed: Condvar::new(),
-            calibrate: Mutex::new(calibrate),
+            calibrating: Mutex::new(calibrating),
             notices,
             memory_beyond_limit,
             budget: Mutex::new(Budget {

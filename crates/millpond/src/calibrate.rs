@@ -1,59 +1,125 @@
-//! The goal for read latency, from what a read costs on the device at hand.
+//! What the device at hand is like: what it says of itself, and what a read costs on it when nothing else is asked of it.
+//!
+//! Found when the first file with content is opened: 24 reads anywhere in it, one after the other. That takes 3 ms on a
+//! flash disk and 130 ms on one that rotates; where others keep the device busy it ends after 250 ms with the reads there
+//! are. The goal for read latency follows from it. Whoever keeps a [`Calibration`] can give it to the next cache, which
+//! then measures nothing.
 
 use crate::cache::Handle;
-use crate::device::{self, Device, DeviceFile, Op, Request, Segments};
+use crate::device::{self, Device, DeviceFacts, DeviceFile, Op, Request, Segments};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Event;
 use millpond_core::units::Nanos;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Few enough for a disk that rotates: 130 ms.
+const READS: u64 = 24;
+
+/// When no further read is begun. With the one under way an opening file then waits less than 300 ms, unless a single
+/// read takes longer than 50 ms.
+const TIME_MAX: Duration = Duration::from_millis(250);
+
+/// A file below this length measures nothing: on a disk that rotates its bytes lie on one track or two.
+const FILE_BYTES_MIN: u64 = 1 << 20;
+
+/// What a device is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Calibration {
+    /// What it says of itself, or what is assumed where it says nothing.
+    pub facts: DeviceFacts,
+    /// Reads of 4 KiB that were measured, at most 24.
+    pub reads: u32,
+    /// The median of what they took.
+    pub read_latency: Duration,
+    /// The longest.
+    pub read_latency_max: Duration,
+    /// What opening the file took longer for it.
+    pub took: Duration,
+}
+
+impl Calibration {
+    /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 2 to 60 ms
+    /// (what shorter and longer goals cost stands in decision 0004).
+    pub fn read_latency_goal(&self) -> Duration {
+        let (least, most) = (Duration::from_millis(2), Duration::from_millis(60));
+        (self.read_latency * 16).clamp(least, most)
+    }
+}
+
+/// Whether there is one.
+#[derive(Debug)]
+pub(crate) enum Calibrating {
+    /// None is wanted.
+    Off,
+    /// The first file with content will be measured.
+    Due,
+    /// Measured, or given.
+    Done(Calibration),
+}
 
 impl Handle {
-    /// Measures what a read costs when nothing else is asked of the device, once, and derives the goal from it: 24
-    /// reads, 130 ms on a disk that rotates.
-    pub(crate) fn calibrate(&self, device: &DeviceFile, len: u64) {
-        const READS: u64 = 24;
-        let mut calibrate = self.calibrate.lock();
-        if !*calibrate || len < 1 << 20 {
+    /// Measures the device of a file of `len` bytes if that is due, and derives the goal from it.
+    pub(crate) fn calibrate(&self, file: &DeviceFile, len: u64) {
+        let mut calibrating = self.calibrating.lock();
+        if !matches!(*calibrating, Calibrating::Due) || len < FILE_BYTES_MIN {
             return;
         }
-        *calibrate = false;
+        // Once, also where it comes to nothing.
+        *calibrating = Calibrating::Off;
+        if !matches!(
+            self.shared.core().manager.options().admission,
+            AdmissionOptions::Goal(_)
+        ) {
+            return;
+        }
+        let Ok(file) = file.try_clone().map(Arc::new) else {
+            return;
+        };
+        if let Some(calibration) = self.measure(&file, len) {
+            *calibrating = Calibrating::Done(calibration);
+            self.take_goal(&calibration);
+        }
+    }
+
+    /// Takes the goal that follows from a calibration.
+    pub(crate) fn take_goal(&self, calibration: &Calibration) {
         let mut options = self.shared.core().manager.options().clone();
-        let AdmissionOptions::Goal(goal) = &mut options.admission else {
-            return;
-        };
-        let Ok(device) = device.try_clone().map(Arc::new) else {
-            return;
-        };
-        let buffer = device::Buffer::new(4096);
+        if let AdmissionOptions::Goal(goal) = &mut options.admission {
+            goal.read_latency = Nanos(calibration.read_latency_goal().as_nanos() as u64);
+            self.shared.tell(Event::Retuned(Box::new(options)));
+        }
+    }
+
+    fn measure(&self, file: &Arc<DeviceFile>, len: u64) -> Option<Calibration> {
+        let (began, buffer) = (Instant::now(), device::Buffer::new(4096));
         let mut took: Vec<Duration> = (0..READS)
+            .take_while(|_| began.elapsed() < TIME_MAX)
             .filter_map(|n| {
                 // Anywhere: equal steps would meet a turning disk at equal angles.
                 let offset = scatter(n) % (len / 4096) * 4096;
-                let segments = Segments::of(buffer.clone(), 0, 4096);
                 let request = Request {
                     token: 0,
                     op: Op::Read,
                     reason: None,
-                    file: device.clone(),
+                    file: file.clone(),
                     offset,
-                    segments,
+                    segments: Segments::of(buffer.clone(), 0, 4096),
                 };
-                let began = std::time::Instant::now();
+                let began = Instant::now();
                 let _dart = self.shared.dart("device");
-                self.shared
-                    .device
-                    .transfer(&request)
-                    .ok()
-                    .map(|_| began.elapsed())
+                let read = self.shared.device.transfer(&request);
+                read.ok().map(|_| began.elapsed())
             })
             .collect();
         took.sort_unstable();
-        let Some(median) = took.get(took.len() / 2) else {
-            return;
-        };
-        goal.read_latency = Nanos((median.as_nanos() as u64 * 16).clamp(2_000_000, 60_000_000));
-        self.shared.tell(Event::Retuned(Box::new(options)));
+        Some(Calibration {
+            facts: self.shared.device.facts(file),
+            reads: took.len() as u32,
+            read_latency: *took.get(took.len() / 2)?,
+            read_latency_max: *took.last()?,
+            took: began.elapsed(),
+        })
     }
 }
 

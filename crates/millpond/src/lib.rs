@@ -53,6 +53,7 @@ mod wait;
 
 pub use builder::Builder;
 pub use cache::PageCache;
+pub use calibrate::Calibration;
 pub use check::PageCheck;
 pub use device::Warning;
 pub use error::{Error, Result};

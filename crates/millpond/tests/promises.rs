@@ -61,8 +61,16 @@ fn the_first_file_with_content_sets_the_goal_for_read_latency_unless_there_is_on
     let cache = counts.builder().build().unwrap();
     drop(open(&cache, &small));
     assert_eq!(counts.take(), [0, 0, 0], "too small");
+    assert_eq!(cache.calibration(), None);
     drop(open(&cache, &large));
-    assert_eq!(counts.take(), [24, 0, 0]);
+    let [reads, writes, syncs] = counts.take();
+    assert_eq!((writes, syncs), (0, 0));
+    let found = cache.calibration().unwrap();
+    assert_eq!(u64::from(found.reads), reads, "24, or fewer on a slow day");
+    assert!((1..=24).contains(&reads), "{reads}");
+    assert!(found.read_latency <= found.read_latency_max && found.read_latency_max <= found.took);
+    let derived = found.read_latency_goal().as_nanos() as u64;
+    assert_eq!(goal(&cache), derived);
     assert!(
         (2_000_000..=60_000_000).contains(&goal(&cache)),
         "{}",
@@ -91,7 +99,27 @@ fn the_first_file_with_content_sets_the_goal_for_read_latency_unless_there_is_on
         }
         drop(open(&cache, &large));
         assert_eq!((counts.take()[0], goal(&cache)), (0, 7_654_321), "{what}");
+        assert_eq!(cache.calibration(), None, "{what}");
     }
+    // What one cache has found another can be given.
+    let slow = millpond::Calibration {
+        read_latency: Duration::from_millis(3),
+        ..found
+    };
+    let cache = counts.builder().calibration(slow).build().unwrap();
+    drop(open(&cache, &large));
+    assert_eq!(
+        (counts.take()[0], goal(&cache)),
+        (0, 48_000_000),
+        "sixteen times 3 ms"
+    );
+    assert_eq!(cache.calibration(), Some(slow));
+    let cache = counts.builder().calibration(slow).read_latency_goal(own).build();
+    assert_eq!(
+        goal(&cache.unwrap()),
+        7_654_321,
+        "what is given in person goes before"
+    );
 }
 
 #[test]
