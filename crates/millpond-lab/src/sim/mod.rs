@@ -12,6 +12,7 @@
 
 pub mod axboe;
 pub mod checker;
+pub mod company;
 pub mod crowd;
 pub mod draw;
 pub mod faults;
