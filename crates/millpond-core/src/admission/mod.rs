@@ -48,19 +48,13 @@ pub enum Verdict {
     Wait(Option<Instant>),
 }
 
-/// What is on its way to and from the device: the facts that all forms decide by.
+/// What is on its way to and from the device, and when what went: the one set of facts that all forms decide by.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InTransit {
-    /// Bytes by [`Reason`].
-    bytes: [Bytes; Reason::COUNT],
-    /// Requests by [`Reason`].
-    requests: [u32; Reason::COUNT],
-    /// When a read of any kind was last issued, and when one ended.
-    last_read_issued: Option<Instant>,
-    last_read_done: Option<Instant>,
-    /// Dirtiers sleep until pages become clean, and until when they last did.
-    dirtiers_wait: bool,
-    last_dirtier: Option<Instant>,
+    /// By [`Reason`].
+    lanes: [Lane; Reason::COUNT],
+    /// When a dirtier last slept until pages become clean; [`Instant::NEVER`] while one does.
+    dirtier_slept: Option<Instant>,
     /// Requests that somebody waits for: reads, writes of brief syncs, the device's part of these.
     waits: u32,
     /// Since when there have been such requests without any of them ending.
@@ -69,11 +63,40 @@ pub struct InTransit {
     last_wait: Option<Instant>,
     /// When one ended last.
     last_wait_done: Instant,
-    /// When a write was last issued or ended.
-    last_write: Instant,
+}
+
+/// Transfers for one reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    bytes: Bytes,
+    requests: u32,
+    /// When one was last issued, and when one ended.
+    issued: Option<Instant>,
+    done: Option<Instant>,
 }
 
 impl InTransit {
+    fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
+        let lane = &mut self.lanes[reason as usize];
+        lane.bytes += bytes;
+        lane.requests += 1;
+        lane.issued = Some(now);
+    }
+
+    fn done(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
+        let leaks = mutation::is(Mutation::TransitLeaks) && !reason.is_read();
+        let lane = &mut self.lanes[reason as usize];
+        lane.bytes -= if leaks { Bytes(bytes.0 / 2) } else { bytes };
+        lane.requests -= 1;
+        lane.done = Some(now);
+    }
+
+    /// Those of reads, or those of writes.
+    fn lanes(&self, of_reads: bool) -> impl Iterator<Item = &Lane> {
+        let lanes = Reason::ALL.into_iter().zip(&self.lanes);
+        lanes.filter_map(move |(reason, lane)| (reason.is_read() == of_reads).then_some(lane))
+    }
+
     fn wait_begun(&mut self, now: Instant) {
         if self.waits == 0 {
             self.waiting_since = now;
@@ -91,46 +114,44 @@ impl InTransit {
 
     /// Bytes of writes.
     pub fn writes(&self) -> Bytes {
-        Reason::ALL
-            .into_iter()
-            .filter(|r| !r.is_read())
-            .fold(Bytes(0), |sum, r| sum + self.bytes[r as usize])
+        self.lanes(false).fold(Bytes(0), |sum, lane| sum + lane.bytes)
     }
 
     /// Bytes of reads and writes.
     pub fn all(&self) -> Bytes {
-        self.bytes.iter().fold(Bytes(0), |sum, &b| sum + b)
+        self.lanes.iter().fold(Bytes(0), |sum, lane| sum + lane.bytes)
     }
 
     /// Requests of writes.
     pub fn write_requests(&self) -> u32 {
-        let writes = Reason::ALL.into_iter().filter(|r| !r.is_read());
-        writes.map(|r| self.requests_of(r)).sum()
+        self.lanes(false).map(|lane| lane.requests).sum()
     }
 
     /// Requests for `reason`.
     pub fn requests_of(&self, reason: Reason) -> u32 {
-        self.requests[reason as usize]
+        self.lanes[reason as usize].requests
     }
 
     /// Whether a read of any kind was issued within `span`.
     pub fn other_issued_within(&self, now: Instant, span: Nanos) -> bool {
-        self.last_read_issued.is_some_and(|t| now.since(t) < span)
+        let last = self.lanes(true).filter_map(|lane| lane.issued).max();
+        last.is_some_and(|t| now.since(t) < span)
     }
 
     /// Whether a read of any kind has ended within `span`.
     pub fn other_done_within(&self, now: Instant, span: Nanos) -> bool {
-        self.last_read_done.is_some_and(|t| now.since(t) < span)
+        let last = self.lanes(true).filter_map(|lane| lane.done).max();
+        last.is_some_and(|t| now.since(t) < span)
     }
 
     /// Whether a dirtier sleeps until pages become clean.
     pub fn dirtiers_wait(&self) -> bool {
-        self.dirtiers_wait
+        self.dirtier_slept == Some(Instant::NEVER)
     }
 
     /// Whether a dirtier sleeps, or did within `span`.
     pub fn dirtier_waited_within(&self, now: Instant, span: Nanos) -> bool {
-        self.dirtiers_wait || self.last_dirtier.is_some_and(|t| now.since(t) < span)
+        self.dirtier_slept.is_some_and(|t| now.since(t) < span)
     }
 
     /// Requests that somebody waits for: reads, writes of brief syncs, the device's part of these.
@@ -154,7 +175,8 @@ impl InTransit {
 
     /// When a write was last issued or ended.
     pub fn last_write(&self) -> Instant {
-        self.last_write
+        let last = self.lanes(false).filter_map(|lane| lane.issued.max(lane.done));
+        last.max().unwrap_or_default()
     }
 
     /// When a read that somebody waited for ended last.
@@ -243,10 +265,11 @@ impl Admission {
 
     /// Whether there are dirtiers that sleep until pages become clean.
     pub fn dirtiers_wait(&mut self, now: Instant, wait: bool) {
-        if wait || self.in_transit.dirtiers_wait {
-            self.in_transit.last_dirtier = Some(now);
+        if wait {
+            self.in_transit.dirtier_slept = Some(Instant::NEVER);
+        } else if self.in_transit.dirtiers_wait() {
+            self.in_transit.dirtier_slept = Some(now);
         }
-        self.in_transit.dirtiers_wait = wait;
     }
 
     /// Whether writes of a brief sync are held back as others are. The kernels' forms know no difference; for a goal
@@ -282,48 +305,31 @@ impl Admission {
     /// A transfer was issued.
     pub fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
         let t = &mut self.in_transit;
-        t.bytes[reason as usize] += bytes;
-        t.requests[reason as usize] += 1;
-        if reason.is_read() {
-            t.last_read_issued = Some(now);
-            if let State::Latency(s) = &mut self.state {
-                s.read_issued(now);
-            }
-        }
+        t.issued(now, reason, bytes);
         if reason == Reason::Fault {
             t.wait_begun(now);
         }
-        if !reason.is_read() {
-            t.last_write = now;
-        }
-        if let State::Bytes(s) = &mut self.state {
-            s.issued(&self.in_transit);
+        match &mut self.state {
+            State::Latency(s) if reason.is_read() => s.read_issued(now),
+            State::Bytes(s) => s.issued(t),
+            _ => {}
         }
     }
 
     /// A transfer that was issued at `issued_at` has ended.
     pub fn completed(&mut self, now: Instant, reason: Reason, bytes: Bytes, issued_at: Instant) {
         let t = &mut self.in_transit;
-        let leaks = mutation::is(Mutation::TransitLeaks) && !reason.is_read();
-        t.bytes[reason as usize] -= if leaks { Bytes(bytes.0 / 2) } else { bytes };
-        t.requests[reason as usize] -= 1;
-        if reason.is_read() {
-            t.last_read_done = Some(now);
-        } else {
-            t.last_write = now;
+        t.done(now, reason, bytes);
+        if reason == Reason::Fault {
+            t.wait_ended(now);
         }
         match &mut self.state {
             State::Percent(s) if !reason.is_read() => s.write_done(now, t),
             State::Latency(s) if reason.is_read() => s.read_done(now, issued_at, t),
             State::Latency(s) => s.write_done(now, reason, t),
             State::Goal(s) if !reason.is_read() => s.write_done(now, bytes, issued_at, t),
+            State::Goal(s) if reason == Reason::Fault => s.read_done(now, issued_at, t),
             _ => {}
-        }
-        if reason == Reason::Fault {
-            t.wait_ended(now);
-            if let State::Goal(s) = &mut self.state {
-                s.read_done(now, issued_at, t);
-            }
         }
     }
 }
