@@ -41,8 +41,10 @@ Examples:
   millpond lab run axboe2016                               the post's sizes, as far as this disk is fast enough
   millpond lab run axboe2016 --scale 0.02 --runs 1         a first look, in a few seconds
   millpond lab run axboe2016 --dir /mnt/disk --json out.jsonl
+  millpond lab run axboe2016 --on sim --table post         beside the post's own tables
   millpond lab run axboe2016 --no-reader                   only the writers
   millpond lab run axboe2016 --on engine --device hdd,wcache=64M
+  millpond lab run axboe2016 --workload log-writer,scan    others beside the same writers
 
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
 Exit codes: 0 done, 1 a run failed, 2 bad command line, 3 a target cannot run here, 130 interrupted.";
@@ -91,9 +93,17 @@ pub(crate) struct RunArgs {
     /// The read latency that variants with a goal aim at, such as 40ms. Default: their own.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     read_latency_goal: Option<Nanos>,
-    /// Leave the reader out: the writers alone.
-    #[arg(long, visible_alias = "alone")]
+    /// Who takes part, separated by commas; `millpond lab list` shows them. Default: the post's writers and reader,
+    /// together and each alone.
+    #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
+    workload: Vec<String>,
+    /// Leave the reader out: as --workload writers-alone.
+    #[arg(long, visible_alias = "alone", conflicts_with = "workload")]
     no_reader: bool,
+    /// Print more, separated by commas: post (as the post shows it, the post's own beside it), reasons (why the device
+    /// was asked).
+    #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = axboe2016::TABLES)]
+    table: Vec<String>,
     /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -190,6 +200,9 @@ fn write_results(
         return Ok(());
     }
     write!(stdout, "{}", table::text(report))?;
+    for name in &args.table {
+        write!(stdout, "\n{}", table::appendices(report, name))?;
+    }
     if let Some(path) = &args.json {
         output::write(path, &|to| json::write(&report.metrics, to))
             .map_err(|e| LabError::path("cannot write", path, e))?;
@@ -233,7 +246,10 @@ impl RunArgs {
             scale: self.scale,
             seed: self.seed,
             read_latency_goal: self.read_latency_goal,
-            no_reader: self.no_reader,
+            workloads: match self.no_reader {
+                true => vec![axboe2016::WRITERS_ALONE.into()],
+                false => self.workload.clone(),
+            },
             program: Program::this(&["lab", "worker"]),
             command: command_line(std::env::args().skip(1)),
         })

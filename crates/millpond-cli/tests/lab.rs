@@ -35,11 +35,19 @@ fn is_empty(dir: &Path) -> bool {
 
 #[test]
 fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
-    let table: [(&[&str], &[&str]); 14] = [
+    let table: [(&[&str], &[&str]); 16] = [
         (&["lab", "run", "axboe2061"], &["`axboe2061`", "axboe2016"]),
         (
             &["lab", "run", "axboe2016", "--variant", "v4"],
             &["`v4`", "v3-10", "goal"],
+        ),
+        (
+            &["lab", "run", "axboe2016", "--workload", "reader"],
+            &["`reader`", "reader-alone", "log-writer"],
+        ),
+        (
+            &["lab", "run", "axboe2016", "--table", "posts"],
+            &["posts", "post, reasons"],
         ),
         (
             &["lab", "run", "axboe2016", "--on", "kernal"],
@@ -248,6 +256,71 @@ fn json_to_stdout_is_nothing_but_json() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(value["workload"], "writers-alone");
     }
+}
+
+/// On real files and in virtual time: whoever the writers have beside them has its metrics, and nothing is left.
+#[test]
+fn each_workload_has_its_own_metrics_and_tables_come_on_request() {
+    let (dir, out) = (scratch(), tempfile::tempdir().unwrap());
+    let json = out.path().join("out.jsonl");
+    let output = millpond(&[
+        "lab",
+        "run",
+        "axboe2016",
+        "--on",
+        "engine,sim",
+        "--variant",
+        "goal",
+        "--workload",
+        "writers-and-reader,several-readers,log-writer,scan",
+        "--table",
+        "post,reasons",
+        "--runs",
+        "1",
+        "--scale",
+        "1",
+    ])
+    .args(["--files", "2", "--file-size", "4M", "--read-file-size", "8M"])
+    .args(["--memory", "16M", "--json"])
+    .arg(&json)
+    .arg("--dir")
+    .arg(dir.path())
+    .current_dir(out.path())
+    .output()
+    .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut seen = BTreeSet::new();
+    for line in fs::read_to_string(&json).unwrap().lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let of = |key: &str| value[key].as_str().unwrap().to_owned();
+        seen.insert([of("target"), of("workload"), of("metric")].join(" "));
+    }
+    for target in ["engine", "sim"] {
+        for metric in [
+            "several-readers reader_all_p99_us",
+            "log-writer sync_p50_us",
+            "log-writer sync_p99_us",
+            "log-writer sync_max_us",
+            "log-writer syncs_per_s",
+            "log-writer io_sync_requests",
+            "scan scan_mb_per_s",
+            "scan writers_seconds",
+        ] {
+            let metric = format!("{target} {metric}");
+            assert!(seen.contains(&metric), "{metric} is missing");
+        }
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for words in [
+        "A log that is synced after each record, beside the writers (in virtual time)",
+        "post, 2016: v3-10\n  read : io=1048576KB",
+        "     | 99.00th=[",
+        "  writers, with the reader: real 0m",
+        "by reason: log-writer",
+    ] {
+        assert!(text.contains(words), "no {words:?} in\n{text}");
+    }
+    assert!(is_empty(dir.path()), "something is left");
 }
 
 /// Waits for something that must come, looking now and then.

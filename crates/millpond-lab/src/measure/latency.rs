@@ -23,12 +23,35 @@ pub const PERCENTILES: [(f64, &str); 5] = [
     (0.999, "p999"),
 ];
 
+/// Those that fio prints, with the endings of their metrics' names.
+pub const FIO_PERCENTILES: [(f64, &str); 17] = [
+    (0.01, "p1"),
+    (0.05, "p5"),
+    (0.10, "p10"),
+    (0.20, "p20"),
+    (0.30, "p30"),
+    (0.40, "p40"),
+    (0.50, "p50"),
+    (0.60, "p60"),
+    (0.70, "p70"),
+    (0.80, "p80"),
+    (0.90, "p90"),
+    (0.95, "p95"),
+    (0.99, "p99"),
+    (0.995, "p995"),
+    (0.999, "p999"),
+    (0.9995, "p9995"),
+    (0.9999, "p9999"),
+];
+
 /// A set of latencies. Recording takes a few nanoseconds and no allocation.
 pub struct Latencies {
     histogram: Histogram<u64>,
     least_ns: u64,
     greatest_ns: u64,
     sum_ns: u128,
+    /// Of squares, in microseconds.
+    square_sum: f64,
 }
 
 impl Latencies {
@@ -47,6 +70,7 @@ impl Latencies {
             least_ns: u64::MAX,
             greatest_ns: 0,
             sum_ns: 0,
+            square_sum: 0.0,
         }
     }
 
@@ -58,6 +82,7 @@ impl Latencies {
         self.least_ns = self.least_ns.min(ns);
         self.greatest_ns = self.greatest_ns.max(ns);
         self.sum_ns += u128::from(ns);
+        self.square_sum += (ns as f64 / 1e3).powi(2);
     }
 
     /// Adds all of `other`.
@@ -69,6 +94,7 @@ impl Latencies {
         self.least_ns = self.least_ns.min(other.least_ns);
         self.greatest_ns = self.greatest_ns.max(other.greatest_ns);
         self.sum_ns += other.sum_ns;
+        self.square_sum += other.square_sum;
     }
 
     /// How many there are.
@@ -92,6 +118,18 @@ impl Latencies {
     /// The arithmetic mean in microseconds.
     pub fn mean_us(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64 / 1e3)
+    }
+
+    /// The least in microseconds.
+    pub fn min_us(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.least_ns as f64 / 1e3)
+    }
+
+    /// The standard deviation in microseconds.
+    pub fn stdev_us(&self) -> Option<f64> {
+        let mean = self.mean_us()?;
+        let variance = self.square_sum / self.count() as f64 - mean * mean;
+        Some(variance.max(0.0).sqrt())
     }
 
     /// Points (share, microseconds) for a plot, denser towards the slow end, up to the last operation.
@@ -159,6 +197,10 @@ mod tests {
         }
         assert_eq!(latencies.max_us(), Some(1000.0));
         assert_eq!(latencies.mean_us(), Some(500.5));
+        assert_eq!(latencies.min_us(), Some(1.0));
+        // of 1 to n: the root of (n^2 - 1) / 12
+        let stdev = latencies.stdev_us().unwrap();
+        assert!((stdev - 288.675).abs() < 0.001, "{stdev}");
     }
 
     #[test]

@@ -24,6 +24,16 @@ pub fn page_cache_mib() -> Option<f64> {
     Some((meminfo.cached + meminfo.buffers) as f64 / MIB)
 }
 
+/// Interrupts and context switches of the machine since it started: the fields `intr` and `ctxt` of `/proc/stat`.
+pub fn interrupts_and_switches() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().next()?.parse().ok()
+    };
+    Some((field("intr ")?, field("ctxt ")?))
+}
+
 /// The machine's memory in MiB.
 pub fn machine_memory_mib() -> Option<f64> {
     Some(Meminfo::current().ok()?.mem_total as f64 / MIB)
@@ -48,6 +58,12 @@ pub fn processor_name() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_runs_this_has_switched_before() {
+        let (interrupts, switches) = interrupts_and_switches().unwrap();
+        assert!(interrupts > 0 && switches > 0);
+    }
 
     #[test]
     fn touched_memory_shows_in_the_peak() {

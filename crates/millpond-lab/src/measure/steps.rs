@@ -72,6 +72,18 @@ impl LatencySteps {
         }
     }
 
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &LatencySteps) {
+        self.count.merge(&other.count);
+        self.sum_ns.merge(&other.sum_ns);
+        if other.greatest_ns.len() > self.greatest_ns.len() {
+            self.greatest_ns.resize(other.greatest_ns.len(), 0);
+        }
+        for (greatest, &other) in self.greatest_ns.iter_mut().zip(&other.greatest_ns) {
+            *greatest = other.max(*greatest);
+        }
+    }
+
     /// The mean over the operations that ended in each step, in microseconds.
     pub fn mean_series(&self, name: &str, steps: usize) -> Series {
         let value = |n| match self.count.0.get(n) {

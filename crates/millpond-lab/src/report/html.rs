@@ -51,6 +51,12 @@ pub fn page(report: &Report) -> String {
                     @for (row, settings) in &report.settings {
                         @if !settings.is_empty() { (facts(row, settings)) }
                     }
+                    @for appendix in &report.appendices {
+                        details {
+                            summary { (appendix.title) }
+                            div class="scroll" { pre { (appendix.text) } }
+                        }
+                    }
                     details {
                         summary { "Every metric (" (report.metrics.len()) ")" }
                         (metrics(report))
@@ -186,7 +192,7 @@ mod tests {
     use crate::quantity::micros;
     use crate::report::table::{Column, pick};
     use crate::report::tests::runs;
-    use crate::report::{Axis, Line, Scale};
+    use crate::report::{Appendix, Axis, Line, Scale};
 
     /// What would break out of text, of an attribute and of a script, if it were not escaped.
     const EVIL: &str = "\"'></title><script>alert(1)</script>&amp;&bogus;";
@@ -233,6 +239,11 @@ mod tests {
             definitions: vec![(text.into(), text.into())],
             machine: vec![Setting::new(text, text)],
             settings: vec![(text.into(), vec![Setting::new(text, text)])],
+            appendices: vec![Appendix {
+                name: "more",
+                title: text.into(),
+                text: text.into(),
+            }],
             metrics,
         }
     }
@@ -255,6 +266,7 @@ mod tests {
         assert_eq!(count("path"), 4);
         assert_eq!(count("h1"), 1);
         assert_eq!(count("table"), 2);
+        assert_eq!(count("pre"), 1);
         assert!(page.starts_with("<!DOCTYPE html>"));
         for word in ["http:", "https:", "src=", "url(", "@import", "<script", "<link"] {
             assert!(!page.contains(word), "{word} needs a network or runs something");

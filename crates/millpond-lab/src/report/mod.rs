@@ -69,8 +69,21 @@ pub struct Report {
     pub machine: Vec<Setting>,
     /// What each row was set to.
     pub settings: Vec<(String, Vec<Setting>)>,
+    /// What is printed only when it is asked for.
+    pub appendices: Vec<Appendix>,
     /// Every metric.
     pub metrics: Vec<Metric>,
+}
+
+/// Finished text that a page folds away and the text output has on request.
+#[derive(Clone, Debug)]
+pub struct Appendix {
+    /// What it is asked for by; several may have one name.
+    pub name: &'static str,
+    /// Its headline.
+    pub title: String,
+    /// Lines, laid out for a fixed width.
+    pub text: String,
 }
 
 /// A table of finished text.

@@ -60,6 +60,14 @@ pub fn label(row: &RowName, among: &[RowName]) -> String {
     label
 }
 
+/// The appendices of that name as text.
+pub fn appendices(report: &Report, name: &str) -> String {
+    let named = report.appendices.iter().filter(|a| a.name == name);
+    named
+        .map(|a| format!("{}\n{}\n\n", a.title, a.text.trim_end()))
+        .collect()
+}
+
 /// The cell that shows a metric.
 pub fn cell(metric: &Metric) -> Cell {
     let (divisor, unit) = unit_for(metric);
@@ -112,7 +120,8 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-fn layout(table: &Table) -> String {
+/// The table in columns, without its title.
+pub(crate) fn layout(table: &Table) -> String {
     let mut out = comfy_table::Table::new();
     out.load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)

@@ -1,4 +1,5 @@
-//! The workload of seed 001 as scripts: somebody writes file after file and then syncs, somebody reads at random.
+//! The workload of seed 001 as scripts: somebody writes file after file and then syncs, somebody reads at random; and
+//! those that can stand in the reader's place: see `workload/axboe2016/phase.rs`.
 
 use super::draw::Draw;
 use super::process::{Done, Op, Script};
@@ -11,8 +12,12 @@ use std::rc::Rc;
 pub struct Seen {
     /// Reads that the device served: when each ended, and how long it took.
     pub missed: Vec<(Instant, Nanos)>,
-    /// Reads that were served from memory.
-    pub hits: u64,
+    /// Reads that were served from memory: when each ended.
+    pub hits: Vec<Instant>,
+    /// Records of the log: when the sync of each ended, how long that took, and how long the write before it.
+    pub synced_records: Vec<(Instant, Nanos, Nanos)>,
+    /// Reads of the scan: when each ended, how long it took, and its pages.
+    pub scanned: Vec<(Instant, Nanos, u32)>,
     /// Writers that have not synced everything yet.
     pub writers: u32,
     /// When the last write returned.
@@ -90,6 +95,11 @@ impl Script for Writer {
     }
 }
 
+/// Whether the scripts beside the writers are to end: all writers have ended, or `until` has come.
+fn is_over(now: Instant, until: Instant, seen: &Shared) -> bool {
+    now >= until || (seen.borrow().writers == 0 && until == Instant::NEVER)
+}
+
 /// Reads one page after the other, anywhere in its file, until all writers have ended or `until` has come.
 pub struct Reader {
     file: FileId,
@@ -97,6 +107,13 @@ pub struct Reader {
     draw: Draw,
     until: Instant,
     seen: Shared,
+    think: Nanos,
+    /// Pages that are read often, and how many of them have been read to fill memory with them.
+    hot: u64,
+    warmed: u64,
+    /// One read of so many is anywhere, if there are hot pages.
+    cold_every: u64,
+    has_thought: bool,
 }
 
 impl Reader {
@@ -108,29 +125,181 @@ impl Reader {
             draw: Draw(seed),
             until,
             seen,
+            think: Nanos::ZERO,
+            hot: 0,
+            warmed: 0,
+            cold_every: 1,
+            has_thought: false,
         }
+    }
+
+    /// Does something else for so long after each read.
+    #[must_use]
+    pub fn thinking(mut self, think: Nanos) -> Reader {
+        self.think = think;
+        self
+    }
+
+    /// Reads the first `hot` pages once, which is not noted, and then mostly those: one read of `cold_every` is anywhere.
+    #[must_use]
+    pub fn caching(mut self, hot: u64, cold_every: u64) -> Reader {
+        (self.hot, self.cold_every) = (hot, cold_every);
+        self
     }
 }
 
 impl Script for Reader {
     fn next(&mut self, now: Instant, done: Option<&Done>) -> Op {
+        if self.warmed < self.hot {
+            let first = self.warmed;
+            let pages = WARM_PAGES.min(self.hot - first) as u32;
+            self.warmed += u64::from(pages);
+            return Op::Read {
+                file: self.file,
+                first,
+                pages,
+            };
+        }
         let mut seen = self.seen.borrow_mut();
         if let Some(done) = done
-            && let Op::Read { .. } = done.op
+            && let Op::Read { pages: 1, .. } = done.op
         {
             if done.missed > 0 {
                 seen.missed.push((done.ended, done.ended.since(done.began)));
             } else {
-                seen.hits += 1;
+                seen.hits.push(done.ended);
             }
         }
-        if now >= self.until || (seen.writers == 0 && self.until == Instant::NEVER) {
+        drop(seen);
+        if is_over(now, self.until, &self.seen) {
             return Op::Exit;
         }
+        if self.think > Nanos::ZERO && !std::mem::replace(&mut self.has_thought, true) {
+            return Op::Sleep(self.think);
+        }
+        self.has_thought = false;
+        let is_hot = self.hot > 0 && self.draw.below(self.cold_every) > 0;
         Op::Read {
             file: self.file,
-            first: self.draw.below(self.pages),
+            first: self.draw.below(if is_hot { self.hot } else { self.pages }),
             pages: 1,
+        }
+    }
+}
+
+/// Pages of a read that fills memory with what is read often.
+const WARM_PAGES: u64 = 64;
+
+/// Appends records of one page or more to its file and syncs each before the next, from the start again at the end.
+pub struct Log {
+    file: FileId,
+    pages: u64,
+    record_pages_max: u64,
+    at: u64,
+    draw: Draw,
+    until: Instant,
+    /// How long the write of the record took that is being synced.
+    appended: Nanos,
+    seen: Shared,
+}
+
+impl Log {
+    /// A log in `file`, which has `pages` pages, of records of up to `record_pages_max` pages.
+    pub fn new(
+        (file, pages): (FileId, u64),
+        record_pages_max: u64,
+        seed: u64,
+        until: Instant,
+        seen: Shared,
+    ) -> Log {
+        Log {
+            file,
+            pages,
+            record_pages_max,
+            at: 0,
+            draw: Draw(seed),
+            until,
+            appended: Nanos::ZERO,
+            seen,
+        }
+    }
+}
+
+impl Script for Log {
+    fn next(&mut self, now: Instant, done: Option<&Done>) -> Op {
+        let took = done.map_or(Nanos::ZERO, |done| done.ended.since(done.began));
+        match done.map(|done| done.op) {
+            Some(Op::Write { .. }) => {
+                self.appended = took;
+                return Op::Sync { file: self.file };
+            }
+            Some(Op::Sync { .. }) => {
+                let record = (now, took, self.appended);
+                self.seen.borrow_mut().synced_records.push(record);
+            }
+            _ => {}
+        }
+        if is_over(now, self.until, &self.seen) {
+            return Op::Exit;
+        }
+        let pages = 1 + self.draw.below(self.record_pages_max);
+        if self.at + pages > self.pages {
+            self.at = 0;
+        }
+        let first = self.at;
+        self.at += pages;
+        Op::Write {
+            file: self.file,
+            first,
+            pages: pages as u32,
+        }
+    }
+}
+
+/// Reads its file from the start to the end, `step` pages at a time, and again.
+pub struct Scan {
+    file: FileId,
+    pages: u64,
+    step: u64,
+    at: u64,
+    until: Instant,
+    seen: Shared,
+}
+
+impl Scan {
+    /// A scan of `file`, which has `pages` pages.
+    pub fn new(file: FileId, pages: u64, step: u64, until: Instant, seen: Shared) -> Scan {
+        Scan {
+            file,
+            pages,
+            step: step.min(pages),
+            at: 0,
+            until,
+            seen,
+        }
+    }
+}
+
+impl Script for Scan {
+    fn next(&mut self, now: Instant, done: Option<&Done>) -> Op {
+        if let Some(done) = done
+            && let Op::Read { pages, .. } = done.op
+        {
+            let read = (done.ended, done.ended.since(done.began), pages);
+            self.seen.borrow_mut().scanned.push(read);
+        }
+        if is_over(now, self.until, &self.seen) {
+            return Op::Exit;
+        }
+        if self.at + self.step > self.pages {
+            self.at = 0;
+        }
+        let first = self.at;
+        self.at += self.step;
+        Op::Read {
+            file: self.file,
+            first,
+            pages: self.step as u32,
         }
     }
 }

@@ -3,7 +3,10 @@
 //! On `--device hdd` and the other modelled ones the files are real as well, and the modelled disk's service time is
 //! around every transfer.
 
-use super::{Device, Driver, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind, millpond_rows};
+use super::{
+    Access, Device, Driver, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind, millpond_rows,
+    reasons,
+};
 use crate::error::{LabError, Result};
 use crate::outcome::{Measure, Setting};
 use millpond::device::{self, Modelled};
@@ -63,7 +66,8 @@ struct Engine {
 }
 
 impl Target for Engine {
-    fn open(&self, path: &Path) -> io::Result<Box<dyn TargetFile>> {
+    /// The engine finds out by itself how a file is read.
+    fn open(&self, path: &Path, _: Access) -> io::Result<Box<dyn TargetFile>> {
         Ok(Box::new(EngineFile(
             self.cache.open(path, OpenOptions::new()).map_err(error)?,
         )))
@@ -140,6 +144,7 @@ impl Target for Engine {
             unit: unit.into(),
             value,
         })
+        .chain(reasons::measures(c))
         .collect()
     }
 }

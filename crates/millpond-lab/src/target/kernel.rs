@@ -9,11 +9,13 @@
 //!   the size that Millpond gets, and with read-ahead off (`POSIX_FADV_RANDOM`). Hits are told from misses by
 //!   asking first with `RWF_NOWAIT`, which reads only what is in memory.
 //!
+//! What is meant to be cached is read in the second way by both kinds, and a scan in the ordinary way, with read-ahead.
+//!
 //! The first kind gives the writers the whole machine's memory, as the kernel does; the second is what a
 //! container gets. In the first version of control groups the limits for dirty pages do not know of the
 //! group; in the second they do.
 
-use super::{Device, Driver, Row, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind};
+use super::{Access, Device, Driver, Row, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind};
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::memory_group::MemoryGroup;
@@ -123,8 +125,12 @@ fn open(setup: &Setup) -> Result<Box<dyn Target>> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
+    /// Past the page cache.
     Direct,
+    /// Through it, without read-ahead; asks first whether it is a hit.
     Buffered,
+    /// Through it in the ordinary way.
+    Ahead,
 }
 
 struct Kernel {
@@ -135,21 +141,26 @@ struct Kernel {
 }
 
 impl Target for Kernel {
-    fn open(&self, path: &Path) -> io::Result<Box<dyn TargetFile>> {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn TargetFile>> {
+        let reads = match access {
+            Access::Random => self.reads,
+            Access::Cached => Reads::Buffered,
+            Access::Sequential => Reads::Ahead,
+        };
         let mut options = OpenOptions::new();
         options.read(true);
-        if self.reads == Reads::Direct {
+        if reads == Reads::Direct {
             options.custom_flags(OFlags::DIRECT.bits() as i32);
         }
         let file = options.open(path).map_err(|e| explain_direct(e, path))?;
-        if self.reads == Reads::Buffered {
+        if reads == Reads::Buffered {
             rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
         }
-        Ok(self.file(file))
+        Ok(self.file(file, reads))
     }
 
     fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
-        Ok(self.file(File::create_new(path)?))
+        Ok(self.file(File::create_new(path)?, self.reads))
     }
 
     /// Of the file system, as `sync` does it: all files at once, so that the kernel can order the writes.
@@ -174,10 +185,10 @@ impl Target for Kernel {
 }
 
 impl Kernel {
-    fn file(&self, file: File) -> Box<dyn TargetFile> {
+    fn file(&self, file: File, reads: Reads) -> Box<dyn TargetFile> {
         Box::new(KernelFile {
             file,
-            reads: self.reads,
+            reads,
             cannot_tell_hits: Arc::clone(&self.cannot_tell_hits),
         })
     }
@@ -201,7 +212,10 @@ struct KernelFile {
 
 impl TargetFile for KernelFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
-        let mut missed = Served::Device;
+        let mut missed = match self.reads {
+            Reads::Direct | Reads::Buffered => Served::Device,
+            Reads::Ahead => Served::Unknown,
+        };
         if self.reads == Reads::Buffered {
             let now = rustix::io::preadv2(
                 &self.file,
@@ -263,7 +277,7 @@ mod tests {
         let raw = File::open(&path).unwrap();
         rustix::fs::fadvise(&raw, 0, None, Advice::DontNeed).unwrap();
 
-        let file = target.open(&path).unwrap();
+        let file = target.open(&path, Access::Random).unwrap();
         let mut buf = AlignedBuf::new(PAGE);
         let first = file.read_at(0, &mut buf).unwrap();
         assert_eq!(buf[..], [7; PAGE]);
@@ -288,7 +302,7 @@ mod tests {
         let path = dir.path().join("file");
         let target = kernel(dir.path(), MEMORY_GROUP);
         target.create(&path, 0).unwrap().write_at(0, &[7; PAGE]).unwrap();
-        let file = target.open(&path).unwrap();
+        let file = target.open(&path, Access::Random).unwrap();
         let mut buf = AlignedBuf::new(2 * PAGE);
         let error = file.read_at(0, &mut buf).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);

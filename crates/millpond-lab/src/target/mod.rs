@@ -14,6 +14,7 @@ mod device;
 pub mod engine;
 pub mod kernel;
 mod millpond_rows;
+mod reasons;
 pub mod sim;
 
 pub use device::Device;
@@ -138,13 +139,24 @@ pub enum Served {
     Unknown,
 }
 
+/// How a file will be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Single pages anywhere, which are not expected to be in memory.
+    Random,
+    /// Single pages anywhere, most of which are meant to stay in memory.
+    Cached,
+    /// From the start to the end.
+    Sequential,
+}
+
 /// An opened target. Used by several threads at a time.
 pub trait Target: Send + Sync {
-    /// Opens a file that exists, to be read.
+    /// Opens a file that exists, to be read in this way.
     ///
     /// # Errors
     /// The system's or the target's own.
-    fn open(&self, path: &Path) -> io::Result<Box<dyn TargetFile>>;
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn TargetFile>>;
 
     /// Creates a file that will be written from its start to `len` bytes. It must not exist.
     ///

@@ -1,15 +1,18 @@
 //! The simulator: the same policy on a modelled disk in virtual time. Deterministic, and much faster than the disk.
 
-use super::{Device, Driver, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows};
+use super::{Device, Driver, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows, reasons};
 use crate::error::{LabError, Result};
-use crate::measure::steps::steps_in;
+use crate::measure::steps::{Sampled, steps_in};
 use crate::outcome::{Outcome, Setting};
 use crate::quantity;
-use crate::sim::axboe::{Reader, Shared, Writer};
+use crate::sim::axboe::{Log, Reader, Scan, Shared, Writer};
 use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::workload::axboe2016::Axboe2016;
-use crate::workload::axboe2016::record::{Read, Written};
+use crate::workload::axboe2016::actors::{LOG_BYTES, RECORD_PAGES_MAX, SCAN_BYTES};
+use crate::workload::axboe2016::phase::{Actor, CACHED_READS, hot_pages};
+use crate::workload::axboe2016::record::{Logged, PER_STEP_TO_MB_PER_S, Read, Scanned, Written};
 use crate::workload::{Progress, Workload};
+use millpond_core::event::Reason;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize};
 use std::io;
 use std::time::Duration;
@@ -24,6 +27,9 @@ pub const KIND: TargetKind = TargetKind {
 
 /// Pages of a write call: 256 KiB, about the mean of what the real targets' writers use.
 const WRITE_PAGES: u32 = 64;
+/// What a cached reader of the simulator does with a page: a reader that only copies would ask two million times a
+/// second, and the run would be about it.
+const CACHED_THINK: Nanos = Nanos::from_micros(50);
 /// Virtual time between two reports of progress.
 const SLICE: Nanos = Nanos::from_millis(500);
 
@@ -92,18 +98,60 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
     } else {
         Instant(0) + Nanos::from_millis(work.reader_alone_ms)
     };
-    if work.phase.reads() {
-        let reader = Reader::new(
-            read_file,
-            pages(work.read_file_bytes).0,
-            work.seed,
-            until,
-            seen.clone(),
-        );
-        world.add_process(Box::new(reader));
+    let read_pages = pages(work.read_file_bytes).0;
+    let reader = |n: u32| {
+        let seed = work.seed.wrapping_add(u64::from(n) << 32);
+        Reader::new(read_file, read_pages, seed, until, seen.clone())
+    };
+    match work.phase.actor() {
+        None => {}
+        Some(Actor::Readers(count, think)) => {
+            let think = Nanos(think.as_nanos() as u64);
+            for n in 0..count {
+                world.add_process(Box::new(reader(n).thinking(think)));
+            }
+        }
+        Some(Actor::CachedReader) => {
+            let hot = hot_pages(read_pages, setup.memory.0);
+            let reader = reader(0).thinking(CACHED_THINK).caching(hot, CACHED_READS);
+            world.add_process(Box::new(reader));
+        }
+        Some(Actor::Log) => {
+            let log = (world.add_file(pages(LOG_BYTES)), pages(LOG_BYTES).0);
+            world.add_process(Box::new(Log::new(
+                log,
+                RECORD_PAGES_MAX,
+                work.seed,
+                until,
+                seen.clone(),
+            )));
+        }
+        Some(Actor::Scan) => {
+            let step = pages(SCAN_BYTES).0;
+            world.add_process(Box::new(Scan::new(
+                read_file,
+                read_pages,
+                step,
+                until,
+                seen.clone(),
+            )));
+        }
     }
+    let mut transfers = (Sampled::default(), Sampled::default());
+    let sample = |world: &World, transfers: &mut (Sampled, Sampled)| {
+        let bytes = world.manager().stats().io_bytes;
+        let sum = |reads| {
+            let reasons = Reason::ALL.into_iter().filter(|r| r.is_read() == reads);
+            reasons.map(|r| bytes[r as usize]).sum()
+        };
+        let now = Duration::from_nanos(world.now().0);
+        transfers.0.sample(now, sum(true));
+        transfers.1.sample(now, sum(false));
+    };
+    sample(&world, &mut transfers);
     while !world.is_over() {
         world.run(world.now() + SLICE);
+        sample(&world, &mut transfers);
         let seen = seen.borrow();
         let written: u64 = seen
             .writes
@@ -129,10 +177,10 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
             return Err(LabError::Interrupted);
         }
     }
-    Ok(outcome(work, &world, &seen))
+    Ok(outcome(work, &world, &seen, &transfers))
 }
 
-fn outcome(work: &Axboe2016, world: &World, seen: &Shared) -> Outcome {
+fn outcome(work: &Axboe2016, world: &World, seen: &Shared, transfers: &(Sampled, Sampled)) -> Outcome {
     let seen = seen.borrow();
     let time = |at: Instant| Duration::from_nanos(at.0);
     let length = time(world.now());
@@ -144,10 +192,27 @@ fn outcome(work: &Axboe2016, world: &World, seen: &Shared) -> Outcome {
             let latency = Duration::from_nanos(latency.0);
             read.add(time(ended) - latency, time(ended), latency, Served::Device);
         }
-        for _ in 0..seen.hits {
-            read.add(length, length, Duration::ZERO, Served::Memory);
+        let hit = Duration::from_nanos(Costs::default().copy.0);
+        for &ended in &seen.hits {
+            read.add(time(ended), time(ended), hit, Served::Memory);
         }
         read.report(length, steps, &mut outcome);
+    }
+    if !seen.synced_records.is_empty() {
+        let mut logged = Logged::default();
+        for &(ended, sync, append) in &seen.synced_records {
+            let (to, sync) = (time(ended), Duration::from_nanos(sync.0));
+            logged.add(to.saturating_sub(sync), to, Duration::from_nanos(append.0), sync);
+        }
+        logged.report(length, steps, &mut outcome);
+    }
+    if !seen.scanned.is_empty() {
+        let mut scanned = Scanned::default();
+        for &(ended, took, pages) in &seen.scanned {
+            let bytes = u64::from(pages) * PageSize::KIB_4.bytes();
+            scanned.add(time(ended), Duration::from_nanos(took.0), bytes);
+        }
+        scanned.report(length, steps, &mut outcome);
     }
     if work.phase.writes() {
         let mut written = Written {
@@ -164,6 +229,14 @@ fn outcome(work: &Axboe2016, world: &World, seen: &Shared) -> Outcome {
     }
     let stats = world.manager().stats();
     outcome.push("file_pages_written_by_reclaim", "1", stats.nr_vmscan_write as f64);
+    outcome.measures.extend(reasons::measures(stats));
+    for (sampled, name) in [
+        (&transfers.0, "device_read_mb_per_s"),
+        (&transfers.1, "device_written_mb_per_s"),
+    ] {
+        let series = sampled.sums().series(name, "MB/s", steps, PER_STEP_TO_MB_PER_S);
+        outcome.series.push(series);
+    }
     let disk = world.model().statistics(world.now());
     outcome.push("device_queue_depth_mean", "1", disk.queue_depth_mean);
     outcome.push("device_seeks", "1", disk.seeks as f64);

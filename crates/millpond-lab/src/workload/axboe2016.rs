@@ -3,8 +3,9 @@
 //! ```text
 //!   writers   ──── file 0 ── file 3 ── … ──┐ last write    ┌ everything synced
 //!             ──── file 1 ── file 2 ── … ──┴─── sync ──────┘
-//!   reader  ····┊ r r r r     r        r     r     r  r  r ┊      one 4 KiB read at a time, anywhere in its file
-//!               └ begun                                    └ ended: what was under way in between counts
+//!   reader  ····┊ r r r r     r        r     r     r  r  r ┊      one 4 KiB read at a time, anywhere in its file;
+//!               └ begun                                    └ ended: what was under way in between counts;
+//!                                                            or others in its place (`phase.rs`)
 //! ```
 //!
 //! The post's reader ran under fio with a job file that it does not show; its 40 us say that most of its reads
@@ -14,10 +15,12 @@
 //! A read counts with its whole length if any of it lies between the beginning and the end: otherwise the
 //! slowest one, which began before or comes back after, would be the one that is left out.
 
+pub(crate) mod actors;
+pub mod phase;
 pub(crate) mod record;
 
 use super::Progress;
-use super::data::{AlignedBuf, Content, PAGE, WRITE_MAX, is_stamped};
+use super::data::{self, Content, PAGE, WRITE_MAX};
 use crate::error::{LabError, Result};
 use crate::measure::disk::{DiskBytes, DiskCounters};
 use crate::measure::process;
@@ -25,48 +28,17 @@ use crate::measure::steps::{STEP, steps_in};
 use crate::outcome::Outcome;
 use crate::quantity;
 use crate::target::{Proceed, Setup, Target, TargetFile};
+use actors::Beside;
 use millpond_core::units::Bytes;
-use record::{Read, Watched, Written};
+pub use phase::Phase;
+use record::{Watched, Written};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Which of the two take part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Both: what the post is about.
-    WritersAndReader,
-    /// The reader alone for a few seconds: what the device can do.
-    ReaderAlone,
-    /// The writers alone: the post's third measurement.
-    WritersAlone,
-}
-
-impl Phase {
-    /// The name as metrics show it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::WritersAndReader => "writers-and-reader",
-            Phase::ReaderAlone => "reader-alone",
-            Phase::WritersAlone => "writers-alone",
-        }
-    }
-
-    /// Whether there is a reader.
-    pub fn reads(self) -> bool {
-        self != Phase::WritersAlone
-    }
-
-    /// Whether there are writers.
-    pub fn writes(self) -> bool {
-        self != Phase::ReaderAlone
-    }
-}
 
 /// The workload. Sizes are in bytes and whole pages of 4 KiB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +65,8 @@ pub const WRITE_UNIT: usize = 64 << 10;
 pub const READ_FILE: u64 = u32::MAX as u64;
 /// The reader is at work when the writers begin: it reads this long before anything counts.
 const LEAD_IN: Duration = Duration::from_millis(300);
+/// How often it is looked whether those beside the writers have got ready: a cached reader fills memory first.
+const READY_POLL: Duration = Duration::from_millis(5);
 
 impl Axboe2016 {
     /// Bytes that all writers write together.
@@ -103,6 +77,11 @@ impl Axboe2016 {
     /// The file that is read, in a target's directory.
     pub fn read_file(dir: &Path) -> PathBuf {
         dir.join("read-file")
+    }
+
+    /// The log, in a target's directory.
+    pub fn log_file(dir: &Path) -> PathBuf {
+        dir.join("log")
     }
 
     /// A file that is written, in a target's directory.
@@ -124,12 +103,18 @@ pub fn perform(
     let run = &Run::new(work, target, setup);
     let cache_before = process::page_cache_mib();
     let processor_before = process::processor_seconds();
-    let (read, written, watched) = thread::scope(|scope| {
-        let reader = work
-            .phase
-            .reads()
-            .then(|| scope.spawn(move || run.guard(|| run.read())));
-        if reader.is_some() {
+    let (others, written, watched) = thread::scope(|scope| {
+        let actor = work.phase.actor();
+        let threads = actor.map_or(0, |actor| actor.threads());
+        let beside: Vec<_> = actor
+            .into_iter()
+            .flat_map(|actor| (0..threads).map(move |n| (actor, n)))
+            .map(|(actor, n)| scope.spawn(move || run.guard(|| run.act(actor, n))))
+            .collect();
+        while run.ready.load(Ordering::Acquire) < threads && !run.is_stopped() {
+            thread::park_timeout(READY_POLL);
+        }
+        if actor.is_some() {
             thread::park_timeout(LEAD_IN);
         }
         run.begin();
@@ -149,23 +134,32 @@ pub fn perform(
         };
         let watched = run.watch(done, progress);
         run.end();
-        let read = reader.map(|thread| thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        let beside: Vec<_> = beside
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+            .collect();
         let written = writing.map(|thread| thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
-        (read, written, watched)
+        (beside, written, watched)
     });
     // an interruption makes the others fail too: it goes first
     let watched = watched?;
     let written = written.transpose()?;
-    let read = read.transpose()?;
+    let mut beside = Beside::default();
+    for other in others {
+        beside.merge(other?);
+    }
 
     let mut outcome = Outcome::default();
-    let length = read
-        .as_ref()
-        .map_or(Duration::ZERO, |r| r.last_end)
-        .max(run.ended());
+    let length = beside.last_end().max(run.ended());
     let steps = steps_in(length);
-    if let Some(read) = &read {
+    if let Some(read) = &beside.read {
         read.report(length, steps, &mut outcome);
+    }
+    if let Some(logged) = &beside.logged {
+        logged.report(length, steps, &mut outcome);
+    }
+    if let Some(scanned) = &beside.scanned {
+        scanned.report(length, steps, &mut outcome);
     }
     if let Some(written) = &written {
         written.report(work, steps, &mut outcome);
@@ -189,7 +183,11 @@ struct Run<'a> {
     work: &'a Axboe2016,
     target: &'a dyn Target,
     dir: &'a Path,
+    /// Bytes of memory that the target may use.
+    memory: u64,
     disk: Option<DiskCounters>,
+    /// Threads beside the writers that have got ready.
+    ready: AtomicU32,
     started: Instant,
     /// When it began and ended, in nanoseconds since `started`; `u64::MAX` until then.
     begun_ns: AtomicU64,
@@ -213,6 +211,8 @@ impl<'a> Run<'a> {
             work,
             target,
             dir: &setup.dir,
+            memory: setup.memory.0,
+            ready: AtomicU32::new(0),
             disk: DiskCounters::of(&setup.dir),
             started: Instant::now(),
             begun_ns: AtomicU64::new(u64::MAX),
@@ -265,38 +265,6 @@ impl<'a> Run<'a> {
 
     fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
-    }
-
-    fn read(&self) -> Result<Read> {
-        let path = Axboe2016::read_file(self.dir);
-        let failed = |e: io::Error| LabError::path("reading", &path, e);
-        let file = self.target.open(&path).map_err(failed)?;
-        let pages = self.work.read_file_bytes / PAGE as u64;
-        let mut random = fastrand::Rng::with_seed(self.work.seed);
-        let mut buf = AlignedBuf::new(PAGE);
-        let mut read = Read::default();
-        loop {
-            let from = self.started.elapsed();
-            if from.as_nanos() as u64 >= self.ended_ns.load(Ordering::Acquire) {
-                return Ok(read);
-            }
-            let page = random.u64(..pages);
-            let served = file.read_at(page * PAGE as u64, &mut buf).map_err(failed)?;
-            let to = self.started.elapsed();
-            let latency = to - from;
-            if !is_stamped(READ_FILE, page, &buf) {
-                return Err(failed(io::Error::other(format!(
-                    "page {page} came back with something else in it"
-                ))));
-            }
-            if let Some(to) = self.since_begin(to) {
-                let from = self.since_begin(from);
-                read.add(from.unwrap_or_default(), to, latency, served);
-                self.reads.fetch_add(1, Ordering::Relaxed);
-                self.slowest_ns
-                    .fetch_max(latency.as_nanos() as u64, Ordering::Relaxed);
-            }
-        }
     }
 
     fn write_and_sync(&self) -> Result<Written> {
@@ -398,12 +366,16 @@ impl<'a> Run<'a> {
                 quantity::size(Bytes(total))
             );
         }
-        if self.work.phase.reads() {
+        if let Some(actor) = self.work.phase.actor() {
             if !detail.is_empty() {
                 detail += ", ";
             }
             let slowest = self.slowest_ns.load(Ordering::Relaxed) as f64 / 1e3;
-            detail += &format!("{reads} reads, slowest {}", quantity::micros(slowest));
+            let what = match actor {
+                phase::Actor::Log => "syncs",
+                _ => "reads",
+            };
+            detail += &format!("{reads} {what}, slowest {}", quantity::micros(slowest));
         }
         let syncing = self.syncing.load(Ordering::Relaxed);
         let share = if self.work.phase.writes() {
@@ -416,6 +388,7 @@ impl<'a> Run<'a> {
             doing: match (self.work.phase.writes(), syncing) {
                 (true, true) => "syncing",
                 (true, false) => "writing",
+                (false, _) if self.work.phase == Phase::LogWriterAlone => "logging",
                 (false, _) => "reading",
             }
             .into(),

@@ -4,6 +4,8 @@
 use crate::error::{LabError, Result};
 use crate::experiment::Watch;
 use crate::target::Proceed;
+use crate::workload::axboe2016::actors::LOG_FILE;
+use crate::workload::axboe2016::phase::Actor;
 use crate::workload::axboe2016::{Axboe2016, READ_FILE};
 use crate::workload::data::{AlignedBuf, Content, PAGE, WRITE_MAX};
 use millpond_core::units::Bytes;
@@ -119,6 +121,11 @@ pub(super) fn settle(dir: &Path, work: &Axboe2016) -> Result<()> {
         // the removal and its discards are written now and not during the next run
         sync_file_system(dir)?;
     }
+    let log = Axboe2016::log_file(dir);
+    if work.phase.actor() == Some(Actor::Log) {
+        check_log(&log, work)?;
+        fs::remove_file(&log).map_err(|e| LabError::path("cannot remove", &log, e))?;
+    }
     let path = Axboe2016::read_file(dir);
     File::open(&path)
         .and_then(|file| forget(&file))
@@ -156,6 +163,25 @@ fn check_written(dir: &Path, work: &Axboe2016) -> Result<()> {
         if !content.is_page(u64::from(n), page, &buf) {
             let what = format!("page {page} is not what was written there and synced");
             return Err(LabError::path("wrong data:", &path, io::Error::other(what)));
+        }
+    }
+    Ok(())
+}
+
+/// Compares some pages of the log, all of which were synced.
+fn check_log(path: &Path, work: &Axboe2016) -> Result<()> {
+    let failed = |e: io::Error| LabError::path("checking", path, e);
+    let file = File::open(path).map_err(failed)?;
+    forget(&file).map_err(failed)?;
+    let pages = file.metadata().map_err(failed)?.len() / PAGE as u64;
+    let mut content = Content::new(work.seed);
+    let mut random = fastrand::Rng::with_seed(work.seed);
+    let mut buf = AlignedBuf::new(PAGE);
+    for page in (0..PAGES_CHECKED.min(pages as usize)).map(|_| random.u64(..pages)) {
+        file.read_exact_at(&mut buf, page * PAGE as u64).map_err(failed)?;
+        if !content.is_page(LOG_FILE, page, &buf) {
+            let what = format!("page {page} is not the record that was synced");
+            return Err(LabError::path("wrong data:", path, io::Error::other(what)));
         }
     }
     Ok(())

@@ -4,6 +4,8 @@
 //!   reader and writers      the post's case: how long do reads wait, how much do the writers lose
 //!   reader alone            what the device can do; the same reads, nothing beside them
 //!   writers alone           the post's third measurement: without a reader nothing may be lost
+//!   by --workload           the same writers beside others: a reader that thinks, several, one of cached data, a log
+//!                           that is synced record by record, a scan
 //! ```
 //!
 //! Each row does all three, in runs that are interleaved. On real files the sizes are the post's unless that
@@ -11,13 +13,22 @@
 //! says so. A simulator always gets the post's sizes, unless `--scale` says otherwise.
 
 mod charts;
+mod company;
 mod files;
 mod options;
+mod post;
 mod published;
+mod reasons;
 mod report;
 mod verdict;
 
 pub use options::Options;
+
+/// What can be printed on request, beside the report.
+pub const TABLES: [&str; 2] = [post::NAME, reasons::NAME];
+
+/// The workload that has no reader.
+pub const WRITERS_ALONE: &str = Phase::WritersAlone.name();
 pub use published::{PUBLISHED, Published, published};
 
 use super::{Experiment, Watch, perform, rows};
@@ -43,11 +54,17 @@ pub const EXPERIMENT: Experiment = Experiment {
     variants: &[
         "off", "v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency", "bytes", "goal",
     ],
-    workloads: &[
-        Phase::WritersAndReader.name(),
-        Phase::ReaderAlone.name(),
-        Phase::WritersAlone.name(),
-    ],
+    workloads: &NAMES,
+};
+
+const NAMES: [&str; Phase::ALL.len()] = {
+    let mut names = [""; Phase::ALL.len()];
+    let mut n = 0;
+    while n < names.len() {
+        names[n] = Phase::ALL[n].name();
+        n += 1;
+    }
+    names
 };
 
 /// When the sizes are ours to choose, no round begins that would end later than this after the start: a disk
@@ -79,12 +96,12 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let simulated_sizes = options.sizes(options.scale.unwrap_or(1.0));
     let mut jobs = Vec::new();
     for phase in options.phases() {
-        jobs.extend(real.iter().map(|row| options.job(row, *phase, &sizes, rate)));
+        jobs.extend(real.iter().map(|row| options.job(row, phase, &sizes, rate)));
         // a simulator's speed is not known before; it is quick
         jobs.extend(
             simulated
                 .iter()
-                .map(|row| options.job(row, *phase, &simulated_sizes, 1e9)),
+                .map(|row| options.job(row, phase, &simulated_sizes, 1e9)),
         );
     }
     let until = options

@@ -40,8 +40,8 @@ pub struct Options {
     pub seed: u64,
     /// The read latency that variants with a goal aim at.
     pub read_latency_goal: Option<Nanos>,
-    /// Leave the reader out: only the writers.
-    pub no_reader: bool,
+    /// Who takes part, by the workloads' names; none is the post's three.
+    pub workloads: Vec<String>,
     /// What starts a run's process.
     pub program: Program,
     /// The command line, for the report.
@@ -108,6 +108,15 @@ impl Options {
                     what: "variant",
                     value: variant.clone(),
                     allowed: EXPERIMENT.variants.join(", "),
+                });
+            }
+        }
+        for workload in &self.workloads {
+            if Phase::of_name(workload).is_none() {
+                return Err(LabError::UnknownName {
+                    what: "workload",
+                    value: workload.clone(),
+                    allowed: EXPERIMENT.workloads.join(", "),
                 });
             }
         }
@@ -184,12 +193,12 @@ impl Options {
         Ok(target::TARGETS.iter().filter(chosen).collect())
     }
 
-    pub(super) fn phases(&self) -> &'static [Phase] {
-        if self.no_reader {
-            &[Phase::WritersAlone]
-        } else {
-            &[Phase::WritersAndReader, Phase::ReaderAlone, Phase::WritersAlone]
+    pub(super) fn phases(&self) -> Vec<Phase> {
+        if self.workloads.is_empty() {
+            return Phase::POST.to_vec();
         }
+        let named = |phase: &Phase| self.workloads.iter().any(|name| name == phase.name());
+        Phase::ALL.into_iter().filter(named).collect()
     }
 
     pub(super) fn sizes(&self, scale: f64) -> Sizes {
@@ -214,12 +223,11 @@ impl Options {
         rate: f64,
         free: Option<Bytes>,
     ) -> (Sizes, Option<String>) {
+        let phases = self.phases();
         let seconds = |sizes: &Sizes| {
             let runs = rows.iter().flat_map(|row| {
                 let rate = row.device_bytes_per_s.unwrap_or(rate).min(RATE_MAX);
-                self.phases()
-                    .iter()
-                    .map(move |&phase| phase_seconds(phase, sizes, rate))
+                phases.iter().map(move |&phase| phase_seconds(phase, sizes, rate))
             });
             sizes.read_file.0 as f64 / rate + f64::from(self.runs) * runs.sum::<f64>()
         };
@@ -269,10 +277,10 @@ impl Options {
 /// some of it, and each phase has its start and its end.
 fn phase_seconds(phase: Phase, sizes: &Sizes, rate: f64) -> f64 {
     let writing = sizes.written().0 as f64 / rate;
-    match phase {
-        Phase::WritersAndReader => 1.0 + 1.5 * writing,
-        Phase::ReaderAlone => 0.5 + READER_ALONE_MS as f64 / 1e3,
-        Phase::WritersAlone => 0.5 + 1.1 * writing,
+    match (phase.actor(), phase.writes()) {
+        (Some(_), true) => 1.0 + 1.5 * writing,
+        (_, false) => 0.5 + READER_ALONE_MS as f64 / 1e3,
+        (None, true) => 0.5 + 1.1 * writing,
     }
 }
 
@@ -297,7 +305,7 @@ mod tests {
             scale: None,
             seed: 1,
             read_latency_goal: None,
-            no_reader: false,
+            workloads: Vec::new(),
             program: Program::this(&[]),
             command: String::new(),
         }
@@ -325,7 +333,7 @@ mod tests {
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
         type Change = fn(&mut Options);
-        let table: [(Change, &str); 9] = [
+        let table: [(Change, &str); 10] = [
             (|o| o.files = 0, "--files 0: allowed are 1 to 10000"),
             (|o| o.writers = 0, "--writers 0: allowed are 1 to 50"),
             (|o| o.writers = 51, "--writers 51: allowed are 1 to 50"),
@@ -337,6 +345,10 @@ mod tests {
                 "--read-file-size 0: the least is 1M",
             ),
             (|o| o.memory = Bytes(1 << 20), "--memory 1M: the least is 16M"),
+            (
+                |o| o.workloads = vec!["reader".into()],
+                "unknown workload `reader`; allowed: writers-and-reader, reader-alone, writers-alone, thinking-reader",
+            ),
             (
                 |o| o.variants = vec!["v4".into()],
                 "unknown variant `v4`; allowed: off, v2, v3-10",
@@ -387,7 +399,7 @@ mod tests {
 
     #[test]
     fn the_experiment_is_listed() {
-        assert!(find("axboe2016").is_ok_and(|e| e.variants.len() == 9 && e.workloads.len() == 3));
+        assert!(find("axboe2016").is_ok_and(|e| e.variants.len() == 9 && e.workloads.len() == 9));
         let error = find("axboe2061").err().map(|e| e.to_string()).unwrap();
         assert!(
             error.contains("`axboe2061`") && error.contains("axboe2016"),

@@ -5,7 +5,7 @@
 
 use super::options::Sizes;
 use super::published::PUBLISHED;
-use super::{EXPERIMENT, charts, verdict};
+use super::{EXPERIMENT, charts, company, post, reasons, verdict};
 use crate::quantity;
 use crate::report::table::{Column, label, pick};
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
@@ -46,6 +46,9 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
         report
             .tables
             .extend(tables("this machine", &real, &metrics, &metrics));
+        report
+            .tables
+            .extend(company::tables("this machine", &real, &metrics));
         report.verdict.extend(verdict::of_this_machine(&real, &metrics));
         report
             .charts
@@ -53,13 +56,19 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
         report.notes.extend(notes(&real, &metrics, sizes));
     }
     if !simulated.is_empty() {
-        let (rows, with_post) = beside_the_post(&simulated, &metrics);
-        report.tables.extend(tables(
-            "in virtual time, the post's own machine",
-            &rows,
-            &with_post,
-            &metrics,
-        ));
+        // beside other workloads the post's numbers say nothing
+        if metrics.iter().any(|m| m.target == "sim" && is_the_posts(m)) {
+            let (rows, with_post) = beside_the_post(&simulated, &metrics);
+            report.tables.extend(tables(
+                "in virtual time, the post's own machine",
+                &rows,
+                &with_post,
+                &metrics,
+            ));
+        }
+        report
+            .tables
+            .extend(company::tables("in virtual time", &simulated, &metrics));
         report
             .verdict
             .extend(verdict::of_virtual_time(&simulated, &metrics));
@@ -79,11 +88,15 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
         report.settings.push((label(row, &all), outcome.settings.clone()));
     }
     report.notes.extend(warnings(results, &all));
+    report
+        .appendices
+        .extend(post::appendices(&all, &metrics, results));
+    report.appendices.extend(reasons::appendices(&all, &metrics));
     report.metrics = metrics;
     report
 }
 
-const fn column(head: &'static str, workload: &'static str, metric: &'static str) -> Column {
+pub(super) const fn column(head: &'static str, workload: &'static str, metric: &'static str) -> Column {
     Column {
         head,
         workload,
@@ -144,6 +157,11 @@ fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]
         pick(&format!("Each alone ({place})"), "", &used(&alone), rows, metrics),
         more,
     ]
+}
+
+/// Whether the metric is of a workload that the post has.
+fn is_the_posts(metric: &Metric) -> bool {
+    Phase::POST.iter().any(|phase| phase.name() == metric.workload)
 }
 
 /// The simulator's rows with the post's before them, and the metrics of both.
@@ -227,6 +245,21 @@ fn definitions() -> Vec<(String, String)> {
             "writers",
             "Seconds from the first write call to the end of the sync of everything, as `time (write-files; sync)` shows them; or the bytes \
              written in that time, in millions a second. \"Writing only\" ends with the last write call.",
+        ),
+        (
+            "syncs/s, sync p99",
+            "The log appends a record of 4 or 8 KiB, makes it durable with a sync of its file alone, and goes on with the next. \
+             Syncs that it completed in a second, and how long the sync calls took; \"slowest write\" is the write call before.",
+        ),
+        (
+            "scan",
+            "Bytes that somebody got, in millions a second, who reads the whole file from its start, 256 KiB at a time, and \
+             again. The kernel reads ahead for it.",
+        ),
+        (
+            "hits",
+            "The share of reads that came out of memory. A reader of cached data reads pages of a part of the file that is an \
+             eighth of memory, and one time in a hundred anywhere. In the simulator it thinks for 50 us after each.",
         ),
         (
             "resident",

@@ -186,7 +186,7 @@ pub(super) mod tests {
         }
     }
 
-    fn metric(row: &RowName, workload: &str, metric: &str, runs: &[f64]) -> Metric {
+    pub(crate) fn metric(row: &RowName, workload: &str, metric: &str, runs: &[f64]) -> Metric {
         Metric {
             experiment: EXPERIMENT.name.into(),
             workload: workload.into(),

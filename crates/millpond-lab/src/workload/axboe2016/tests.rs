@@ -1,8 +1,10 @@
 //! The workload on targets that live in memory and do what a test needs.
 
+use super::data::PAGE;
+use super::record::Read;
 use super::*;
 use crate::outcome::Setting;
-use crate::target::{Device, Served};
+use crate::target::{Access, Device, Served};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -61,7 +63,7 @@ impl Memory {
 }
 
 impl Target for Memory {
-    fn open(&self, path: &Path) -> io::Result<Box<dyn TargetFile>> {
+    fn open(&self, path: &Path, _: Access) -> io::Result<Box<dyn TargetFile>> {
         let bytes = self.files.lock().unwrap().get(path).cloned();
         self.file(bytes.ok_or(io::ErrorKind::NotFound)?)
     }
@@ -118,6 +120,10 @@ impl TargetFile for MemoryFile {
             return Err(io::Error::other("the write failed"));
         }
         let mut bytes = self.bytes.lock().unwrap();
+        if offset == 0 {
+            // a log begins anew
+            bytes.clear();
+        }
         assert_eq!(bytes.len() as u64, offset, "files are written from start to end");
         bytes.extend_from_slice(buf);
         Ok(())
@@ -195,7 +201,14 @@ fn each_phase_measures_its_own() {
         "writers_mb_per_s",
         "writers_call_max_us",
     ];
-    for phase in [Phase::WritersAndReader, Phase::ReaderAlone, Phase::WritersAlone] {
+    let log = [
+        "syncs_per_s",
+        "sync_p50_us",
+        "sync_p99_us",
+        "sync_max_us",
+        "append_max_us",
+    ];
+    for phase in Phase::ALL {
         let outcome = run(&Memory::with_read_file(Fault::None), phase).unwrap();
         for name in reader {
             assert_eq!(outcome.value(name).is_some(), phase.reads(), "{phase:?} {name}");
@@ -203,6 +216,12 @@ fn each_phase_measures_its_own() {
         for name in writers {
             assert_eq!(outcome.value(name).is_some(), phase.writes(), "{phase:?} {name}");
         }
+        let is_log = phase.actor() == Some(phase::Actor::Log);
+        for name in log {
+            assert_eq!(outcome.value(name).is_some(), is_log, "{phase:?} {name}");
+        }
+        let is_scan = phase == Phase::Scan;
+        assert_eq!(outcome.value("scan_mb_per_s").is_some(), is_scan, "{phase:?}");
         assert!(outcome.value("resident_peak_mib").is_some_and(|mib| mib > 0.0));
     }
 }
