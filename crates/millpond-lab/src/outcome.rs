@@ -62,6 +62,9 @@ pub struct Outcome {
     pub settings: Vec<Setting>,
     /// What a reader of the numbers must know.
     pub warnings: Vec<String>,
+    /// What the slowest calls have waited for, as sentences.
+    #[serde(default)]
+    pub explanations: Vec<String>,
 }
 
 impl Outcome {

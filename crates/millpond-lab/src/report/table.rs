@@ -153,7 +153,7 @@ pub(crate) fn layout(table: &Table) -> String {
 }
 
 /// `sentence` in lines of at most [`WIDTH`], the further ones indented to the length of `first`.
-fn wrap(sentence: &str, first: &str) -> String {
+pub(crate) fn wrap(sentence: &str, first: &str) -> String {
     let indent = " ".repeat(first.len());
     let mut text = String::new();
     let mut line = first.to_owned();

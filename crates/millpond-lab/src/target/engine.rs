@@ -2,6 +2,8 @@
 //!
 //! On `--device hdd` and the other modelled ones the files are real as well, and the modelled disk's service time is
 //! around every transfer.
+//!
+//! The slowest read that missed, write and sync of a run are explained; such calls cost two looks at the clock for that.
 
 use super::{
     Access, Device, Driver, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind, millpond_rows,
@@ -10,11 +12,12 @@ use super::{
 use crate::error::{LabError, Result};
 use crate::outcome::{Measure, Setting};
 use millpond::device::{self, Modelled};
-use millpond::{OpenOptions, PageCache};
+use millpond::{Explanation, OpenOptions, PageCache, explain};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// This kind of target.
@@ -56,35 +59,76 @@ fn open(setup: &Setup) -> Result<Box<dyn Target>> {
     }
     let cache = builder.build().map_err(failed)?;
     let dir = File::open(&setup.dir).map_err(|e| LabError::path("cannot open", &setup.dir, e))?;
-    Ok(Box::new(Engine { cache, dir, modelled }))
+    Ok(Box::new(Engine {
+        cache,
+        dir,
+        modelled,
+        slowest: Arc::default(),
+    }))
 }
 
 struct Engine {
     cache: PageCache,
     dir: File,
     modelled: Option<Arc<Modelled>>,
+    slowest: Arc<Slowest>,
+}
+
+impl Engine {
+    fn file(&self, path: &Path, options: OpenOptions) -> io::Result<Box<dyn TargetFile>> {
+        Ok(Box::new(EngineFile {
+            file: self.cache.open(path, options).map_err(error)?,
+            slowest: self.slowest.clone(),
+        }))
+    }
+}
+
+/// The slowest read that missed, write and sync of a run, and what each has waited for.
+#[derive(Default)]
+struct Slowest([(AtomicU64, Mutex<Option<Explanation>>); 3]);
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+const SYNC: usize = 2;
+
+impl Slowest {
+    fn explained<T>(&self, kind: usize, call: impl FnOnce() -> T) -> T {
+        let (result, why) = explain(call);
+        let (longest, slowest) = &self.0[kind];
+        let took = why.took.as_nanos() as u64;
+        if took > longest.load(Ordering::Relaxed) {
+            let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
+            if longest.fetch_max(took, Ordering::Relaxed) < took {
+                *slowest = Some(why);
+            }
+        }
+        result
+    }
+
+    fn told(&self) -> Vec<String> {
+        let told = self.0.iter().filter_map(|(_, slowest)| {
+            let slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
+            Some(slowest.as_ref()?.to_string())
+        });
+        told.collect()
+    }
 }
 
 impl Target for Engine {
     /// The engine finds out by itself how a file is read.
     fn open(&self, path: &Path, _: Access) -> io::Result<Box<dyn TargetFile>> {
-        Ok(Box::new(EngineFile(
-            self.cache.open(path, OpenOptions::new()).map_err(error)?,
-        )))
+        self.file(path, OpenOptions::new())
     }
 
     fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
         // Fails if it is there.
         drop(File::create_new(path)?);
-        Ok(Box::new(EngineFile(
-            self.cache
-                .open(path, OpenOptions::new().write(true))
-                .map_err(error)?,
-        )))
+        self.file(path, OpenOptions::new().write(true))
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        self.cache.sync_all().map_err(error)?;
+        let synced = self.slowest.explained(SYNC, || self.cache.sync_all());
+        synced.map_err(error)?;
         // The names of new files.
         self.dir.sync_all()
     }
@@ -120,6 +164,10 @@ impl Target for Engine {
         settings
     }
 
+    fn explanations(&self) -> Vec<String> {
+        self.slowest.told()
+    }
+
     fn measures(&self) -> Vec<Measure> {
         let stats = self.cache.stats();
         let c = &stats.counters;
@@ -149,16 +197,21 @@ impl Target for Engine {
     }
 }
 
-struct EngineFile(millpond::File);
+struct EngineFile {
+    file: millpond::File,
+    slowest: Arc<Slowest>,
+}
 
 impl TargetFile for EngineFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
-        let served = if self.0.is_resident(offset) {
-            Served::Memory
-        } else {
-            Served::Device
+        let (served, n) = match self.file.is_resident(offset) {
+            true => (Served::Memory, self.file.read_at(buf, offset)),
+            false => {
+                let read = self.slowest.explained(READ, || self.file.read_at(buf, offset));
+                (Served::Device, read)
+            }
         };
-        let n = self.0.read_at(buf, offset).map_err(error)?;
+        let n = n.map_err(error)?;
         if n < buf.len() {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
@@ -166,14 +219,60 @@ impl TargetFile for EngineFile {
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
-        self.0.write_at(buf, offset).map_err(error)
+        let written = self.slowest.explained(WRITE, || self.file.write_at(buf, offset));
+        written.map_err(error)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_all().map_err(error)
+        let synced = self.slowest.explained(SYNC, || self.file.sync_all());
+        synced.map_err(error)
     }
 }
 
 fn error(error: millpond::Error) -> io::Error {
     io::Error::other(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::data::{AlignedBuf, PAGE};
+    use millpond_core::units::Bytes;
+
+    #[test]
+    fn the_slowest_of_each_kind_of_call_is_explained() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let setup = Setup {
+            target: "engine".into(),
+            variant: "goal".into(),
+            device: Device::Real,
+            dir: dir.path().to_owned(),
+            memory: Bytes::from_mib(16),
+            read_latency_goal: None,
+            seed: 1,
+        };
+        let target = open(&setup).unwrap();
+        let path = dir.path().join("file");
+        let file = target.create(&path, 2 * PAGE as u64).unwrap();
+        file.write_at(0, &[7; 2 * PAGE]).unwrap();
+        assert_eq!(target.explanations().len(), 1, "only a write so far");
+        file.sync().unwrap();
+        drop(file);
+        let file = target.open(&path, Access::Random).unwrap();
+        let mut buf = AlignedBuf::new(PAGE);
+        assert_eq!(file.read_at(0, &mut buf).unwrap(), Served::Device);
+        let told = target.explanations();
+        let [read, _, sync] = &told[..] else {
+            panic!("{told:?}")
+        };
+        // the device had to make a new file durable, which no disk does in 10 us
+        assert!(sync.starts_with("sync waited "), "{sync}");
+        assert!(
+            read.starts_with("read of 4 KiB ") || read.starts_with("it took "),
+            "{read}"
+        );
+        // a hit is not noted
+        assert_eq!(file.read_at(0, &mut buf).unwrap(), Served::Memory);
+        assert_eq!(target.explanations(), told);
+    }
 }

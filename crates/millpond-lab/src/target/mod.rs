@@ -179,6 +179,11 @@ pub trait Target: Send + Sync {
         Vec::new()
     }
 
+    /// Its slowest calls and what they have waited for, a sentence each, if it can tell. Asked after the run.
+    fn explanations(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Counters of its own, with stable metric names. Asked after the run.
     fn measures(&self) -> Vec<Measure> {
         Vec::new()

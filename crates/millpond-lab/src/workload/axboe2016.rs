@@ -175,6 +175,7 @@ pub fn perform(
     outcome.measures.extend(target.measures());
     outcome.settings = target.settings();
     outcome.warnings = target.warnings();
+    outcome.explanations = target.explanations();
     Ok(outcome)
 }
 

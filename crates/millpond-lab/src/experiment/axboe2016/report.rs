@@ -92,6 +92,7 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
         .appendices
         .extend(post::appendices(&all, &metrics, results));
     report.appendices.extend(reasons::appendices(&all, &metrics));
+    report.appendices.extend(reasons::slowest(&all, results));
     report.metrics = metrics;
     report
 }
