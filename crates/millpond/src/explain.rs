@@ -121,7 +121,7 @@ impl Explanation {
         self.waited[wait as usize]
     }
 
-    /// How long it waited in all. What is left of [`took`](Self::took) it was at work, or wanted a processor.
+    /// How long it waited in all. For what is left of [`took`](Self::took) it was at work, or wanted a lock or a processor.
     pub fn waited_total(&self) -> Duration {
         self.waited.iter().sum()
     }
@@ -165,6 +165,14 @@ impl fmt::Display for Explanation {
                 f,
                 ", {} of it for pages in other hands or before their log",
                 Millis(self.held)
+            )?;
+        }
+        let rest = self.took.saturating_sub(total);
+        if rest >= WORTH_SAYING && rest > self.took / 10 {
+            write!(
+                f,
+                "; for {} more it was at work, or without a lock or a processor",
+                Millis(rest)
             )?;
         }
         match &self.pressure {
@@ -327,6 +335,23 @@ mod tests {
              admission; dirty 61.0 % of memory over background 50.0 %, in transit 1.00 of 1.00 MiB, read p99 2.40 ms over \
              goal 2.00 ms"
         );
+    }
+
+    #[test]
+    fn time_that_no_wait_explains_is_said_if_it_is_more_than_a_tenth() {
+        let mut why = Explanation {
+            call: Some(Call::Read(4096)),
+            took: Duration::from_millis(21),
+            ..Explanation::default()
+        };
+        why.waited[Wait::Read as usize] = Duration::from_millis(1);
+        assert_eq!(
+            why.to_string(),
+            "read of 4 KiB waited 1.00 ms: 1.00 ms for a read from the device; for 20.00 ms more it was at work, or without \
+             a lock or a processor"
+        );
+        why.waited[Wait::Read as usize] = Duration::from_millis(20);
+        assert!(why.to_string().ends_with("a read from the device"), "{why}");
     }
 
     #[test]
