@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant as Clock};
 
@@ -48,6 +49,7 @@ type Answer = Box<dyn Fn(u64) + Send + Sync>;
 struct Shared {
     epoch: Clock,
     answer: Answer,
+    late: Late,
     state: Mutex<State>,
     /// The service thread has to be up earlier than it thought.
     changed: Condvar,
@@ -55,17 +57,17 @@ struct Shared {
 
 struct State {
     model: Model,
-    late: Late,
     /// When the service thread will be up by itself.
     up_at: Option<Instant>,
     ending: bool,
 }
 
-#[derive(Clone, Copy, Default)]
+/// Counted before each answer is given, so that whoever has it finds it counted.
+#[derive(Default)]
 struct Late {
-    answers: u64,
-    sum_ns: u64,
-    max_ns: u64,
+    answers: AtomicU64,
+    sum_ns: AtomicU64,
+    max_ns: AtomicU64,
 }
 
 impl fmt::Debug for ModelService {
@@ -84,9 +86,9 @@ impl ModelService {
         let shared = Arc::new(Shared {
             epoch: Clock::now(),
             answer: Box::new(answer),
+            late: Late::default(),
             state: Mutex::new(State {
                 model,
-                late: Late::default(),
                 up_at: None,
                 ending: false,
             }),
@@ -122,24 +124,25 @@ impl ModelService {
     /// What the disk did since it was made or [`reset_statistics`](ModelService::reset_statistics), and how late its
     /// answers were in the same time.
     pub fn statistics(&self) -> (ModelStatistics, Lateness) {
-        let state = self.shared.state.lock();
-        let Late {
-            answers,
-            sum_ns,
-            max_ns,
-        } = state.late;
+        let late = &self.shared.late;
+        let [answers, sum_ns, max_ns] =
+            [&late.answers, &late.sum_ns, &late.max_ns].map(|count| count.load(Ordering::Relaxed));
         let lateness = Lateness {
             answers,
             mean: Nanos(sum_ns.checked_div(answers).unwrap_or(0)),
             max: Nanos(max_ns),
         };
+        let state = self.shared.state.lock();
         (state.model.statistics(self.shared.now()), lateness)
     }
 
     /// Starts counting anew.
     pub fn reset_statistics(&self) {
         self.shared.tell(|model, now| model.reset_statistics(now));
-        self.shared.state.lock().late = Late::default();
+        let late = &self.shared.late;
+        for count in [&late.answers, &late.sum_ns, &late.max_ns] {
+            count.store(0, Ordering::Relaxed);
+        }
     }
 
     /// What a long idle time does; see [`Model::rest`].
@@ -190,21 +193,13 @@ impl Shared {
     }
 
     fn give(&self, done: &mut Vec<ModelCompletion>) {
-        if done.is_empty() {
-            return;
-        }
-        let mut late = Late::default();
         for ModelCompletion { id, at } in done.drain(..) {
             let late_ns = self.now().since(at).0;
-            late.answers += 1;
-            late.sum_ns += late_ns;
-            late.max_ns = late.max_ns.max(late_ns);
+            self.late.answers.fetch_add(1, Ordering::Relaxed);
+            self.late.sum_ns.fetch_add(late_ns, Ordering::Relaxed);
+            self.late.max_ns.fetch_max(late_ns, Ordering::Relaxed);
             (self.answer)(id);
         }
-        let total = &mut self.state.lock().late;
-        total.answers += late.answers;
-        total.sum_ns += late.sum_ns;
-        total.max_ns = total.max_ns.max(late.max_ns);
     }
 
     /// The service thread.
@@ -237,5 +232,92 @@ impl Shared {
                 state = self.state.lock();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{HddParameters, ModelParameters};
+    use super::*;
+    use millpond_core::units::Bytes;
+    use std::sync::mpsc;
+    use std::thread::ThreadId;
+
+    type Answers = mpsc::Receiver<(u64, ThreadId, Clock)>;
+
+    fn service(parameters: HddParameters) -> (ModelService, Answers) {
+        let (tell, answers) = mpsc::channel();
+        let model = Model::new(&ModelParameters::Hdd(parameters)).unwrap();
+        let service = ModelService::new(model, move |id| {
+            // Fails if the test is over.
+            let _ = tell.send((id, thread::current().id(), Clock::now()));
+        });
+        (service.unwrap(), answers)
+    }
+
+    fn request(id: u64, write: bool, offset: u64, len: u32) -> ModelRequest {
+        ModelRequest {
+            id,
+            write,
+            offset,
+            len,
+        }
+    }
+
+    #[test]
+    fn each_answer_comes_once_and_none_before_the_model_gives_it() {
+        let (service, answers) = service(HddParameters::default());
+        // In a row from the present place on: 1 MiB each, after half a revolution on average.
+        let (began, mib) = (Clock::now(), Duration::from_nanos((1 << 20) * 1000 / 120));
+        service.submit((0..3).map(|n| request(n, true, n << 20, 1 << 20)));
+        for n in 0..3 {
+            let (id, on, at) = answers.recv().unwrap();
+            assert_eq!(id, u64::from(n));
+            assert_ne!(on, thread::current().id());
+            assert!(
+                at.duration_since(began) >= mib * (n + 1),
+                "{id} after {:?}",
+                at - began
+            );
+        }
+        let (seen, late) = service.statistics();
+        assert_eq!((seen.writes, late.answers), (3, 3));
+        service.reset_statistics();
+        let (seen, late) = service.statistics();
+        assert_eq!((seen.writes, late), (0, Lateness::default()));
+        assert!(answers.try_recv().is_err(), "no more answers than requests");
+    }
+
+    #[test]
+    fn what_the_model_answers_at_once_is_answered_on_the_thread_that_asked() {
+        // A minute of work for the platter.
+        let mib = 1 << 20;
+        let (service, answers) = service(HddParameters {
+            write_cache: Bytes(64 * mib),
+            media_bytes_per_s: mib,
+            ..HddParameters::default()
+        });
+        let here = thread::current().id();
+        let at_once = || answers.try_recv().map(|(id, on, _)| (id, on));
+        service.flush(1);
+        assert_eq!(at_once(), Ok((1, here)), "a flush of nothing");
+        service.submit((2..62).map(|id| request(id, true, id * mib, 1 << 20)));
+        for id in 2..62 {
+            assert_eq!(at_once(), Ok((id, here)), "a write into the cache");
+        }
+        service.flush(62);
+        assert!(at_once().is_err(), "a flush of what is on its way to the platter");
+    }
+
+    #[test]
+    fn dropped_disk_answers_nothing_more() {
+        let (service, answers) = service(HddParameters {
+            revolutions_per_minute: 1,
+            ..HddParameters::default()
+        });
+        // Half a minute away.
+        service.submit([request(1, false, 1 << 20, 4096)]);
+        drop(service);
+        assert!(answers.recv().is_err());
     }
 }
