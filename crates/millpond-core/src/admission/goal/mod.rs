@@ -82,6 +82,11 @@ const CALM_WINDOW: Nanos = Nanos::from_secs(2);
 /// The least goal, in tails of such reads. With two of them a goal of 20 ms made the modelled disk's writers take 300 s
 /// instead of 18, as every write was followed by a seek; with three it is 54 s.
 const CALM_TAILS: u64 = 3;
+/// No write of a brief sync is larger.
+const BRIEF: Bytes = Bytes::from_kib(256);
+/// Where reads wait for their turn, the turns see to the goal, and what is written in an eighth of it keeps the device
+/// busy; the lower end is there because little in transit makes a disk slow, which would say even less.
+///
 /// The allowance that a new reader meets, before anything was measured, and the least between turns.
 const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
 
@@ -95,7 +100,7 @@ pub struct GoalState {
     disturbed: bool,
     /// A write of the window waited for the allowance: only then does a larger one change anything.
     limited: bool,
-    /// Reads of the window that had writes before them, and those of them that were overtaken.
+    /// Those who waited and had writes before them, and those of them that were overtaken, since it was last looked at.
     behind_writes: u32,
     overtaken: u32,
     /// Reads during which no write was in transit, and what they took last time.
@@ -192,21 +197,40 @@ impl GoalState {
         }
     }
 
-    /// Somebody has got from the device what he waited for. Which one it was in the readers' turn.
-    pub(super) fn wait_ended(&mut self, now: Instant, is_read: bool, in_transit: &InTransit) -> Option<u32> {
+    /// Somebody has got from the device what he waited for: a read, or else a brief sync.
+    pub(super) fn wait_ended(&mut self, now: Instant, is_read: bool, in_transit: &InTransit) {
+        // A brief sync's own write is still counted.
+        let own = if is_read { Bytes(0) } else { BRIEF };
+        let nth = self
+            .turns
+            .wait_ended(now, own, self.goal(), self.share(), in_transit);
+        if nth == Some(1) || (nth.is_none() && in_transit.writes() > own) {
+            self.behind_writes += 1;
+        }
         if self.turns.overtaken_by() >= self.allowance {
             self.overtaken += 1;
         }
-        self.turns
-            .wait_ended(now, is_read, self.goal(), self.share(), in_transit)
+        if self.behind_writes >= WINDOW_READS_MIN {
+            self.turns.overtakes = self.overtaken * 2 >= self.behind_writes;
+            (self.behind_writes, self.overtaken) = (0, 0);
+            let in_eighth = self.turns.written_in(Nanos(self.goal().0 / 8));
+            if let Some(bytes) = in_eighth.filter(|_| self.turns.overtakes) {
+                self.step_to(bytes.max(ALLOWANCE_START));
+            }
+        }
+    }
+
+    /// Towards `wanted`, by at most a half down and a half up at once.
+    fn step_to(&mut self, wanted: Bytes) {
+        let allowance = self.allowance.0;
+        let wanted = wanted.0.clamp(allowance / 2, allowance + allowance / 2);
+        let min = self.options.allowance_min;
+        self.allowance = Bytes(wanted).clamp(min, self.options.idle.max(min));
     }
 
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
         let latency = now.since(issued_at);
-        let nth = self.wait_ended(now, true, in_transit);
-        if nth == Some(1) || (nth.is_none() && in_transit.writes() > Bytes(0)) {
-            self.behind_writes += 1;
-        }
+        self.wait_ended(now, true, in_transit);
         self.disturbed |= in_transit.last_write() > issued_at || in_transit.writes() > Bytes(0);
         if in_transit.writes() == Bytes(0) {
             self.calm.add(now.since(issued_at.max(in_transit.last_write())));
@@ -220,11 +244,10 @@ impl GoalState {
         if self.window.reads < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
             return;
         }
-        if self.disturbed {
+        if self.disturbed && !self.turns.overtakes {
             self.adapt();
         }
         (self.disturbed, self.limited) = (false, false);
-        (self.behind_writes, self.overtaken) = (0, 0);
         self.window.restart(now);
     }
 
@@ -238,31 +261,13 @@ impl GoalState {
         self.turns.write_done(now, bytes, issued_at, in_transit);
     }
 
+    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal.
     fn adapt(&mut self) {
-        let goal = self.goal();
-        self.turns.overtakes = self.overtaken * 2 >= self.behind_writes;
-        let allowance = self.allowance.0;
-        // What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal.
-        // Where reads wait for their turn, the turns see to the goal, and what is written in an eighth of it keeps the
-        // device busy; the lower end is there because little in transit makes a disk slow, which would say even less.
-        let wanted = match self
-            .turns
-            .written_in(Nanos(goal.0 / 8))
-            .filter(|_| self.turns.overtakes)
-        {
-            Some(bytes) => bytes.0.max(ALLOWANCE_START.0),
-            None => {
-                let seen = self.window.tail();
-                if seen <= goal && (seen.0 >= goal.0 - goal.0 / 4 || !self.limited) {
-                    return;
-                }
-                let aim = u128::from(goal.0 - goal.0 / 8);
-                (u128::from(allowance) * aim / u128::from(seen.0.max(1))) as u64
-            }
-        };
-        // By at most a half down and a half up at once.
-        let wanted = wanted.clamp(allowance / 2, allowance + allowance / 2);
-        let min = self.options.allowance_min;
-        self.allowance = Bytes(wanted).clamp(min, self.options.idle.max(min));
+        let (goal, seen) = (self.goal(), self.window.tail());
+        if seen > goal || (seen.0 < goal.0 - goal.0 / 4 && self.limited) {
+            let aim = u128::from(goal.0 - goal.0 / 8);
+            let wanted = u128::from(self.allowance.0) * aim / u128::from(seen.0.max(1));
+            self.step_to(Bytes(wanted as u64));
+        }
     }
 }

@@ -153,11 +153,12 @@ impl Turns {
         Some(now + goal)
     }
 
-    /// A read has ended; the writers are to have `share` percent. In a turn of the readers: which of its reads it was.
+    /// Somebody's wait has ended, with `own` bytes at most of his own still counted; the writers are to have `share`
+    /// percent. In a turn of the readers: which one it was.
     pub(super) fn wait_ended(
         &mut self,
         now: Instant,
-        is_read: bool,
+        own: Bytes,
         goal: Nanos,
         share: u32,
         in_transit: &InTransit,
@@ -165,7 +166,7 @@ impl Turns {
         let turn = self.readers.as_mut()?;
         turn.ended += 1;
         if turn.ended == 1 {
-            if is_read && in_transit.writes().0 == 0 {
+            if in_transit.writes() <= own {
                 turn.drained = in_transit.last_write().max(turn.stopped);
                 self.first_read.add(now.since(turn.drained));
                 turn.way = Nanos(now.since(turn.drained).0.saturating_sub(self.next_read.0));

@@ -58,6 +58,7 @@ impl World {
     pub(super) fn sync(&mut self, pid: usize, file: FileId) -> bool {
         let at = self.processes[pid].at;
         if at == 0 {
+            self.charge(pid, self.costs.sync);
             self.begin_sync(pid, file);
             return false;
         }

@@ -30,6 +30,8 @@ pub struct Costs {
     pub fault: Nanos,
     /// A page that reclaim looks at.
     pub scan: Nanos,
+    /// A sync, without the device: 27 us is what one of a page takes on files in memory.
+    pub sync: Nanos,
 }
 
 impl Default for Costs {
@@ -38,6 +40,7 @@ impl Default for Costs {
             copy: Nanos(400),
             fault: Nanos(1_000),
             scan: Nanos(200),
+            sync: Nanos(27_000),
         }
     }
 }
