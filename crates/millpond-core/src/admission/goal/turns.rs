@@ -19,6 +19,10 @@ use crate::units::{Bytes, Instant, Nanos};
 /// The writers' part of the time that both sides want is never less, in percent.
 const SHARE_MIN: u64 = 25;
 
+/// Where reads and writes are served side by side a turn gains a reader little beyond the read that had waited. With
+/// turns by share the writers of a real flash disk took 2.2 to 2.6 s for what takes them 1.3 to 1.5 s so.
+const READS_BESIDE: u32 = 2;
+
 /// A turn of the readers.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -180,7 +184,11 @@ impl Turns {
         let share = u64::from(share.clamp(1, 99));
         let due = turn.drained.since(turn.waiting_since).0 * (100 - share) / share;
         let left = due as i64 + self.owed - (now.since(turn.drained) + turn.way).0 as i64;
-        if left < self.next_read.0 as i64 / 2 {
+        let is_over = match self.overtakes {
+            true => left < self.next_read.0 as i64 / 2,
+            false => turn.ended >= READS_BESIDE,
+        };
+        if is_over {
             let most = goal.0 as i64 / 2;
             self.owed = left.clamp(-most, most);
             turn.over = true;
