@@ -16,6 +16,7 @@ mod world;
 use millpond::{Error, File, OpenOptions, PageCache};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use support::{Draw, Kind, bounded, number};
 
 /// Does a command; what it says if it fails or is not there.
@@ -87,9 +88,17 @@ impl Mounted {
         run("umount", &[&self.point.display().to_string()])
     }
 
-    /// As after a restart of the machine.
+    /// As after a restart of the machine. A program that another test is just starting has copies of all open files until
+    /// it runs: the file system is busy for so long.
     fn again(&self) {
-        self.unmount().unwrap();
+        let begun = Instant::now();
+        while let Err(error) = self.unmount() {
+            assert!(
+                error.contains("busy") && begun.elapsed() < Duration::from_secs(30),
+                "{error}"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
         self.mount().unwrap();
     }
 }
