@@ -3,18 +3,15 @@
 use crate::dirty::index::PageSet;
 use crate::event::{IoError, IoId, SyncTicket};
 use crate::mutation::{self, Mutation};
-use crate::units::{Instant, Nanos, PageIndex};
+use crate::units::{Instant, Nanos, PageCount, PageIndex};
 use alloc::vec::Vec;
-
-/// 256 KiB of pages of 4 KiB: what a log has to sync at a time, hardly ever a writer of bulk.
-const BRIEF_PAGES: u64 = 64;
 
 /// One pass of writing everything that was dirty when it began. Requests that arrive meanwhile wait for
 /// the next pass, so a racing dirtier cannot keep a pass from ending, and many requests share one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pass {
     pub(super) tickets: Vec<SyncTicket>,
-    /// It has few pages, [`BRIEF_PAGES`] at most: it goes before others, and others wait for it.
+    /// It has few pages, [`BRIEF`](crate::writeback::BRIEF) at most: it goes before others, and others wait for it.
     pub(super) brief: bool,
     /// Pages that still have to be issued.
     pub(super) todo: PageSet,
@@ -152,14 +149,15 @@ impl FileWork {
     }
 
     /// Begins a pass for the tickets that wait, if none is under way. Whether one is.
-    pub(super) fn begin_pass(&mut self) -> bool {
+    /// `brief`: of so many pages it is a brief one.
+    pub(super) fn begin_pass(&mut self, brief: PageCount) -> bool {
         if self.pass.is_none() && !self.next_tickets.is_empty() {
             let mut todo = self.dirty.clone();
             todo.merge(&self.parked);
             todo.merge(&self.ready);
             self.pass = Some(Pass {
                 tickets: core::mem::take(&mut self.next_tickets),
-                brief: todo.len() <= BRIEF_PAGES,
+                brief: todo.len() <= brief.0,
                 todo,
                 held: self.held.clone(),
                 waiting: self.in_transit.clone(),

@@ -16,8 +16,8 @@ mod failed;
 mod held;
 mod jobs;
 
-use super::FlusherOptions;
 use super::file::{FileWork, Pass, Place};
+use super::{BRIEF, FlusherOptions};
 use crate::event::{IoError, IoId, Reason, SyncTicket};
 use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, PageCount, PageIndex, PageSize};
@@ -253,8 +253,9 @@ impl Flusher {
     }
 
     fn queue_pass(&mut self, file: FileId) {
+        let brief = BRIEF.to_pages(self.page_size);
         let work = self.work(file);
-        if work.begin_pass() && !work.pass_queued {
+        if work.begin_pass(brief) && !work.pass_queued {
             work.pass_queued = true;
             match work.pass.as_ref().is_some_and(|pass| pass.brief) {
                 true => self.passes.push_front(file),

@@ -6,6 +6,9 @@ pub mod flusher;
 
 use crate::units::{Bytes, Nanos};
 
+/// A sync of no more than this is brief: what a log has to sync at a time, hardly ever a writer of bulk.
+pub(crate) const BRIEF: Bytes = Bytes::from_kib(256);
+
 /// The settings of the flusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlusherOptions {

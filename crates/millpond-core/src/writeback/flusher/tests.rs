@@ -235,3 +235,19 @@ fn a_brief_sync_goes_before_one_of_many_pages() {
     files.dedup();
     assert_eq!(files, [(1, true), (0, false), (2, false)]);
 }
+
+/// It was 64 pages whatever their size: 4 MiB of pages of 64 KiB went past the admission.
+#[test]
+fn what_is_brief_is_a_matter_of_bytes() {
+    let mut f = Flusher::new(FlusherOptions::default(), PageSize::from_bytes(64 << 10).unwrap());
+    for (n, pages) in [(0, 5), (1, 4)] {
+        f.open(FileId(n));
+        f.dirtied(at(0), FileId(n), PageIndex(0), pages);
+        f.sync(FileId(n), SyncTicket(u64::from(n)));
+    }
+    let job = f.job(at(1), false, false).unwrap();
+    assert_eq!((job.file, job.brief), (FileId(1), true));
+    f.issued(&job, IoId(0), 4);
+    let job = f.job(at(1), false, false).unwrap();
+    assert_eq!((job.file, job.brief), (FileId(0), false));
+}
