@@ -11,7 +11,7 @@
 //!   4  options                                    gathers what each room lets users choose
 //!   3  reclaim                                    what to do at the cold end; when to wait
 //!   2  lru   writeback                            which page leaves; which dirty page is written
-//!   1  list  memory  dirty  admission  readahead  recent  io  page
+//!   1  list  memory  dirty  admission  readahead  recent  latencies  io  page
 //!   0  units  stats  frame  mutation              the vocabulary
 //! ```
 #![no_std]
@@ -26,6 +26,7 @@ pub mod dirty;
 pub mod event;
 pub mod frame;
 pub mod io;
+mod latencies;
 pub mod list;
 pub mod lru;
 pub mod manager;

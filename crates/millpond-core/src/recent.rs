@@ -1,35 +1,24 @@
 //! How long reads take at present: a high percentile over the last one to two seconds.
 //!
 //! ```text
-//!   before ──► now            counts by latency: four steps to each power of two, from 1 us up
+//!   before ──► now            counts by latency
 //!              one second, then `now` becomes `before`; what is older is forgotten
 //! ```
 //!
 //! For explanations, not for decisions: what the admission steers by is its own.
 
+use crate::latencies::Latencies;
 use crate::units::{Instant, Nanos};
 
 /// Long enough for some reads on a slow disk, short enough to be "at present".
 const SPAN: Nanos = Nanos::from_secs(1);
 
-const BUCKETS: usize = 112;
-
 /// Latencies of the recent past.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Recent {
     began: Instant,
-    now: [u32; BUCKETS],
-    before: [u32; BUCKETS],
-}
-
-impl Default for Recent {
-    fn default() -> Recent {
-        Recent {
-            began: Instant(0),
-            now: [0; BUCKETS],
-            before: [0; BUCKETS],
-        }
-    }
+    now: Latencies,
+    before: Latencies,
 }
 
 impl Recent {
@@ -37,45 +26,26 @@ impl Recent {
     pub fn add(&mut self, now: Instant, latency: Nanos) {
         let age = now.since(self.began);
         if age >= SPAN {
+            let last = core::mem::take(&mut self.now);
             let is_recent = age < Nanos(2 * SPAN.0);
-            self.before = if is_recent { self.now } else { [0; BUCKETS] };
-            self.now = [0; BUCKETS];
+            self.before = if is_recent { last } else { Latencies::default() };
             self.began = now;
         }
-        self.now[bucket(latency)] += 1;
+        self.now.add(latency);
     }
 
     /// What 99 of 100 did not exceed, to a quarter; `None` if there were none.
     pub fn p99(&self, now: Instant) -> Option<Nanos> {
         let age = now.since(self.began);
-        let count = |n: usize| {
-            let latest = if age < Nanos(2 * SPAN.0) { self.now[n] } else { 0 };
-            let earlier = if age < SPAN { self.before[n] } else { 0 };
-            u64::from(latest) + u64::from(earlier)
-        };
-        let all: u64 = (0..BUCKETS).map(count).sum();
-        let mut slower = all / 100;
-        (0..BUCKETS).rev().find_map(|n| {
-            let here = count(n);
-            if here > slower {
-                return Some(edge(n));
-            }
-            slower -= here;
-            None
-        })
+        let mut all = Latencies::default();
+        if age < Nanos(2 * SPAN.0) {
+            all.merge(&self.now);
+        }
+        if age < SPAN {
+            all.merge(&self.before);
+        }
+        all.nth_largest(all.total() / 100 + 1)
     }
-}
-
-fn bucket(latency: Nanos) -> usize {
-    let us = (latency.0 / 1_000).max(4);
-    let log = us.ilog2();
-    ((log as usize - 2) * 4 + ((us >> (log - 2)) & 3) as usize).min(BUCKETS - 1)
-}
-
-/// Where a bucket ends.
-fn edge(bucket: usize) -> Nanos {
-    let (log, quarter) = ((bucket / 4) as u32, (bucket % 4) as u64);
-    Nanos::from_micros((5 + quarter) << log)
 }
 
 #[cfg(test)]

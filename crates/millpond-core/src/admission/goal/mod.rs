@@ -118,12 +118,12 @@ impl GoalState {
         GoalState {
             options,
             allowance,
-            window: Window::new(),
+            window: Window::new(Instant(0)),
             disturbed: false,
             limited: false,
             behind_writes: 0,
             overtaken: 0,
-            calm: Window::new(),
+            calm: Window::new(Instant(0)),
             calm_tail: Nanos::ZERO,
             turns: Turns::new(),
             waited_for: false,
@@ -241,20 +241,20 @@ impl GoalState {
         if in_transit.writes() == Bytes(0) {
             self.calm.add(now.since(issued_at.max(in_transit.last_write())));
             let is_long = now.since(self.calm.since) >= CALM_WINDOW;
-            if self.calm.reads >= CALM_READS || (is_long && self.calm.reads >= CALM_READS_MIN) {
+            if self.calm.reads() >= CALM_READS || (is_long && self.calm.reads() >= CALM_READS_MIN) {
                 self.calm_tail = self.calm.tail();
-                self.calm.restart(now);
+                self.calm = Window::new(now);
             }
         }
         self.window.add(latency);
-        if self.window.reads < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
+        if self.window.reads() < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
             return;
         }
         if self.disturbed && !self.turns.overtakes {
             self.adapt();
         }
         (self.disturbed, self.limited) = (false, false);
-        self.window.restart(now);
+        self.window = Window::new(now);
     }
 
     pub(super) fn write_done(

@@ -1,0 +1,93 @@
+//! Counts of latencies: four steps to each power of two, from 1 us up, enough to tell a quarter more from a quarter less.
+
+use crate::units::Nanos;
+
+const BUCKETS: usize = 112;
+
+/// How many latencies there were, by their size.
+#[derive(Clone, Debug)]
+pub(crate) struct Latencies {
+    counts: [u32; BUCKETS],
+    total: u32,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies {
+            counts: [0; BUCKETS],
+            total: 0,
+        }
+    }
+}
+
+impl Latencies {
+    /// One more.
+    pub(crate) fn add(&mut self, latency: Nanos) {
+        self.counts[bucket(latency)] += 1;
+        self.total += 1;
+    }
+
+    /// How many there are.
+    pub(crate) fn total(&self) -> u32 {
+        self.total
+    }
+
+    /// Those of both.
+    pub(crate) fn merge(&mut self, other: &Latencies) {
+        for (own, others) in self.counts.iter_mut().zip(&other.counts) {
+            *own += others;
+        }
+        self.total += other.total;
+    }
+
+    /// The `nth` largest, the first being 1, to a quarter more; `None` if there are fewer.
+    pub(crate) fn nth_largest(&self, nth: u32) -> Option<Nanos> {
+        let mut left = nth.max(1);
+        for (n, &count) in self.counts.iter().enumerate().rev() {
+            if count >= left {
+                return Some(edge(n));
+            }
+            left -= count;
+        }
+        None
+    }
+}
+
+fn bucket(latency: Nanos) -> usize {
+    let us = (latency.0 / 1_000).max(4);
+    let log = us.ilog2();
+    ((log as usize - 2) * 4 + ((us >> (log - 2)) & 3) as usize).min(BUCKETS - 1)
+}
+
+/// Where a bucket ends.
+fn edge(bucket: usize) -> Nanos {
+    let (log, quarter) = ((bucket / 4) as u32, (bucket % 4) as u64);
+    Nanos::from_micros((5 + quarter) << log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nth_largest_is_within_a_quarter() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.nth_largest(1), None);
+        for us in 1..=1000 {
+            latencies.add(Nanos::from_micros(us));
+        }
+        let p95 = latencies.nth_largest(50).unwrap_or_default().0 / 1_000;
+        assert!((950..1200).contains(&p95), "{p95}");
+        assert_eq!(latencies.nth_largest(1_001), None);
+    }
+
+    #[test]
+    fn what_is_merged_counts_as_if_it_had_been_added() {
+        let (mut one, mut other) = (Latencies::default(), Latencies::default());
+        one.add(Nanos::from_micros(10));
+        other.add(Nanos::from_millis(10));
+        one.merge(&other);
+        assert_eq!(one.total(), 2);
+        assert!(one.nth_largest(1) > Some(Nanos::from_millis(9)));
+    }
+}
