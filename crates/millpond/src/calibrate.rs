@@ -39,10 +39,10 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 2 to 60 ms
+    /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 4 to 60 ms
     /// (what shorter and longer goals cost stands in decision 0004).
     pub fn read_latency_goal(&self) -> Duration {
-        let (least, most) = (Duration::from_millis(2), Duration::from_millis(60));
+        let (least, most) = (Duration::from_millis(4), Duration::from_millis(60));
         (self.read_latency * 16).clamp(least, most)
     }
 }

@@ -14,6 +14,7 @@ mod gate;
 pub mod goal;
 pub mod latency;
 pub mod percent;
+mod waits;
 
 use crate::event::Reason;
 use crate::mutation::{self, Mutation};
@@ -23,6 +24,7 @@ use bytes::{BytesOptions, BytesState};
 use goal::{GoalOptions, GoalState};
 use latency::{LatencyOptions, LatencyState};
 use percent::{PercentOptions, PercentState};
+use waits::Waits;
 
 /// Which form, and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,20 +51,13 @@ pub enum Verdict {
 }
 
 /// What is on its way to and from the device, and when what went: the one set of facts that all forms decide by.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct InTransit {
     /// By [`Reason`].
     lanes: [Lane; Reason::COUNT],
     /// When a dirtier last slept until pages become clean; [`Instant::NEVER`] while one does.
     dirtier_slept: Option<Instant>,
-    /// Requests that somebody waits for: reads, writes of brief syncs, the device's part of these.
-    waits: u32,
-    /// Since when there have been such requests without any of them ending.
-    waiting_since: Instant,
-    /// When one was last issued or ended.
-    last_wait: Option<Instant>,
-    /// When one ended last.
-    last_wait_done: Instant,
+    waits: Waits,
 }
 
 /// Transfers for one reason.
@@ -95,21 +90,6 @@ impl InTransit {
     fn lanes(&self, of_reads: bool) -> impl Iterator<Item = &Lane> {
         let lanes = Reason::ALL.into_iter().zip(&self.lanes);
         lanes.filter_map(move |(reason, lane)| (reason.is_read() == of_reads).then_some(lane))
-    }
-
-    fn wait_begun(&mut self, now: Instant) {
-        if self.waits == 0 {
-            self.waiting_since = now;
-        }
-        self.waits += 1;
-        self.last_wait = Some(now);
-    }
-
-    fn wait_ended(&mut self, now: Instant) {
-        self.waits -= 1;
-        self.waiting_since = now;
-        self.last_wait = Some(now);
-        self.last_wait_done = now;
     }
 
     /// Bytes of writes.
@@ -156,21 +136,22 @@ impl InTransit {
 
     /// Requests that somebody waits for: reads, writes of brief syncs, the device's part of these.
     pub fn waits(&self) -> u32 {
-        self.waits
+        self.waits.count() as u32
     }
 
-    /// How long reads have been waiting without any of them ending.
+    /// How long somebody has waited without any of the waits ending.
     pub fn waiting(&self, now: Instant) -> Nanos {
-        if self.waits == 0 {
-            Nanos::ZERO
-        } else {
-            now.since(self.waiting_since)
-        }
+        self.waits.since_one_ended(now)
+    }
+
+    /// Since when the oldest of those who wait does.
+    pub fn waiting_since(&self) -> Option<Instant> {
+        self.waits.oldest()
     }
 
     /// Whether somebody has read from the device within `span`.
     pub fn reader_active(&self, now: Instant, span: Nanos) -> bool {
-        self.waits > 0 || self.last_wait.is_some_and(|t| now.since(t) < span)
+        self.waits.within(now, span)
     }
 
     /// When a write was last issued or ended.
@@ -181,7 +162,7 @@ impl InTransit {
 
     /// When a read that somebody waited for ended last.
     pub fn last_wait_done(&self) -> Instant {
-        self.last_wait_done
+        self.waits.last_ended()
     }
 }
 
@@ -278,16 +259,31 @@ impl Admission {
         !matches!(self.state, State::Goal(_))
     }
 
-    /// Somebody waits for the device, though not for a read: a write of a brief sync, or the sync of the device after it.
-    pub fn wait_begun(&mut self, now: Instant) {
-        self.in_transit.wait_begun(now);
+    /// A write that somebody waits for as for a read, that of a brief sync, was issued.
+    pub fn brief_issued(&mut self, now: Instant) {
+        self.in_transit.waits.transfer_begun(now);
     }
 
-    /// Such a wait has ended.
-    pub fn wait_ended(&mut self, now: Instant) {
-        self.in_transit.wait_ended(now);
+    /// It has ended.
+    pub fn brief_completed(&mut self, now: Instant, issued_at: Instant) {
+        self.in_transit.waits.transfer_ended(now, issued_at);
+        self.wait_ended(now, issued_at);
+    }
+
+    /// The device's part of a brief sync has begun.
+    pub fn device_sync_begun(&mut self, now: Instant) {
+        self.in_transit.waits.sync_begun(now);
+    }
+
+    /// One has ended.
+    pub fn device_sync_ended(&mut self, now: Instant) {
+        let begun = self.in_transit.waits.sync_ended(now);
+        self.wait_ended(now, begun);
+    }
+
+    fn wait_ended(&mut self, now: Instant, begun: Instant) {
         if let State::Goal(s) = &mut self.state {
-            s.wait_ended(now, false, &self.in_transit);
+            s.wait_ended(now, begun, &self.in_transit);
         }
     }
 
@@ -307,7 +303,7 @@ impl Admission {
         let t = &mut self.in_transit;
         t.issued(now, reason, bytes);
         if reason == Reason::Fault {
-            t.wait_begun(now);
+            t.waits.transfer_begun(now);
         }
         match &mut self.state {
             State::Latency(s) if reason.is_read() => s.read_issued(now),
@@ -321,7 +317,7 @@ impl Admission {
         let t = &mut self.in_transit;
         t.done(now, reason, bytes);
         if reason == Reason::Fault {
-            t.wait_ended(now);
+            t.waits.transfer_ended(now, issued_at);
         }
         match &mut self.state {
             State::Percent(s) if !reason.is_read() => s.write_done(now, t),

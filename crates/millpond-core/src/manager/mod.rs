@@ -300,8 +300,8 @@ impl Manager {
                 self.flusher.sync_given_up(file, ticket);
                 self.tell_syncs(file, effects);
             }
-            Event::DeviceSync { begun: true } => self.admission.wait_begun(now),
-            Event::DeviceSync { begun: false } => self.admission.wait_ended(now),
+            Event::DeviceSync { begun: true } => self.admission.device_sync_begun(now),
+            Event::DeviceSync { begun: false } => self.admission.device_sync_ended(now),
             Event::Released { file, pages } => self.flusher.released(file, pages),
             Event::Discarded { file, pages } => self.discarded(file, pages, effects),
             Event::Reclaim => self.background_reclaim(frames, effects),
@@ -392,7 +392,7 @@ impl Manager {
         let frames = effects.add_frames(io.frames.iter().copied());
         self.admission.issued(io.issued_at, io.reason, bytes);
         if io.brief {
-            self.admission.wait_begun(io.issued_at);
+            self.admission.brief_issued(io.issued_at);
         }
         self.stats.io_issued(io.reason, bytes.0);
         (self.ios.start(io), frames)

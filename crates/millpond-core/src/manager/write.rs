@@ -176,15 +176,15 @@ impl Manager {
         let io = self.ios.end(id);
         let pages = PageCount(io.frames.len() as u64);
         self.stats.io_ended(io.reason, now.since(io.issued_at));
-        if io.brief {
-            self.admission.wait_ended(now);
-        }
         self.admission.completed(
             now,
             io.reason,
             pages.to_bytes(self.options.page_size),
             io.issued_at,
         );
+        if io.brief {
+            self.admission.brief_completed(now, io.issued_at);
+        }
         self.writing -= pages;
         let result = match mutation::is(Mutation::DropDirtyPage) {
             true => Ok(()),

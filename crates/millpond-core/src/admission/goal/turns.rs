@@ -13,6 +13,7 @@
 //! 7200 rpm), so a long goal with several reads a turn gives both sides more than a short one with one read.
 
 use super::Recent;
+use super::overtaking::Overtaking;
 use crate::admission::InTransit;
 use crate::units::{Bytes, Instant, Nanos};
 
@@ -26,7 +27,7 @@ const READS_BESIDE: u32 = 2;
 /// A turn of the readers.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
-    /// When the last write was issued before it, and since when the read that ended the writers' turn had waited.
+    /// When the last write was issued before it, and since when the writers had kept somebody waiting.
     stopped: Instant,
     waiting_since: Instant,
     /// When the device had nothing but reads.
@@ -48,14 +49,14 @@ pub(super) struct Turns {
     rate: WriteRate,
     /// Writes overtake reads: the device has to be kept from it.
     pub(super) overtakes: bool,
-    /// Bytes of writes that were issued and have ended since a read began to wait, while it waits.
-    ahead: u64,
+    overtaking: Overtaking,
     /// What a read right after another takes.
     next_read: Nanos,
     /// What the readers have had too little (above 0) or too much, in nanoseconds.
     owed: i64,
-    /// The last turn of the readers.
+    /// The last turn of the readers, and when it ended.
     last: Nanos,
+    writers_since: Instant,
 }
 
 impl Turns {
@@ -65,16 +66,17 @@ impl Turns {
             first_read: Recent::new(),
             rate: WriteRate::new(),
             overtakes: false,
-            ahead: 0,
+            overtaking: Overtaking::default(),
             next_read: Nanos::ZERO,
             owed: 0,
             last: Nanos::ZERO,
+            writers_since: Instant(0),
         }
     }
 
-    /// The bytes that the device writes in `span`, if that is known.
+    /// The bytes that the device writes in `span` at its best, if that is known.
     pub(super) fn written_in(&self, span: Nanos) -> Option<Bytes> {
-        let rate = self.rate.bytes_per_ms?;
+        let rate = self.rate.best?;
         Some(Bytes(rate * span.0 / 1_000_000))
     }
 
@@ -87,14 +89,10 @@ impl Turns {
         in_transit: &InTransit,
     ) {
         self.rate.add(now, bytes, issued_at);
-        if in_transit.waits() > 0 && in_transit.waiting(now) > now.since(issued_at) {
-            self.ahead += bytes.0;
+        if in_transit.waits() > 0 {
+            let later = in_transit.waiting(now) > now.since(issued_at);
+            self.overtaking.written(bytes, later);
         }
-    }
-
-    /// How much was written before the read that has just ended, though it was issued later.
-    pub(super) fn overtaken_by(&mut self) -> Bytes {
-        Bytes(core::mem::take(&mut self.ahead))
     }
 
     /// Nobody reads any more.
@@ -102,17 +100,22 @@ impl Turns {
         (self.readers, self.owed, self.last) = (None, 0, Nanos::ZERO);
     }
 
-    /// Whether the writes must stop for a read that has waited for so long, with `bytes` in transit and to be issued.
-    fn must_stop(&self, waited: Nanos, goal: Nanos, bytes: Bytes) -> bool {
-        if waited.0 < self.last.0 * SHARE_MIN / (100 - SHARE_MIN) {
+    /// Whether the writes must stop for those who wait, with `bytes` in transit and to be issued.
+    fn must_stop(&self, now: Instant, goal: Nanos, bytes: Bytes, in_transit: &InTransit) -> bool {
+        let Some(oldest) = in_transit.waiting_since() else {
+            return false;
+        };
+        if now.since(self.writers_since.max(oldest)).0 < self.last.0 * SHARE_MIN / (100 - SHARE_MIN) {
             return false;
         }
         match (self.first_read.tail(), self.rate.bytes_per_ms) {
             (Some(read), Some(rate)) if self.overtakes => {
                 let drain = bytes.0.saturating_mul(1_000_000) / rate.max(1);
-                waited.0 + drain + read.0 >= goal.0 - goal.0 / 16
+                // The oldest may be served last of those who wait.
+                let others = u64::from(in_transit.waits() - 1) * self.next_read.0;
+                now.since(oldest).0 + drain + read.0 + others >= goal.0 - goal.0 / 16
             }
-            _ => waited.0 >= goal.0 / 4,
+            _ => in_transit.waiting(now).0 >= goal.0 / 4,
         }
     }
 
@@ -137,17 +140,17 @@ impl Turns {
                 self.owed = 0;
             }
             self.last = now.since(turn.drained);
+            self.writers_since = now;
             self.readers = None;
             return None;
         }
-        let waited = in_transit.waiting(now);
         let writes = in_transit.writes();
-        if in_transit.waits() == 0 || writes == Bytes(0) || !self.must_stop(waited, goal, writes + bytes) {
+        if writes == Bytes(0) || !self.must_stop(now, goal, writes + bytes, in_transit) {
             return None;
         }
         self.readers = Some(Turn {
             stopped: now,
-            waiting_since: Instant(now.0 - waited.0),
+            waiting_since: in_transit.waiting_since().unwrap_or(now).max(self.writers_since),
             drained: now,
             ended: 0,
             last_end: now,
@@ -157,20 +160,22 @@ impl Turns {
         Some(now + goal)
     }
 
-    /// Somebody's wait has ended, with `own` bytes at most of his own still counted; the writers are to have `share`
-    /// percent. In a turn of the readers: which one it was.
+    /// Somebody's wait has ended. At most `allowance` was in transit, and the writers are to have `share` percent.
     pub(super) fn wait_ended(
         &mut self,
         now: Instant,
-        own: Bytes,
         goal: Nanos,
+        allowance: Bytes,
         share: u32,
         in_transit: &InTransit,
-    ) -> Option<u32> {
-        let turn = self.readers.as_mut()?;
+    ) {
+        if let Some(overtakes) = self.overtaking.served(allowance) {
+            self.overtakes = overtakes;
+        }
+        let Some(turn) = self.readers.as_mut() else { return };
         turn.ended += 1;
         if turn.ended == 1 {
-            if in_transit.writes() <= own {
+            if in_transit.writes() == Bytes(0) {
                 turn.drained = in_transit.last_write().max(turn.stopped);
                 self.first_read.add(now.since(turn.drained));
                 turn.way = Nanos(now.since(turn.drained).0.saturating_sub(self.next_read.0));
@@ -185,7 +190,13 @@ impl Turns {
         let due = turn.drained.since(turn.waiting_since).0 * (100 - share) / share;
         let left = due as i64 + self.owed - (now.since(turn.drained) + turn.way).0 as i64;
         let is_over = match self.overtakes {
-            true => left < self.next_read.0 as i64 / 2,
+            // Nobody who waited when it began does any more.
+            true => {
+                let served = in_transit
+                    .waiting_since()
+                    .is_none_or(|oldest| oldest > turn.stopped);
+                served && left < self.next_read.0 as i64 / 2
+            }
             false => turn.ended >= READS_BESIDE,
         };
         if is_over {
@@ -193,7 +204,6 @@ impl Turns {
             self.owed = left.clamp(-most, most);
             turn.over = true;
         }
-        Some(turn.ended)
     }
 }
 
@@ -201,6 +211,8 @@ impl Turns {
 #[derive(Clone, Copy, Debug)]
 struct WriteRate {
     bytes_per_ms: Option<u64>,
+    /// The highest of late.
+    best: Option<u64>,
     last_end: Instant,
     bytes: u64,
     busy: u64,
@@ -208,11 +220,15 @@ struct WriteRate {
 
 /// So many bytes make a rate: shorter stretches are the device's cache.
 const RATE_BYTES: u64 = 4 << 20;
+/// The best rate loses one part in so many with each rate that is measured: a device that has become slow, as a flash disk
+/// does when its burst buffer is full, is known to be so 256 MiB later.
+const BEST_FADES: u64 = 64;
 
 impl WriteRate {
     fn new() -> WriteRate {
         WriteRate {
             bytes_per_ms: None,
+            best: None,
             last_end: Instant(0),
             bytes: 0,
             busy: 0,
@@ -227,6 +243,7 @@ impl WriteRate {
             let new = self.bytes * 1_000_000 / self.busy.max(1);
             let old = self.bytes_per_ms.unwrap_or(new);
             self.bytes_per_ms = Some((old * 3 + new) / 4);
+            self.best = Some(self.best.map_or(new, |best| new.max(best - best / BEST_FADES)));
             (self.bytes, self.busy) = (0, 0);
         }
     }

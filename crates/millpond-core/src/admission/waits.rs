@@ -1,0 +1,114 @@
+//! Who waits for the device, and since when.
+//!
+//! Reads for somebody (not those ahead of a reader), the writes of brief syncs, and the device's part of these. A device
+//! that serves some of them again and again may leave one behind, so since when the oldest waits is known beside since
+//! when none has ended.
+
+use crate::units::{Instant, Nanos};
+use alloc::collections::VecDeque;
+
+/// Those who wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waits {
+    /// When each transfer was issued, in that order.
+    transfers: VecDeque<Instant>,
+    /// When each sync of the device began. They end in any order, which nobody tells apart.
+    syncs: VecDeque<Instant>,
+    /// Since when somebody has waited without any of the waits ending.
+    since_ended: Instant,
+    /// When one last began or ended.
+    last: Option<Instant>,
+    last_ended: Instant,
+}
+
+impl Waits {
+    fn begun(&mut self, now: Instant) {
+        if self.count() == 0 {
+            self.since_ended = now;
+        }
+        self.last = Some(now);
+    }
+
+    fn ended(&mut self, now: Instant) {
+        self.since_ended = now;
+        self.last = Some(now);
+        self.last_ended = now;
+    }
+
+    pub(super) fn transfer_begun(&mut self, now: Instant) {
+        self.begun(now);
+        self.transfers.push_back(now);
+    }
+
+    pub(super) fn transfer_ended(&mut self, now: Instant, begun: Instant) {
+        // Time goes on, so they are in order; transfers end in any.
+        let at = self.transfers.partition_point(|&other| other < begun);
+        self.transfers
+            .remove(at.min(self.transfers.len().saturating_sub(1)));
+        self.ended(now);
+    }
+
+    pub(super) fn sync_begun(&mut self, now: Instant) {
+        self.begun(now);
+        self.syncs.push_back(now);
+    }
+
+    /// When it began.
+    pub(super) fn sync_ended(&mut self, now: Instant) -> Instant {
+        self.ended(now);
+        self.syncs.pop_front().unwrap_or(now)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.transfers.len() + self.syncs.len()
+    }
+
+    /// Since when the oldest of them waits.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        let fronts = [self.transfers.front(), self.syncs.front()];
+        fronts.into_iter().flatten().min().copied()
+    }
+
+    /// For how long somebody has waited without any of the waits ending.
+    pub(super) fn since_one_ended(&self, now: Instant) -> Nanos {
+        if self.count() == 0 {
+            Nanos::ZERO
+        } else {
+            now.since(self.since_ended)
+        }
+    }
+
+    /// Whether somebody waits, or did within `span`.
+    pub(super) fn within(&self, now: Instant, span: Nanos) -> bool {
+        self.count() > 0 || self.last.is_some_and(|t| now.since(t) < span)
+    }
+
+    pub(super) fn last_ended(&self) -> Instant {
+        self.last_ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_is_known_in_whatever_order_they_end() {
+        let mut waits = Waits::default();
+        waits.transfer_begun(Instant(10));
+        waits.transfer_begun(Instant(20));
+        waits.sync_begun(Instant(5));
+        waits.transfer_begun(Instant(20));
+        assert_eq!(waits.oldest(), Some(Instant(5)));
+        waits.sync_ended(Instant(30));
+        waits.transfer_ended(Instant(31), Instant(20));
+        assert_eq!((waits.oldest(), waits.count()), (Some(Instant(10)), 2));
+        waits.transfer_ended(Instant(40), Instant(10));
+        assert_eq!(waits.oldest(), Some(Instant(20)));
+        assert_eq!(waits.since_one_ended(Instant(47)), Nanos(7));
+        waits.transfer_ended(Instant(50), Instant(20));
+        assert_eq!((waits.oldest(), waits.count()), (None, 0));
+        assert_eq!(waits.since_one_ended(Instant(60)), Nanos::ZERO);
+        assert!(waits.within(Instant(60), Nanos(11)) && !waits.within(Instant(60), Nanos(10)));
+    }
+}
