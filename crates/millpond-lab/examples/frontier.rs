@@ -33,7 +33,7 @@ fn main() {
     let goals: &[u64] = if is_ssd {
         &[200, 1_000, 1_500, 2_000, 3_000]
     } else {
-        &[20_000, 30_000, 40_000, 50_000, 60_000, 80_000, 120_000, 300_000]
+        &[20_000, 40_000, 50_000, 60_000, 80_000, 110_000, 300_000]
     };
     let mut cases = vec![
         (String::from("off"), AdmissionOptions::Off),
@@ -43,7 +43,7 @@ fn main() {
         ),
     ];
     for &goal in goals {
-        for share in [55, 70, 80] {
+        for share in [55, 70, 80, 86, 98] {
             let read_latency = Nanos::from_micros(goal);
             let options = GoalOptions {
                 read_latency,

@@ -298,6 +298,13 @@ impl Admission {
         }
     }
 
+    /// The write just issued, of `bytes`, does not begin where the one before it ended.
+    pub fn stream_begun(&mut self, bytes: Bytes) {
+        if let State::Goal(s) = &mut self.state {
+            s.stream_begun(bytes);
+        }
+    }
+
     /// A transfer was issued.
     pub fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
         let t = &mut self.in_transit;

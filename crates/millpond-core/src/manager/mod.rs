@@ -186,6 +186,8 @@ pub struct Manager {
     pending_refault: Option<(PageKey, Refault)>,
     /// When the admission or a page in other hands wants another look.
     look_again: Option<Instant>,
+    /// Where the last write ended.
+    stream_end: Option<(FileId, PageIndex)>,
     last_tick: Instant,
     stats: Stats,
     /// Scratch lists of a scan.
@@ -225,6 +227,7 @@ impl Manager {
             reclaimer_freed: true,
             pending_refault: None,
             look_again: None,
+            stream_end: None,
             last_tick: Instant(0),
             stats: Stats::default(),
             victims: Vec::new(),

@@ -154,6 +154,11 @@ impl Manager {
             brief: job.brief,
         };
         let (io, frames) = self.issue(transfer, effects);
+        if self.stream_end != Some((file, first)) {
+            self.admission
+                .stream_begun(pages.to_bytes(self.options.page_size));
+        }
+        self.stream_end = Some((file, first.after(pages.0)));
         self.flusher.issued(job, io, pages.0);
         self.writing += pages;
         self.waits.held_back(now, None, &mut self.stats);

@@ -14,8 +14,9 @@ pub(crate) const BRIEF: Bytes = Bytes::from_kib(256);
 pub struct FlusherOptions {
     /// The largest write. Default 1 MiB.
     pub write_max: Bytes,
-    /// How much of a file is written before it is another file's turn. Default 16 MiB: a rotating disk pays
-    /// about 10 ms for going to another file, 7 % of what 16 MiB take; Linux' 4 MiB would cost it a fifth.
+    /// How much of a file is written before it is another file's turn. Default 64 MiB, about
+    /// half a second of a rotating disk, which is Linux' measure since 3.2. With 16 MiB 50 files of 40 MiB take the modelled
+    /// disk 18.31 s, with this 17.48 s, the rate of its medium.
     pub slice: Bytes,
     /// A file whose first dirty page is older than this is written whatever the limits say. Default 30 s
     /// (Linux: `dirty_expire_centisecs`).
@@ -33,7 +34,7 @@ impl Default for FlusherOptions {
     fn default() -> Self {
         FlusherOptions {
             write_max: Bytes::from_mib(1),
-            slice: Bytes::from_mib(16),
+            slice: Bytes::from_mib(64),
             expire: Nanos::from_secs(30),
             write_behind: true,
             retry: Nanos::from_secs(1),

@@ -25,6 +25,7 @@
 //! cache answers now and then always looks healthy that way, so this takes a high percentile. Seed 003
 //! (Dillon 2000) counts bytes, not requests: what one write costs depends on its size.
 
+mod lead;
 mod overtaking;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ mod window;
 use super::{InTransit, Verdict};
 use crate::event::Reason;
 use crate::units::{Bytes, Instant, Nanos};
+use lead::Lead;
 use turns::Turns;
 use window::{Recent, WINDOW_READS_P99, Window};
 
@@ -91,6 +93,9 @@ const CALM_TAILS: u64 = 3;
 /// The allowance that a new reader meets, before anything was measured, and the least between turns.
 const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
 
+/// The largest page.
+const PAGE_MAX: u64 = 64 << 10;
+
 /// The state of the controller.
 #[derive(Clone, Debug)]
 pub struct GoalState {
@@ -105,6 +110,8 @@ pub struct GoalState {
     calm: Window,
     calm_tail: Nanos,
     turns: Turns,
+    /// The last write, if it began a stream.
+    lead: Option<Lead>,
     /// Somebody waits for the writes.
     waited_for: bool,
 }
@@ -122,6 +129,7 @@ impl GoalState {
             calm: Window::new(Instant(0)),
             calm_tail: Nanos::ZERO,
             turns: Turns::new(),
+            lead: None,
             waited_for: false,
         }
     }
@@ -147,9 +155,11 @@ impl GoalState {
         }
     }
 
-    /// Half of the allowance: two writes in transit keep a device busy, and each is as long as it may be.
+    /// Half of the allowance: two writes in transit keep a device busy, and each is as long as it may be. Whole units of
+    /// the largest page, so that two of them fit.
     pub(super) fn write_bytes(&self, now: Instant, in_transit: &InTransit) -> Bytes {
-        Bytes((self.allowance(now, in_transit).0 / 2).max(self.options.allowance_min.0))
+        let half = self.allowance(now, in_transit).0 / 2;
+        Bytes((half - half % PAGE_MAX).max(self.options.allowance_min.0))
     }
 
     pub(super) fn may_write(
@@ -162,6 +172,7 @@ impl GoalState {
         let writes = in_transit.writes();
         if !in_transit.reader_active(now, READER_SPAN) {
             self.turns.forget();
+            self.lead = None;
             return if writes.0 + bytes.0 <= self.options.idle.0.max(bytes.0) {
                 Verdict::Go
             } else {
@@ -172,8 +183,18 @@ impl GoalState {
         if let Some(until) = self.turns.readers_until(now, self.goal(), bytes, in_transit) {
             return Verdict::Wait(Some(until));
         }
+        if let Some(lead) = &mut self.lead {
+            if let Some(until) = lead.is_open(now, self.turns.best_bytes_per_ms(), in_transit) {
+                return Verdict::Wait(until);
+            }
+            self.lead = None;
+        }
         let allowance = self.allowed();
-        if writes.0 == 0 || writes.0 + bytes.0 <= allowance {
+        if writes.0 == 0 {
+            // Whatever came in between: the head is elsewhere.
+            self.stream_begun(bytes);
+            Verdict::Go
+        } else if writes.0 + bytes.0 <= allowance {
             Verdict::Go
         } else {
             self.limited = true;
@@ -210,7 +231,11 @@ impl GoalState {
         }
         if self.disturbed {
             if self.turns.overtakes {
-                self.step_to(self.least().max(ALLOWANCE_START));
+                let wanted = self.least().max(ALLOWANCE_START);
+                // A little less, and the second of two writes in transit no longer fits: the disk would lose a revolution.
+                if wanted.0.abs_diff(self.allowance.0) > self.allowance.0 / 8 {
+                    self.step_to(wanted);
+                }
             } else {
                 self.adapt();
             }
@@ -248,6 +273,11 @@ impl GoalState {
             }
         }
         self.wait_ended(now, issued_at, in_transit);
+    }
+
+    /// The write just issued does not begin where the one before it ended.
+    pub(super) fn stream_begun(&mut self, bytes: Bytes) {
+        self.lead = self.turns.overtakes.then(|| Lead::new(bytes));
     }
 
     pub(super) fn write_done(

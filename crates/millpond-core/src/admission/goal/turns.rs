@@ -80,6 +80,11 @@ impl Turns {
         Some(Bytes(rate * span.0 / 1_000_000))
     }
 
+    /// What it writes at its best, in bytes a millisecond; more than any device if that is not known.
+    pub(super) fn best_bytes_per_ms(&self) -> u64 {
+        self.rate.best.unwrap_or(u64::MAX)
+    }
+
     /// A write has ended.
     pub(super) fn write_done(
         &mut self,
