@@ -11,6 +11,7 @@ use millpond_lab::child::Program;
 use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016};
 use millpond_lab::quantity::{parse_size, parse_time};
 use millpond_lab::report::{Report, html, json, table};
+use millpond_lab::room;
 use millpond_lab::target::TARGETS;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,6 +32,15 @@ pub(crate) enum Command {
     /// One run in a process of its own: JSON in, JSON out.
     #[command(hide = true)]
     Worker,
+    /// The modelled disk under one run, in a process of its own.
+    #[command(hide = true)]
+    Disk,
+    /// Undoes what a killed run has left.
+    #[command(hide = true)]
+    Undo {
+        /// The room's name.
+        room: String,
+    },
 }
 
 /// A target cannot run on this machine or in this build: as `LabError::Unavailable`.
@@ -44,6 +54,7 @@ Examples:
   millpond lab run axboe2016 --on sim --table post         beside the post's own tables
   millpond lab run axboe2016 --no-reader                   only the writers
   millpond lab run axboe2016 --on engine --device hdd,wcache=64M
+  millpond lab run axboe2016 --on kernel,engine --device hdd --kernel-variant all    as root
   millpond lab run axboe2016 --workload log-writer,scan    others beside the same writers
 
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
@@ -56,9 +67,14 @@ pub(crate) struct RunArgs {
     /// Where to run it, separated by commas: sim, engine, kernel. Default: all that this build has.
     #[arg(long, value_delimiter = ',', value_name = "TARGETS")]
     on: Option<Vec<String>>,
-    /// Variants of simulator and engine, separated by commas. Default: their own choice.
+    /// Variants of simulator and engine, separated by commas; goal also with its settings, as in goal/60ms/55% (the
+    /// read latency that it aims at, the writers' share). Default: their own choice.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS")]
     variant: Vec<String>,
+    /// How the kernel is set up on a modelled disk (root), separated by commas: SCHEDULER[/WBT][/FILE-SYSTEM] such as
+    /// mq-deadline, none/0, bfq//ext4, or all. Default: mq-deadline.
+    #[arg(long, value_delimiter = ',', value_name = "VARIANTS")]
+    kernel_variant: Vec<String>,
     /// The device under the files: real, or the service times of a modelled one: hdd, sata-ssd, nvme or ram, with its
     /// settings, such as hdd,wcache=64M.
     #[arg(long, default_value = "real", value_name = "DEVICE")]
@@ -118,6 +134,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::List { json: false } => list(&mut io::stdout().lock())?,
         Command::Run(args) => run_experiment(&args)?,
         Command::Worker => return Ok(millpond_lab::child::worker::serve()),
+        Command::Disk => return Ok(millpond_lab::room::serve()),
+        Command::Undo { room } => return Ok(millpond_lab::room::undo(&room)),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -135,6 +153,8 @@ fn list(to: &mut dyn Write) -> io::Result<()> {
     for target in TARGETS {
         writeln!(to, "  {:8} {}", target.name, target.about)?;
     }
+    writeln!(to, "The kernel on a modelled disk (--kernel-variant …, as root):")?;
+    writeln!(to, "  {}", room::SYNTAX)?;
     Ok(())
 }
 
@@ -235,6 +255,7 @@ impl RunArgs {
         Ok(axboe2016::Options {
             on: self.on.clone(),
             variants: self.variant.clone(),
+            kernel_variants: self.kernel_variant.clone(),
             device: self.device.parse()?,
             dir: self.dir.clone().unwrap_or_else(default_dir),
             memory: self.memory,

@@ -93,6 +93,7 @@ impl Args {
             mount_point: self.mount_point.clone(),
             model: model.parse::<DiskModel>()?,
             size: self.size,
+            used: None,
             backing: self.backing.clone(),
         })
     }

@@ -35,7 +35,7 @@ fn is_empty(dir: &Path) -> bool {
 
 #[test]
 fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
-    let table: [(&[&str], &[&str]); 16] = [
+    let table: [(&[&str], &[&str]); 18] = [
         (&["lab", "run", "axboe2061"], &["`axboe2061`", "axboe2016"]),
         (
             &["lab", "run", "axboe2016", "--variant", "v4"],
@@ -58,12 +58,24 @@ fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
             &["`floppy`", "real, hdd, sata-ssd, nvme, ram"],
         ),
         (
-            &["lab", "run", "axboe2016", "--on", "kernel", "--device", "hdd"],
             &[
-                "--device hdd",
-                "the kernel joins on a modelled disk in a later version",
-                "--device real",
+                "lab",
+                "run",
+                "axboe2016",
+                "--device",
+                "hdd",
+                "--kernel-variant",
+                "deadline",
             ],
+            &["`deadline`", "none, mq-deadline or bfq", "xfs or ext4"],
+        ),
+        (
+            &["lab", "run", "axboe2016", "--kernel-variant", "bfq"],
+            &["--kernel-variant bfq", "as this machine has it", "--device"],
+        ),
+        (
+            &["lab", "run", "axboe2016", "--on", "sim", "--variant", "goal/60"],
+            &["`60` is not a time", "goal/60ms/55%"],
         ),
         (
             &["lab", "run", "axboe2016", "--memory", "12Q"],

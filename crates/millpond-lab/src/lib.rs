@@ -24,6 +24,7 @@ pub mod memory_group;
 pub mod outcome;
 pub mod quantity;
 pub mod report;
+pub mod room;
 pub mod scratch;
 pub mod sim;
 pub mod slowdisk;

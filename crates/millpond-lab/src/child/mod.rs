@@ -71,6 +71,17 @@ impl Program {
             args: args.iter().map(OsString::from).collect(),
         }
     }
+
+    /// The same program for another of the laboratory's own jobs, such as `disk`: the last argument says which.
+    #[must_use]
+    pub fn sibling(&self, job: &str) -> Program {
+        let others = self.args.len().saturating_sub(1);
+        let args = self.args.iter().take(others).cloned();
+        Program {
+            path: self.path.clone(),
+            args: args.chain([job.into()]).collect(),
+        }
+    }
 }
 
 /// A run that writes and reads nothing for so long is stuck: no disk takes this long for a mebibyte.

@@ -12,8 +12,11 @@ use crate::error::{LabError, Result};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::Outcome;
 use crate::report::{RowName, Runs};
-use crate::target::{self, Driver, Proceed, Row, RowRequest, TargetKind};
+use crate::room::{self, Room};
+use crate::target::{self, Device, Driver, Proceed, Row, RowRequest, Setup, TargetKind};
 use crate::workload::{Progress, Workload};
+use millpond_core::units::Bytes;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Every experiment of this build.
@@ -59,6 +62,40 @@ impl Watch for () {
     }
 }
 
+/// What an experiment does with its files around a run.
+trait Files {
+    /// Bytes that a run's files have at most.
+    fn bytes_max(&self, workload: &Workload) -> Bytes;
+
+    /// Makes what a run needs in the empty folder of a room.
+    fn prepare(&self, dir: &Path, workload: &Workload, watch: &mut dyn Watch) -> Result<()>;
+
+    /// Checks what a run on real files has left, and leaves what the next one needs.
+    fn settle(&self, dir: &Path, workload: &Workload) -> Result<()>;
+}
+
+/// A run's own progress, as whoever looks on sees it.
+struct WatchOfRun<'a>(&'a mut dyn FnMut(Progress) -> Proceed);
+
+impl Watch for WatchOfRun<'_> {
+    fn at(&mut self, _share: f64, step: &str, detail: &str) -> Proceed {
+        (self.0)(Progress {
+            doing: step.into(),
+            detail: detail.into(),
+            ..Progress::default()
+        })
+    }
+}
+
+impl WatchOfRun<'_> {
+    fn go_on(&mut self, step: &str) -> Result<()> {
+        match self.at(0.0, step, "") {
+            Proceed::Yes => Ok(()),
+            Proceed::Stop => Err(LabError::Interrupted),
+        }
+    }
+}
+
 /// A row with what it is to do.
 struct Job {
     row: Row,
@@ -90,15 +127,14 @@ fn rows(kinds: &[&TargetKind], by_name: bool, request: &RowRequest<'_>) -> Resul
     Ok(all)
 }
 
-/// Performs all runs of all jobs, interleaved, and calls `after` when a run on real files has ended. Once
-/// the clock shows that another round would end after `until`, there is none; the first one always is.
+/// Performs all runs of all jobs, interleaved. Once the clock shows that another round would end after `until`, there is none; the first one always is.
 fn perform(
     program: &Program,
     jobs: &[Job],
     until: Option<Instant>,
     from_share: f64,
     watch: &mut dyn Watch,
-    after: &mut dyn FnMut(&Job, &Workload) -> Result<()>,
+    files: &dyn Files,
 ) -> Result<Vec<Runs>> {
     let mut results: Vec<Runs> = jobs.iter().map(Job::no_runs).collect();
     let runs_max = jobs.iter().map(|job| job.runs).max().unwrap_or(0);
@@ -126,10 +162,7 @@ fn perform(
             let workload = job.workload.with_run(run);
             results[n]
                 .outcomes
-                .push(job.perform(program, &workload, &mut progress)?);
-            if !job.is_in_process()? {
-                after(job, &workload)?;
-            }
+                .push(job.perform(program, &workload, files, &mut progress)?);
             behind += job.seconds;
         }
         round_longest = round_longest.max(round_began.elapsed());
@@ -150,23 +183,47 @@ impl Job {
         }
     }
 
-    fn is_in_process(&self) -> Result<bool> {
-        Ok(matches!(
-            target::find(&self.row.setup.target)?.driver,
-            Driver::InProcess(_)
-        ))
-    }
-
     fn perform(
         &self,
         program: &Program,
         workload: &Workload,
+        files: &dyn Files,
         progress: &mut dyn FnMut(Progress) -> Proceed,
     ) -> Result<Outcome> {
-        let setup = self.row.setup.clone();
+        let mut setup = self.row.setup.clone();
         if let Driver::InProcess(run) = target::find(&setup.target)?.driver {
             return run(&setup, workload, progress);
         }
+        let (Some(configuration), Device::Modelled(model)) = (self.row.room, setup.device) else {
+            let outcome = self.perform_on_files(program, setup, workload, progress)?;
+            files.settle(&self.row.setup.dir, workload)?;
+            return Ok(outcome);
+        };
+        let plan = room::Plan {
+            model,
+            configuration,
+            files_bytes: files.bytes_max(workload),
+            memory: setup.memory,
+        };
+        WatchOfRun(progress).go_on("setting up the modelled disk")?;
+        let room = Room::set_up(program, &plan)?;
+        setup.dir = room.files().to_owned();
+        files.prepare(&setup.dir, workload, &mut WatchOfRun(progress))?;
+        room.begin()?;
+        let mut outcome = self.perform_on_files(program, setup, workload, progress)?;
+        room.end(&mut outcome)?;
+        files.settle(room.files(), workload)?;
+        room.take_down()?;
+        Ok(outcome)
+    }
+
+    fn perform_on_files(
+        &self,
+        program: &Program,
+        setup: Setup,
+        workload: &Workload,
+        progress: &mut dyn FnMut(Progress) -> Proceed,
+    ) -> Result<Outcome> {
         let group = self
             .row
             .in_memory_group

@@ -50,6 +50,8 @@ pub struct Options {
     pub model: DiskModel,
     /// Its size: whole blocks of 4 KiB.
     pub size: Bytes,
+    /// How many of its bytes will be used at most; `None`: all.
+    pub used: Option<Bytes>,
     /// The file that has its bytes; `None`: memory.
     pub backing: Option<PathBuf>,
 }
@@ -220,13 +222,17 @@ fn check_size(options: &Options) -> Result<()> {
     }
     let available = Meminfo::current().ok().and_then(|memory| memory.mem_available);
     match available {
-        Some(available) if options.backing.is_none() && options.size.0 > available => Err(bad(
-            format!(
-                "its bytes are kept in memory, of which {} are free",
-                size(Bytes(available))
-            ),
-            "give a smaller size, or a file for the bytes with --backing FILE",
-        )),
+        Some(available)
+            if options.backing.is_none() && options.used.unwrap_or(options.size).0 > available =>
+        {
+            Err(bad(
+                format!(
+                    "its bytes are kept in memory, of which {} are free",
+                    size(Bytes(available))
+                ),
+                "give a smaller size, or a file for the bytes with --backing FILE",
+            ))
+        }
         _ => Ok(()),
     }
 }

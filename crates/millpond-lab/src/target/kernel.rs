@@ -11,16 +11,21 @@
 //!
 //! What is meant to be cached is read in the second way by both kinds, and a scan in the ordinary way, with read-ahead.
 //!
+//! On a modelled disk there is the second kind alone, in a room of its own (`room/`): a real file system on the disk of
+//! `millpond slowdisk`, with scheduler and throttling as `--kernel-variant` says.
+//!
 //! The first kind gives the writers the whole machine's memory, as the kernel does; the second is what a
 //! container gets. In the first version of control groups the limits for dirty pages do not know of the
 //! group; in the second they do.
 
 use super::{Access, Device, Driver, Row, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind};
+use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::memory_group::MemoryGroup;
 use crate::outcome::Setting;
 use crate::quantity::size_typed;
+use crate::room::{Configuration, Room};
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions};
@@ -41,18 +46,9 @@ pub const KIND: TargetKind = TargetKind {
 const DIRECT: &str = "direct";
 const MEMORY_GROUP: &str = "memory-group";
 
-/// Why the kernel has no rows on a modelled disk.
-pub const NO_MODELLED_DISK: &str =
-    "the kernel joins on a modelled disk in a later version: it needs the slow disk mounted";
-
 fn rows(request: &RowRequest) -> Result<Rows> {
-    if request.device != Device::Real {
-        return Err(LabError::BadValue {
-            option: "--device",
-            value: request.device.to_string(),
-            allowed: NO_MODELLED_DISK.into(),
-            instead: "use --device real, or leave the kernel out of --on".into(),
-        });
+    if let Device::Modelled(disk) = request.device {
+        return rows_on_modelled_disk(request, disk);
     }
     let mut label = String::from("kernel");
     if let Some(scheduler) = machine::scheduler(request.dir) {
@@ -75,6 +71,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
             seed: request.seed,
         },
         in_memory_group,
+        room: None,
         is_deterministic: false,
         device_bytes_per_s: None,
     };
@@ -100,6 +97,37 @@ fn rows(request: &RowRequest) -> Result<Rows> {
         ));
     }
     Ok(rows)
+}
+
+/// In a memory group, so that page cache and dirty pages have the limits that the other rows have.
+fn rows_on_modelled_disk(request: &RowRequest, disk: DiskModel) -> Result<Rows> {
+    let group = MemoryGroup::create(request.memory).map(drop);
+    group.map_err(|why| LabError::Unavailable {
+        target: "kernel".into(),
+        why,
+    })?;
+    let (configurations, notes) = Room::try_out(request.program, disk, request.kernel_variants)?;
+    let memory = size_typed(request.memory);
+    let row = |configuration: Configuration| Row {
+        label: format!("kernel {configuration} memory={memory}"),
+        setup: Setup {
+            target: "kernel".into(),
+            variant: MEMORY_GROUP.into(),
+            device: request.device,
+            dir: request.dir.to_owned(),
+            memory: request.memory,
+            read_latency_goal: None,
+            seed: request.seed,
+        },
+        in_memory_group: true,
+        room: Some(configuration),
+        is_deterministic: false,
+        device_bytes_per_s: Some(disk.write_bytes_per_s()),
+    };
+    Ok(Rows {
+        rows: configurations.into_iter().map(row).collect(),
+        notes,
+    })
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Target>> {
@@ -306,23 +334,5 @@ mod tests {
         let mut buf = AlignedBuf::new(2 * PAGE);
         let error = file.read_at(0, &mut buf).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
-    }
-
-    #[test]
-    fn a_modelled_disk_is_refused_with_the_reason() {
-        let request = RowRequest {
-            experiment: "axboe2016",
-            variants: &[],
-            device: "hdd".parse().unwrap(),
-            dir: Path::new("/"),
-            memory: Bytes::from_mib(64),
-            read_latency_goal: None,
-            seed: 1,
-        };
-        let error = rows(&request).err().map(|e| e.to_string()).unwrap();
-        assert!(
-            error.contains("--device hdd") && error.contains("slow disk mounted"),
-            "{error}"
-        );
     }
 }

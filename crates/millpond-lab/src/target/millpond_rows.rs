@@ -1,6 +1,6 @@
 //! The variants of Millpond that the engine and the simulator share.
 
-use super::{Device, Row, RowRequest, Rows, Setup};
+use super::{Device, GoalVariant, Row, RowRequest, Rows, Setup};
 use crate::error::{LabError, Result};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
@@ -27,7 +27,8 @@ pub(super) fn rows(
         variants => variants.iter().map(String::as_str).collect(),
     };
     for variant in asked {
-        if !BUILT.contains(&variant) {
+        let goal = variant.parse::<GoalVariant>().ok();
+        if !BUILT.contains(&variant) && goal.is_none() {
             rows.notes.push(format!(
                 "The variant {variant} is not built yet; this version has {}.",
                 BUILT.join(", ")
@@ -42,10 +43,13 @@ pub(super) fn rows(
                 device: request.device,
                 dir: request.dir.to_owned(),
                 memory: request.memory,
-                read_latency_goal: request.read_latency_goal,
+                read_latency_goal: goal
+                    .and_then(|goal| goal.read_latency)
+                    .or(request.read_latency_goal),
                 seed: request.seed,
             },
             in_memory_group: false,
+            room: None,
             is_deterministic,
             device_bytes_per_s: None,
         });
@@ -71,20 +75,19 @@ pub(super) fn options(setup: &Setup) -> Result<Options> {
             Device::Modelled(_) | Device::Real => LatencyOptions::rotating(),
         }),
         "bytes" => AdmissionOptions::Bytes(BytesOptions::default()),
-        "goal" => {
-            let default = GoalOptions::default();
-            let read_latency = setup.read_latency_goal.unwrap_or(default.read_latency);
-            AdmissionOptions::Goal(GoalOptions {
-                read_latency,
-                ..default
-            })
-        }
         other => {
-            return Err(LabError::UnknownName {
+            let goal = other.parse::<GoalVariant>().map_err(|_| LabError::UnknownName {
                 what: "variant",
                 value: other.into(),
                 allowed: BUILT.join(", "),
-            });
+            })?;
+            let default = GoalOptions::default();
+            AdmissionOptions::Goal(GoalOptions {
+                // which has what the variant names
+                read_latency: setup.read_latency_goal.unwrap_or(default.read_latency),
+                share_waited: goal.share.unwrap_or(default.share_waited),
+                ..default
+            })
         }
     };
     Ok(Options {

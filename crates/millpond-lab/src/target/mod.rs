@@ -12,16 +12,20 @@
 
 mod device;
 pub mod engine;
+mod goal_variant;
 pub mod kernel;
 mod millpond_rows;
 mod reasons;
 pub mod sim;
 
 pub use device::Device;
+pub use goal_variant::GoalVariant;
 
+use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::measure::disk::DiskBytes;
 use crate::outcome::{Measure, Outcome, Setting};
+use crate::room;
 use crate::workload::{Progress, Workload};
 use millpond_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -71,6 +75,10 @@ pub struct RowRequest<'a> {
     pub experiment: &'static str,
     /// The variants that were asked for; none means the target's own choice. All are known to the experiment.
     pub variants: &'a [String],
+    /// How the kernel is set up on a modelled disk; none means as most machines are.
+    pub kernel_variants: &'a [room::Configuration],
+    /// What starts a process of the laboratory's own.
+    pub program: &'a Program,
     /// The device that was asked for.
     pub device: Device,
     /// Where files will be, on real devices.
@@ -101,6 +109,8 @@ pub struct Row {
     pub setup: Setup,
     /// Put the run's process into a memory group of [`Setup::memory`].
     pub in_memory_group: bool,
+    /// Each run has its files in a room of its own, on a modelled disk, and not in [`Setup::dir`].
+    pub room: Option<room::Configuration>,
     /// Repeating the run would give the same numbers, so one run is enough.
     pub is_deterministic: bool,
     /// How fast the device takes writes, in bytes a second, where that is known without measuring.

@@ -1,6 +1,8 @@
 //! The simulator: the same policy on a modelled disk in virtual time. Deterministic, and much faster than the disk.
 
-use super::{Device, Driver, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows, reasons};
+use super::{
+    Device, Driver, GoalVariant, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows, reasons,
+};
 use crate::error::{LabError, Result};
 use crate::measure::steps::{Sampled, steps_in};
 use crate::outcome::{Outcome, Setting};
@@ -48,7 +50,8 @@ fn rows(request: &RowRequest) -> Result<Rows> {
     };
     let mut rows = millpond_rows::rows(&request, "sim", &["off", "v3-10", "bytes", "goal"], true)?;
     for row in &mut rows.rows {
-        if row.setup.variant == "goal" && row.setup.read_latency_goal.is_none() && disk.is_rotational() {
+        let is_goal = row.setup.variant.parse::<GoalVariant>().is_ok();
+        if is_goal && row.setup.read_latency_goal.is_none() && disk.is_rotational() {
             // What the engine derives from calibrating such a disk.
             row.setup.read_latency_goal = Some(Nanos::from_millis(60));
         }

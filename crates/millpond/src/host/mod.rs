@@ -23,6 +23,8 @@ pub use limit::{ControlGroup, GroupVersion, MemoryLimit, control_groups, memory_
 pub use notice::{Notice, to_stderr};
 pub use ring::RingRefusal;
 
+pub use crate::sys::loop_device::{add_loop_device, remove_loop_device};
+
 pub(crate) use huge::small_pages;
 pub(crate) use limit::{check_memory, free_memory};
 pub(crate) use notice::Notices;

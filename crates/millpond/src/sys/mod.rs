@@ -7,6 +7,7 @@ pub(crate) mod arena;
 pub(crate) mod buffer;
 pub(crate) mod copies;
 pub(crate) mod direct;
+pub(crate) mod loop_device;
 pub(crate) mod mapping;
 pub(crate) mod realtime;
 pub(crate) mod reserved;

@@ -2,9 +2,10 @@
 //! removed after each run, and neither leaves anything in the page cache for the next run.
 
 use crate::error::{LabError, Result};
-use crate::experiment::Watch;
+use crate::experiment::{Files, Watch};
 use crate::target::Proceed;
-use crate::workload::axboe2016::actors::LOG_FILE;
+use crate::workload::Workload;
+use crate::workload::axboe2016::actors::{LOG_BYTES, LOG_FILE};
 use crate::workload::axboe2016::phase::Actor;
 use crate::workload::axboe2016::{Axboe2016, READ_FILE};
 use crate::workload::data::{AlignedBuf, Content, PAGE, WRITE_MAX};
@@ -68,6 +69,30 @@ pub(super) fn make_read_file(dir: &Path, bytes: u64, share: f64, watch: &mut dyn
     Ok(bytes as f64 / began.elapsed().as_secs_f64())
 }
 
+/// The experiment's files around its runs.
+pub(super) struct Around;
+
+impl Files for Around {
+    fn bytes_max(&self, workload: &Workload) -> Bytes {
+        let Workload::Axboe2016(work) = workload;
+        let log = match work.phase.actor() {
+            Some(Actor::Log) => LOG_BYTES,
+            _ => 0,
+        };
+        Bytes(work.read_file_bytes + work.written_bytes() + log)
+    }
+
+    fn prepare(&self, dir: &Path, workload: &Workload, watch: &mut dyn Watch) -> Result<()> {
+        let Workload::Axboe2016(work) = workload;
+        make_read_file(dir, work.read_file_bytes, 1.0, watch).map(drop)
+    }
+
+    fn settle(&self, dir: &Path, workload: &Workload) -> Result<()> {
+        let Workload::Axboe2016(work) = workload;
+        settle(dir, work)
+    }
+}
+
 enum Step {
     On,
     Enough,
@@ -111,7 +136,7 @@ fn sync_file_system(dir: &Path) -> Result<()> {
 }
 
 /// Checks what a run has written, removes it, and leaves disk and page cache as the run found them.
-pub(super) fn settle(dir: &Path, work: &Axboe2016) -> Result<()> {
+fn settle(dir: &Path, work: &Axboe2016) -> Result<()> {
     if work.phase.writes() {
         check_written(dir, work)?;
         for n in 0..work.files {

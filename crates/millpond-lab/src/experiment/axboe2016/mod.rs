@@ -40,7 +40,6 @@ use crate::quantity;
 use crate::report::Report;
 use crate::scratch::{self, Scratch};
 use crate::target::{self, Driver, Row, RowRequest, TargetKind};
-use crate::workload::Workload;
 use crate::workload::axboe2016::Phase;
 use options::Sizes;
 use std::path::Path;
@@ -108,17 +107,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
         .scale
         .is_none()
         .then(|| began + Duration::from_secs(SECONDS_MAX));
-    let results = perform(
-        &options.program,
-        &jobs,
-        until,
-        0.05,
-        watch,
-        &mut |job, workload| {
-            let Workload::Axboe2016(work) = workload;
-            files::settle(&job.row.setup.dir, work)
-        },
-    )?;
+    let results = perform(&options.program, &jobs, until, 0.05, watch, &files::Around)?;
     let runs = results.iter().map(|runs| runs.outcomes.len()).max().unwrap_or(0);
     if !real.is_empty() && runs < options.runs as usize {
         notes.push(format!(
@@ -164,10 +153,13 @@ fn prepare(
     dir: &Path,
     watch: &mut dyn Watch,
 ) -> Result<Prepared> {
+    let kernel_variants = options.kernel_configurations()?;
     let plan = |memory| {
         let request = RowRequest {
             experiment: EXPERIMENT.name,
             variants: &options.variants,
+            kernel_variants: &kernel_variants,
+            program: &options.program,
             device: options.device,
             dir,
             memory,
@@ -187,12 +179,18 @@ fn prepare(
         });
     }
     let mut rate = f64::INFINITY;
+    // what is in rooms asks nothing of the place
+    let is_in_place = |rows: &[Row]| rows.iter().any(|row| row.room.is_none());
     if !real.is_empty() {
         if options.scale.is_none() {
-            rate = files::write_rate(dir, watch)?;
+            let mut free = None;
+            if is_in_place(&real) {
+                rate = files::write_rate(dir, watch)?;
+                free = scratch::free_bytes(dir);
+            }
             let full = sizes.memory;
             let note;
-            (sizes, note) = options.choose_sizes(&real, rate, scratch::free_bytes(dir));
+            (sizes, note) = options.choose_sizes(&real, rate, free);
             if sizes.memory != full {
                 // rows say how much memory they have
                 let target::Rows { rows, notes: new } = plan(sizes.memory)?;
@@ -201,9 +199,12 @@ fn prepare(
             }
             notes.extend(note);
         }
-        notes.extend(warn_of_the_place(dir));
-        check_space(options, &sizes, dir)?;
-        rate = files::make_read_file(dir, sizes.read_file.0, 0.04, watch)?;
+        notes.extend(warn_of_load());
+        if is_in_place(&real) {
+            notes.extend(warn_of_the_place(dir));
+            check_space(options, &sizes, dir)?;
+            rate = files::make_read_file(dir, sizes.read_file.0, 0.04, watch)?;
+        }
     }
     Ok(Prepared {
         real,
@@ -235,19 +236,20 @@ fn check_space(options: &Options, sizes: &Sizes, dir: &Path) -> Result<()> {
 }
 
 /// What the place of the files does to the numbers.
-fn warn_of_the_place(dir: &Path) -> Vec<String> {
-    let mut notes = Vec::new();
-    if machine::is_in_memory(dir) {
-        notes.push(format!(
+fn warn_of_the_place(dir: &Path) -> Option<String> {
+    machine::is_in_memory(dir).then(|| {
+        format!(
             "{} is in memory: no disk takes part, and nothing here can show what writing does to reading. Give --dir on a disk.",
             dir.parent().unwrap_or(dir).display()
-        ));
-    }
+        )
+    })
+}
+
+/// What others do to the numbers.
+fn warn_of_load() -> Option<String> {
     let processors = process::processors();
-    if let Some(load) = process::load_average().filter(|&load| f64::from(load) > 0.75 * processors as f64) {
-        notes.push(format!(
-            "The machine was busy before the first run (load {load:.1} on {processors} processors): a tail may be somebody else's."
-        ));
-    }
-    notes
+    let load = process::load_average().filter(|&load| f64::from(load) > 0.75 * processors as f64)?;
+    Some(format!(
+        "The machine was busy before the first run (load {load:.1} on {processors} processors): a tail may be somebody else's."
+    ))
 }

@@ -5,6 +5,7 @@ use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::experiment::Job;
 use crate::quantity::{self, size_typed};
+use crate::room;
 use crate::target::{self, Device, Row};
 use crate::workload::Workload;
 use crate::workload::axboe2016::{Axboe2016, Phase, WRITE_UNIT};
@@ -18,6 +19,8 @@ pub struct Options {
     pub on: Option<Vec<String>>,
     /// Variants of simulator and engine; none is each target's own choice.
     pub variants: Vec<String>,
+    /// How the kernel is set up on a modelled disk, as [`room::Configuration`] reads it; none is as most machines are.
+    pub kernel_variants: Vec<String>,
     /// The device.
     pub device: Device,
     /// Where files go on a real device.
@@ -103,7 +106,9 @@ impl Options {
             )
         };
         for variant in &self.variants {
-            if !EXPERIMENT.variants.contains(&variant.as_str()) {
+            if variant.contains('/') {
+                variant.parse::<target::GoalVariant>()?;
+            } else if !EXPERIMENT.variants.contains(&variant.as_str()) {
                 return Err(LabError::UnknownName {
                     what: "variant",
                     value: variant.clone(),
@@ -179,6 +184,19 @@ impl Options {
             );
         }
         Ok(())
+    }
+
+    /// How the kernel is to be set up.
+    pub(super) fn kernel_configurations(&self) -> Result<Vec<room::Configuration>> {
+        if self.device == Device::Real && !self.kernel_variants.is_empty() {
+            return Err(LabError::BadValue {
+                option: "--kernel-variant",
+                value: self.kernel_variants.join(","),
+                allowed: "on a real device the kernel runs as this machine has it set".into(),
+                instead: "leave it out, or give a modelled disk with --device".into(),
+            });
+        }
+        room::Configuration::of_texts(&self.kernel_variants)
     }
 
     /// The targets that were named, or all, in the order of tables.
@@ -294,6 +312,7 @@ mod tests {
         Options {
             on: None,
             variants: Vec::new(),
+            kernel_variants: Vec::new(),
             device: Device::Real,
             dir: "/tmp".into(),
             memory: Bytes::from_mib(512),
@@ -324,6 +343,7 @@ mod tests {
                 seed: 1,
             },
             in_memory_group: false,
+            room: None,
             is_deterministic: false,
             device_bytes_per_s: None,
         };

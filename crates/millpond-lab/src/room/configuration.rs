@@ -1,0 +1,274 @@
+//! How the kernel is set up on a modelled disk, as people type it: `mq-deadline`, `bfq//ext4`, `none/2000/xfs`.
+//!
+//! ```text
+//!   SCHEDULER[/WBT][/FILE-SYSTEM]
+//!   none          default        xfs, or ext4 where xfs is not to be had
+//!   mq-deadline   0 (off)        ext4
+//!   bfq           microseconds
+//! ```
+
+use crate::error::{LabError, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// What the command line takes in place of one of them: every scheduler with every setting of [`WBT_ALL`].
+pub const ALL: &str = "all";
+
+/// How `--kernel-variant` is typed, for messages and `lab list`.
+pub const SYNTAX: &str = "SCHEDULER[/WBT][/FILE-SYSTEM]: none, mq-deadline or bfq; default, 0 or microseconds; xfs or ext4; or all";
+
+/// Two seconds: beyond any disk's latency, and far within what the kernel takes.
+const WBT_US_MAX: u64 = 2_000_000;
+
+/// The I/O scheduler of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Requests go to the disk in their order of arrival.
+    None,
+    /// `mq-deadline`.
+    MqDeadline,
+    /// `bfq`, which does without the throttling of writeback.
+    Bfq,
+}
+
+impl Scheduler {
+    const ALL: [Scheduler; 3] = [Scheduler::None, Scheduler::MqDeadline, Scheduler::Bfq];
+
+    /// Its name in sysfs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheduler::None => "none",
+            Scheduler::MqDeadline => "mq-deadline",
+            Scheduler::Bfq => "bfq",
+        }
+    }
+}
+
+/// The goal of the kernel's throttling of writeback, `wbt_lat_usec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wbt {
+    /// The kernel's own choice: 75 ms on a rotating disk, 2 ms on another.
+    Default,
+    /// So many microseconds; 0 is off.
+    Micros(u64),
+}
+
+impl fmt::Display for Wbt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wbt::Default => f.write_str("default"),
+            Wbt::Micros(0) => f.write_str("off"),
+            Wbt::Micros(us) => write!(f, "{us}us"),
+        }
+    }
+}
+
+/// What the experiment's files are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// xfs.
+    Xfs,
+    /// ext4.
+    Ext4,
+}
+
+impl FileSystem {
+    const ALL: [FileSystem; 2] = [FileSystem::Xfs, FileSystem::Ext4];
+
+    /// Its name for mount(2).
+    pub const fn name(self) -> &'static str {
+        match self {
+            FileSystem::Xfs => "xfs",
+            FileSystem::Ext4 => "ext4",
+        }
+    }
+}
+
+/// A way to set up the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// The scheduler.
+    pub scheduler: Scheduler,
+    /// The throttling of writeback.
+    pub wbt: Wbt,
+    /// The file system; `None`: xfs, or ext4 where xfs is not to be had.
+    pub file_system: Option<FileSystem>,
+}
+
+impl Configuration {
+    /// What most machines have: `mq-deadline` with the kernel's own throttling.
+    pub const DEFAULT: Configuration = Configuration {
+        scheduler: Scheduler::MqDeadline,
+        wbt: Wbt::Default,
+        file_system: None,
+    };
+
+    /// Every scheduler with throttling off, the kernel's own and at 2 ms; `bfq` switches it off itself.
+    fn all() -> Vec<Configuration> {
+        let with = |scheduler, wbt| Configuration {
+            scheduler,
+            wbt,
+            file_system: None,
+        };
+        let mut all = Vec::new();
+        for scheduler in [Scheduler::None, Scheduler::MqDeadline] {
+            all.extend([Wbt::Micros(0), Wbt::Default, Wbt::Micros(2_000)].map(|wbt| with(scheduler, wbt)));
+        }
+        all.push(with(Scheduler::Bfq, Wbt::Default));
+        all
+    }
+
+    /// The configurations that `texts` name, each once, in their order; the default of none.
+    ///
+    /// # Errors
+    /// [`LabError::BadValue`] with what is allowed.
+    pub fn of_texts(texts: &[String]) -> Result<Vec<Configuration>> {
+        let mut found: Vec<Configuration> = Vec::new();
+        for text in texts {
+            let named = match text.as_str() {
+                ALL => Configuration::all(),
+                one => vec![one.parse()?],
+            };
+            for configuration in named {
+                if !found.contains(&configuration) {
+                    found.push(configuration);
+                }
+            }
+        }
+        if found.is_empty() {
+            found.push(Configuration::DEFAULT);
+        }
+        Ok(found)
+    }
+}
+
+/// As a row's label has it: `mq-deadline wbt=default xfs`.
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.scheduler.name())?;
+        // there it says nothing
+        if self.scheduler != Scheduler::Bfq {
+            write!(f, " wbt={}", self.wbt)?;
+        }
+        match self.file_system {
+            Some(file_system) => write!(f, " {}", file_system.name()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Configuration {
+    type Err = LabError;
+
+    fn from_str(text: &str) -> Result<Configuration> {
+        let bad = |part: &str| LabError::BadValue {
+            option: "--kernel-variant",
+            value: text.into(),
+            allowed: format!("`{part}` is none of what it can be"),
+            instead: format!("give {SYNTAX}"),
+        };
+        let mut parts = text.split('/').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let scheduler = Scheduler::ALL.into_iter().find(|s| s.name() == name);
+        let scheduler = scheduler.ok_or_else(|| bad(name))?;
+        let (mut wbt, mut file_system) = (None, None);
+        for part in parts {
+            if let Some(known) = FileSystem::ALL.into_iter().find(|known| known.name() == part) {
+                if file_system.replace(known).is_some() {
+                    return Err(bad(part));
+                }
+                continue;
+            }
+            let read = match part {
+                "" | "default" => Wbt::Default,
+                "off" => Wbt::Micros(0),
+                number => match number.trim_end_matches("us").parse() {
+                    Ok(us) if us <= WBT_US_MAX => Wbt::Micros(us),
+                    _ => return Err(bad(part)),
+                },
+            };
+            if file_system.is_some() || wbt.replace(read).is_some() {
+                return Err(bad(part));
+            }
+        }
+        let wbt = wbt.unwrap_or(Wbt::Default);
+        if scheduler == Scheduler::Bfq && !matches!(wbt, Wbt::Default | Wbt::Micros(0)) {
+            return Err(LabError::BadValue {
+                option: "--kernel-variant",
+                value: text.into(),
+                allowed: "bfq runs without the throttling of writeback".into(),
+                instead: "give bfq, or another scheduler".into(),
+            });
+        }
+        Ok(Configuration {
+            scheduler,
+            // off by itself
+            wbt: if scheduler == Scheduler::Bfq {
+                Wbt::Default
+            } else {
+                wbt
+            },
+            file_system,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_becomes_a_label() {
+        for (typed, label) in [
+            ("mq-deadline", "mq-deadline wbt=default"),
+            ("none/0", "none wbt=off"),
+            ("none/off/ext4", "none wbt=off ext4"),
+            ("mq-deadline/2000us/xfs", "mq-deadline wbt=2000us xfs"),
+            ("mq-deadline/75000", "mq-deadline wbt=75000us"),
+            ("bfq//ext4", "bfq ext4"),
+            ("bfq/xfs", "bfq xfs"),
+            ("bfq/0", "bfq"),
+        ] {
+            assert_eq!(typed.parse::<Configuration>().unwrap().to_string(), label);
+        }
+    }
+
+    #[test]
+    fn all_are_those_that_the_baseline_has_and_each_is_there_once() {
+        let of = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+            Configuration::of_texts(&texts).unwrap()
+        };
+        assert_eq!(of(&[]), [Configuration::DEFAULT]);
+        let all = of(&["all", "bfq", "mq-deadline/default"]);
+        let labels: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            labels.join(", "),
+            "none wbt=off, none wbt=default, none wbt=2000us, mq-deadline wbt=off, mq-deadline wbt=default, \
+             mq-deadline wbt=2000us, bfq"
+        );
+    }
+
+    #[test]
+    fn mistake_is_answered_with_what_is_allowed() {
+        for (typed, part) in [
+            ("deadline", "`deadline`"),
+            ("", "``"),
+            ("none/fast", "`fast`"),
+            ("none/0/btrfs", "`btrfs`"),
+            ("none/xfs/ext4", "`ext4`"),
+            ("none/0/1", "`1`"),
+            ("none/xfs/0", "`0`"),
+            ("none/3000000", "`3000000`"),
+            ("bfq/2000", "bfq runs without"),
+        ] {
+            let error = typed.parse::<Configuration>().unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            let error = error.to_string();
+            assert!(
+                error.starts_with(&format!("--kernel-variant {typed}: ")) && error.contains(part),
+                "{error}"
+            );
+        }
+    }
+}

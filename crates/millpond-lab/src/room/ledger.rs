@@ -1,0 +1,330 @@
+//! What a room has changed on the machine, written down before it is changed, so that it can be undone by anybody.
+//!
+//! ```text
+//!   /run/millpond-lab/lock      held by whoever has a room, or undoes one: there is one at a time
+//!   /run/millpond-lab/ledger    a line of JSON for the room, then one for each step, in their order
+//! ```
+//!
+//! Undoing goes from the last step to the first, and doing it twice does nothing the second time. It happens
+//!
+//! - at the end of a run, and when the run fails or is interrupted: by the program itself;
+//! - when the program is killed: by a process that the disk's own process starts, which has seen its pipe end
+//!   (`disk.rs`);
+//! - when both were killed: by the next run that wants a room, before it does anything else.
+//!
+//! A ledger of before the machine was started again is only removed: nothing that it speaks of is left.
+
+use super::block::tool;
+use crate::error::{LabError, Result};
+use millpond::host::remove_loop_device;
+use procfs::process::Process;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where rooms are: empty after the machine was started, on most systems.
+pub(super) const PLACE: &str = "/run/millpond-lab";
+
+/// How long a file system may stay in use by a process that is just ending.
+const BUSY_MAX: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(20);
+
+/// Something that was done, and by that how to undo it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Step {
+    /// A folder was made. It is empty again when its turn comes.
+    Folder(PathBuf),
+    /// A process serves a slow disk that is mounted here.
+    Disk {
+        /// Its number, and when it was started, in ticks: another process may have the number later.
+        pid: i32,
+        started: u64,
+        point: PathBuf,
+    },
+    /// The loop device of this number was made.
+    Loop(u32),
+    /// A file of one line, such as those of `/proc/sys`, had this text.
+    Text { path: PathBuf, before: String },
+    /// A file system is mounted here.
+    Mount(PathBuf),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    room: String,
+    boot: String,
+}
+
+/// The ledger of one room.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    place: PathBuf,
+    room: String,
+    file: File,
+    /// `None` once they are undone.
+    steps: Option<Vec<Step>>,
+    _lock: File,
+}
+
+impl Ledger {
+    /// A new ledger, when nobody else has one and what was left behind is undone. Waits for `patience`.
+    ///
+    /// # Errors
+    /// As a part of a sentence, since what it is needed for is known to the caller.
+    pub(super) fn begin(place: &Path, patience: Duration) -> Result<Ledger, String> {
+        let failed = |e: io::Error| format!("{}: {e}", place.display());
+        fs::create_dir_all(place).map_err(failed)?;
+        let lock = lock(place, patience)?
+            .ok_or("another run has the kernel on a modelled disk at the moment; wait until it is done")?;
+        if let Some((_, steps)) = read(place) {
+            undo_all(place, &steps)?;
+        }
+        let room = format!(
+            "{}-{}",
+            std::process::id(),
+            started_at(std::process::id() as i32).unwrap_or(0)
+        );
+        let mut file = File::create(place.join("ledger")).map_err(failed)?;
+        let header = Header {
+            room: room.clone(),
+            boot: boot(),
+        };
+        write_line(&mut file, &header).map_err(failed)?;
+        Ok(Ledger {
+            place: place.to_owned(),
+            room,
+            file,
+            steps: Some(Vec::new()),
+            _lock: lock,
+        })
+    }
+
+    /// The room's own name, for the process that may have to undo it.
+    pub(super) fn room(&self) -> &str {
+        &self.room
+    }
+
+    /// Writes a step down. Do it afterwards.
+    ///
+    /// # Errors
+    /// If there is no room for a line.
+    pub(super) fn note(&mut self, step: Step) -> Result<()> {
+        write_line(&mut self.file, &step)
+            .map_err(|e| LabError::path("cannot write", &self.place.join("ledger"), e))?;
+        self.steps.get_or_insert_default().push(step);
+        Ok(())
+    }
+
+    /// Writes `value` into a file of one line, whose text is written down before.
+    ///
+    /// # Errors
+    /// As the file says.
+    pub(super) fn set(&mut self, path: &Path, before: String, value: &str) -> Result<()> {
+        self.note(Step::Text {
+            path: path.to_owned(),
+            before,
+        })?;
+        fs::write(path, value).map_err(|e| LabError::path(&format!("cannot write {value} to"), path, e))
+    }
+
+    /// Undoes everything.
+    ///
+    /// # Errors
+    /// What could not be undone. It stays in the ledger, for the next run to try again.
+    pub(super) fn undo(&mut self) -> Result<()> {
+        let Some(steps) = self.steps.take() else {
+            return Ok(());
+        };
+        undo_all(&self.place, &steps)
+            .map_err(|why| LabError::io("taking the modelled disk down", io::Error::other(why)))
+    }
+}
+
+/// Undoes that room, unless it is undone by somebody else.
+///
+/// # Errors
+/// What could not be undone.
+pub(super) fn undo_room(place: &Path, room: &str) -> Result<(), String> {
+    loop {
+        match read(place) {
+            Some((header, _)) if header.room == room => {}
+            _ => return Ok(()),
+        }
+        if let Some(_lock) = lock(place, Duration::ZERO)? {
+            return match read(place) {
+                Some((header, steps)) if header.room == room => undo_all(place, &steps),
+                _ => Ok(()),
+            };
+        }
+        thread::sleep(POLL);
+    }
+}
+
+fn write_line(file: &mut File, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    file.write_all(&line)
+}
+
+fn lock(place: &Path, patience: Duration) -> Result<Option<File>, String> {
+    let path = place.join("lock");
+    let failed = |e: io::Error| format!("{}: {e}", path.display());
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(failed)?;
+    let began = Instant::now();
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::AGAIN | Errno::INTR) if began.elapsed() < patience => thread::sleep(POLL),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+}
+
+/// The ledger that is there. A last line that was not written in full was not done either.
+fn read(place: &Path) -> Option<(Header, Vec<Step>)> {
+    let text = fs::read_to_string(place.join("ledger")).ok()?;
+    let mut lines = text.lines();
+    let header: Header = serde_json::from_str(lines.next()?).ok()?;
+    let steps = match header.boot == boot() {
+        true => lines.map_while(|line| serde_json::from_str(line).ok()).collect(),
+        false => Vec::new(),
+    };
+    Some((header, steps))
+}
+
+fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+/// When a process was started, in ticks since the machine was.
+pub(super) fn started_at(pid: i32) -> Option<u64> {
+    Some(Process::new(pid).ok()?.stat().ok()?.starttime)
+}
+
+/// Undoes the steps, last first, all of them even if one cannot be, and removes the ledger if none is left.
+fn undo_all(place: &Path, steps: &[Step]) -> Result<(), String> {
+    for step in steps {
+        if let Step::Disk { point, .. } = step {
+            // What is still to be written need not take a disk's time.
+            let _ = fs::write(point.join("control"), "untimed");
+        }
+    }
+    let failed: Vec<String> = steps.iter().rev().filter_map(|step| undo(step).err()).collect();
+    let ledger = place.join("ledger");
+    if failed.is_empty() {
+        return match fs::remove_file(&ledger) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(format!("{}: {e}", ledger.display())),
+            _ => Ok(()),
+        };
+    }
+    Err(format!(
+        "{}; the next run will try again, or undo it by hand and remove {}",
+        failed.join("; "),
+        ledger.display()
+    ))
+}
+
+fn undo(step: &Step) -> Result<(), String> {
+    match step {
+        Step::Folder(path) => match fs::remove_dir(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(format!("removing {}: {e}", path.display())),
+            _ => Ok(()),
+        },
+        Step::Disk { pid, started, point } => {
+            unmount(point)?;
+            end(*pid, *started);
+            Ok(())
+        }
+        Step::Loop(number) => remove_loop(*number),
+        Step::Text { path, before } => {
+            // what is gone has no settings
+            if !path.exists() {
+                return Ok(());
+            }
+            fs::write(path, before).map_err(|e| format!("writing {before} to {}: {e}", path.display()))
+        }
+        Step::Mount(point) => unmount(point),
+    }
+}
+
+/// Unmounts what is mounted there, if anything is, and waits a while for those who use it.
+pub(super) fn unmount(point: &Path) -> Result<(), String> {
+    let began = Instant::now();
+    loop {
+        match rustix::mount::unmount(point, UnmountFlags::empty()) {
+            Err(Errno::INTR) => {}
+            // not there, or not mounted
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
+            Err(Errno::BUSY) if began.elapsed() < BUSY_MAX => thread::sleep(POLL),
+            // whoever is in it keeps it, without a name
+            Err(Errno::BUSY) => {
+                let detached = rustix::mount::unmount(point, UnmountFlags::DETACH);
+                return detached.map_err(|e| format!("unmounting {}: {e}", point.display()));
+            }
+            Err(error) => return Err(format!("unmounting {}: {error}", point.display())),
+        }
+    }
+}
+
+/// Takes what is behind a loop device away from it, and then the device.
+fn remove_loop(number: u32) -> Result<(), String> {
+    let device = PathBuf::from(format!("/dev/loop{number}"));
+    if !Path::new(&format!("/sys/block/loop{number}")).exists() {
+        return Ok(());
+    }
+    if Path::new(&format!("/sys/block/loop{number}/loop")).exists() {
+        let detached = tool("losetup").arg("-d").arg(&device).output();
+        detached.map_err(|e| format!("detaching {}: losetup: {e}", device.display()))?;
+    }
+    let began = Instant::now();
+    loop {
+        match remove_loop_device(number) {
+            Ok(()) => return Ok(()),
+            Err(e) if e.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => return Ok(()),
+            // it goes when the last user has closed it, such as a program that looks at every new block device
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && began.elapsed() < BUSY_MAX => {
+                thread::sleep(POLL)
+            }
+            Err(e) => return Err(format!("removing {}: {e}", device.display())),
+        }
+    }
+}
+
+/// Waits for a disk's process that has nothing to serve any more, and ends it if it does not go.
+fn end(pid: i32, started: u64) {
+    let is_there = || started_at(pid) == Some(started);
+    let began = Instant::now();
+    while is_there() && began.elapsed() < BUSY_MAX {
+        if Process::new(pid)
+            .and_then(|p| p.stat())
+            .is_ok_and(|stat| stat.state == 'Z')
+        {
+            // its parent will know
+            return;
+        }
+        thread::sleep(POLL);
+    }
+    if is_there()
+        && let Some(pid) = Pid::from_raw(pid)
+    {
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -1,0 +1,315 @@
+//! A room: the kernel's page cache on a modelled disk, for the time of one run.
+//!
+//! ```text
+//!   the run's files ── xfs or ext4 ── scheduler, throttling ── loop device ── the slow disk's file (`slowdisk`)
+//!   in a memory group                      block.rs                             a process of its own: disk.rs
+//!   dirty limits of a machine of that size
+//! ```
+//!
+//! Every run has a room of its own, with a new file system on an empty disk, so that no run finds what another has left
+//! on the platter, in the page cache or in the settings. While the room is made and its files are prepared the disk
+//! answers at once; [`Room::begin`] starts the model's time. Everything that is changed is in a ledger before
+//! (`ledger.rs`), and undone when the room is dropped, or by others if this process is killed.
+
+mod block;
+mod configuration;
+mod disk;
+mod ledger;
+
+pub use configuration::{ALL, Configuration, FileSystem, SYNTAX, Scheduler, Wbt};
+pub use disk::{serve, undo};
+
+use crate::child::Program;
+use crate::disk_model::DiskModel;
+use crate::error::{LabError, Result};
+use crate::outcome::Outcome;
+use crate::quantity;
+use block::Block;
+use disk::Disk;
+use ledger::{Ledger, PLACE, Step};
+use millpond_core::units::Bytes;
+use procfs::{Current, Meminfo};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The disk's size unless the files need more: what the figures were measured on that this is held against. With a
+/// hard disk it says how far files lie apart.
+const SIZE: Bytes = Bytes::from_mib(10 << 10);
+/// Of that, at most, besides the files: the file systems' own tables and logs.
+const FILE_SYSTEM_BYTES: u64 = 512 << 20;
+/// A disk to try things out on: xfs takes no smaller one than 300 MiB.
+const SIZE_OF_TRIAL: Bytes = Bytes::from_mib(512);
+/// How long another run is waited for, which may just be taking its room down.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What `vm.dirty_bytes` and `vm.dirty_background_bytes` are in a room with a GiB of memory: about the 20 and 10 % that
+/// the kernel takes of a whole machine. Groups of the first version have no such limits of their own.
+const DIRTY_BYTES_PER_GIB: u64 = 200_000_000;
+
+/// What room, for what.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The disk.
+    pub model: DiskModel,
+    /// What stands on it.
+    pub configuration: Configuration,
+    /// Bytes that the run's files will have at most.
+    pub files_bytes: Bytes,
+    /// The memory of the machine that the limits for dirty pages are those of.
+    pub memory: Bytes,
+}
+
+/// A room that is set up. Dropping it takes it down.
+pub struct Room {
+    disk: Option<Disk>,
+    ledger: Ledger,
+    files: PathBuf,
+    /// What the disk has to do without, in sentences.
+    notices: Vec<String>,
+}
+
+impl Room {
+    /// Sets one up, after undoing what killed runs have left. The disk answers at once until [`begin`](Room::begin).
+    ///
+    /// # Errors
+    /// [`LabError::Unavailable`] with what is missing; else as the system says. Nothing is left either way.
+    pub fn set_up(program: &Program, plan: &Plan) -> Result<Room> {
+        let used = Bytes(plan.files_bytes.0 + FILE_SYSTEM_BYTES);
+        let available = Meminfo::current().ok().and_then(|memory| memory.mem_available);
+        if available.is_some_and(|available| used.0 > available) {
+            return Err(LabError::Unavailable {
+                target: "kernel".into(),
+                why: format!(
+                    "the disk's bytes are kept in memory, {} of them, and {} are free; give smaller sizes (--scale)",
+                    quantity::size(used),
+                    quantity::size(Bytes(available.unwrap_or_default()))
+                ),
+            });
+        }
+        let size = Bytes(SIZE.0.max((used.0 + used.0 / 4).next_multiple_of(1 << 20)));
+        let (mut room, block) = Room::new(program, plan.model, size, used)?;
+        block.choose(plan.configuration)?;
+        let file_system = plan.configuration.file_system.unwrap_or(FileSystem::Xfs);
+        block.mount(file_system, &room.files, &mut room.ledger)?;
+        room.set_dirty_limits(plan.memory)?;
+        Ok(room)
+    }
+
+    /// Which of `configurations` there can be here, with the file system that each gets, and sentences about the
+    /// others. Sets up a small room and takes it down again.
+    ///
+    /// # Errors
+    /// [`LabError::Unavailable`] if none can be.
+    pub fn try_out(
+        program: &Program,
+        model: DiskModel,
+        configurations: &[Configuration],
+    ) -> Result<(Vec<Configuration>, Vec<String>)> {
+        let (mut room, block) = Room::new(program, model, SIZE_OF_TRIAL, SIZE_OF_TRIAL)?;
+        let (mut found, mut notes, mut tried) = (Vec::new(), room.notices.clone(), Vec::new());
+        for &configuration in configurations {
+            match room.possible(&block, configuration, &mut tried) {
+                Ok(file_system) => found.push(Configuration {
+                    file_system: Some(file_system),
+                    ..configuration
+                }),
+                Err(why) => notes.push(format!("The kernel with {configuration} was left out: {why}.")),
+            }
+        }
+        room.take_down()?;
+        if found.is_empty() {
+            return Err(unavailable(notes.join(" ")));
+        }
+        Ok((found, notes))
+    }
+
+    /// The file system that a configuration can have, or why it cannot be. What was found out of file systems is kept
+    /// in `tried`.
+    fn possible(
+        &mut self,
+        block: &Block,
+        configuration: Configuration,
+        tried: &mut Vec<(FileSystem, Option<String>)>,
+    ) -> Result<FileSystem, String> {
+        block.choose(configuration).map_err(|e| e.to_string())?;
+        let wanted = match configuration.file_system {
+            Some(file_system) => vec![file_system],
+            None => vec![FileSystem::Xfs, FileSystem::Ext4],
+        };
+        let mut whys = Vec::new();
+        for file_system in wanted {
+            let known = tried.iter().find(|(one, _)| *one == file_system);
+            let why = match known {
+                Some((_, why)) => why.clone(),
+                None => {
+                    let why = self.try_mount(block, file_system).err();
+                    tried.push((file_system, why.clone()));
+                    why
+                }
+            };
+            match why {
+                None => return Ok(file_system),
+                Some(why) => whys.push(why),
+            }
+        }
+        Err(whys.join("; "))
+    }
+
+    fn try_mount(&mut self, block: &Block, file_system: FileSystem) -> Result<(), String> {
+        let mounted = block.mount(file_system, &self.files, &mut self.ledger);
+        mounted.map_err(|e| e.to_string())?;
+        ledger::unmount(&self.files)
+    }
+
+    /// A disk with a loop device on it, and a folder for the files.
+    fn new(program: &Program, model: DiskModel, size: Bytes, used: Bytes) -> Result<(Room, Block)> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(unavailable(
+                "a file system on a modelled disk needs root; with --device real the kernel runs in the plain \
+                 directory"
+                    .into(),
+            ));
+        }
+        let place = Path::new(PLACE);
+        let ledger = Ledger::begin(place, PATIENCE).map_err(unavailable)?;
+        // from here on the drop undoes
+        let mut room = Room {
+            disk: None,
+            files: place.join("files"),
+            ledger,
+            notices: Vec::new(),
+        };
+        let point = place.join("disk");
+        room.make_folder(&point)?;
+        room.make_folder(&room.files.clone())?;
+        let disk = Disk::start(program, model, size, used, &point, &mut room.ledger)?;
+        room.notices = disk.notices.clone();
+        let image = disk.image();
+        let disk = room.disk.insert(disk);
+        disk.control("untimed")?;
+        let block = Block::new(&image, model.is_rotational(), &mut room.ledger)?;
+        Ok((room, block))
+    }
+
+    /// Where the run's files are.
+    pub fn files(&self) -> &Path {
+        &self.files
+    }
+
+    /// Begins the model's time, with a disk as after a rest.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn begin(&self) -> Result<()> {
+        self.sync()?;
+        self.control("timed")?;
+        self.control("reset")
+    }
+
+    /// Ends the model's time and adds what the disk has seen since it began to `outcome`.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn end(&self, outcome: &mut Outcome) -> Result<()> {
+        if let Some(disk) = &self.disk {
+            let seen = disk.statistics()?;
+            let at = |path: &[&str]| {
+                path.iter()
+                    .try_fold(&seen, |value, key| value.get(key))
+                    .and_then(Value::as_f64)
+            };
+            for (metric, unit, path) in [
+                ("device_queue_depth_mean", "1", &["queue_depth_mean"][..]),
+                ("device_seeks", "1", &["seeks"]),
+                ("device_flushes", "1", &["flushes"]),
+                ("device_late_mean_us", "us", &["late_us", "mean"]),
+                ("device_late_max_us", "us", &["late_us", "max"]),
+            ] {
+                if let Some(value) = at(path) {
+                    outcome.push(metric, unit, value);
+                }
+            }
+        }
+        self.control("untimed")
+    }
+
+    /// Takes it down.
+    ///
+    /// # Errors
+    /// What could not be undone; the next room tries again.
+    pub fn take_down(mut self) -> Result<()> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        let result = self.ledger.undo();
+        if let Some(mut disk) = self.disk.take() {
+            disk.reap();
+        }
+        result
+    }
+
+    fn make_folder(&mut self, path: &Path) -> Result<()> {
+        self.ledger.note(Step::Folder(path.to_owned()))?;
+        let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
+        made.map_err(|e| LabError::path("cannot create", path, e))
+    }
+
+    fn control(&self, word: &str) -> Result<()> {
+        self.disk.as_ref().map_or(Ok(()), |disk| disk.control(word))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let failed = |e: std::io::Error| LabError::path("syncing", &self.files, e);
+        let files = File::open(&self.files).map_err(failed)?;
+        rustix::fs::syncfs(files).map_err(|e| failed(e.into()))
+    }
+
+    /// Of bytes and percents one is in force, and the other reads 0: that in force is what is put back.
+    fn set_dirty_limits(&mut self, memory: Bytes) -> Result<()> {
+        let limit = |per_gib: u64| (memory.0 as f64 / (1_u64 << 30) as f64 * per_gib as f64) as u64;
+        for (name, bytes) in [
+            ("dirty_background", limit(DIRTY_BYTES_PER_GIB / 2)),
+            ("dirty", limit(DIRTY_BYTES_PER_GIB)),
+        ] {
+            let path = |unit: &str| PathBuf::from(format!("/proc/sys/vm/{name}_{unit}"));
+            let now = |unit: &str| {
+                let path = path(unit);
+                let text = fs::read_to_string(&path).map_err(|e| LabError::path("cannot read", &path, e))?;
+                Ok::<_, LabError>(text.trim().to_owned())
+            };
+            let (in_bytes, in_percent) = (now("bytes")?, now("ratio")?);
+            let bytes = bytes.to_string();
+            match in_bytes.as_str() {
+                "0" => {
+                    self.ledger.note(Step::Text {
+                        path: path("ratio"),
+                        before: in_percent,
+                    })?;
+                    let path = path("bytes");
+                    fs::write(&path, bytes).map_err(|e| LabError::path("cannot write to", &path, e))?;
+                }
+                _ => self.ledger.set(&path("bytes"), in_bytes, &bytes)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Err(error) = self.undo() {
+            eprintln!("{error}");
+        }
+    }
+}
+
+fn unavailable(why: String) -> LabError {
+    LabError::Unavailable {
+        target: "kernel".into(),
+        why,
+    }
+}
