@@ -104,7 +104,11 @@ fn chart(chart: &Chart) -> Markup {
                 @for line in &chart.lines {
                     li {
                         svg class="swatch" viewBox="0 0 30 6" aria-hidden="true" {
-                            path class=(svg::class(line)) d="M2 3H28" {}
+                            @if line.labels.is_empty() || line.is_reference {
+                                path class=(svg::class(line)) d="M2 3H28" {}
+                            } @else {
+                                circle class=(svg::class(line)) cx="15" cy="3" r="3" {}
+                            }
                         }
                         (line.name)
                     }
@@ -153,7 +157,7 @@ fn metrics(report: &Report) -> Markup {
 
 /// Colours of the lines: Okabe and Ito's, which people with any kind of colour vision tell apart; lighter
 /// ones on dark. Neither `<` nor `&` may occur here: the page is XML as well.
-const STYLE: &str = "
+pub const STYLE: &str = "
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #59636e; --rule: #d8dee4; --box: #f4f6f8;
   --c0: #c04e00; --c1: #0068a8; --c2: #00795a; --c3: #a8487c; --c4: #8a6d00; --c5: #3c3c46; }
 @media (prefers-color-scheme: dark) { :root { --paper: #14171c; --ink: #e8ebee; --soft: #9aa4af; --rule: #343b44; --box: #1d2229;
@@ -180,6 +184,9 @@ figure .scroll svg { display: block; width: 100%; min-width: 34rem; height: auto
 .line.look0 { stroke: var(--c0); } .line.look1 { stroke: var(--c1); } .line.look2 { stroke: var(--c2); }
 .line.look3 { stroke: var(--c3); } .line.look4 { stroke: var(--c4); } .line.look5 { stroke: var(--c5); }
 .line.reference { stroke-width: 1.2; stroke-dasharray: 5 4; }
+circle.line { fill: currentColor; stroke: none; } circle.look0 { fill: var(--c0); } circle.look1 { fill: var(--c1); }
+circle.look2 { fill: var(--c2); } circle.look3 { fill: var(--c3); } circle.look4 { fill: var(--c4); } circle.look5 { fill: var(--c5); }
+.name { fill: var(--soft); font-size: 11px; }
 .facts { list-style: none; padding: 0; margin: 0; font-size: .9rem; columns: 20rem; } .facts span { color: var(--soft); }
 dt { font-weight: 600; } dd { margin: 0 0 .5rem 1.2rem; max-width: 48rem; }
 code { background: var(--box); padding: .1rem .35rem; border-radius: .2rem; overflow-wrap: anywhere; }
@@ -214,6 +221,7 @@ mod tests {
             name: text.into(),
             look,
             is_reference: look > 0,
+            labels: Vec::new(),
             points: vec![(0.0, Some(y)), (1.0, None), (2.0, Some(2.0 * y))],
         };
         Report {

@@ -5,7 +5,8 @@
 
 pub mod html;
 pub mod json;
-mod svg;
+mod names;
+pub mod svg;
 pub mod table;
 pub mod words;
 
@@ -163,6 +164,8 @@ pub struct Line {
     pub look: usize,
     /// Something to compare the others with: dashed and thin.
     pub is_reference: bool,
+    /// The points' names; with them the points are dots, which only a reference's line connects. None: a plain line.
+    pub labels: Vec<String>,
     /// Its points.
     pub points: Points,
 }

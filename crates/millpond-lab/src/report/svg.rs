@@ -1,5 +1,6 @@
-//! Line charts as inline SVG: no script, no colours of its own (the page's style sheet has them).
+//! Charts as inline SVG: no script, no colours of its own (the page's style sheet has them).
 
+use super::names::Names;
 use super::{Axis, Chart, Line, Scale};
 use maud::{Markup, html};
 
@@ -37,14 +38,61 @@ pub(super) fn draw(chart: &Chart) -> Option<Markup> {
             text class="axis" transform=(format!("translate(14 {}) rotate(-90)", (TOP + bottom) / 2.0)) text-anchor="middle" { (chart.y.label) }
             @for (line, points) in chart.lines.iter().zip(&lines) {
                 @let path = path(points, at_x, at_y);
-                @if !path.is_empty() {
+                @if !path.is_empty() && (line.labels.is_empty() || line.is_reference) {
                     path class=(class(line)) d=(path) {
                         title { (line.name) }
                     }
                 }
             }
+            (dots(chart, &lines, at_x, at_y))
         }
     })
+}
+
+/// Points that have names, and their names.
+fn dots(
+    chart: &Chart,
+    lines: &[Vec<Option<(f64, f64)>>],
+    at_x: impl Fn(f64) -> f64,
+    at_y: impl Fn(f64) -> f64,
+) -> Markup {
+    let named = || {
+        let pairs = chart.lines.iter().zip(lines);
+        pairs.flat_map(|(line, points)| {
+            let points = points.iter().zip(&line.labels);
+            points.filter_map(move |(point, name)| point.map(|point| (line, point, name)))
+        })
+    };
+    let place = |(x, y): (f64, f64)| (at_x(x), at_y(y));
+    let mut names = Names::default();
+    named().for_each(|(_, point, _)| names.keep_off(place(point)));
+    html! {
+        @for (line, point, name) in named() {
+            @let (x, y) = place(point);
+            circle class=(class(line)) cx=(px(x)) cy=(px(y)) r=(if line.is_reference { 2.0 } else { 4.0 }) {
+                title { (line.name) ": " (name) }
+            }
+            (names.draw((x, y), name, [LEFT, WIDTH - RIGHT]))
+        }
+    }
+}
+
+/// The chart as a drawing of its own, with its colours; `None` as [`draw`].
+pub fn standalone(chart: &Chart, style: &str) -> Option<String> {
+    let drawing = draw(chart)?.into_string();
+    let (open, rest) = drawing.split_once('>')?;
+    let legend = html! {
+        @for (n, line) in chart.lines.iter().enumerate() {
+            @let y = TOP + 8.0 + 16.0 * n as f64;
+            circle class=(class(line)) cx=(LEFT + 12.0) cy=(y) r="4" {}
+            text class="tick" x=(LEFT + 22.0) y=(y + 4.0) { (line.name) }
+        }
+    };
+    let legend = legend.into_string();
+    let rest = rest.strip_suffix("</svg>")?;
+    Some(format!(
+        "{open} xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\"><style>{style}</style>{rest}{legend}</svg>\n"
+    ))
 }
 
 /// A tick at the right edge is written to its left, so that it stays within the drawing.
@@ -69,6 +117,7 @@ fn thin(line: &Line) -> Line {
         name: line.name.clone(),
         look: line.look,
         is_reference: line.is_reference,
+        labels: line.labels.clone(),
         points: line.points.chunks(joined).map(greatest).collect(),
     }
 }
@@ -119,7 +168,7 @@ fn path(points: &[Option<(f64, f64)>], at_x: impl Fn(f64) -> f64, at_y: impl Fn(
     path
 }
 
-fn px(v: f64) -> String {
+pub(super) fn px(v: f64) -> String {
     format!("{v:.1}")
 }
 
@@ -251,6 +300,7 @@ mod tests {
                 name: "a".into(),
                 look: 0,
                 is_reference: false,
+                labels: Vec::new(),
                 points,
             }],
         }

@@ -15,6 +15,7 @@ pub mod engine;
 mod goal_variant;
 pub mod kernel;
 mod millpond_rows;
+pub mod paced;
 mod reasons;
 pub mod sim;
 
@@ -33,7 +34,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Every kind of target of this build, in the order in which tables list them: the baseline first.
-pub const TARGETS: &[TargetKind] = &[kernel::KIND, engine::KIND, sim::KIND];
+pub const TARGETS: &[TargetKind] = &[kernel::KIND, engine::KIND, sim::KIND, paced::KIND];
 
 /// A kind of target.
 pub struct TargetKind {

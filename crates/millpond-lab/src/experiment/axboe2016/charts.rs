@@ -126,6 +126,7 @@ fn lines(
                 name: label(row, rows),
                 look,
                 is_reference: false,
+                labels: Vec::new(),
                 points,
             });
         }

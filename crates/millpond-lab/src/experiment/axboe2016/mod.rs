@@ -15,6 +15,7 @@
 mod charts;
 mod company;
 mod files;
+mod frontier;
 mod options;
 mod post;
 mod published;
@@ -22,6 +23,7 @@ mod reasons;
 mod report;
 mod verdict;
 
+pub use frontier::frontier;
 pub use options::Options;
 
 /// What can be printed on request, beside the report.
@@ -175,7 +177,10 @@ fn prepare(
         let names: Vec<_> = targets.iter().map(|kind| kind.name).collect();
         return Err(LabError::Unavailable {
             target: names.join(", "),
-            why: notes.join(" "),
+            why: match notes.is_empty() {
+                true => format!("it has no rows on --device {}", options.device),
+                false => notes.join(" "),
+            },
         });
     }
     let mut rate = f64::INFINITY;

@@ -12,6 +12,10 @@ const OURS: [&str; 3] = ["goal", "latency", "bytes"];
 
 /// Whose numbers these are, in a sentence: "the kernel", "Millpond".
 fn who(row: &RowName) -> String {
+    if row.target == "kernel" && row.device != "real" {
+        let variant = row.variant.split(" memory=").next().unwrap_or_default();
+        return format!("the kernel with {}", variant.trim_start_matches("kernel "));
+    }
     match (row.target.as_str(), memory_of(row)) {
         ("kernel", Some(memory)) => format!("the kernel within {memory}"),
         ("kernel", None) => "the kernel".into(),

@@ -1,0 +1,290 @@
+//! The frontier: what each configuration gives the reader for what it leaves the writers, one point each.
+//!
+//! The kernel's configurations, Millpond's goals and, as the line to hold both against, what the device allows when
+//! writes are paced. A point is better the further right it is, and the higher (reads a second) or lower (p99).
+
+use super::report::{BOTH, P99, READS, SECONDS};
+use crate::quantity::{micros_tick, number_tick};
+use crate::report::table::cell;
+use crate::report::{Axis, Cell, Chart, Line, Metric, RowName, Scale, Table, TableRow, lookup};
+
+const WRITERS_RATE: &str = "writers_mb_per_s";
+
+/// Who is drawn, what the legend calls them, and in which look.
+const GROUPS: [(&str, &str, usize); 4] = [
+    ("kernel", "the kernel", 0),
+    ("engine", "Millpond", 1),
+    ("sim", "Millpond, simulated", 2),
+    ("paced", "what the device allows: paced writes", 5),
+];
+
+/// Fewer are seen as well in the table.
+const POINTS_MIN: usize = 4;
+/// How much lower p99 must be for one to be called better than the other.
+const P99_SHARE: f64 = 0.7;
+
+/// Everything of the frontier that `metrics` have, which may be of several runs of the experiment.
+pub fn frontier(metrics: &[Metric]) -> (Vec<Chart>, Vec<Table>) {
+    let mut rows: Vec<RowName> = Vec::new();
+    for metric in metrics {
+        let row = RowName {
+            target: metric.target.clone(),
+            device: metric.device.clone(),
+            variant: metric.variant.clone(),
+        };
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    (charts(&rows, metrics), tables(&rows, metrics))
+}
+
+fn devices(rows: &[RowName]) -> Vec<&str> {
+    let mut devices: Vec<&str> = Vec::new();
+    for row in rows {
+        if !devices.contains(&row.device.as_str()) {
+            devices.push(&row.device);
+        }
+    }
+    devices
+}
+
+/// What a row gives the reader and takes from the writers.
+struct Point<'a> {
+    reads: &'a Metric,
+    p99: &'a Metric,
+    seconds: &'a Metric,
+}
+
+impl<'a> Point<'a> {
+    fn of(row: &RowName, metrics: &'a [Metric]) -> Option<Point<'a>> {
+        Some(Point {
+            reads: lookup(metrics, row, BOTH, READS)?,
+            p99: lookup(metrics, row, BOTH, P99)?,
+            seconds: lookup(metrics, row, BOTH, SECONDS)?,
+        })
+    }
+
+    /// By how much it misses being no worse than `other` for reader and writers, as a factor; 1 or less: it is not.
+    fn misses(&self, other: &Point) -> f64 {
+        let reads = other.reads.value / self.reads.value;
+        let seconds = self.seconds.value / other.seconds.value;
+        reads.max(seconds)
+    }
+}
+
+/// For each device, the kernel's configurations with the goal of Millpond's that serves no fewer reads with writers that
+/// take no longer, and of those the least p99; or, where there is none, with that which misses it by least.
+pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for device in devices(rows) {
+        let of = |target: &'static str| {
+            let own = rows
+                .iter()
+                .filter(move |row| row.device == device && row.target == target);
+            own.filter_map(|row| Some((row, Point::of(row, metrics)?)))
+        };
+        let ours: Vec<(&RowName, Point)> = of("engine").collect();
+        let mut table = Table {
+            title: format!("The kernel's configurations and the goal that is better ({device})"),
+            head: [
+                "",
+                "reads/s",
+                "p99",
+                "writers",
+                "Millpond's",
+                "reads/s",
+                "p99",
+                "writers",
+                "of its p99",
+                "better",
+            ]
+            .map(String::from)
+            .into(),
+            ..Table::default()
+        };
+        for (row, kernel) in of("kernel") {
+            let no_worse = ours.iter().filter(|(_, own)| own.misses(&kernel) <= 1.0);
+            let best = no_worse.min_by(|a, b| a.1.p99.value.total_cmp(&b.1.p99.value));
+            let nearest = || {
+                ours.iter()
+                    .min_by(|a, b| a.1.misses(&kernel).total_cmp(&b.1.misses(&kernel)))
+            };
+            let Some((own_row, own)) = best.or_else(nearest) else {
+                continue;
+            };
+            let text = |value: String| Cell {
+                value,
+                spread: String::new(),
+            };
+            let (missed, p99) = (own.misses(&kernel), own.p99.value / kernel.p99.value);
+            let verdict = match (missed <= 1.0, p99 <= P99_SHARE) {
+                (true, true) => "yes".into(),
+                (true, false) => "not by p99".into(),
+                (false, _) => format!("no, by {:.0} %", (missed - 1.0) * 100.0),
+            };
+            table.rows.push(TableRow {
+                label: short(row),
+                cells: vec![
+                    cell(kernel.reads),
+                    cell(kernel.p99),
+                    cell(kernel.seconds),
+                    text(own_row.variant.clone()),
+                    cell(own.reads),
+                    cell(own.p99),
+                    cell(own.seconds),
+                    text(format!("{p99:.2}")),
+                    text(verdict),
+                ],
+            });
+        }
+        // on a real device the kernel has no configurations of ours
+        if table.rows.len() > 1 && device != "real" {
+            tables.push(table);
+        }
+    }
+    tables
+}
+
+/// The charts for each device that has enough points.
+pub(super) fn charts(rows: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for device in devices(rows) {
+        let own: Vec<&RowName> = rows.iter().filter(|row| row.device == device).collect();
+        for (metric, title, caption, label) in [
+            (
+                READS,
+                "Reads a second against what is written",
+                "One point a configuration, beside the writers. Further right and higher is better.",
+                "reads/s",
+            ),
+            (
+                P99,
+                "The reader's p99 against what is written",
+                "One point a configuration, beside the writers. Further right and lower is better.",
+                "p99 latency",
+            ),
+        ] {
+            let lines = lines(&own, metrics, metric);
+            if lines.iter().map(|line| line.points.len()).sum::<usize>() < POINTS_MIN {
+                continue;
+            }
+            charts.push(Chart {
+                title: format!("{title} ({device})"),
+                caption: caption.into(),
+                x: Axis {
+                    label: "written, MB/s, sync included".into(),
+                    scale: Scale::Linear,
+                    show: number_tick,
+                },
+                y: Axis {
+                    label: label.into(),
+                    scale: Scale::Log,
+                    show: if metric == P99 { micros_tick } else { number_tick },
+                },
+                lines,
+            });
+        }
+    }
+    charts
+}
+
+fn lines(rows: &[&RowName], metrics: &[Metric], metric: &str) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (target, name, look) in GROUPS {
+        let own = rows.iter().filter(|row| row.target == target);
+        let mut points: Vec<(f64, f64, String)> = own
+            .filter_map(|row| {
+                let x = lookup(metrics, row, BOTH, WRITERS_RATE)?.value;
+                let y = lookup(metrics, row, BOTH, metric)?.value;
+                Some((x, y, short(row)))
+            })
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !points.is_empty() {
+            lines.push(Line {
+                name: name.into(),
+                look,
+                is_reference: target == "paced",
+                labels: points.iter().map(|point| point.2.clone()).collect(),
+                points: points.iter().map(|point| (point.0, Some(point.1))).collect(),
+            });
+        }
+    }
+    lines
+}
+
+/// What a point is called: the part of a variant in which it differs from others.
+fn short(row: &RowName) -> String {
+    let variant = row.variant.strip_prefix("kernel ").unwrap_or(&row.variant);
+    let variant = variant.split(" memory=").next().unwrap_or(variant);
+    variant.trim_end_matches(" xfs").replace("wbt=", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::tests::{metric, row};
+    use super::*;
+
+    #[test]
+    fn each_configuration_is_a_point_with_its_name() {
+        let mut rows = vec![
+            row("kernel", "kernel mq-deadline wbt=default xfs memory=1G"),
+            row("kernel", "kernel bfq ext4 memory=1G"),
+            row("engine", "goal/60ms"),
+            row("paced", "8M/8"),
+        ];
+        rows.iter_mut().for_each(|row| row.device = "hdd".into());
+        rows.push(row("engine", "alone on its device"));
+        let mut metrics = Vec::new();
+        for (n, row) in rows.iter().enumerate() {
+            metrics.push(metric(row, BOTH, WRITERS_RATE, &[100.0 - n as f64]));
+            metrics.push(metric(row, BOTH, READS, &[n as f64 + 1.0]));
+            metrics.push(metric(row, BOTH, P99, &[1000.0]));
+        }
+        let charts = charts(&rows, &metrics);
+        assert_eq!(charts.len(), 2);
+        let lines: Vec<_> = charts[0]
+            .lines
+            .iter()
+            .map(|line| (&*line.name, &line.labels))
+            .collect();
+        assert_eq!(lines.len(), 3);
+        // in the order of what is written
+        assert_eq!(lines[0].1[..], ["bfq ext4", "mq-deadline default"]);
+        assert_eq!(charts[0].lines[0].points, [(99.0, Some(2.0)), (100.0, Some(1.0))]);
+        assert!(charts[0].lines[2].is_reference);
+    }
+
+    #[test]
+    fn the_goal_that_is_no_worse_and_has_the_least_p99_stands_beside_the_kernel_or_the_nearest() {
+        let rows = [
+            ("kernel", "kernel none wbt=off xfs memory=1G", 20.0, 200e3, 22.0),
+            ("kernel", "kernel bfq xfs memory=1G", 60.0, 90e3, 20.0),
+            ("engine", "goal/60ms", 40.0, 60e3, 21.0),
+            ("engine", "goal/120ms", 50.0, 120e3, 21.0),
+            ("engine", "goal/1s", 10.0, 20e3, 19.0),
+        ];
+        let mut metrics = Vec::new();
+        for (target, variant, reads, p99, seconds) in rows {
+            let mut row = row(target, variant);
+            row.device = "hdd".into();
+            metrics.push(metric(&row, BOTH, READS, &[reads]));
+            metrics.push(metric(&row, BOTH, P99, &[p99]));
+            metrics.push(metric(&row, BOTH, SECONDS, &[seconds]));
+        }
+        let (_, tables) = frontier(&metrics);
+        let shown: Vec<Vec<&str>> = tables[0]
+            .rows
+            .iter()
+            .map(|row| [3, 7, 8].map(|n| &*row.cells[n].value).into())
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ["goal/60ms", "0.30", "yes"],
+                ["goal/120ms", "1.33", "no, by 20 %"]
+            ]
+        );
+    }
+}
