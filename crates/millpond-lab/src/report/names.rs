@@ -4,7 +4,7 @@ use super::svg::px;
 use maud::{Markup, html};
 
 /// About what a letter of a name takes.
-const LETTER: f64 = 5.9;
+const LETTER: f64 = 6.3;
 const HEIGHT: f64 = 12.0;
 /// From the middle of a dot to its name.
 const GAP: f64 = 7.0;

@@ -80,10 +80,16 @@ fn dots(
 /// The chart as a drawing of its own, with its colours; `None` as [`draw`].
 pub fn standalone(chart: &Chart, style: &str) -> Option<String> {
     let drawing = draw(chart)?.into_string();
-    let (open, rest) = drawing.split_once('>')?;
+    let height = 16.0 * chart.lines.len() as f64;
+    let (_, rest) = drawing.split_once('>')?;
+    let view = format!("0 {} {WIDTH} {}", -height, HEIGHT + height);
+    let about = describe(chart)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('"', "&quot;");
     let legend = html! {
         @for (n, line) in chart.lines.iter().enumerate() {
-            @let y = TOP + 8.0 + 16.0 * n as f64;
+            @let y = 16.0 * n as f64 + 8.0 - height;
             circle class=(class(line)) cx=(LEFT + 12.0) cy=(y) r="4" {}
             text class="tick" x=(LEFT + 22.0) y=(y + 4.0) { (line.name) }
         }
@@ -91,7 +97,8 @@ pub fn standalone(chart: &Chart, style: &str) -> Option<String> {
     let legend = legend.into_string();
     let rest = rest.strip_suffix("</svg>")?;
     Some(format!(
-        "{open} xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\"><style>{style}</style>{rest}{legend}</svg>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{view}\" role=\"img\" aria-label=\"{about}\" \
+         font-family=\"sans-serif\"><style>{style}</style>{rest}{legend}</svg>\n"
     ))
 }
 
@@ -358,5 +365,35 @@ mod tests {
         let placed = place(&chart, &chart.lines[0]);
         let xs: Vec<_> = placed.iter().map(|p| p.unwrap().0).collect();
         assert!(xs[0] < xs[1] && xs[1] < xs[2] && xs[2] < xs[1] + 0.2, "{xs:?}");
+    }
+
+    #[test]
+    fn drawing_of_its_own_is_well_formed_and_names_its_points() {
+        let mut chart = chart(Scale::Linear, vec![(1.0, Some(1.0)), (2.0, Some(2.0))]);
+        chart.lines[0].name = "a & \"b\" < c".into();
+        chart.lines[0].labels = vec!["one <&\">".into(), "two".into()];
+        let text = standalone(&chart, crate::report::html::STYLE).unwrap();
+        let document = roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let svg = document.root_element();
+        assert_eq!(svg.tag_name().namespace(), Some("http://www.w3.org/2000/svg"));
+        let with = |name: &'static str| {
+            svg.descendants()
+                .filter(move |n| n.has_tag_name(("http://www.w3.org/2000/svg", name)))
+        };
+        // one for each point and one for the legend; dots are not connected
+        assert_eq!(with("circle").count(), 3);
+        assert_eq!(with("path").count(), 0);
+        let names: Vec<_> = with("text")
+            .filter(|n| n.attribute("class") == Some("name"))
+            .filter_map(|n| n.text())
+            .collect();
+        assert_eq!(names, ["one <&\">", "two"]);
+        chart.lines[0].is_reference = true;
+        let text = standalone(&chart, "").unwrap();
+        assert_eq!(
+            text.matches("<path").count(),
+            1,
+            "a reference's dots are connected"
+        );
     }
 }

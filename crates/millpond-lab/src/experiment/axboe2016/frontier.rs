@@ -11,12 +11,25 @@ use crate::report::{Axis, Cell, Chart, Line, Metric, RowName, Scale, Table, Tabl
 const WRITERS_RATE: &str = "writers_mb_per_s";
 
 /// Who is drawn, what the legend calls them, and in which look.
-const GROUPS: [(&str, &str, usize); 4] = [
-    ("kernel", "the kernel", 0),
-    ("engine", "Millpond", 1),
-    ("sim", "Millpond, simulated", 2),
-    ("paced", "what the device allows: paced writes", 5),
+const GROUPS: [Group; 5] = [
+    ("kernel", "the kernel", 0, |_| true),
+    ("engine", "Millpond: goal/writers' share", 1, |_| true),
+    ("sim", "Millpond, simulated", 2, |_| true),
+    (
+        PACED,
+        "what the device allows: one dose of writes a read, or so many in transit",
+        5,
+        |variant| !variant.contains('/'),
+    ),
+    (PACED, "the same: one dose every so many reads", 3, |variant| {
+        variant.contains('/')
+    }),
 ];
+
+const PACED: &str = "paced";
+
+/// The target, its name, its look, and which of its variants are meant.
+type Group = (&'static str, &'static str, usize, fn(&str) -> bool);
 
 /// Fewer are seen as well in the table.
 const POINTS_MIN: usize = 4;
@@ -191,8 +204,10 @@ pub(super) fn charts(rows: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
 
 fn lines(rows: &[&RowName], metrics: &[Metric], metric: &str) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (target, name, look) in GROUPS {
-        let own = rows.iter().filter(|row| row.target == target);
+    for (target, name, look, is_meant) in GROUPS {
+        let own = rows
+            .iter()
+            .filter(|row| row.target == target && is_meant(&row.variant));
         let mut points: Vec<(f64, f64, String)> = own
             .filter_map(|row| {
                 let x = lookup(metrics, row, BOTH, WRITERS_RATE)?.value;
@@ -205,7 +220,7 @@ fn lines(rows: &[&RowName], metrics: &[Metric], metric: &str) -> Vec<Line> {
             lines.push(Line {
                 name: name.into(),
                 look,
-                is_reference: target == "paced",
+                is_reference: target == PACED,
                 labels: points.iter().map(|point| point.2.clone()).collect(),
                 points: points.iter().map(|point| (point.0, Some(point.1))).collect(),
             });
@@ -218,6 +233,7 @@ fn lines(rows: &[&RowName], metrics: &[Metric], metric: &str) -> Vec<Line> {
 fn short(row: &RowName) -> String {
     let variant = row.variant.strip_prefix("kernel ").unwrap_or(&row.variant);
     let variant = variant.split(" memory=").next().unwrap_or(variant);
+    let variant = variant.strip_prefix("goal/").unwrap_or(variant);
     variant.trim_end_matches(" xfs").replace("wbt=", "")
 }
 

@@ -55,6 +55,12 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
             .extend(charts::charts("this machine", &real, results));
         report.notes.extend(notes(&real, &metrics, sizes));
     }
+    let (paced, simulated): (Vec<RowName>, Vec<RowName>) =
+        simulated.into_iter().partition(|row| row.target == "paced");
+    if !paced.is_empty() {
+        let place = "paced writes, in virtual time";
+        report.tables.extend(tables(place, &paced, &metrics, &metrics));
+    }
     if !simulated.is_empty() {
         // beside other workloads the post's numbers say nothing
         if metrics.iter().any(|m| m.target == "sim" && is_the_posts(m)) {
@@ -76,7 +82,7 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
             .charts
             .extend(charts::charts("in virtual time", &simulated, results));
     }
-    let all: Vec<RowName> = real.into_iter().chain(simulated).collect();
+    let all: Vec<RowName> = real.into_iter().chain(simulated).chain(paced).collect();
     let frontier = frontier::charts(&all, &metrics);
     report.charts.splice(0..0, frontier);
     report.tables.extend(frontier::tables(&all, &metrics));
