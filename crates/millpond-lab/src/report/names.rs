@@ -6,6 +6,8 @@ use maud::{Markup, html};
 /// About what a letter of a name takes.
 const LETTER: f64 = 6.3;
 const HEIGHT: f64 = 12.0;
+/// How many lines of text above or below its dot a name may be.
+const ROWS_MAX: u32 = 5;
 /// From the middle of a dot to its name.
 const GAP: f64 = 7.0;
 
@@ -25,26 +27,48 @@ impl Names {
     /// The name of the dot at a place, within `[left, right]`.
     pub(super) fn draw(&mut self, (x, y): (f64, f64), name: &str, [left, right]: [f64; 2]) -> Markup {
         let width = name.chars().count() as f64 * LETTER;
-        let places = [
+        // beside it, above and below, and then further away on either side, with a line
+        let mut places = vec![
             (x + GAP, y + 4.0),
             (x - GAP - width, y + 4.0),
             (x - width / 2.0, y - GAP),
             (x - width / 2.0, y + GAP + HEIGHT - 3.0),
-            (x + GAP, y - GAP),
-            (x + GAP, y + GAP + HEIGHT - 4.0),
-            (x - GAP - width, y - GAP),
-            (x - GAP - width, y + GAP + HEIGHT - 4.0),
         ];
+        for row in 1..=ROWS_MAX {
+            for down in [-f64::from(row) * HEIGHT, f64::from(row) * HEIGHT] {
+                places.push((x + 2.0 * GAP, y + 4.0 + down));
+                places.push((x - 2.0 * GAP - width, y + 4.0 + down));
+            }
+        }
         let bounds = |(x, base): (f64, f64)| [x, base - HEIGHT + 3.0, x + width, base + 3.0];
+        let is_inside = |place: &&(f64, f64)| {
+            let own = bounds(**place);
+            own[0] >= left && own[2] <= right && own[1] >= 0.0
+        };
         let is_free = |place: &&(f64, f64)| {
             let own = bounds(**place);
-            let is_inside = own[0] >= left && own[2] <= right;
-            is_inside && self.taken.iter().all(|other| !overlap(&own, other))
+            is_inside(place) && self.taken.iter().all(|other| !overlap(&own, other))
         };
         // where all is full one covers another: all are in the table
-        let place = *places.iter().find(is_free).unwrap_or(&places[0]);
+        let found = places
+            .iter()
+            .find(is_free)
+            .or_else(|| places.iter().find(is_inside));
+        let place = found.copied().unwrap_or(places[0]);
         self.taken.push(bounds(place));
-        html! { text class="name" x=(px(place.0)) y=(px(place.1)) { (name) } }
+        let near = if place.0 > x {
+            place.0 - 1.0
+        } else {
+            place.0 + width + 1.0
+        };
+        let is_far = (place.1 - 4.0 - y).abs() >= HEIGHT;
+        let is_beside = place.0 > x || place.0 + width < x;
+        html! {
+            @if is_far && is_beside {
+                line class="grid" x1=(px(x)) y1=(px(y)) x2=(px(near)) y2=(px(place.1 - 4.0)) {}
+            }
+            text class="name" x=(px(place.0)) y=(px(place.1)) { (name) }
+        }
     }
 }
 

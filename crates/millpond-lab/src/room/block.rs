@@ -63,20 +63,30 @@ impl Block {
         };
         let scheduler = configuration.scheduler;
         self.set("scheduler", "none")?;
-        let path = self.queue.join("scheduler");
+        let path = self.queue.join("wbt_lat_usec");
+        let no_throttling = |e: &io::Error| unavailable("this kernel has no throttling of writeback", e);
+        // 0 first: a value that is there already would not count as set by hand, and `bfq` would switch it off
+        let values = match (scheduler, configuration.wbt) {
+            (Scheduler::Bfq, Wbt::Default) => vec![],
+            (_, Wbt::Default) => vec![-1],
+            (_, Wbt::Micros(us)) => vec![0, us as i64],
+        };
+        for value in values {
+            fs::write(&path, value.to_string()).map_err(|e| no_throttling(&e))?;
+        }
         if scheduler != Scheduler::None {
-            fs::write(&path, scheduler.name()).map_err(|e| {
+            fs::write(self.queue.join("scheduler"), scheduler.name()).map_err(|e| {
                 unavailable(&format!("this kernel has no scheduler {}", scheduler.name()), &e)
             })?;
         }
-        let wbt = match (scheduler, configuration.wbt) {
-            // which switches it off
-            (Scheduler::Bfq, _) => return Ok(()),
-            (_, Wbt::Default) => "-1".to_owned(),
-            (_, Wbt::Micros(us)) => us.to_string(),
-        };
-        let path = self.queue.join("wbt_lat_usec");
-        fs::write(&path, wbt).map_err(|e| unavailable("this kernel has no throttling of writeback", &e))
+        if let Wbt::Micros(us) = configuration.wbt {
+            let now = fs::read_to_string(&path).map_err(|e| no_throttling(&e))?;
+            if now.trim() != us.to_string() {
+                let why = io::Error::other(format!("wbt_lat_usec is {} and not {us}", now.trim()));
+                return Err(unavailable("its throttling cannot be set so", &why));
+            }
+        }
+        Ok(())
     }
 
     /// Makes a file system and mounts it at `point`, an empty folder.

@@ -27,7 +27,7 @@ pub enum Scheduler {
     None,
     /// `mq-deadline`.
     MqDeadline,
-    /// `bfq`, which does without the throttling of writeback.
+    /// `bfq`, which switches the throttling of writeback off unless somebody has set it.
     Bfq,
 }
 
@@ -47,7 +47,7 @@ impl Scheduler {
 /// The goal of the kernel's throttling of writeback, `wbt_lat_usec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wbt {
-    /// The kernel's own choice: 75 ms on a rotating disk, 2 ms on another.
+    /// The kernel's own choice: 75 ms on a rotating disk, 2 ms on another, off beneath `bfq`.
     Default,
     /// So many microseconds; 0 is off.
     Micros(u64),
@@ -103,7 +103,7 @@ impl Configuration {
         file_system: None,
     };
 
-    /// Every scheduler with throttling off, the kernel's own and at 2 ms; `bfq` switches it off itself.
+    /// Every scheduler with throttling off, the kernel's own and at 2 ms; beneath `bfq` the first two are one.
     fn all() -> Vec<Configuration> {
         let with = |scheduler, wbt| Configuration {
             scheduler,
@@ -114,7 +114,7 @@ impl Configuration {
         for scheduler in [Scheduler::None, Scheduler::MqDeadline] {
             all.extend([Wbt::Micros(0), Wbt::Default, Wbt::Micros(2_000)].map(|wbt| with(scheduler, wbt)));
         }
-        all.push(with(Scheduler::Bfq, Wbt::Default));
+        all.extend([Wbt::Default, Wbt::Micros(2_000)].map(|wbt| with(Scheduler::Bfq, wbt)));
         all
     }
 
@@ -146,8 +146,7 @@ impl Configuration {
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.scheduler.name())?;
-        // there it says nothing
-        if self.scheduler != Scheduler::Bfq {
+        if (self.scheduler, self.wbt) != (Scheduler::Bfq, Wbt::Default) {
             write!(f, " wbt={}", self.wbt)?;
         }
         match self.file_system {
@@ -191,23 +190,14 @@ impl FromStr for Configuration {
                 return Err(bad(part));
             }
         }
-        let wbt = wbt.unwrap_or(Wbt::Default);
-        if scheduler == Scheduler::Bfq && !matches!(wbt, Wbt::Default | Wbt::Micros(0)) {
-            return Err(LabError::BadValue {
-                option: "--kernel-variant",
-                value: text.into(),
-                allowed: "bfq runs without the throttling of writeback".into(),
-                instead: "give bfq, or another scheduler".into(),
-            });
-        }
+        // which is what it has by itself
+        let wbt = match (scheduler, wbt.unwrap_or(Wbt::Default)) {
+            (Scheduler::Bfq, Wbt::Micros(0)) => Wbt::Default,
+            (_, wbt) => wbt,
+        };
         Ok(Configuration {
             scheduler,
-            // off by itself
-            wbt: if scheduler == Scheduler::Bfq {
-                Wbt::Default
-            } else {
-                wbt
-            },
+            wbt,
             file_system,
         })
     }
@@ -228,6 +218,7 @@ mod tests {
             ("bfq//ext4", "bfq ext4"),
             ("bfq/xfs", "bfq xfs"),
             ("bfq/0", "bfq"),
+            ("bfq/2000", "bfq wbt=2000us"),
         ] {
             assert_eq!(typed.parse::<Configuration>().unwrap().to_string(), label);
         }
@@ -245,7 +236,7 @@ mod tests {
         assert_eq!(
             labels.join(", "),
             "none wbt=off, none wbt=default, none wbt=2000us, mq-deadline wbt=off, mq-deadline wbt=default, \
-             mq-deadline wbt=2000us, bfq"
+             mq-deadline wbt=2000us, bfq, bfq wbt=2000us"
         );
     }
 
@@ -260,7 +251,6 @@ mod tests {
             ("none/0/1", "`1`"),
             ("none/xfs/0", "`0`"),
             ("none/3000000", "`3000000`"),
-            ("bfq/2000", "bfq runs without"),
         ] {
             let error = typed.parse::<Configuration>().unwrap_err();
             assert_eq!(error.exit_code(), 2);

@@ -101,12 +101,12 @@ fn rows(request: &RowRequest) -> Result<Rows> {
 
 /// In a memory group, so that page cache and dirty pages have the limits that the other rows have.
 fn rows_on_modelled_disk(request: &RowRequest, disk: DiskModel) -> Result<Rows> {
+    let (configurations, notes) = Room::try_out(request.program, disk, request.kernel_variants)?;
     let group = MemoryGroup::create(request.memory).map(drop);
     group.map_err(|why| LabError::Unavailable {
         target: "kernel".into(),
         why,
     })?;
-    let (configurations, notes) = Room::try_out(request.program, disk, request.kernel_variants)?;
     let memory = size_typed(request.memory);
     let row = |configuration: Configuration| Row {
         label: format!("kernel {configuration} memory={memory}"),

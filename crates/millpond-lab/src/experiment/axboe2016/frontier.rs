@@ -134,7 +134,7 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
             let verdict = match (missed <= 1.0, p99 <= P99_SHARE) {
                 (true, true) => "yes".into(),
                 (true, false) => "not by p99".into(),
-                (false, _) => format!("no, by {:.0} %", (missed - 1.0) * 100.0),
+                (false, _) => format!("no, by {:.1} %", (missed - 1.0) * 100.0),
             };
             table.rows.push(TableRow {
                 label: short(row),
@@ -299,7 +299,7 @@ mod tests {
             shown,
             [
                 ["goal/60ms", "0.30", "yes"],
-                ["goal/120ms", "1.33", "no, by 20 %"]
+                ["goal/120ms", "1.33", "no, by 20.0 %"]
             ]
         );
     }
