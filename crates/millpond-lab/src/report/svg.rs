@@ -77,7 +77,7 @@ fn dots(
     }
 }
 
-/// The chart as a drawing of its own, with its colours; `None` as [`draw`].
+/// The chart as a drawing of its own, with its colours; `None` if no line has a point that its scales can show.
 pub fn standalone(chart: &Chart, style: &str) -> Option<String> {
     let drawing = draw(chart)?.into_string();
     let height = 16.0 * chart.lines.len() as f64;

@@ -11,7 +11,8 @@ use crate::error::{LabError, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// What the command line takes in place of one of them: every scheduler with every setting of [`WBT_ALL`].
+/// What the command line takes in place of one of them: every scheduler with throttling
+/// off, the kernel's own and at 2 ms.
 pub const ALL: &str = "all";
 
 /// How `--kernel-variant` is typed, for messages and `lab list`.
