@@ -13,6 +13,7 @@
 //! Pages that can't be written are none of the dirty pages that others wait for: they are counted apart and take up
 //! room behind the hard limit ([`Thresholds::beside`]), and [`refuses`] says from when on their file takes no more.
 
+use crate::memory::zone::{Pool, pages_of};
 use crate::units::{Bytes, PageCount, PageSize, Ratio};
 
 /// A limit as the user gave it.
@@ -53,13 +54,8 @@ pub struct DirtyableMemory {
 impl DirtyableMemory {
     /// The number of pages: never less than a sixteenth of the pool, so that no reserve can make it vanish.
     pub fn pages(&self) -> PageCount {
-        PageCount(
-            self.frames
-                .saturating_sub(self.reserve)
-                .0
-                .max(self.frames.0 / 16)
-                .max(1),
-        )
+        let (frames, reserve) = (self.frames, self.reserve);
+        pages_of([Pool { frames, reserve }])
     }
 }
 

@@ -2,4 +2,5 @@
 
 pub mod index;
 pub mod limits;
+pub mod linux;
 pub mod throttle;

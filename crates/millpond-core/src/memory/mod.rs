@@ -3,3 +3,4 @@
 pub mod free;
 pub mod reserve;
 pub mod watermark;
+pub mod zone;

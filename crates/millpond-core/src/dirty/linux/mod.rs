@@ -1,0 +1,22 @@
+//! Linux' limits on dirty pages and its controller of pauses, as pure functions: what seed 004 is about.
+//!
+//! ```text
+//!   settings, memory ──► limits ──► ratelimit            touch     when these are derived, and by which rule
+//!                           │
+//!   device's share ─────────┼──► position (how far from where it should be) ─┐
+//!   bytes written ──► rate (bandwidth; what each dirtier may dirty) ─────────┴──► pause ──► balance
+//! ```
+//!
+//! Nothing of it steers a Millpond cache: that has [`limits`](super::limits) and [`throttle`](super::throttle). It is
+//! here so that the laboratory and `millpond doctor --kernel` can say what a kernel does with its settings, and so that
+//! the two can be compared. Time is in ticks (jiffies) of `hz` a second, because rounding to ticks is part of what the
+//! post has seen. Source: Linux `mm/page-writeback.c`, of 4.0 where said, else of 7.0.
+
+pub mod balance;
+pub mod before32;
+pub mod device;
+pub mod limits;
+pub mod pause;
+pub mod position;
+pub mod rate;
+pub mod touch;
