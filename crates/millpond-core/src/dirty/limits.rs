@@ -29,9 +29,10 @@ pub enum DirtyLimit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyOptions {
     /// Above: writeback runs in the background. Default 10 % of dirtyable memory (Linux:
-    /// `dirty_background_ratio`).
+    /// `dirty_background_ratio`). What is not below the hard limit counts as a page less.
     pub background: DirtyLimit,
-    /// Above: whoever dirties waits. Default 20 % (Linux: `dirty_ratio`).
+    /// Above: whoever dirties waits. Default 20 % (Linux: `dirty_ratio`). Less than 1 MiB or 32 pages counts as that, or as
+    /// half of a pool that is so small; more than 15/16 of dirtyable memory count as that.
     pub hard: DirtyLimit,
     /// Of the hard limit: so much may be pages of one file whose writes have failed. Above it writes to that file fail
     /// with the device's error, until some are written or given up. Of all such files together it may be the whole hard
@@ -72,6 +73,8 @@ pub struct Thresholds {
     pub failed: PageCount,
     /// So many pages may be dirty at most, those that can't be written among them: room for reads remains.
     pub ceiling: PageCount,
+    /// So much a dirtier that has waited may dirty before it is others' turn.
+    pub burst: PageCount,
 }
 
 impl Thresholds {
@@ -99,6 +102,11 @@ pub fn refuses(thresholds: &Thresholds, own: PageCount, all: PageCount) -> bool 
 
 /// The floor of the hard limit in pages: one batch of faults and one write of it must fit side by side.
 pub const HARD_PAGES_MIN: u64 = 32;
+/// Its floor in bytes: what a rotating disk writes in 9 ms, a revolution. With less, the disk has written all before the
+/// dirtier comes back, and waits for the next revolution each time.
+pub const HARD_MIN: Bytes = Bytes::from_mib(1);
+/// See [`Thresholds::burst`]: 9 ms of a rotating disk, about what it takes to come from another file.
+pub const BURST: Bytes = Bytes::from_mib(1);
 
 /// The limits that `options` come to in `memory`.
 ///
@@ -123,20 +131,19 @@ pub fn limits(memory: &DirtyableMemory, options: &DirtyOptions) -> Thresholds {
     // Room for reads must remain whatever was asked for: at most 15 of 16 pages may be dirty. In a pool
     // too small for the floor, half of it is the limit.
     let ceiling = (dirtyable - dirtyable / 16).max(2);
-    let floor = HARD_PAGES_MIN.min(ceiling / 2).max(2);
+    let least = HARD_MIN.to_pages(memory.page_size).0.max(HARD_PAGES_MIN);
+    let floor = least.min(ceiling / 2).max(2);
     let hard = pages(options.hard).clamp(floor, ceiling);
-    let background = match pages(options.background) {
-        // Linux: a background limit that is not below the hard one counts as half of it.
-        background if background >= hard => hard / 2,
-        background => background,
-    }
-    .max(1);
+    // In Linux a background limit that is not below the hard one counts as half of it, so that raising it a little may lower
+    // it much. Here it is just below; whoever waits is written for in any case.
+    let background = pages(options.background).min(hard - 1).max(1);
     Thresholds {
         background: PageCount(background),
         free_run: PageCount((background + hard) / 2),
         hard: PageCount(hard),
         failed: PageCount(options.failed.of(hard).max(1)),
         ceiling: PageCount(ceiling.max(hard)),
+        burst: PageCount(BURST.to_pages(memory.page_size).0.min(hard)),
     }
 }
 

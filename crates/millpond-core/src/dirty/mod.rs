@@ -3,4 +3,5 @@
 pub mod index;
 pub mod limits;
 pub mod linux;
+pub mod queue;
 pub mod throttle;

@@ -58,19 +58,34 @@ pub enum Throttle {
 /// Whether a dirtier with `share` of the recent dirtying waits when `unclean` pages (dirty or being
 /// written) are there.
 pub fn decide(unclean: PageCount, thresholds: &Thresholds, share: Ratio) -> Throttle {
-    if unclean <= thresholds.free_run {
-        return Throttle::Run;
+    match unclean <= thresholds.free_run.max(dirtier_limit(thresholds, share)) {
+        true => Throttle::Run,
+        false => Throttle::Until(room(thresholds, share)),
     }
-    let limit = dirtier_limit(thresholds, share);
-    if unclean <= limit {
-        return Throttle::Run;
-    }
-    // Let it go only when there is room for more than one page, or it sleeps and wakes for every write that
-    // ends: a thirty-second of the limit, but no less than goes out in one request. Not below the background limit:
-    // there nothing is written, and only the end of the pause would end it.
-    let gap = (limit.0 / 32).max(1);
-    Throttle::Until(PageCount(limit.0 - gap).max(thresholds.background))
 }
+
+/// Until how few unclean pages a dirtier waits.
+///
+/// It is let go only when there is room for more than one page, or it sleeps and wakes for every write that ends: a
+/// thirty-second of the limit, though no less than it dirties between two looks (if that is not too much of a low limit),
+/// and no more than four bursts, which a rotating disk writes in 35 ms. That may be below the background limit: for whoever
+/// waits there is writing in any case.
+pub fn room(thresholds: &Thresholds, share: Ratio) -> PageCount {
+    let limit = dirtier_limit(thresholds, share).0;
+    let least = LOOK_PAGES.min(limit / 8).max(1);
+    let gap = (limit / 32).min(4 * thresholds.burst.0).max(least);
+    PageCount(limit - gap.min(limit))
+}
+
+/// How many dirtiers may have their turn at a time: as there is room for when the heaviest is let go.
+pub fn turns(thresholds: &Thresholds) -> usize {
+    let limit = dirtier_limit(thresholds, Ratio::percent(100));
+    let gap = limit.0.saturating_sub(room(thresholds, Ratio::percent(100)).0);
+    (gap / thresholds.burst.0.max(1)).max(1) as usize
+}
+
+/// A dirtier dirties so many pages between two looks at most: those that a write has in its hands at a time.
+const LOOK_PAGES: u64 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -82,6 +97,7 @@ mod tests {
         hard: PageCount(2000),
         failed: PageCount(500),
         ceiling: PageCount(9000),
+        burst: PageCount(256),
     };
 
     #[test]
@@ -102,20 +118,27 @@ mod tests {
         ));
     }
 
-    /// With limits close together a dirtier waited for fewer dirty pages than background writing leaves, for as long as
-    /// a pause may last.
     #[test]
-    fn nobody_waits_for_what_is_not_going_to_be_written() {
-        let close = Thresholds {
-            background: PageCount(990),
-            free_run: PageCount(995),
-            hard: PageCount(1000),
-            ..T
+    fn room_is_no_less_than_between_two_looks_and_no_more_than_four_bursts() {
+        let of = |hard: u64| {
+            let t = Thresholds {
+                background: PageCount(hard / 2),
+                free_run: PageCount(hard * 3 / 4),
+                hard: PageCount(hard),
+                ..T
+            };
+            let limit = dirtier_limit(&t, Ratio::percent(100));
+            (limit - room(&t, Ratio::percent(100)), turns(&t))
         };
-        assert_eq!(
-            decide(PageCount(996), &close, Ratio::percent(100)),
-            Throttle::Until(PageCount(990))
-        );
+        // 1 MiB, 8 MiB, 100 MiB, 10 GiB
+        for (hard, expected) in [
+            (256, (28, 1)),
+            (2048, (56, 1)),
+            (25_600, (700, 2)),
+            (2_621_440, (1024, 4)),
+        ] {
+            assert_eq!(of(hard), (PageCount(expected.0), expected.1), "{hard}");
+        }
     }
 
     #[test]

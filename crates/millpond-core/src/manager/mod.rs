@@ -37,8 +37,9 @@ mod tests;
 
 use crate::admission::{Admission, AdmissionOptions};
 use crate::dirty::limits::{DirtyableMemory, Thresholds, limits};
+use crate::dirty::queue::Queue;
 use crate::dirty::throttle::Dirtiers;
-use crate::event::{DirtierId, Effect, Effects, Event, IoId, Waiters};
+use crate::event::{Effect, Effects, Event, IoId, Waiters};
 use crate::frame::FrameTable;
 use crate::io::{Io, IoTable};
 use crate::lru::{Lru, Refault};
@@ -52,7 +53,6 @@ use crate::reclaim::launder::PRIORITY_DEFAULT;
 use crate::stats::Stats;
 use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Flusher;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -166,8 +166,11 @@ pub struct Manager {
     reads: Recent,
     files: Vec<Option<FileState>>,
     dirtiers: Dirtiers,
-    /// Dirtiers that were told to pause, and until how many unclean pages.
-    blocked: BTreeMap<DirtierId, PageCount>,
+    /// Dirtiers that were told to pause.
+    blocked: Queue,
+    /// A page of the present step's write was in other hands; and the file of the last such page.
+    met_busy: bool,
+    busy_file: Option<FileId>,
     /// A dirtier has waited until the present step.
     woke_dirtier: bool,
     /// Pages being written.
@@ -216,7 +219,9 @@ impl Manager {
             reads: Recent::default(),
             files: Vec::new(),
             dirtiers: Dirtiers::default(),
-            blocked: BTreeMap::new(),
+            blocked: Queue::default(),
+            met_busy: false,
+            busy_file: None,
             woke_dirtier: false,
             writing: PageCount(0),
             reclaimed_in_vain: false,
@@ -251,7 +256,9 @@ impl Manager {
         effects.clear();
         self.reclaimed_in_vain = false;
         self.woke_dirtier = false;
+        self.met_busy = false;
         let mut pump = true;
+        let is_dirtied = matches!(event, Event::Dirtied { .. });
         match event {
             Event::Opened { file, pages } => {
                 pump = false;
@@ -292,7 +299,10 @@ impl Manager {
                 self.dirtied(now, file, first, dirtied, dirtier, effects);
             }
             Event::Resume { dirtier } => {
-                self.blocked.remove(&dirtier);
+                // Whoever pauses has let go of what it had in its hands.
+                if let Some(file) = self.busy_file.take() {
+                    self.flusher.look_again(file);
+                }
                 self.throttle(dirtier, effects);
             }
             Event::Sync { file, ticket } => {
@@ -311,7 +321,7 @@ impl Manager {
             Event::Tick => {
                 self.last_tick = now;
                 self.flusher.tick(now);
-                self.wake_blocked(effects);
+                self.wake_blocked(now, effects);
                 if self.shrinking() {
                     self.wake_reclaimer(effects);
                 }
@@ -321,6 +331,9 @@ impl Manager {
         }
         if pump {
             self.pump(now, frames, effects);
+        }
+        if is_dirtied && self.met_busy {
+            write::ask_at_once(effects);
         }
         if let Some(at) = self.look_again {
             effects.tick_at(at);

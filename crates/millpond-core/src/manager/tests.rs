@@ -8,7 +8,7 @@ use crate::dirty::limits::DirtyLimit;
 use crate::event::{DirtierId, Effect, Intent, IoError, IoId, Reason, SyncTicket, WaitReason};
 use crate::frame::BeginWrite;
 use crate::units::{Bytes, PageIndex, Ratio};
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 
 /// A world as simple as can be: what it holds, what is in transit, and what it was told.

@@ -3,18 +3,33 @@
 use super::{Manager, TICK_WHEN_BUSY};
 use crate::admission::Verdict;
 use crate::dirty::limits::refuses;
-use crate::dirty::throttle::{Throttle, decide};
+use crate::dirty::queue::Room;
+use crate::dirty::throttle::{Throttle, decide, room, turns};
 use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Reason, Waiters};
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::Io;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, Phase};
-use crate::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::cluster;
 use crate::writeback::flusher::Job;
 
 /// No dirtier sleeps longer at a stretch: Linux' `MAX_PAUSE`.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
+
+/// So much in transit keeps a device busy: the allowance of a goal while nobody reads.
+const BUSY: Bytes = Bytes::from_mib(8);
+
+/// A dirtier that is to pause had the pages in its hands that should have been written: it asks once more as soon as it
+/// has let go of them. Under a low limit all that is dirty may be in its hands, and nothing else would be written while it
+/// sleeps.
+pub(super) fn ask_at_once(effects: &mut Effects) {
+    for effect in &mut effects.list {
+        if let Effect::Pause { at_most, .. } = effect {
+            *at_most = Nanos::ZERO;
+        }
+    }
+}
 
 impl Manager {
     pub(super) fn dirtied(
@@ -36,6 +51,9 @@ impl Manager {
         }
         self.flusher.dirtied(now, file, first, count);
         self.dirtiers.dirtied(dirtier, count);
+        self.blocked.dirtied(now, dirtier, count);
+        // Others before it asks itself: who is told to pause and woken in one step sleeps on.
+        self.wake_blocked(now, effects);
         self.throttle(dirtier, effects);
     }
 
@@ -47,11 +65,16 @@ impl Manager {
             true => Throttle::Until(PageCount(0)),
             false => decide(unclean, &limits, self.dirtiers.share(dirtier)),
         };
-        match decision {
+        let share = self.dirtiers.share(dirtier);
+        let until = match decision {
+            Throttle::Until(until) => until,
+            Throttle::Run => room(&limits, share),
+        };
+        let is_free = unclean <= limits.free_run;
+        match self.blocked.ask(dirtier, decision, share, until, is_free) {
             Throttle::Run => {}
             Throttle::Until(until) => {
                 self.stats.balance_dirty_pauses += 1;
-                self.blocked.insert(dirtier, until);
                 let reason = PauseReason {
                     unclean,
                     until,
@@ -74,7 +97,13 @@ impl Manager {
         loop {
             let limits = self.derived.dirty.beside(self.flusher.failed());
             let untried = self.flusher.dirty().saturating_sub(self.flusher.parked());
-            let over = self.memory_waiters || untried > limits.background;
+            // A dirtier waits for writes: two are on their way at least, so that the device is not idle when one ends.
+            let wanted = blocked
+                && self.writing
+                    < BUSY
+                        .to_pages(self.options.page_size)
+                        .min(PageCount(limits.hard.0 / 2));
+            let over = self.memory_waiters || wanted || untried > limits.background;
             let Some(mut job) = self.flusher.job(now, over, blocked) else {
                 break;
             };
@@ -83,6 +112,10 @@ impl Manager {
                 job.reason = Reason::Reclaim;
             }
             let write_max = self.admission.write_bytes(now).to_pages(self.options.page_size).0;
+            let write_max = match job.reason {
+                Reason::Sync => write_max,
+                _ => write_max.min(limits.hard.0 / 4),
+            };
             let contiguous = self.flusher.contiguous(&job, write_max.max(1));
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
@@ -139,6 +172,7 @@ impl Manager {
         if cluster.is_empty() {
             self.ios.recycle(cluster);
             if held.is_none() {
+                (self.met_busy, self.busy_file) = (true, Some(job.file));
                 self.flusher.passed_over(job, 1);
             }
             return;
@@ -213,7 +247,7 @@ impl Manager {
         }
         self.tell_syncs(io.file, effects);
         self.ios.recycle(io.frames);
-        self.wake_blocked(effects);
+        self.wake_blocked(now, effects);
         if core::mem::take(&mut self.memory_waiters) {
             effects.list.push(Effect::Wake(Waiters::Memory));
         }
@@ -235,10 +269,17 @@ impl Manager {
     }
 
     /// Wakes the dirtiers if one of them may go on. Who may is not waiting any more, whether it comes back or not.
-    pub(super) fn wake_blocked(&mut self, effects: &mut Effects) {
-        let (unclean, before) = (self.unclean(), self.blocked.len());
-        self.blocked.retain(|_, &mut until| unclean > until);
-        if self.blocked.len() < before {
+    pub(super) fn wake_blocked(&mut self, now: Instant, effects: &mut Effects) {
+        let limits = self.derived.dirty.beside(self.flusher.failed());
+        let room = Room {
+            unclean: self.unclean(),
+            // Where more is dirty, and somebody waits, there are writes that end.
+            calm: limits.background.min(PageCount(limits.hard.0 / 4)),
+            burst: limits.burst,
+            turns: turns(&limits),
+            now,
+        };
+        if self.blocked.wake(&room) {
             self.woke_dirtier = true;
             effects.list.push(Effect::Wake(Waiters::Dirtiers));
         }

@@ -301,6 +301,13 @@ impl Flusher {
         self.advance(job, skip, false);
     }
 
+    /// Pages of the file that were in other hands may be free, if it is still there.
+    pub fn look_again(&mut self, file: FileId) {
+        if let Some(Some(work)) = self.files.get_mut(file.0 as usize) {
+            work.progress = true;
+        }
+    }
+
     /// A transfer of `count` pages from the job's first on was issued.
     pub fn issued(&mut self, job: &Job, io: IoId, count: u64) {
         for n in 0..count {

@@ -1,0 +1,276 @@
+//! Dirtiers that wait: in the order in which they came, one turn after the other.
+//!
+//! ```text
+//!   over the limit ──► back of the queue ──► front ──► room ──► a turn of `burst` pages ──► back of the queue
+//!                                             ▲                          │
+//!                                             └── over the limit again, before its turn is used up
+//! ```
+//!
+//! Where all who wait are woken for whatever room there is, the first to come takes it, and may do so again and again: of
+//! four writers under a limit of 1 MiB one took three times as long as another. A turn is as long as it is so that a
+//! rotating disk, which goes to another file for each, spends half of its time on writing at least.
+//!
+//! A turn is no reservation: who dirties nothing for [`IDLE_MAX`] loses it. As many have a turn at a
+//! time as there is room for when the first is woken: one under a low limit, up to four under a high one, so that writers
+//! of a fast device copy side by side.
+//!
+//! Whoever dirties little is not made to queue: it is below its own limit ([`dirtier_limit`](super::limits::dirtier_limit))
+//! and may go on.
+
+use super::throttle::Throttle;
+use crate::event::DirtierId;
+use crate::units::{Instant, Nanos, PageCount, Ratio};
+use alloc::collections::{BTreeMap, VecDeque};
+
+/// Longer than it takes to wake a thread on a busy machine, short against the pause of those who wait meanwhile. Two writes
+/// that end were tried instead: small ones end within the time that one write call takes, and one of four writers got half.
+pub const IDLE_MAX: Nanos = Nanos::from_millis(4);
+
+/// Those who wait, and those whose turn it is.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    /// Who, and until how many unclean pages. Those whose turn it is are first.
+    waiting: VecDeque<(DirtierId, PageCount)>,
+    turns: BTreeMap<DirtierId, Turn>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// Pages that may be dirtied before it is others' turn.
+    left: u64,
+    /// When the holder was let go, or has dirtied something last.
+    since: Instant,
+}
+
+/// What is known when it is looked whether somebody may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Pages dirty or being written.
+    pub unclean: PageCount,
+    /// With so few nobody needs to wait.
+    pub calm: PageCount,
+    /// The pages of a turn.
+    pub burst: PageCount,
+    /// So many may have a turn at a time.
+    pub turns: usize,
+    /// When it is looked.
+    pub now: Instant,
+}
+
+impl Queue {
+    /// Nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// `pages` more are dirty because of `dirtier`.
+    pub fn dirtied(&mut self, now: Instant, dirtier: DirtierId, pages: u64) {
+        if let Some(turn) = self.turns.get_mut(&dirtier) {
+            turn.left = turn.left.saturating_sub(pages);
+            turn.since = now;
+        }
+    }
+
+    fn waits(&self, dirtier: DirtierId) -> bool {
+        self.waiting.iter().any(|&(other, _)| other == dirtier)
+    }
+
+    fn has_turn(&self, dirtier: DirtierId) -> bool {
+        self.turns.get(&dirtier).is_some_and(|turn| turn.left > 0)
+    }
+
+    /// What becomes of `dirtier` when, for itself, it would be told `own`, having done `share` of the recent dirtying.
+    /// `until` is for how few unclean pages it waits if it has to. Below the free-run limit (`is_free`) it goes on, unless
+    /// others have been waiting for that.
+    pub fn ask(
+        &mut self,
+        dirtier: DirtierId,
+        own: Throttle,
+        share: Ratio,
+        until: PageCount,
+        is_free: bool,
+    ) -> Throttle {
+        let at = self.waiting.iter().position(|&(other, _)| other == dirtier);
+        let others = self.waiting.len() - usize::from(at.is_some());
+        let has_turn = self.has_turn(dirtier);
+        let running = self
+            .turns
+            .keys()
+            .filter(|&&other| other != dirtier && !self.waits(other))
+            .count();
+        // Who waits keeps its place: to go on now would put it behind the others for its turn.
+        let is_light = at.is_none()
+            && u64::from(share.num) * 2 * ((others + running) as u64 + 1) <= u64::from(share.den);
+        let is_alone = others == 0 && (is_free || running == 0);
+        if own == Throttle::Run && (is_alone || has_turn || is_light) {
+            if let Some(at) = at {
+                self.waiting.remove(at);
+            }
+            return Throttle::Run;
+        }
+        match at {
+            Some(at) => self.waiting[at].1 = until,
+            None if has_turn => self.waiting.push_front((dirtier, until)),
+            None => self.waiting.push_back((dirtier, until)),
+        }
+        Throttle::Until(until)
+    }
+
+    /// Lets the first go if there is room, and those behind it as far as there are turns. Whether somebody may go.
+    pub fn wake(&mut self, room: &Room) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
+        if room.unclean <= room.calm {
+            self.clear();
+            return true;
+        }
+        let waiting = &self.waiting;
+        self.turns.retain(|dirtier, turn| {
+            let waits = waiting.iter().any(|(other, _)| other == dirtier);
+            turn.left > 0 && (waits || room.now.since(turn.since) < IDLE_MAX)
+        });
+        let mut woken = false;
+        while let Some(&(first, until)) = self.waiting.front() {
+            if room.unclean > until || (!self.has_turn(first) && self.turns.len() >= room.turns) {
+                break;
+            }
+            self.waiting.pop_front();
+            let (left, since) = (room.burst.0.max(1), room.now);
+            self.turns.entry(first).or_insert(Turn { left, since }).since = since;
+            woken = true;
+        }
+        woken
+    }
+
+    /// Nobody waits any more: each asks again.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.turns.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: DirtierId = DirtierId(1);
+    const B: DirtierId = DirtierId(2);
+    const C: DirtierId = DirtierId(3);
+    const THIRD: Ratio = Ratio { num: 1, den: 3 };
+    const WAIT: Throttle = Throttle::Until(PageCount(90));
+
+    fn ask(queue: &mut Queue, dirtier: DirtierId, own: Throttle) -> Throttle {
+        queue.ask(dirtier, own, THIRD, PageCount(90), false)
+    }
+
+    fn wake_with(queue: &mut Queue, unclean: u64, turns: usize, ms: u64) -> bool {
+        queue.wake(&Room {
+            unclean: PageCount(unclean),
+            calm: PageCount(50),
+            burst: PageCount(64),
+            turns,
+            now: Instant(0) + Nanos::from_millis(ms),
+        })
+    }
+
+    fn wake(queue: &mut Queue, unclean: u64) -> bool {
+        wake_with(queue, unclean, 1, 0)
+    }
+
+    #[test]
+    fn turns_go_round_in_the_order_of_coming() {
+        let mut queue = Queue::default();
+        for dirtier in [A, B, C] {
+            assert_eq!(ask(&mut queue, dirtier, WAIT), WAIT);
+        }
+        for dirtier in [A, B, C, A] {
+            assert!(!wake(&mut queue, 91), "no room");
+            assert!(wake(&mut queue, 90));
+            assert!(!wake(&mut queue, 60), "it is {dirtier:?}'s turn");
+            for other in [A, B, C].into_iter().filter(|&other| other != dirtier) {
+                assert_eq!(ask(&mut queue, other, Throttle::Run), WAIT, "{other:?}");
+            }
+            assert_eq!(ask(&mut queue, dirtier, Throttle::Run), Throttle::Run);
+            // Over the limit in between: it is the first again.
+            queue.dirtied(Instant(0), dirtier, 32);
+            assert_eq!(ask(&mut queue, dirtier, WAIT), WAIT);
+            assert!(wake(&mut queue, 90));
+            assert_eq!(ask(&mut queue, dirtier, Throttle::Run), Throttle::Run);
+            // Its turn is used up: though there is room, others come first.
+            queue.dirtied(Instant(0), dirtier, 32);
+            assert_eq!(ask(&mut queue, dirtier, Throttle::Run), WAIT);
+        }
+    }
+
+    #[test]
+    fn whoever_is_alone_or_dirties_little_does_not_queue() {
+        let mut queue = Queue::default();
+        assert_eq!(ask(&mut queue, A, Throttle::Run), Throttle::Run);
+        assert_eq!(ask(&mut queue, A, WAIT), WAIT);
+        assert_eq!(
+            ask(&mut queue, A, Throttle::Run),
+            Throttle::Run,
+            "nobody else waits"
+        );
+        assert_eq!(ask(&mut queue, A, WAIT), WAIT);
+        let light = Ratio::percent(25);
+        assert_eq!(
+            queue.ask(B, Throttle::Run, light, PageCount(90), false),
+            Throttle::Run
+        );
+        assert_eq!(
+            ask(&mut queue, C, Throttle::Run),
+            WAIT,
+            "a third of the dirtying is not little"
+        );
+    }
+
+    /// It went on, and was behind all others when its turn had nearly come: one of four writers got half.
+    #[test]
+    fn who_waits_does_not_leave_its_place_for_having_dirtied_little() {
+        let mut queue = Queue::default();
+        let _ = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, WAIT));
+        let little = Ratio::percent(1);
+        assert_eq!(queue.ask(B, Throttle::Run, little, PageCount(90), false), WAIT);
+        assert!(wake(&mut queue, 90));
+        queue.dirtied(Instant(0), A, 64);
+        assert!(wake(&mut queue, 90), "it is B's turn");
+        assert_eq!(ask(&mut queue, B, Throttle::Run), Throttle::Run);
+    }
+
+    #[test]
+    fn where_little_is_dirty_all_go() {
+        let mut queue = Queue::default();
+        let _ = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, WAIT));
+        assert!(wake(&mut queue, 50));
+        assert!(queue.is_empty());
+        assert_eq!(ask(&mut queue, C, Throttle::Run), Throttle::Run);
+    }
+
+    #[test]
+    fn as_many_have_a_turn_as_there_is_room_for() {
+        let mut queue = Queue::default();
+        let _ = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, WAIT));
+        assert!(wake_with(&mut queue, 90, 2, 0));
+        let goes = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, Throttle::Run) == Throttle::Run);
+        assert_eq!(goes, [true, true, false]);
+        let free = queue.ask(C, Throttle::Run, THIRD, PageCount(90), true);
+        assert_eq!(free, Throttle::Run, "nobody else waits, and nobody has to");
+    }
+
+    #[test]
+    fn who_was_woken_and_does_not_come_loses_its_turn() {
+        let mut queue = Queue::default();
+        let _ = [A, B].map(|dirtier| ask(&mut queue, dirtier, WAIT));
+        assert!(wake_with(&mut queue, 90, 1, 0));
+        assert!(!wake_with(&mut queue, 90, 1, 3));
+        assert!(wake_with(&mut queue, 90, 1, 4));
+        assert_eq!(ask(&mut queue, B, Throttle::Run), Throttle::Run);
+    }
+}
