@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
 use millpond_lab::child::Program;
-use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016};
+use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, hills2015};
 use millpond_lab::quantity::{parse_size, parse_time};
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::room;
@@ -56,6 +56,8 @@ Examples:
   millpond lab run axboe2016 --on engine --device hdd,wcache=64M
   millpond lab run axboe2016 --on kernel,engine --device hdd --kernel-variant all    as root
   millpond lab run axboe2016 --workload log-writer,scan    others beside the same writers
+  millpond lab run hills2015 --on sim                      limits on dirty pages, low and touched; seconds
+  millpond lab run hills2015 --on engine --device hdd --runs 1
 
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
 Exit codes: 0 done, 1 a run failed, 2 bad command line, 3 a target cannot run here, 130 interrupted.";
@@ -188,11 +190,13 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
         output::check("--json", path)?;
     }
     let report_path = report_path(args, experiment.name)?;
-    let options = args.axboe2016()?;
     let signals = Signals::catch()?;
     let report = {
         let mut bar = Bar::new(&signals);
-        axboe2016::run(&options, &mut bar)
+        match experiment.name {
+            "hills2015" => hills2015::run(&args.hills2015()?, &mut bar),
+            _ => axboe2016::run(&args.axboe2016()?, &mut bar),
+        }
     };
     let report = report.map_err(|error| match (error, signals.caught()) {
         // whatever failed while it was being stopped failed because of that
@@ -251,6 +255,21 @@ fn report_path(args: &RunArgs, name: &str) -> Result<PathBuf, Failure> {
 }
 
 impl RunArgs {
+    fn hills2015(&self) -> Result<hills2015::Options, Failure> {
+        Ok(hills2015::Options {
+            on: self.on.clone(),
+            device: self.device.parse()?,
+            dir: self.dir.clone().unwrap_or_else(default_dir),
+            memory: self.memory,
+            runs: self.runs,
+            scale: self.scale,
+            seed: self.seed,
+            workloads: self.workload.clone(),
+            program: Program::this(&["lab", "worker"]),
+            command: command_line(std::env::args().skip(1)),
+        })
+    }
+
     fn axboe2016(&self) -> Result<axboe2016::Options, Failure> {
         Ok(axboe2016::Options {
             on: self.on.clone(),

@@ -6,6 +6,7 @@
 //! and how warm it ran then fall on all rows alike.
 
 pub mod axboe2016;
+pub mod hills2015;
 
 use crate::child::{self, Program, Request};
 use crate::error::{LabError, Result};
@@ -20,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Every experiment of this build.
-pub const EXPERIMENTS: &[Experiment] = &[axboe2016::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[axboe2016::EXPERIMENT, hills2015::EXPERIMENT];
 
 /// An experiment, as `lab list` shows it.
 pub struct Experiment {
@@ -72,6 +73,23 @@ trait Files {
 
     /// Checks what a run on real files has left, and leaves what the next one needs.
     fn settle(&self, dir: &Path, workload: &Workload) -> Result<()>;
+}
+
+/// Of an experiment whose runs make and remove all of their files themselves.
+struct OwnFiles;
+
+impl Files for OwnFiles {
+    fn bytes_max(&self, _: &Workload) -> Bytes {
+        Bytes(0)
+    }
+
+    fn prepare(&self, _: &Path, _: &Workload, _: &mut dyn Watch) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self, _: &Path, _: &Workload) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A run's own progress, as whoever looks on sees it.

@@ -11,8 +11,10 @@ use super::{
 };
 use crate::error::{LabError, Result};
 use crate::outcome::{Measure, Setting};
+use crate::workload::hills2015::Both;
 use millpond::device::{self, Modelled};
 use millpond::{Explanation, OpenOptions, PageCache, explain};
+use millpond_core::manager::Derived;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -131,6 +133,17 @@ impl Target for Engine {
         synced.map_err(error)?;
         // The names of new files.
         self.dir.sync_all()
+    }
+
+    fn set_dirty_limits(&self, both: Both) -> io::Result<()> {
+        let mut options = self.cache.options();
+        (options.dirty.background, options.dirty.hard) = (both.background, both.hard);
+        self.cache.set_options(options).map_err(error)
+    }
+
+    fn dirty_limits_are_fresh(&self) -> Option<bool> {
+        let derived = self.cache.stats().derived;
+        Some(derived == Derived::of(&self.cache.options(), derived.frames))
     }
 
     fn settings(&self) -> Vec<Setting> {

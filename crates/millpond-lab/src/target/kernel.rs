@@ -26,6 +26,8 @@ use crate::memory_group::MemoryGroup;
 use crate::outcome::Setting;
 use crate::quantity::size_typed;
 use crate::room::{Configuration, Room};
+use crate::target::kernel_limits;
+use crate::workload::hills2015::Both;
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions};
@@ -194,6 +196,10 @@ impl Target for Kernel {
     /// Of the file system, as `sync` does it: all files at once, so that the kernel can order the writes.
     fn sync_all(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.dir)?)
+    }
+
+    fn set_dirty_limits(&self, both: Both) -> io::Result<()> {
+        kernel_limits::set(both)
     }
 
     fn settings(&self) -> Vec<Setting> {

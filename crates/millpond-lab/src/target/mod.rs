@@ -14,10 +14,12 @@ mod device;
 pub mod engine;
 mod goal_variant;
 pub mod kernel;
+pub mod kernel_limits;
 mod millpond_rows;
 pub mod paced;
 mod reasons;
 pub mod sim;
+mod sim_hills;
 
 pub use device::Device;
 pub use goal_variant::GoalVariant;
@@ -27,6 +29,7 @@ use crate::error::{LabError, Result};
 use crate::measure::disk::DiskBytes;
 use crate::outcome::{Measure, Outcome, Setting};
 use crate::room;
+use crate::workload::hills2015::Both;
 use crate::workload::{Progress, Workload};
 use millpond_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -181,6 +184,19 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// The first write that failed.
     fn sync_all(&self) -> io::Result<()>;
+
+    /// Sets the limits on dirty pages, for everything from now on.
+    ///
+    /// # Errors
+    /// The system's or the target's own; that this target has no such limits.
+    fn set_dirty_limits(&self, _both: Both) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Whether the limits in force are those that a fresh target with the same settings would have, if it can tell.
+    fn dirty_limits_are_fresh(&self) -> Option<bool> {
+        None
+    }
 
     /// What it is set to, for the report.
     fn settings(&self) -> Vec<Setting>;

@@ -110,7 +110,12 @@ fn rows(request: &RowRequest) -> Result<Rows> {
 }
 
 fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) -> Proceed) -> Result<Outcome> {
-    let Workload::Axboe2016(work) = workload;
+    let Workload::Axboe2016(work) = workload else {
+        return Err(LabError::Unavailable {
+            target: setup.target.clone(),
+            why: "it paces the writers of axboe2016 only".into(),
+        });
+    };
     let pace = Pace::of_text(&setup.variant).ok_or_else(|| LabError::UnknownName {
         what: "pace",
         value: setup.variant.clone(),

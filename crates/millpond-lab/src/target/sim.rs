@@ -2,6 +2,7 @@
 
 use super::{
     Device, Driver, GoalVariant, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows, reasons,
+    sim_hills,
 };
 use crate::error::{LabError, Result};
 use crate::measure::steps::{Sampled, steps_in};
@@ -60,7 +61,10 @@ fn rows(request: &RowRequest) -> Result<Rows> {
 }
 
 fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) -> Proceed) -> Result<Outcome> {
-    let Workload::Axboe2016(work) = workload;
+    let work = match workload {
+        Workload::Axboe2016(work) => work,
+        Workload::Hills2015(work) => return sim_hills::run(setup, work, progress),
+    };
     let failed = |e: &dyn std::fmt::Display| {
         LabError::path("cannot simulate for", &setup.dir, io::Error::other(e.to_string()))
     };

@@ -5,6 +5,7 @@
 
 pub mod axboe2016;
 pub mod data;
+pub mod hills2015;
 
 use crate::error::Result;
 use crate::outcome::Outcome;
@@ -17,6 +18,8 @@ use serde::{Deserialize, Serialize};
 pub enum Workload {
     /// Writers of many files beside a random reader (seed 001, Axboe 2016).
     Axboe2016(axboe2016::Axboe2016),
+    /// Writers under limits on dirty pages (seed 004, Hills 2015).
+    Hills2015(hills2015::Hills2015),
 }
 
 /// How far a run has come, several times a second.
@@ -44,6 +47,7 @@ pub fn perform(
 ) -> Result<Outcome> {
     match workload {
         Workload::Axboe2016(work) => axboe2016::perform(work, target, setup, progress),
+        Workload::Hills2015(work) => hills2015::perform(work, target, setup, progress),
     }
 }
 
@@ -53,6 +57,10 @@ impl Workload {
     pub fn with_run(&self, run: u32) -> Workload {
         match self {
             Workload::Axboe2016(work) => Workload::Axboe2016(axboe2016::Axboe2016 {
+                seed: work.seed.wrapping_add(u64::from(run)),
+                ..work.clone()
+            }),
+            Workload::Hills2015(work) => Workload::Hills2015(hills2015::Hills2015 {
                 seed: work.seed.wrapping_add(u64::from(run)),
                 ..work.clone()
             }),

@@ -12,7 +12,7 @@
 //! Linux 7.0: `balance_dirty_pages_ratelimited_flags`, `balance_dirty_pages`.
 
 use super::device::{Completions, DeviceRatios, background_part, part};
-use super::limits::KernelThresholds;
+use super::limits::{KernelThresholds, KernelVersion};
 use super::pause::{POLL_PAGES_EXCEEDED, longest, pause_max, poll_pages, shortest};
 use super::position::{DevicePart, ONE, Span, domain_limit_next, factor};
 use super::rate::{Bandwidth, Rate, Shown};
@@ -77,6 +77,7 @@ pub enum Balance {
 /// A device, the domain with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Balanced {
+    version: KernelVersion,
     ratios: DeviceRatios,
     bandwidth: Bandwidth,
     rate: Rate,
@@ -91,8 +92,9 @@ pub struct Balanced {
 
 impl Balanced {
     /// A device of which nothing is known.
-    pub fn new(ratios: DeviceRatios) -> Balanced {
+    pub fn new(version: KernelVersion, ratios: DeviceRatios) -> Balanced {
         Balanced {
+            version,
             ratios,
             bandwidth: Bandwidth::START,
             rate: Rate::START,
@@ -139,7 +141,14 @@ impl Balanced {
     pub fn balance(&mut self, task: &mut Task, facts: &Facts) -> Balance {
         let (hard, background) = (facts.thresholds.hard, facts.thresholds.background);
         let strict = self.ratios.is_strict;
-        let own_hard = part(hard, facts.dirty, self.completions, self.ratios, self.ratios.min);
+        let own_hard = part(
+            self.version,
+            hard,
+            facts.dirty,
+            self.completions,
+            self.ratios,
+            self.ratios.min,
+        );
         let own_background = background_part(own_hard, facts.thresholds);
         let (dirty, limit, low) = match strict {
             true => (facts.dirty_device, own_hard, own_background),
@@ -161,16 +170,18 @@ impl Balanced {
             bandwidth: self.bandwidth.average,
             is_strict: strict,
         };
-        let factor = factor(facts.dirty, hard, span, &device);
+        let factor = factor(self.version, facts.dirty, hard, span, &device);
         self.find(facts, factor, (span, device));
         let rate = self.rate.pages * factor / ONE;
         let longest = longest(self.bandwidth.average, facts.dirty_device, facts.hz);
         let shortest = shortest(self.bandwidth.average, self.rate.pages, rate, longest, facts.hz);
         let (mut now, mut pause) = (facts.now, longest);
         if let Some(period) = (facts.hz * task.dirtied).checked_div(rate) {
-            let since = facts.now - task.paused_when;
-            if period < since + shortest.pause {
-                if period + facts.hz < since {
+            // Negative: it looks in the same tick in which its sleep ended, or before that.
+            let since = facts.now as i64 - task.paused_when as i64;
+            let due = period as i64 - since;
+            if due < shortest.pause as i64 {
+                if due < -(facts.hz as i64) {
                     (task.paused_when, task.dirtied) = (facts.now, 0);
                 } else if period > 0 {
                     task.paused_when += period;
@@ -180,7 +191,7 @@ impl Balanced {
                 }
                 return Balance::Run;
             }
-            pause = period - since;
+            pause = due as u64;
             if pause > longest {
                 // What is beyond is forgotten, but for as much again.
                 now += (pause - longest).min(longest);
@@ -258,7 +269,7 @@ mod tests {
 
     #[test]
     fn below_the_free_run_limit_nobody_sleeps() {
-        let mut device = Balanced::new(DeviceRatios::default());
+        let mut device = Balanced::new(KernelVersion::Linux7, DeviceRatios::default());
         let mut task = Task::default();
         assert_eq!(device.balance(&mut task, &facts(2000, 1500)), Balance::Run);
         assert_eq!(task.look_after, 16, "the square root of 500, as a power of two");
@@ -266,7 +277,7 @@ mod tests {
 
     #[test]
     fn at_the_hard_limit_one_sleeps_for_as_long_as_allowed() {
-        let mut device = Balanced::new(DeviceRatios::default());
+        let mut device = Balanced::new(KernelVersion::Linux7, DeviceRatios::default());
         let mut task = Task {
             paused_when: 1000,
             ..Task::default()
@@ -284,7 +295,7 @@ mod tests {
 
     #[test]
     fn under_a_hard_limit_of_zero_each_page_costs_a_tick() {
-        let mut device = Balanced::new(DeviceRatios::default());
+        let mut device = Balanced::new(KernelVersion::Linux7, DeviceRatios::default());
         let mut task = Task {
             paused_when: 1000,
             ..Task::default()
@@ -304,7 +315,7 @@ mod tests {
 
     #[test]
     fn over_the_limits_a_task_looks_after_eight_pages() {
-        let mut device = Balanced::new(DeviceRatios::default());
+        let mut device = Balanced::new(KernelVersion::Linux7, DeviceRatios::default());
         let mut task = Task::default();
         device.balance(&mut task, &facts(2000, 2001));
         task.look_after = 32;
@@ -314,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_processors_count_makes_a_task_look_too() {
-        let mut device = Balanced::new(DeviceRatios::default());
+        let mut device = Balanced::new(KernelVersion::Linux7, DeviceRatios::default());
         let (mut one, mut other) = (Task::default(), Task::default());
         assert!(!device.must_look(&mut one, 10, 16));
         assert!(device.must_look(&mut other, 6, 16), "16 pages on this processor");

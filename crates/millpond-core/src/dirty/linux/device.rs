@@ -7,7 +7,7 @@
 //!
 //! Linux 7.0: `__wb_calc_thresh`, `wb_min_max_ratio`, `lib/flex_proportions.c` (without the smearing over processors).
 
-use super::limits::KernelThresholds;
+use super::limits::{KernelThresholds, KernelVersion};
 use crate::units::PageCount;
 
 /// Ratios of devices are in 10,000ths of a percent.
@@ -51,7 +51,10 @@ impl Completions {
 }
 
 /// A device's part of the hard limit when `dirty` pages are dirty in all and `promised` is the sum of all devices' `min`.
+///
+/// In Linux 4.0 an idle device has nothing here; its share of the room is found with its position.
 pub fn part(
+    version: KernelVersion,
     hard: PageCount,
     dirty: PageCount,
     completions: Completions,
@@ -63,7 +66,13 @@ pub fn part(
     let own = shared * u128::from(completions.own) / u128::from(completions.all.max(1));
     let mut part = (own + of(ratios.min)) as u64;
     let room = hard.saturating_sub(dirty).0;
-    part = part.max(if ratios.is_strict { room / 100 } else { room / 8 });
+    let room = match ratios.is_strict {
+        true => room / 100,
+        false => room / 8,
+    };
+    if version == KernelVersion::Linux7 {
+        part = part.max(room);
+    }
     PageCount(part.min(of(ratios.max) as u64))
 }
 
@@ -84,7 +93,15 @@ mod tests {
 
     fn of(dirty: u64, own: u64, ratios: DeviceRatios, promised: u64) -> u64 {
         let completions = Completions { own, all: 1000 };
-        part(HARD, PageCount(dirty), completions, ratios, promised).0
+        part(
+            KernelVersion::Linux7,
+            HARD,
+            PageCount(dirty),
+            completions,
+            ratios,
+            promised,
+        )
+        .0
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //!
 //! Linux 7.0: `pos_ratio_polynom`, `wb_position_ratio`, `update_dirty_limit`. Fixed point with 10 bits.
 
+use super::limits::KernelVersion;
 use crate::units::PageCount;
 
 /// The factor 1.
@@ -80,7 +81,16 @@ pub struct DevicePart {
 
 /// The factor for dirtiers of one device, when `dirty` pages are dirty in all, `hard` is the hard limit and `span` what
 /// follows from it.
-pub fn factor(dirty: PageCount, hard: PageCount, span: Span, device: &DevicePart) -> u64 {
+///
+/// Linux 4.0 gives a device an eighth of the room below the *domain's* limit at least, which may be far above the hard limit
+/// of this moment; later versions go by the latter (see [`part`](super::device::part)).
+pub fn factor(
+    version: KernelVersion,
+    dirty: PageCount,
+    hard: PageCount,
+    span: Span,
+    device: &DevicePart,
+) -> u64 {
     if dirty >= span.limit {
         return 0;
     }
@@ -93,11 +103,14 @@ pub fn factor(dirty: PageCount, hard: PageCount, span: Span, device: &DevicePart
         let own = cubic(setpoint, device.dirty, device.hard);
         return factor.min(own);
     }
-    let own_hard = device.hard.min(hard);
+    let own_hard = match version {
+        KernelVersion::Linux4 => device.hard.min(hard).max(PageCount((span.limit.0 - dirty.0) / 8)),
+        KernelVersion::Linux7 => device.hard.min(hard),
+    };
     let q = (u128::from(own_hard.0) << 16) / u128::from(hard.0 | 1);
-    let scaled = |pages: u64| ((u128::from(pages) * q) >> 16) as u64;
+    let scaled = |pages: u64| ((u128::from(pages) * q) >> 16).min(1 << 62) as u64;
     let own_setpoint = scaled(span.setpoint.0);
-    let width = scaled(hard.0 - own_hard.0 + 8 * device.bandwidth);
+    let width = scaled((hard.0 + 8 * device.bandwidth).saturating_sub(own_hard.0));
     let end = own_setpoint + width;
     let own = device.dirty.0;
     if own + width / 4 < end {
@@ -162,8 +175,27 @@ mod tests {
         );
         assert_eq!(at(1750, 1750, 2000), ONE);
         assert_eq!(
-            factor(PageCount(2000), PageCount(2000), span, &whole(2000, 2000)),
+            factor(
+                KernelVersion::Linux7,
+                PageCount(2000),
+                PageCount(2000),
+                span,
+                &whole(2000, 2000)
+            ),
             0
+        );
+    }
+
+    /// Seed 004 before the touch: thresholds of 0, and the domain's limit of the boot above them.
+    #[test]
+    fn the_domains_limit_alone_keeps_linux_4_going() {
+        let span = Span::of(PageCount(0), PageCount(0), PageCount(20_000));
+        let of = |version| factor(version, PageCount(1000), PageCount(0), span, &whole(1000, 0));
+        assert!(of(KernelVersion::Linux4) > ONE, "{}", of(KernelVersion::Linux4));
+        assert!(
+            of(KernelVersion::Linux7) < ONE / 2,
+            "{}",
+            of(KernelVersion::Linux7)
         );
     }
 
@@ -172,14 +204,31 @@ mod tests {
     fn under_a_hard_limit_of_zero_nobody_gets_anything_ever() {
         let span = Span::of(PageCount(0), PageCount(0), PageCount(0));
         for dirty in [0, 1, 1000] {
-            assert_eq!(factor(PageCount(dirty), PageCount(0), span, &whole(dirty, 0)), 0);
+            assert_eq!(
+                factor(
+                    KernelVersion::Linux7,
+                    PageCount(dirty),
+                    PageCount(0),
+                    span,
+                    &whole(dirty, 0)
+                ),
+                0
+            );
         }
     }
 
     #[test]
     fn a_device_alone_at_its_setpoint_has_factor_one_and_less_above() {
         let span = Span::of(PageCount(10_000), PageCount(20_000), PageCount(20_000));
-        let of = |dirty| factor(PageCount(dirty), PageCount(20_000), span, &whole(dirty, 20_000));
+        let of = |dirty| {
+            factor(
+                KernelVersion::Linux7,
+                PageCount(dirty),
+                PageCount(20_000),
+                span,
+                &whole(dirty, 20_000),
+            )
+        };
         assert!((ONE - 2..=ONE + 2).contains(&of(17_500)), "{}", of(17_500));
         assert!(of(16_000) > of(17_500) && of(17_500) > of(19_000));
     }
@@ -192,7 +241,13 @@ mod tests {
                 dirty: PageCount(own),
                 ..whole(0, 2_000)
             };
-            factor(PageCount(17_500), PageCount(20_000), span, &part)
+            factor(
+                KernelVersion::Linux7,
+                PageCount(17_500),
+                PageCount(20_000),
+                span,
+                &part,
+            )
         };
         assert_eq!(of(1750), ONE - 1);
         assert!(of(4_000) < ONE && of(100_000) == ONE / 4);
@@ -208,7 +263,13 @@ mod tests {
                 is_strict: true,
                 ..whole(0, 200)
             };
-            factor(PageCount(all), PageCount(20_000), span, &part)
+            factor(
+                KernelVersion::Linux7,
+                PageCount(all),
+                PageCount(20_000),
+                span,
+                &part,
+            )
         };
         assert_eq!(of(200, 300), 0, "though hardly anything is dirty in all");
         assert_eq!(of(150, 300), ONE);

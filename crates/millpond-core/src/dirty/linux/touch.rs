@@ -6,10 +6,13 @@
 //!   from what there is at that moment                                                 from what there is *now*
 //! ```
 //!
-//! In Linux the hard limit and the ratelimit are left as they were derived last, and are derived when the ratio or the
+//! In Linux the domain's own limit and the ratelimit are left as they were derived last, and are derived when the ratio or the
 //! bytes become *different*, when a processor comes or goes, and when memory does. So the value of the boot (reserves not
-//! yet there) may be in use for months, until somebody touches a setting: what he sees is not what he did. And whoever
-//! touches it counts: a favoured caller leaves other limits behind.
+//! yet there) may be in use until somebody touches a setting: what he sees is not what he did. And whoever touches it
+//! counts: a favoured caller leaves other limits behind.
+//!
+//! Tasks derive the two thresholds for themselves, each time they look. On the post's machine these have been 0 ever since
+//! the reserves were there; what kept it going was the domain's own limit of the boot, and the touch took that away.
 //!
 //! [`TouchRules::LINUX_4_0`] has all of that; each part of it can be exchanged for the repaired form.
 
@@ -132,6 +135,14 @@ impl Touched {
     /// What is in force.
     pub fn in_force(&self) -> InForce {
         self.in_force
+    }
+
+    /// The limits as a task that looks finds them at this moment: from memory now, whatever was derived last. What was
+    /// derived last is the domain's own limit, which lies above these and follows them down slowly
+    /// ([`domain_limit_next`](super::position::domain_limit_next)), and the ratelimit.
+    pub fn found_by_tasks(&self) -> KernelThresholds {
+        let dirtyable = dirtyable(self.rules.dirtyable, &self.zones, self.highmem_counts);
+        thresholds(KernelVersion::Linux4, self.limits, dirtyable, Caller::default())
     }
 
     /// The settings.

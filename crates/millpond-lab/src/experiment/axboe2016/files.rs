@@ -74,7 +74,9 @@ pub(super) struct Around;
 
 impl Files for Around {
     fn bytes_max(&self, workload: &Workload) -> Bytes {
-        let Workload::Axboe2016(work) = workload;
+        let Workload::Axboe2016(work) = workload else {
+            return Bytes(0);
+        };
         let log = match work.phase.actor() {
             Some(Actor::Log) => LOG_BYTES,
             _ => 0,
@@ -83,12 +85,16 @@ impl Files for Around {
     }
 
     fn prepare(&self, dir: &Path, workload: &Workload, watch: &mut dyn Watch) -> Result<()> {
-        let Workload::Axboe2016(work) = workload;
+        let Workload::Axboe2016(work) = workload else {
+            return Ok(());
+        };
         make_read_file(dir, work.read_file_bytes, 1.0, watch).map(drop)
     }
 
     fn settle(&self, dir: &Path, workload: &Workload) -> Result<()> {
-        let Workload::Axboe2016(work) = workload;
+        let Workload::Axboe2016(work) = workload else {
+            return Ok(());
+        };
         settle(dir, work)
     }
 }

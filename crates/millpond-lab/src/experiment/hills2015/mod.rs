@@ -1,0 +1,379 @@
+//! Seed 004 (Hills 2015): a limit on dirty pages was touched, and writing became thirty times slower until a reboot.
+//!
+//! ```text
+//!   post-numbers   the post's machine: each figure that it prints, computed again
+//!   post-dd        dd on it in virtual time, while dirty_ratio goes from 20 to 20, to 21, to 20
+//!   limits         one writer under hard limits from 1 MiB to all memory: the rate, and the longest write
+//!   storm          the same while limits are touched all the time, and what is left behind; beside it without (calm)
+//!   four-writers   four of them: how far apart they are (in virtual time only)
+//! ```
+//!
+//! On the kernel `storm` changes the machine's own `vm.dirty_*`, so the kernel takes part only if it is named; they are put
+//! back however the run ends.
+
+mod dd;
+mod numbers;
+mod report;
+
+use super::{Experiment, Job, OwnFiles, Watch, perform};
+use crate::child::Program;
+use crate::error::{LabError, Result};
+use crate::machine;
+use crate::quantity::size_typed;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::target::kernel_limits::Saved;
+use crate::target::{self, Device, Row, Setup};
+use crate::workload::Workload;
+use crate::workload::hills2015::{Hills2015, WRITE};
+use millpond_core::units::Bytes;
+use std::path::{Path, PathBuf};
+
+/// This experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "hills2015",
+    post: "Mark Hills, \"Write throughput impaired by touching dirty_ratio\", June 2015 (seed 004)",
+    shows: "limits on dirty pages that are low, or touched all the time: the writer's rate and its longest wait",
+    variants: &["bug404", "fixed", "millpond"],
+    workloads: &[NUMBERS, DD, LIMITS, STORM, FOUR],
+};
+
+pub(super) const NUMBERS: &str = "post-numbers";
+pub(super) const DD: &str = "post-dd";
+const LIMITS: &str = "limits";
+const STORM: &str = "storm";
+const FOUR: &str = "four-writers";
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Targets by name; `None` is simulator and engine.
+    pub on: Option<Vec<String>>,
+    /// The device. A simulator takes a rotating disk for a real one.
+    pub device: Device,
+    /// Where files go on a real device.
+    pub dir: PathBuf,
+    /// The memory that simulator and engine may use. 16 MiB or more.
+    pub memory: Bytes,
+    /// Runs of each row: 1 to 100.
+    pub runs: u32,
+    /// What the file's size, 1 GiB, is multiplied by: 0.001 to 100. `None`: 1.
+    pub scale: Option<f64>,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// The parts, by their names; none is all.
+    pub workloads: Vec<String>,
+    /// What starts a run's process.
+    pub program: Program,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// Hard limits that are tried, and how workloads with them are called.
+const HARD: [(Option<u64>, &str, &str); 8] = [
+    (Some(1 << 20), "limits-1M", "1 MiB"),
+    (Some(2 << 20), "limits-2M", "2 MiB"),
+    (Some(4 << 20), "limits-4M", "4 MiB"),
+    (Some(16 << 20), "limits-16M", "16 MiB"),
+    (Some(64 << 20), "limits-64M", "64 MiB"),
+    (Some(200 << 20), "limits-200M", "200 MiB"),
+    (Some(1 << 50), "limits-all", "all"),
+    (None, "limits-own", "its own"),
+];
+const STORM_RUN: &str = "storm";
+const CALM_RUN: &str = "calm";
+/// How often limits are touched, in microseconds: thousands of times a run. The kernel's sysctl less often.
+const STORM_US: u64 = 1_000;
+const STORM_US_KERNEL: u64 = 100_000;
+
+/// The file that is written.
+const FILE: u64 = 1 << 30;
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        for workload in &self.workloads {
+            if !EXPERIMENT.workloads.contains(&workload.as_str()) {
+                return Err(LabError::UnknownName {
+                    what: "workload",
+                    value: workload.clone(),
+                    allowed: EXPERIMENT.workloads.join(", "),
+                });
+            }
+        }
+        let bad = |option, value: String, allowed: &str, instead: &str| {
+            Err(LabError::BadValue {
+                option,
+                value,
+                allowed: allowed.into(),
+                instead: instead.into(),
+            })
+        };
+        if !(1..=100).contains(&self.runs) {
+            return bad(
+                "--runs",
+                self.runs.to_string(),
+                "allowed are 1 to 100 runs",
+                "three show whether a difference is one",
+            );
+        }
+        if let Some(scale) = self.scale.filter(|scale| !(0.001..=100.0).contains(scale)) {
+            return bad(
+                "--scale",
+                scale.to_string(),
+                "allowed is 0.001 to 100",
+                "1 writes 1 GiB",
+            );
+        }
+        if self.memory < Bytes::from_mib(16) {
+            return bad(
+                "--memory",
+                size_typed(self.memory),
+                "the least is 16M",
+                "the program itself needs some of it",
+            );
+        }
+        for name in self.on.iter().flatten() {
+            target::find(name)?;
+            if name == "kernel" && self.device != Device::Real {
+                return bad(
+                    "--device",
+                    self.device.to_string(),
+                    "this experiment has the kernel on real devices only",
+                    "use --device real, or leave the kernel out of --on",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, workload: &str) -> bool {
+        self.workloads.is_empty() || self.workloads.iter().any(|name| name == workload)
+    }
+
+    fn takes(&self, target: &str) -> bool {
+        match &self.on {
+            Some(names) => names.iter().any(|name| name == target),
+            None => target != "kernel",
+        }
+    }
+
+    fn row(&self, target: &str, dir: &Path) -> Row {
+        let is_sim = target == "sim";
+        let device = match self.device {
+            Device::Real if is_sim => Device::Modelled(self.device.model_or_hdd()),
+            device => device,
+        };
+        let (label, variant) = match target {
+            "kernel" => ("kernel", "direct"),
+            // The default in everything.
+            _ => ("millpond", "goal"),
+        };
+        Row {
+            label: label.into(),
+            setup: Setup {
+                target: target.into(),
+                variant: variant.into(),
+                device,
+                dir: dir.to_owned(),
+                memory: self.memory,
+                read_latency_goal: None,
+                seed: self.seed,
+            },
+            in_memory_group: false,
+            is_deterministic: is_sim,
+            device_bytes_per_s: None,
+            room: None,
+        }
+    }
+
+    fn work(&self) -> Hills2015 {
+        let bytes = (FILE as f64 * self.scale.unwrap_or(1.0)) as u64;
+        Hills2015 {
+            hard: None,
+            storm_us: None,
+            writers: 1,
+            bytes: (bytes / WRITE * WRITE).max(4 * WRITE),
+            seed: self.seed,
+        }
+    }
+
+    /// What `row` does.
+    fn jobs(&self, row: &Row) -> Vec<Job> {
+        let job = |work: Hills2015, name| Job {
+            row: row.clone(),
+            workload: Workload::Hills2015(work),
+            workload_name: name,
+            runs: if row.is_deterministic { 1 } else { self.runs },
+            seconds: if row.is_deterministic {
+                0.5
+            } else {
+                FILE as f64 * self.scale.unwrap_or(1.0) / 150e6
+            },
+        };
+        let (mut jobs, is_kernel) = (Vec::new(), row.setup.target == "kernel");
+        if self.has(LIMITS) {
+            let limits = HARD
+                .iter()
+                .filter(|(hard, ..)| !is_kernel || *hard != Some(1 << 50));
+            jobs.extend(limits.map(|&(hard, name, _)| job(Hills2015 { hard, ..self.work() }, name)));
+        }
+        if self.has(STORM) {
+            let every = if is_kernel { STORM_US_KERNEL } else { STORM_US };
+            jobs.push(job(self.work(), CALM_RUN));
+            jobs.push(job(
+                Hills2015 {
+                    storm_us: Some(every),
+                    ..self.work()
+                },
+                STORM_RUN,
+            ));
+        }
+        if self.has(FOUR) && row.is_deterministic {
+            let names = ["four-1M", "four-4M", "four-16M", "four-64M", "four-own"];
+            let hards = [Some(1 << 20), Some(4 << 20), Some(16 << 20), Some(64 << 20), None];
+            jobs.extend(hards.into_iter().zip(names).map(|(hard, name)| {
+                job(
+                    Hills2015 {
+                        hard,
+                        writers: 4,
+                        ..self.work()
+                    },
+                    name,
+                )
+            }));
+        }
+        jobs
+    }
+}
+
+/// Runs the experiment and returns its report.
+///
+/// # Errors
+/// Options out of range, before anything is done; a target that was named and cannot run; a run that failed;
+/// [`LabError::Interrupted`]. What it made on disk is removed, and the kernel's limits are put back, either way.
+pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
+    options.check()?;
+    let runs_here =
+        |target: &str| options.takes(target) && [LIMITS, STORM].iter().any(|part| options.has(part));
+    let scratch = match runs_here("engine") || runs_here("kernel") {
+        true => Some(Scratch::create(&options.dir)?),
+        false => None,
+    };
+    let dir = scratch.as_ref().map_or(options.dir.as_path(), Scratch::path);
+    // Dropped last, when no process sets limits any more.
+    let saved = match runs_here("kernel") {
+        true => Some(Saved::now().map_err(|error| LabError::Unavailable {
+            target: "kernel".into(),
+            why: format!("its limits on dirty pages can't be set ({error}); run as root, outside of a container that forbids it"),
+        })?),
+        false => None,
+    };
+    let rows: Vec<Row> = ["kernel", "engine", "sim"]
+        .into_iter()
+        .filter(|target| options.takes(target))
+        .map(|target| options.row(target, dir))
+        .collect();
+    let jobs: Vec<Job> = rows.iter().flat_map(|row| options.jobs(row)).collect();
+    let machine = machine::describe(scratch.as_ref().map(Scratch::path));
+    let results = perform(&options.program, &jobs, None, 0.0, watch, &OwnFiles)?;
+    drop(saved);
+    drop(scratch);
+    let mut report = report::report(options, &rows, &results);
+    report.command = options.command.clone();
+    report.machine = machine;
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::lookup;
+
+    fn options(workloads: &[&str]) -> Options {
+        Options {
+            on: Some(vec!["sim".into()]),
+            device: Device::Real,
+            dir: "/tmp".into(),
+            memory: Bytes::from_mib(64),
+            runs: 1,
+            scale: Some(0.125),
+            seed: 1,
+            workloads: workloads.iter().map(|&name| name.into()).collect(),
+            program: Program::this(&[]),
+            command: String::new(),
+        }
+    }
+
+    #[test]
+    fn under_every_limit_a_writer_has_the_disks_rate_and_no_write_waits_for_long() {
+        let report = run(&options(&[LIMITS]), &mut ()).unwrap();
+        let row = super::super::row_name(&options(&[]).row("sim", Path::new("/tmp")));
+        for (_, name, _) in HARD {
+            let of = |metric| lookup(&report.metrics, &row, name, metric).unwrap().value;
+            // The modelled disk takes 120 MB/s.
+            assert!(
+                of("writers_mb_per_s") >= 0.95 * 120.0,
+                "{name}: {} MB/s",
+                of("writers_mb_per_s")
+            );
+            assert!(
+                of("write_latency_max_us") <= 100_000.0,
+                "{name}: {} us",
+                of("write_latency_max_us")
+            );
+        }
+    }
+
+    #[test]
+    fn a_storm_of_settings_costs_nothing_and_leaves_nothing_behind() {
+        let report = run(&options(&[STORM]), &mut ()).unwrap();
+        let row = super::super::row_name(&options(&[]).row("sim", Path::new("/tmp")));
+        let of = |workload, metric| lookup(&report.metrics, &row, workload, metric).unwrap().value;
+        let (calm, storm) = (
+            of(CALM_RUN, "writers_mb_per_s"),
+            of(STORM_RUN, "writers_mb_per_s"),
+        );
+        assert!((storm / calm - 1.0).abs() < 0.03, "{calm} {storm}");
+        assert!(of(STORM_RUN, "settings_touched") > 1000.0);
+        assert_eq!(of(STORM_RUN, "limits_left_behind"), 0.0);
+    }
+
+    #[test]
+    fn four_writers_are_within_a_tenth_of_each_other() {
+        let report = run(
+            &Options {
+                scale: Some(0.5),
+                ..options(&[FOUR])
+            },
+            &mut (),
+        )
+        .unwrap();
+        let row = super::super::row_name(&options(&[]).row("sim", Path::new("/tmp")));
+        for name in ["four-1M", "four-4M", "four-16M", "four-own"] {
+            let apart = lookup(&report.metrics, &row, name, "writers_apart_percent")
+                .unwrap()
+                .value;
+            assert!(apart <= 10.0, "{name}: {apart} %");
+        }
+    }
+
+    #[test]
+    fn bad_values_are_named_with_what_is_allowed() {
+        type Change = fn(&mut Options);
+        let table: [(Change, &str); 4] = [
+            (|o| o.runs = 0, "--runs 0: allowed are 1 to 100"),
+            (|o| o.scale = Some(0.0), "--scale 0: allowed is 0.001 to 100"),
+            (
+                |o| o.workloads = vec!["dd".into()],
+                "unknown workload `dd`; allowed: post-numbers, post-dd",
+            ),
+            (|o| o.on = Some(vec!["kernal".into()]), "unknown target `kernal`"),
+        ];
+        for (change, expected) in table {
+            let mut options = options(&[]);
+            change(&mut options);
+            let error = run(&options, &mut ()).unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{error}");
+        }
+    }
+}
