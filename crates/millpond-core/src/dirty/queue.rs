@@ -76,7 +76,8 @@ impl Queue {
         }
     }
 
-    fn waits(&self, dirtier: DirtierId) -> bool {
+    /// Whether it waits.
+    pub fn waits(&self, dirtier: DirtierId) -> bool {
         self.waiting.iter().any(|&(other, _)| other == dirtier)
     }
 

@@ -4,6 +4,7 @@ mod reclaim;
 mod write;
 
 use super::*;
+use crate::admission::AdmissionOptions;
 use crate::dirty::limits::DirtyLimit;
 use crate::event::{DirtierId, Effect, Intent, IoError, IoId, Reason, SyncTicket, WaitReason};
 use crate::frame::BeginWrite;
@@ -25,7 +26,7 @@ struct World {
 }
 
 #[derive(Default)]
-struct Frames {
+pub(super) struct Frames {
     keys: Vec<PageKey>,
     map: BTreeMap<PageKey, FrameNo>,
     uses: BTreeMap<FrameNo, u8>,

@@ -71,10 +71,11 @@ impl Manager {
             Throttle::Run => room(&limits, share),
         };
         let is_free = unclean <= limits.free_run;
+        let waited = self.blocked.waits(dirtier);
         match self.blocked.ask(dirtier, decision, share, until, is_free) {
             Throttle::Run => {}
             Throttle::Until(until) => {
-                self.stats.balance_dirty_pauses += 1;
+                self.stats.balance_dirty_pauses += u64::from(!waited);
                 let reason = PauseReason {
                     unclean,
                     until,
@@ -97,12 +98,9 @@ impl Manager {
         loop {
             let limits = self.derived.dirty.beside(self.flusher.failed());
             let untried = self.flusher.dirty().saturating_sub(self.flusher.parked());
-            // A dirtier waits for writes: two are on their way at least, so that the device is not idle when one ends.
-            let wanted = blocked
-                && self.writing
-                    < BUSY
-                        .to_pages(self.options.page_size)
-                        .min(PageCount(limits.hard.0 / 2));
+            // A dirtier waits for writes: so many are on their way that the device is not idle before it has come back.
+            let busy = BUSY.to_pages(self.options.page_size).0.min(limits.hard.0 * 3 / 4);
+            let wanted = blocked && self.writing.0 < busy;
             let over = self.memory_waiters || wanted || untried > limits.background;
             let Some(mut job) = self.flusher.job(now, over, blocked) else {
                 break;

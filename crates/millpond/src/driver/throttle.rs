@@ -16,7 +16,7 @@ const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
 
 impl Shared {
     /// Reports pages that went from clean to dirty, which the caller owns. Whether it has to pause afterwards.
-    pub(crate) fn dirtied(&self, file: FileId, first: PageIndex, frames: &[FrameNo]) -> Option<Nanos> {
+    pub(crate) fn dirtied(&self, file: FileId, first: PageIndex, frames: &[FrameNo]) -> bool {
         let mut deferred = Deferred::default();
         let event = Event::Dirtied {
             file,
@@ -26,7 +26,7 @@ impl Shared {
         };
         self.step(&mut self.core(), event, &mut deferred);
         self.finish(&mut deferred);
-        deferred.pause
+        deferred.pause.is_some()
     }
 
     /// Pauses a dirtier that was told to, until it may go on. Not a log's callback: what is dirty may wait for it.
@@ -35,12 +35,11 @@ impl Shared {
     /// `Error::Write` or `Error::Log` if too much of this file can't be written, or after a while without any write of
     /// another;
     /// `Error::NoFrames` if nothing is written for long, because guards are held; `Error::Poisoned`.
-    pub(crate) fn pause(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
-        self.timed_writes(Wait::DirtyLimit, || self.pause_until_told(file, at_most))
+    pub(crate) fn pause(&self, file: &FileInner) -> Result<()> {
+        self.timed_writes(Wait::DirtyLimit, || self.pause_until_told(file))
     }
 
-    fn pause_until_told(&self, file: &FileInner, at_most: Nanos) -> Result<()> {
-        let mut at_most = at_most;
+    fn pause_until_told(&self, file: &FileInner) -> Result<()> {
         let mut progress = (self.written_pages(), std::time::Instant::now());
         let calls = file.keeping.log_calls();
         loop {
@@ -50,12 +49,13 @@ impl Shared {
             if order::is_callback() {
                 return Ok(());
             }
+            // Asks before it sleeps: its wake-up may have come between the answer and this line, and there is only one. And it
+            // has let go of its pages since, which may be all that can be written.
             let seen = self.dirtier_gate.count();
-            self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0));
             match self.resume() {
                 None => return Ok(()),
-                Some(longer) => at_most = longer,
-            }
+                Some(at_most) => self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0)),
+            };
             let written = self.written_pages();
             if written != progress.0 {
                 progress = (written, std::time::Instant::now());
@@ -134,12 +134,10 @@ impl Shared {
     /// # Errors
     /// As [`Shared::pause`].
     pub(crate) fn throttle(&self, file: &FileInner) -> Result<()> {
-        if self.throttling.load(Ordering::Relaxed)
-            && let Some(at_most) = self.resume()
-        {
-            return self.pause(file, at_most);
+        match self.throttling.load(Ordering::Relaxed) {
+            true => self.pause(file),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 

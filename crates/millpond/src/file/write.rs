@@ -7,7 +7,7 @@ use crate::explain::{self, Call};
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
 use millpond_core::event::Intent;
-use millpond_core::units::{FrameNo, Nanos, PageIndex};
+use millpond_core::units::{FrameNo, PageIndex};
 use parking_lot::MutexGuard;
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ const WRITE_PAGES_MAX: usize = 32;
 /// What a part of a write came to.
 struct Written {
     bytes: usize,
-    /// How long to pause, at most, before more is written.
-    pause: Option<Nanos>,
+    /// Whether to pause before more is written.
+    pauses: bool,
     /// The file became shorter meanwhile than the write would leave it.
     is_cut: bool,
 }
@@ -96,9 +96,9 @@ impl File {
             let some = self.write_some(&buf[done..], offset + done as u64, resize.is_some());
             let some = some.inspect_err(|_| self.leave_room(resize.is_some()))?;
             done += some.bytes;
-            if let Some(at_most) = some.pause {
+            if some.pauses {
                 explain::waits_in(Call::Write(buf.len()));
-                let paused = self.shared().pause(&self.inner, at_most);
+                let paused = self.shared().pause(&self.inner);
                 paused.inspect_err(|_| self.leave_room(resize.is_some()))?;
             }
             if some.is_cut {
@@ -200,13 +200,17 @@ impl File {
         if at_end && bytes > 0 {
             self.grow_to(offset + bytes as u64);
         }
-        let pause = self.report_dirty(first, &pins);
+        let pauses = self.report_dirty(first, &pins);
         drop(pins);
         if let Some(at_most) = wait {
             explain::waits_in(Call::Write(buf.len()));
             self.shared().wait_for_memory(at_most);
         }
-        Ok(Written { bytes, pause, is_cut })
+        Ok(Written {
+            bytes,
+            pauses,
+            is_cut,
+        })
     }
 
     /// Whether a page that starts at `start` has bytes that the write of `in_page` leaves as they are. Only the caller
@@ -235,9 +239,10 @@ impl File {
         pages.max(1)
     }
 
-    /// Tells the core which of the pages from `first` on, which the caller owns, went from clean to dirty.
-    fn report_dirty(&self, first: u64, pins: &[ExclusivePin<&Table<Arena>>]) -> Option<Nanos> {
-        let mut pause = None;
+    /// Tells the core which of the pages from `first` on, which the caller owns, went from clean to dirty. Whether the
+    /// caller has to pause.
+    fn report_dirty(&self, first: u64, pins: &[ExclusivePin<&Table<Arena>>]) -> bool {
+        let mut pauses = false;
         let mut run: Vec<FrameNo> = Vec::with_capacity(pins.len());
         for (n, pin) in pins.iter().enumerate() {
             if pin.first_dirty() {
@@ -246,13 +251,10 @@ impl File {
             let is_end = n + 1 == pins.len() || !pins[n + 1].first_dirty();
             if is_end && !run.is_empty() {
                 let start = first + (n as u64 + 1) - run.len() as u64;
-                pause = self
-                    .shared()
-                    .dirtied(self.inner.id, PageIndex(start), &run)
-                    .or(pause);
+                pauses |= self.shared().dirtied(self.inner.id, PageIndex(start), &run);
                 run.clear();
             }
         }
-        pause
+        pauses
     }
 }
