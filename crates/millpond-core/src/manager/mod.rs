@@ -27,6 +27,7 @@
 //! ```
 
 mod fault;
+mod inspect;
 mod reclaim;
 mod validate;
 mod waits;
@@ -35,7 +36,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use crate::admission::{Admission, AdmissionOptions};
+use crate::admission::Admission;
 use crate::dirty::limits::{DirtyableMemory, Thresholds, limits};
 use crate::dirty::queue::Queue;
 use crate::dirty::throttle::Dirtiers;
@@ -57,6 +58,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+pub use inspect::DerivedValue;
 pub use waits::Pressure;
 
 /// The fewest frames that a pool can have: a scan batch, a write and a fault fit side by side.
@@ -155,6 +157,7 @@ pub struct Occupancy {
 pub struct Manager {
     options: Options,
     derived: Derived,
+    set_at: inspect::SetAt,
     states: Vec<FrameState>,
     free: FreeFrames,
     lru: Lru,
@@ -209,6 +212,7 @@ impl Manager {
         let derived = Derived::of(&options, frames);
         Ok(Manager {
             derived,
+            set_at: inspect::SetAt::default(),
             states: alloc::vec![FREE; frames.0 as usize],
             free: FreeFrames::new(frames),
             lru: Lru::new(options.replacement, frames),
@@ -326,8 +330,14 @@ impl Manager {
                     self.wake_reclaimer(effects);
                 }
             }
-            Event::Retuned(options) => self.retune(*options, effects),
-            Event::MemoryChanged { frames: count } => self.memory_changed(count, frames, effects),
+            Event::Retuned(options) => {
+                self.set_at.retuned(now, &self.options, &options);
+                self.retune(*options, effects);
+            }
+            Event::MemoryChanged { frames: count } => {
+                self.set_at.memory_changed(now);
+                self.memory_changed(count, frames, effects);
+            }
         }
         if pump {
             self.pump(now, frames, effects);
@@ -483,12 +493,4 @@ pub fn check_frames(frames: PageCount) -> Result<(), OptionError> {
         });
     }
     Ok(())
-}
-
-/// A limit on what admission lets through, for `inspect`-like uses.
-impl Manager {
-    /// The form of admission in use.
-    pub fn admission_options(&self) -> AdmissionOptions {
-        self.options.admission
-    }
 }

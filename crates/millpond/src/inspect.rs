@@ -1,0 +1,91 @@
+//! What every limit of a cache is, and why: the formula with its numbers, the setting, and when that was set.
+
+use crate::cache::PageCache;
+use millpond_core::manager::DerivedValue;
+use millpond_core::units::Bytes;
+use std::fmt;
+use std::time::Duration;
+
+/// A limit. As text: `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 to 93385; 1 B set 2.0 s ago`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// Its name, value, formula and setting.
+    pub derived: DerivedValue,
+    /// The value in bytes.
+    pub bytes: Bytes,
+    /// How long ago the setting was set to something else, or memory changed; the age of the cache, if neither was.
+    pub set_ago: Duration,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let d = &self.derived;
+        let (name, pages, formula, setting) = (d.name, d.pages.0, &d.formula, &d.setting);
+        let (bytes, ago) = (self.bytes, self.set_ago.as_secs_f64());
+        write!(
+            f,
+            "{name} {pages} pages ({bytes}) = {formula}; {setting} set {ago:.1} s ago"
+        )
+    }
+}
+
+impl PageCache {
+    /// Every limit that is derived from options and memory, in the order in which one follows from another. They depend on
+    /// the last settings and on memory now, and on nothing else. Takes the core's lock for a moment; allocates.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let cache = millpond::PageCache::builder().memory(64 << 20).build()?;
+    /// for limit in cache.inspect_limits() {
+    ///     println!("{limit}"); // dirty.hard 3230 pages (12920 KiB) = 20 % of 16154 dirtyable, 256 to 15145; 20 % set 0.0 s ago
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn inspect_limits(&self) -> Vec<Limit> {
+        let shared = &self.handle.shared;
+        let (values, page_size) = (shared.core().manager.inspect(), shared.page_size);
+        let now = shared.clock.now();
+        let limits = values.into_iter().map(|derived| Limit {
+            bytes: derived.pages.to_bytes(page_size),
+            set_ago: Duration::from_nanos(now.since(derived.set_at).0),
+            derived,
+        });
+        limits.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::PageCache;
+    use millpond_core::dirty::limits::DirtyLimit;
+    use millpond_core::units::Bytes;
+
+    #[test]
+    fn a_limit_that_was_set_says_so_and_what_became_of_it() {
+        let cache = PageCache::builder().memory(64 << 20).build().unwrap();
+        let hard = |cache: &PageCache| {
+            let limits = cache.inspect_limits();
+            limits
+                .into_iter()
+                .find(|limit| limit.derived.name == "dirty.hard")
+                .unwrap()
+        };
+        let before = hard(&cache);
+        assert_eq!(before.derived.setting, "20 %");
+        let mut options = cache.options();
+        options.dirty.hard = DirtyLimit::Size(Bytes(1));
+        cache.set_options(options).unwrap();
+        let after = hard(&cache);
+        assert_eq!(
+            (after.bytes, after.derived.setting.as_str()),
+            (Bytes::from_mib(1), "1 B")
+        );
+        assert!(after.derived.set_at > before.derived.set_at);
+        let text = after.to_string();
+        assert!(
+            text.starts_with("dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 to "),
+            "{text}"
+        );
+    }
+}
