@@ -249,3 +249,68 @@ fn a_directory_in_which_nothing_can_be_made_is_missing() {
         "{said}"
     );
 }
+
+fn kernel(args: &[&str]) -> Output {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel");
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["doctor", "--kernel"])
+        .args(args)
+        .current_dir(folder);
+    command.output().unwrap()
+}
+
+/// Seed 004: the figures of the post's zone table, and the settings that it names.
+#[test]
+fn the_posts_fault_is_found_in_its_zone_table() {
+    let output = kernel(&["--zoneinfo", "post.zoneinfo", "--sysctl", "post.sysctl"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let dirtyable = line(&output, "dirtyable");
+    assert!(
+        dirtyable.starts_with("no       dirtyable      1 pages") && dirtyable.contains("high memory 2815313"),
+        "{dirtyable}"
+    );
+    assert!(
+        dirtyable.contains("sysctl -w vm.dirty_bytes=") && dirtyable.contains("vm.highmem_is_dirtyable=1")
+    );
+    assert!(line(&output, "hard limit").starts_with("no       hard limit     0 pages"));
+    assert!(line(&output, "ratelimit").starts_with("no       ratelimit      16 pages"));
+    // Without the settings those of Linux are taken: the same.
+    let by_default = kernel(&["--zoneinfo", "post.zoneinfo", "--json"]);
+    let lines: Vec<Value> = text(&by_default.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let wrong = lines.iter().filter(|value| value["ok"] == false);
+    let names: Vec<_> = wrong.map(|value| value["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["dirtyable", "hard limit", "ratelimit"]);
+}
+
+#[test]
+fn the_running_kernels_limits_are_said_or_why_not() {
+    let output = kernel(&[]);
+    if !output.status.success() {
+        println!("skipped: {}", text(&output.stderr));
+        return;
+    }
+    for name in ["dirtyable", "hard limit", "background", "ratelimit"] {
+        line(&output, name);
+    }
+}
+
+#[test]
+fn files_of_another_machine_that_cannot_be_read_are_named() {
+    let output = kernel(&["--zoneinfo", "none"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("cannot read none"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = kernel(&["--zoneinfo", "post.sysctl"]);
+    assert!(
+        text(&output.stderr).contains("no zone in it"),
+        "{}",
+        text(&output.stderr)
+    );
+}

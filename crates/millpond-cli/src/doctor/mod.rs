@@ -5,9 +5,11 @@
 //!   host.rs     kernel, memory, groups, userfaultfd, FUSE: what can be asked for
 //!   place.rs    the directory: file system, disk, O_DIRECT, RWF_DONTCACHE, room
 //!   trial.rs    the engine does a small job there, and says what it had to do without
+//!   kernel/     with --kernel, instead of all that: the kernel's own limits on dirty pages
 //! ```
 
 mod host;
+mod kernel;
 mod place;
 mod trial;
 
@@ -24,8 +26,11 @@ const HELP: &str = "\
 Examples:
   millpond doctor
   millpond doctor --dir /srv/data --memory 4G --json
+  millpond doctor --kernel                            what the kernel's limits on dirty pages come to
+  millpond doctor --kernel --zoneinfo saved.txt       the same of another machine
 
-Exit codes: 0 `millpond lab run axboe2016` can run there, 2 bad command line, 3 it can't: what is MISSING says why.";
+Exit codes: 0 `millpond lab run axboe2016` can run there, 2 bad command line, 3 it can't: what is MISSING says why.
+With --kernel: 0; what is to be mended has `no` before it.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -36,6 +41,11 @@ pub(crate) struct Args {
     /// The budget that is asked of the host: that of `lab run` by default.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = parse_size)]
     memory: Bytes,
+    /// What the kernel's settings for dirty pages come to, and what is wrong with them; nothing else is looked at.
+    #[arg(long)]
+    kernel: bool,
+    #[command(flatten)]
+    files: kernel::Files,
     /// One JSON object a line instead of text.
     #[arg(long)]
     json: bool,
@@ -110,6 +120,10 @@ impl Check {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.kernel {
+        print(&kernel::checks(&args.files)?, args.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let dir = args.dir.clone().unwrap_or_else(default_dir);
     if !dir.is_dir() {
         return Err(Failure::bad_usage(format!(
@@ -121,15 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     checks.extend(place::checks(&dir));
     checks.extend([host::memory_group(), host::userfaultfd(), host::fuse()]);
     let missing: Vec<_> = checks.iter().filter(|check| !check.ok && check.needed).collect();
-    let mut stdout = io::stdout().lock();
-    for check in &checks {
-        if args.json {
-            serde_json::to_writer(&mut stdout, check).map_err(io::Error::from)?;
-            writeln!(stdout)?;
-        } else {
-            writeln!(stdout, "{}", check.line())?;
-        }
-    }
+    print(&checks, args.json)?;
     if missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
@@ -139,4 +145,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         names.join(", ")
     );
     Ok(ExitCode::from(EXIT_UNAVAILABLE))
+}
+
+fn print(checks: &[Check], as_json: bool) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    for check in checks {
+        if as_json {
+            serde_json::to_writer(&mut stdout, check).map_err(io::Error::from)?;
+            writeln!(stdout)?;
+        } else {
+            writeln!(stdout, "{}", check.line())?;
+        }
+    }
+    Ok(())
 }
