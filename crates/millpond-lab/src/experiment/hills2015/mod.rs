@@ -57,7 +57,8 @@ pub struct Options {
     pub memory: Bytes,
     /// Runs of each row: 1 to 100.
     pub runs: u32,
-    /// What the file's size, 1 GiB, is multiplied by: 0.001 to 100. `None`: 1.
+    /// What the file's size, 1 GiB, is multiplied by: 0.001 to 100. `None`: 1, and a quarter on a real device, which all
+    /// runs together would otherwise give 30 GiB to write.
     pub scale: Option<f64>,
     /// The seed of everything random.
     pub seed: u64,
@@ -86,6 +87,8 @@ const CALM_RUN: &str = "calm";
 const STORM_US: u64 = 1_000;
 const STORM_US_KERNEL: u64 = 100_000;
 
+/// The scale on real devices, unless one is given.
+const SCALE_REAL: f64 = 0.25;
 /// The file that is written.
 const FILE: u64 = 1 << 30;
 
@@ -186,8 +189,16 @@ impl Options {
         }
     }
 
-    fn work(&self) -> Hills2015 {
-        let bytes = (FILE as f64 * self.scale.unwrap_or(1.0)) as u64;
+    fn bytes(&self, row: &Row) -> f64 {
+        let default = match row.setup.device {
+            Device::Real => SCALE_REAL,
+            Device::Modelled(_) => 1.0,
+        };
+        FILE as f64 * self.scale.unwrap_or(default)
+    }
+
+    fn work(&self, row: &Row) -> Hills2015 {
+        let bytes = self.bytes(row) as u64;
         Hills2015 {
             hard: None,
             storm_us: None,
@@ -207,7 +218,7 @@ impl Options {
             seconds: if row.is_deterministic {
                 0.5
             } else {
-                FILE as f64 * self.scale.unwrap_or(1.0) / 150e6
+                self.bytes(row) / 150e6
             },
         };
         let (mut jobs, is_kernel) = (Vec::new(), row.setup.target == "kernel");
@@ -215,15 +226,23 @@ impl Options {
             let limits = HARD
                 .iter()
                 .filter(|(hard, ..)| !is_kernel || *hard != Some(1 << 50));
-            jobs.extend(limits.map(|&(hard, name, _)| job(Hills2015 { hard, ..self.work() }, name)));
+            jobs.extend(limits.map(|&(hard, name, _)| {
+                job(
+                    Hills2015 {
+                        hard,
+                        ..self.work(row)
+                    },
+                    name,
+                )
+            }));
         }
         if self.has(STORM) {
             let every = if is_kernel { STORM_US_KERNEL } else { STORM_US };
-            jobs.push(job(self.work(), CALM_RUN));
+            jobs.push(job(self.work(row), CALM_RUN));
             jobs.push(job(
                 Hills2015 {
                     storm_us: Some(every),
-                    ..self.work()
+                    ..self.work(row)
                 },
                 STORM_RUN,
             ));
@@ -236,7 +255,7 @@ impl Options {
                     Hills2015 {
                         hard,
                         writers: 4,
-                        ..self.work()
+                        ..self.work(row)
                     },
                     name,
                 )
@@ -281,6 +300,10 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let mut report = report::report(options, &rows, &results);
     report.command = options.command.clone();
     report.machine = machine;
+    if options.scale.is_none() && rows.iter().any(|row| row.setup.device == Device::Real) {
+        let note = "On a real device the file has 256 MiB; --scale 1 takes 1 GiB.";
+        report.notes.push(note.into());
+    }
     Ok(report)
 }
 
