@@ -10,7 +10,7 @@
 //!   5  manager   event                            composes; what goes in and out
 //!   4  options                                    gathers what each room lets users choose
 //!   3  reclaim                                    what to do at the cold end; when to wait
-//!   2  lru   writeback                            which page leaves; which dirty page is written
+//!   2  lru   writeback  swap                      which page leaves; which dirty page is written; where it goes
 //!   1  list  memory  dirty  admission  readahead  recent  latencies  io  page
 //!   0  units  stats  frame  mutation              the vocabulary
 //! ```
@@ -38,5 +38,6 @@ pub mod readahead;
 pub mod recent;
 pub mod reclaim;
 pub mod stats;
+pub mod swap;
 pub mod units;
 pub mod writeback;

@@ -14,6 +14,21 @@
 //! [`Phase::after`] is the only place that says which transition exists. The manager applies it to every
 //! event and asserts that the answer is not `None`: an illegal transition is a bug, found at once.
 
+/// What a page is a copy of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum PageKind {
+    /// A page of a file: when it is clean, the file has it.
+    File,
+    /// Anonymous memory: nothing has it but this frame, until it is written to swap.
+    Anonymous,
+}
+
+impl PageKind {
+    /// Both, in the order of counters by kind.
+    pub const ALL: [PageKind; 2] = [PageKind::File, PageKind::Anonymous];
+}
+
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

@@ -16,8 +16,21 @@
 //! more to be used again, or to be written in its file's turn, before anybody is told to hurry. In trouble
 //! (Linux: a priority below `DEF_PRIORITY - 2`) the lap is skipped.
 
+pub mod filesystem;
+pub mod linux;
+
 use crate::mutation::{self, Mutation};
 use crate::page::Phase;
+use linux::LinuxRules;
+
+/// Who decides about a dirty page at the cold end: a closed set. FreeBSD's rules (seed 003) are to be further members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Laundering {
+    /// Millpond's own, [`at_cold_end`]: reclaim has no way to write.
+    Millpond,
+    /// Linux' from 3.0 to 7.0, with seed 000's patches one by one: [`linux::at_cold_end`].
+    Linux(LinuxRules),
+}
 
 /// Linux' `DEF_PRIORITY`: a scan begins by offering 1/4096 of a list.
 pub const PRIORITY_DEFAULT: u32 = 12;

@@ -1,0 +1,226 @@
+//! A trace of reclaim's decisions: what was met at the cold end, by whom, what was done and why.
+//!
+//! Every decision is counted, by who scans, by kind of page and by outcome: one addition. Every 64th is kept as well, in a
+//! ring of the last 4096 of those, with its time and page: sampled, because a scan decides millions of times a minute and
+//! neighbours fare alike. One addition a page and 160 KiB: cheap enough to be always there.
+
+use super::launder::linux::{Caller, Kept, Verdict};
+use crate::page::PageKind;
+use crate::units::{Instant, PageKey};
+use alloc::vec::Vec;
+
+/// What was done with the page, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    /// Its frame is free.
+    Freed,
+    /// In use: to the active list.
+    Activated,
+    /// In use: one more lap.
+    KeptInUse,
+    /// Used once, and dirty: one more lap.
+    KeptUsedOnce,
+    /// Being written: one more lap.
+    KeptWriting,
+    /// Being written, tagged and met again: the scan is ahead of the device.
+    KeptWritingAgain,
+    /// Dirty, and the rule allows no write here: skipped.
+    Skipped,
+    /// The same, and tagged to be freed when its write ends.
+    Tagged,
+    /// The same, and gone from the lists until then.
+    Leaked,
+    /// Dirty, and the device's queue was full.
+    KeptCongested,
+    /// Dirty, and nobody may write at present, or swap is full.
+    KeptNoWrites,
+    /// Given to its file system or to swap, which writes it.
+    WriteStarted,
+    /// Given to its file system, which refused.
+    WriteRefused,
+}
+
+impl Outcome {
+    /// How many there are.
+    pub const COUNT: usize = 13;
+    /// All of them, in the order of counters.
+    pub const ALL: [Outcome; Outcome::COUNT] = [
+        Outcome::Freed,
+        Outcome::Activated,
+        Outcome::KeptInUse,
+        Outcome::KeptUsedOnce,
+        Outcome::KeptWriting,
+        Outcome::KeptWritingAgain,
+        Outcome::Skipped,
+        Outcome::Tagged,
+        Outcome::Leaked,
+        Outcome::KeptCongested,
+        Outcome::KeptNoWrites,
+        Outcome::WriteStarted,
+        Outcome::WriteRefused,
+    ];
+
+    /// What a verdict comes to, before a file system is asked.
+    pub fn of(verdict: Verdict) -> Outcome {
+        match verdict {
+            Verdict::Free => Outcome::Freed,
+            Verdict::Activate => Outcome::Activated,
+            Verdict::Leak { .. } => Outcome::Leaked,
+            Verdict::PageOut => Outcome::WriteStarted,
+            Verdict::Keep { why, tag, .. } => match why {
+                Kept::InUse => Outcome::KeptInUse,
+                Kept::UsedOnce => Outcome::KeptUsedOnce,
+                Kept::Writing => Outcome::KeptWriting,
+                Kept::WritingMetAgain => Outcome::KeptWritingAgain,
+                Kept::NotAllowed if tag => Outcome::Tagged,
+                Kept::NotAllowed => Outcome::Skipped,
+                Kept::Congested => Outcome::KeptCongested,
+                Kept::NoWrites => Outcome::KeptNoWrites,
+            },
+        }
+    }
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Freed => "clean: freed",
+            Outcome::Activated => "in use: activated",
+            Outcome::KeptInUse => "in use: kept",
+            Outcome::KeptUsedOnce => "dirty, used once: kept",
+            Outcome::KeptWriting => "being written: kept",
+            Outcome::KeptWritingAgain => "being written, met again: kept",
+            Outcome::Skipped => "dirty: skipped",
+            Outcome::Tagged => "dirty: tagged",
+            Outcome::Leaked => "dirty: off the lists",
+            Outcome::KeptCongested => "dirty, queue full: kept",
+            Outcome::KeptNoWrites => "dirty, no writes: kept",
+            Outcome::WriteStarted => "dirty: written",
+            Outcome::WriteRefused => "dirty: file system refused",
+        }
+    }
+}
+
+/// One decision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// When.
+    pub at: Instant,
+    /// The page.
+    pub key: PageKey,
+    /// What it is a copy of.
+    pub kind: PageKind,
+    /// Who met it.
+    pub caller: Caller,
+    /// At which priority.
+    pub priority: u8,
+    /// What was done.
+    pub outcome: Outcome,
+}
+
+/// How many records are kept.
+pub const RECORDS_MAX: usize = 4096;
+/// One decision in so many is kept; all are counted.
+pub const SAMPLED_ONE_IN: u32 = 64;
+
+/// The counts, and the last records.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    counts: [[[u64; Outcome::COUNT]; 2]; 2],
+    ring: Vec<Record>,
+    next: usize,
+    until_sample: u32,
+}
+
+impl Trace {
+    /// Nothing yet.
+    pub fn new() -> Trace {
+        Trace::default()
+    }
+
+    /// A decision. Allocates only until the ring is full.
+    #[inline]
+    pub fn note(&mut self, record: Record) {
+        self.counts[record.caller as usize][record.kind as usize][record.outcome as usize] += 1;
+        if self.until_sample == 0 {
+            self.until_sample = SAMPLED_ONE_IN;
+            self.keep(record);
+        }
+        self.until_sample -= 1;
+    }
+
+    #[cold]
+    fn keep(&mut self, record: Record) {
+        if self.ring.len() < RECORDS_MAX {
+            self.ring.push(record);
+        } else {
+            self.ring[self.next] = record;
+        }
+        self.next = (self.next + 1) % RECORDS_MAX;
+    }
+
+    /// How often this was done.
+    pub fn count(&self, caller: Caller, kind: PageKind, outcome: Outcome) -> u64 {
+        self.counts[caller as usize][kind as usize][outcome as usize]
+    }
+
+    /// All decisions of `caller`.
+    pub fn decisions(&self, caller: Caller) -> u64 {
+        self.counts[caller as usize].iter().flatten().sum()
+    }
+
+    /// The kept records, the oldest first.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        let (new, old) = self.ring.split_at(self.next.min(self.ring.len()));
+        old.iter().chain(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{FileId, PageIndex};
+
+    fn record(n: u64) -> Record {
+        Record {
+            at: Instant(n),
+            key: PageKey::new(FileId(1), PageIndex(n)),
+            kind: PageKind::File,
+            caller: Caller::Kswapd,
+            priority: 12,
+            outcome: Outcome::Freed,
+        }
+    }
+
+    #[test]
+    fn every_decision_is_counted_and_the_last_samples_are_kept_in_order() {
+        let mut trace = Trace::new();
+        let all = u64::from(SAMPLED_ONE_IN) * (RECORDS_MAX as u64 + 10);
+        (0..all).for_each(|n| trace.note(record(n)));
+        assert_eq!(trace.count(Caller::Kswapd, PageKind::File, Outcome::Freed), all);
+        assert_eq!(trace.count(Caller::Direct, PageKind::File, Outcome::Freed), 0);
+        let times: Vec<u64> = trace.records().map(|r| r.at.0).collect();
+        assert_eq!(times.len(), RECORDS_MAX);
+        assert!(times.is_sorted(), "the oldest first");
+        assert_eq!(times[0], 10 * u64::from(SAMPLED_ONE_IN));
+    }
+
+    #[test]
+    fn every_verdict_has_an_outcome_of_its_own_name() {
+        let mut names: Vec<_> = Outcome::ALL.iter().map(|o| o.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Outcome::COUNT);
+        for (n, outcome) in Outcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, n);
+        }
+        let keep = |tag| Verdict::Keep {
+            why: Kept::NotAllowed,
+            tag,
+            activate: false,
+            flag_file: false,
+        };
+        assert_eq!(Outcome::of(keep(false)), Outcome::Skipped);
+        assert_eq!(Outcome::of(keep(true)), Outcome::Tagged);
+    }
+}
