@@ -1,9 +1,9 @@
 //! How much reclaim does: pages of each list at a priority, and when the background reclaimer stops.
 //!
 //! At priority `p` a list is offered `size >> p` pages times its kind's share (`lru::balance`), in batches of 32. Linux 3.0
-//! (`get_scan_count`): where all lists of a zone together give less than a batch, the background reclaimer scans a batch of
-//! each all the same, because it is there to balance that very zone; who allocates goes on to the next zone instead. On the
-//! post's machine that is what swaps: each pass over its small zone looks at 32 anonymous pages, whatever their share.
+//! (`get_scan_count`): where all lists of a zone together give less than a batch, the background reclaimer divides a whole batch
+//! among them all the same, because it is there to balance that very zone (`nr_force_scan`); who allocates goes on to the
+//! next zone instead. So who allocates hardly ever looks at a small zone, and the background reclaimer always does.
 
 use super::launder::linux::Caller;
 use crate::lru::balance::Shares;
@@ -45,8 +45,35 @@ impl Sizes {
     }
 }
 
+/// What dividing a forced batch among lists leaves over, carried to the next pass.
+///
+/// Linux 3.0 cuts it off. In a machine that has just booted the share of anonymous pages then is nothing for ever, since
+/// the counters behind it learn from scans alone; the post's machine did swap. Linux to 2.6.39 carried the rest of every
+/// scan (`nr_saved_scan`), so that is done here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Carry {
+    /// By kind, in 1/65536 of a page.
+    rest: [u64; 2],
+}
+
+impl Carry {
+    fn take(&mut self, shares: &Shares, kind: PageKind) -> u64 {
+        let rest = &mut self.rest[kind as usize];
+        *rest += shares.of(kind, BATCH_PAGES << 16);
+        let pages = *rest >> 16;
+        *rest -= pages << 16;
+        pages
+    }
+}
+
 /// How many pages of each list one pass looks at (`get_scan_count` of 3.0; without `forced` that of 7.0).
-pub fn quota(sizes: &Sizes, shares: &Shares, caller: Caller, priority: u32, can_swap: bool) -> Sizes {
+pub fn quota(
+    sizes: &Sizes,
+    shares: &Shares,
+    (caller, priority): (Caller, u32),
+    can_swap: bool,
+    carry: &mut Carry,
+) -> Sizes {
     let anonymous = if can_swap {
         sizes.of(PageKind::Anonymous)
     } else {
@@ -54,13 +81,17 @@ pub fn quota(sizes: &Sizes, shares: &Shares, caller: Caller, priority: u32, can_
     };
     let is_small = (anonymous + sizes.of(PageKind::File)) >> priority < BATCH_PAGES;
     let forced = is_small && caller == Caller::Kswapd;
-    let offered = |size: u64, kind| {
+    let mut offered = |size: u64, kind| {
         let scan = if priority == 0 && can_swap {
             size
         } else {
             shares.of(kind, size >> priority)
         };
-        if scan == 0 && forced { BATCH_PAGES } else { scan }
+        if scan == 0 && forced {
+            carry.take(shares, kind)
+        } else {
+            scan
+        }
     };
     Sizes {
         file: sizes.file.map(|size| offered(size, PageKind::File)),
@@ -99,28 +130,49 @@ mod tests {
             file: [1 << 17, 1 << 14],
             anonymous: [1 << 13, 1 << 12],
         };
-        let file = |priority| quota(&sizes, &HALVES, Caller::Direct, priority, true).file[0];
+        let file = |priority| {
+            let mut carry = Carry::default();
+            quota(&sizes, &HALVES, (Caller::Direct, priority), true, &mut carry).file[0]
+        };
         assert_eq!([12, 11, 10, 1].map(file), [16, 32, 64, 1 << 15]);
         assert_eq!(file(0), 1 << 17, "at 0 the whole list, without shares");
     }
 
     #[test]
-    fn in_a_small_zone_kswapd_scans_a_batch_of_every_list_and_who_allocates_none() {
+    fn in_a_small_zone_kswapd_divides_a_batch_among_the_lists_and_who_allocates_scans_none() {
         let small = Sizes {
             file: [3_000, 0],
             anonymous: [200, 300],
         };
-        let at_12 = |caller| quota(&small, &HALVES, caller, 12, true);
+        let scan = |caller, priority, can_swap| {
+            let mut carry = Carry::default();
+            quota(&small, &HALVES, (caller, priority), can_swap, &mut carry)
+        };
+        let at_12 = |caller| scan(caller, 12, true);
         let nothing = Sizes::default();
         assert_eq!(at_12(Caller::Direct), nothing);
         let kswapd = at_12(Caller::Kswapd);
-        assert_eq!((kswapd.file, kswapd.anonymous), ([32; 2], [32; 2]));
-        assert_eq!(
-            quota(&small, &HALVES, Caller::Kswapd, 12, false).anonymous,
-            [0; 2]
-        );
+        assert_eq!((kswapd.file, kswapd.anonymous), ([16; 2], [16; 2]));
+        assert_eq!(scan(Caller::Kswapd, 12, false).anonymous, [0; 2]);
         // Large enough at this priority: nothing is forced.
-        assert_eq!(quota(&small, &HALVES, Caller::Kswapd, 6, true).file, [23, 0]);
+        assert_eq!(scan(Caller::Kswapd, 6, true).file[0], 23);
+    }
+
+    #[test]
+    fn what_a_forced_batch_leaves_over_is_scanned_by_a_later_pass() {
+        let few = Shares {
+            anonymous: 1,
+            file: 99,
+            denominator: 100,
+        };
+        let mut carry = Carry::default();
+        let sum = |kind, carry: &mut Carry| (0..100).map(|_| carry.take(&few, kind)).sum::<u64>();
+        assert_eq!(
+            sum(PageKind::Anonymous, &mut carry),
+            31,
+            "a hundredth of 100 batches"
+        );
+        assert_eq!(sum(PageKind::File, &mut carry), 3167);
     }
 
     #[test]

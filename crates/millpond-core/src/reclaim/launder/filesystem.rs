@@ -31,9 +31,9 @@ pub enum Answer {
     Redirties,
 }
 
-/// How far `xfs_cluster_write` of Linux 3.0 goes on behind the page: to the end of the extent. An extent's length is the
-/// file's here; this bound is XFS' largest extent, 2^21 blocks.
-pub const XFS_CLUSTER_PAGES_MAX: u64 = 1 << 21;
+/// How far `xfs_cluster_write` of Linux 3.0 goes on behind the page: reclaim asks for `SWAP_CLUSTER_MAX` pages
+/// (`wbc.nr_to_write` of `pageout`), and xfs counts each neighbour against that. From memory of 3.0.
+pub const XFS_CLUSTER_PAGES_MAX: u64 = 31;
 
 impl FileSystem {
     /// All of them.
@@ -106,7 +106,7 @@ mod tests {
             Answer::Writes { behind_pages_max } => behind_pages_max,
             Answer::Redirties => 0,
         };
-        assert!(behind(FileSystem::Xfs) > 1024);
+        assert_eq!(behind(FileSystem::Xfs), 31);
         assert_eq!(behind(FileSystem::Ext3), 0);
     }
 }
