@@ -16,11 +16,13 @@ pub mod company;
 pub mod crowd;
 pub mod dirtiers;
 pub mod draw;
+pub mod era;
 pub mod faults;
 pub mod frames;
 pub mod hills;
 pub mod process;
 mod scripts;
+pub mod stream;
 pub mod swarm;
 pub mod world;
 
