@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
 use millpond_lab::child::Program;
-use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, hills2015};
+use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, gorman2011, hills2015};
 use millpond_lab::quantity::{parse_size, parse_time};
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::room;
@@ -58,6 +58,7 @@ Examples:
   millpond lab run axboe2016 --workload log-writer,scan    others beside the same writers
   millpond lab run hills2015 --on sim                      limits on dirty pages, low and touched; seconds
   millpond lab run hills2015 --on engine --device hdd --runs 1
+  millpond lab run gorman2011 --on sim --table post        reclaim of 2011, patch by patch, and the post's tables
 
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
 Exit codes: 0 done, 1 a run failed, 2 bad command line, 3 a target cannot run here, 130 interrupted.";
@@ -118,9 +119,12 @@ pub(crate) struct RunArgs {
     /// Leave the reader out: as --workload writers-alone.
     #[arg(long, visible_alias = "alone", conflicts_with = "workload")]
     no_reader: bool,
-    /// Print more, separated by commas: post (as the post shows it, the post's own beside it), reasons (why the device
-    /// was asked).
-    #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = axboe2016::TABLES)]
+    /// How the file system answers reclaim, in gorman2011: xfs, ext3, ext4, btrfs. Default: xfs.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "FS")]
+    filesystem: String,
+    /// Print more, separated by commas: post (as the post shows it, the post's own beside it), reasons (axboe2016: why the
+    /// device was asked), trace (gorman2011: what reclaim met and did).
+    #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = ["post", "reasons", "trace"])]
     table: Vec<String>,
     /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
     #[arg(long, value_name = "FILE")]
@@ -190,11 +194,13 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
         output::check("--json", path)?;
     }
     let report_path = report_path(args, experiment.name)?;
+    args.check_tables(experiment.name)?;
     let signals = Signals::catch()?;
     let report = {
         let mut bar = Bar::new(&signals);
         match experiment.name {
             "hills2015" => hills2015::run(&args.hills2015()?, &mut bar),
+            "gorman2011" => gorman2011::run(&args.gorman2011(), &mut bar),
             _ => axboe2016::run(&args.axboe2016()?, &mut bar),
         }
     };
@@ -268,6 +274,39 @@ impl RunArgs {
             program: Program::this(&["lab", "worker"]),
             command: command_line(std::env::args().skip(1)),
         })
+    }
+
+    /// Whether the experiment has the tables that are to be printed.
+    fn check_tables(&self, name: &str) -> Result<(), Failure> {
+        let has: &[&str] = match name {
+            "gorman2011" => &gorman2011::TABLES,
+            "hills2015" => &[],
+            _ => &axboe2016::TABLES,
+        };
+        match self.table.iter().find(|table| !has.contains(&table.as_str())) {
+            Some(table) => Err(LabError::UnknownName {
+                what: "table",
+                value: table.clone(),
+                allowed: match has {
+                    [] => "none: this experiment prints its own".into(),
+                    _ => has.join(", "),
+                },
+            }
+            .into()),
+            None => Ok(()),
+        }
+    }
+
+    fn gorman2011(&self) -> gorman2011::Options {
+        gorman2011::Options {
+            on: self.on.clone(),
+            variants: self.variant.clone(),
+            workloads: self.workload.clone(),
+            filesystem: self.filesystem.clone(),
+            scale: self.scale,
+            seed: self.seed,
+            command: command_line(std::env::args().skip(1)),
+        }
     }
 
     fn axboe2016(&self) -> Result<axboe2016::Options, Failure> {

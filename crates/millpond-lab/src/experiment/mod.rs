@@ -6,6 +6,7 @@
 //! and how warm it ran then fall on all rows alike.
 
 pub mod axboe2016;
+pub mod gorman2011;
 pub mod hills2015;
 
 use crate::child::{self, Program, Request};
@@ -21,7 +22,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Every experiment of this build.
-pub const EXPERIMENTS: &[Experiment] = &[axboe2016::EXPERIMENT, hills2015::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    gorman2011::EXPERIMENT,
+    axboe2016::EXPERIMENT,
+    hills2015::EXPERIMENT,
+];
 
 /// An experiment, as `lab list` shows it.
 pub struct Experiment {

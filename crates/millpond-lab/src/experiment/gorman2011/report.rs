@@ -1,0 +1,141 @@
+//! The experiment's report: a table of what matters most, sentences, and the post's tables on request.
+
+use super::options::Plan;
+use super::runs::Run;
+use super::{EXPERIMENT, FS_MARK, post, trace, verdict};
+use crate::outcome::Setting;
+use crate::report::table::{Column, label, pick};
+use crate::report::{Metric, Report, RowName, Runs};
+
+fn row(run: &Run) -> RowName {
+    RowName {
+        target: "sim".into(),
+        device: "hdd".into(),
+        variant: run.rung.name().into(),
+    }
+}
+
+const COLUMNS: [(&str, &str); 8] = [
+    ("elapsed", "elapsed_seconds"),
+    ("files/s", "files_per_s_mean"),
+    ("files written by kswapd", "kswapd_write_file"),
+    ("direct scans", "direct_scans_percent"),
+    ("kswapd freed", "kswapd_efficiency_percent"),
+    ("direct stall", "direct_stall_seconds"),
+    ("swap ins", "pswpin"),
+    ("reclaimed", "pgsteal"),
+];
+
+pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
+    let metrics: Vec<Metric> = results
+        .iter()
+        .flat_map(|run| {
+            let runs = Runs {
+                row: row(run),
+                workload: run.workload.into(),
+                outcomes: vec![run.outcome.clone()],
+            };
+            runs.metrics(EXPERIMENT.name)
+        })
+        .collect();
+    let rows: Vec<RowName> = plan
+        .rungs
+        .iter()
+        .filter_map(|rung| results.iter().find(|run| run.rung == *rung))
+        .map(row)
+        .collect();
+    let mut report = Report {
+        title: "gorman2011: files are written on a machine that is too small for them".into(),
+        intro: vec![
+            "One processor, 512 MB and one disk. fs_mark writes files of 10 MiB without a sync, micro one long mapping. What \
+             does reclaim scan, write and wait for, and what does each of the post's patches change?"
+                .into(),
+            format!("After {}.", EXPERIMENT.post),
+        ],
+        definitions: definitions(),
+        ..Report::default()
+    };
+    let of = |workload: &str, rung: &str, metric: &str| {
+        let run = results
+            .iter()
+            .find(|r| r.workload == workload && r.rung.name() == rung)?;
+        run.outcome.value(metric)
+    };
+    for &(workload, _) in &plan.loads {
+        let columns: Vec<Column> = COLUMNS
+            .iter()
+            .filter(|(_, metric)| workload == FS_MARK || !metric.starts_with("files_per_s"))
+            .map(|&(head, metric)| Column {
+                head,
+                workload,
+                metric,
+            })
+            .collect();
+        let title = format!("{workload} (in virtual time, on {})", plan.filesystem.name());
+        report.tables.push(pick(&title, "", &columns, &rows, &metrics));
+        let rungs: Vec<&str> = plan.rungs.iter().map(|rung| rung.name()).collect();
+        report
+            .appendices
+            .extend(post::appendices(workload, &rungs, &|rung, metric| {
+                of(workload, rung, metric)
+            }));
+        report
+            .verdict
+            .extend(verdict::of(workload, &|rung, metric| of(workload, rung, metric)));
+    }
+    report
+        .appendices
+        .extend(results.iter().filter_map(trace::appendix));
+    if plan.scale != 1.0 {
+        report.notes.push(format!(
+            "{} of the post's data: counts are not the post's.",
+            plan.scale
+        ));
+    }
+    if plan.rungs.iter().any(|rung| rung.name() == "millpond") {
+        report.notes.push(
+            "Millpond has the memory that files have on this machine, and no anonymous pages; its micro writes page by page."
+                .into(),
+        );
+    }
+    for (n, name) in rows.iter().enumerate() {
+        if let Some(run) = results.iter().find(|run| row(run) == *name) {
+            report
+                .settings
+                .push((label(&rows[n], &rows), run.outcome.settings.clone()));
+        }
+    }
+    report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
+    report.metrics = metrics;
+    report
+}
+
+fn definitions() -> Vec<(String, String)> {
+    let definitions = [
+        (
+            "files written by kswapd",
+            "File pages that the background reclaimer asked the file system to write, one request each, refused ones too. What xfs \
+             writes along with a page is not counted.",
+        ),
+        (
+            "direct scans",
+            "Of all pages that reclaim looked at, the share that was looked at by whoever needed a frame, in whole percent, cut off.",
+        ),
+        (
+            "kswapd freed",
+            "Of the pages that the background reclaimer looked at, the share that it freed: the post's efficiency.",
+        ),
+        (
+            "direct stall",
+            "Time between the begin and the end of direct reclaims, all together. In Millpond's row it is not measured.",
+        ),
+        ("reclaimed", "Pages freed by reclaim, whoever did it."),
+        (
+            "swap ins",
+            "Pages read from swap, neighbours read along included.",
+        ),
+    ];
+    definitions
+        .map(|(word, meaning)| (word.into(), meaning.into()))
+        .into()
+}

@@ -1,0 +1,195 @@
+//! All runs of a plan, as many at a time as there are processors.
+
+use super::measures;
+use super::options::Plan;
+use crate::error::{LabError, Result};
+use crate::experiment::Watch;
+use crate::measure::process;
+use crate::outcome::{Outcome, Setting};
+use crate::sim::era::{self, FILES, Load};
+use crate::sim::stream::{RoundsEnded, Stream};
+use crate::sim::{Costs, Faults, World, WorldOptions};
+use crate::target::Proceed;
+use millpond::device::model::Model;
+use millpond_core::options::Options;
+use millpond_core::reclaim::ladder::Rung;
+use millpond_core::reclaim::trace::Trace;
+use millpond_core::units::{Instant, Nanos, PageCount, PageSize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+/// A run's result.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) rung: Rung,
+    pub(super) workload: &'static str,
+    pub(super) outcome: Outcome,
+    /// Reclaim's decisions; Millpond's manager keeps none.
+    pub(super) trace: Option<Trace>,
+}
+
+struct Job {
+    rung: Rung,
+    workload: &'static str,
+    load: Load,
+}
+
+enum News {
+    /// A run has come so far.
+    At(usize, f64),
+    /// A run has ended.
+    Done(usize, Box<Result<Run>>),
+}
+
+/// Performs all runs; the results are in the plan's order.
+pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
+    let jobs: Vec<Job> = plan
+        .loads
+        .iter()
+        .flat_map(|&(workload, load)| plan.rungs.iter().map(move |&rung| Job { rung, workload, load }))
+        .collect();
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut shares = vec![0.0; jobs.len()];
+    let mut results: Vec<Option<Result<Run>>> = jobs.iter().map(|_| None).collect();
+    std::thread::scope(|scope| {
+        let (sender, news) = channel();
+        for _ in 0..process::processors().clamp(1, jobs.len().max(1)) {
+            let (sender, next, stop, jobs) = (sender.clone(), &next, &stop, &jobs);
+            scope.spawn(move || {
+                loop {
+                    let n = next.fetch_add(1, Relaxed);
+                    let Some(job) = jobs.get(n).filter(|_| !stop.load(Relaxed)) else {
+                        break;
+                    };
+                    let result = job.run(plan, n, &sender, stop);
+                    if sender.send(News::Done(n, Box::new(result))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut step = String::new();
+        loop {
+            match news.recv_timeout(Duration::from_millis(100)) {
+                Ok(News::At(n, share)) => {
+                    shares[n] = share;
+                    step = format!("{} on {}", jobs[n].workload, jobs[n].rung.name());
+                }
+                Ok(News::Done(n, result)) => {
+                    shares[n] = 1.0;
+                    stop.fetch_or(result.is_err(), Relaxed);
+                    results[n] = Some(*result);
+                }
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            let done = shares.iter().filter(|&&share| share >= 1.0).count();
+            let share = shares.iter().sum::<f64>() / jobs.len() as f64;
+            let detail = format!("{done} of {} runs done", jobs.len());
+            if watch.at(share, &step, &detail) == Proceed::Stop {
+                stop.store(true, Relaxed);
+            }
+        }
+    });
+    let results = results
+        .into_iter()
+        .map(|result| result.unwrap_or(Err(LabError::Interrupted)));
+    results.collect()
+}
+
+impl Job {
+    fn run(&self, plan: &Plan, number: usize, news: &Sender<News>, stop: &AtomicBool) -> Result<Run> {
+        let mut at = |share: f64| {
+            let _ = news.send(News::At(number, share.min(1.0)));
+            !stop.load(Relaxed)
+        };
+        let (mut outcome, trace) = match self.rung {
+            Rung::Millpond => (self.millpond(plan, &mut at)?, None),
+            rung => {
+                let ran = era::run(plan.machine(rung), self.load, &mut at).map_err(|e| self.failed(&e))?;
+                let ran = ran.ok_or(LabError::Interrupted)?;
+                (measures::of_era(&ran), Some(ran.trace))
+            }
+        };
+        outcome.settings = self.settings(plan);
+        Ok(Run {
+            rung: self.rung,
+            workload: self.workload,
+            outcome,
+            trace,
+        })
+    }
+
+    fn failed(&self, error: &dyn std::fmt::Display) -> LabError {
+        LabError::RunFailed {
+            row: format!("{} on {}", self.workload, self.rung.name()),
+            why: error.to_string(),
+        }
+    }
+
+    fn settings(&self, plan: &Plan) -> Vec<Setting> {
+        let machine = plan.machine(self.rung);
+        vec![
+            Setting::new("memory", crate::quantity::size(machine.memory)),
+            Setting::new("file system", plan.filesystem.name()),
+            Setting::new(
+                "disk",
+                format!("hdd, {} MB/s", machine.disk.media_bytes_per_s / 1_000_000),
+            ),
+        ]
+    }
+
+    /// Millpond's own manager, with the memory that files have on the post's machine.
+    fn millpond(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<Outcome> {
+        let machine = plan.machine(self.rung);
+        let model = Model::hdd(machine.disk).map_err(|e| self.failed(&e))?;
+        let taken = machine.kernel.0 + machine.files_in_use.0 + u64::from(era::anonymous_pages());
+        let frames = PageCount(machine.memory.to_pages(PageSize::KIB_4).0 - taken);
+        let mapped = matches!(self.load, Load::Micro { .. });
+        let costs = machine.costs;
+        let mut world = World::new(WorldOptions {
+            options: Options::default(),
+            alternatives: Vec::new(),
+            frames,
+            model,
+            costs: Costs {
+                copy: if mapped {
+                    costs.fault_page
+                } else {
+                    costs.write_page
+                },
+                scan: costs.scan_page,
+                ..Costs::default()
+            },
+            faults: Faults::default(),
+            seed: plan.seed,
+            validate_every: 0,
+        })
+        .map_err(|e| self.failed(&e))?;
+        let (files, pages, step, think) = match self.load {
+            Load::FsMark { rounds } => (rounds * FILES, 2560, 4, costs.think + costs.file),
+            Load::Micro { pages } => (1, pages, 1, Nanos::ZERO),
+        };
+        let files: Vec<_> = (0..files).map(|_| world.add_file(PageCount(pages))).collect();
+        let all = files.len() as u64 * pages;
+        let ended = RoundsEnded::default();
+        let stream = Stream::new(files, (pages, step), FILES as usize, think, ended.clone());
+        world.add_process(Box::new(stream));
+        while !world.is_over() {
+            world.run(world.now() + Nanos::from_millis(500));
+            if !at(world.manager().stats().nr_written as f64 / all as f64) {
+                return Err(LabError::Interrupted);
+            }
+        }
+        let ended = ended.borrow();
+        let begins = std::iter::once(Instant(0)).chain(ended.iter().copied());
+        let took: Vec<Nanos> = begins
+            .zip(ended.iter())
+            .map(|(from, to)| to.since(from))
+            .collect();
+        let elapsed = Nanos(world.now().0);
+        Ok(measures::of_millpond(world.manager().stats(), elapsed, &took))
+    }
+}
