@@ -51,6 +51,7 @@ use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
 use crate::recent::Recent;
 use crate::reclaim::launder::PRIORITY_DEFAULT;
+use crate::reclaim::trace::Trace;
 use crate::stats::Stats;
 use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Flusher;
@@ -196,6 +197,9 @@ pub struct Manager {
     stream_end: Option<(FileId, PageIndex)>,
     last_tick: Instant,
     stats: Stats,
+    trace: Trace,
+    /// The time of the present step, for the trace.
+    now: Instant,
     /// Scratch lists of a scan.
     victims: Vec<FrameNo>,
     taken: Vec<(FrameNo, PageKey)>,
@@ -239,6 +243,8 @@ impl Manager {
             stream_end: None,
             last_tick: Instant(0),
             stats: Stats::default(),
+            trace: Trace::new(),
+            now: Instant(0),
             victims: Vec::new(),
             taken: Vec::new(),
             options,
@@ -258,6 +264,7 @@ impl Manager {
         effects: &mut Effects,
     ) {
         effects.clear();
+        self.now = now;
         self.reclaimed_in_vain = false;
         self.woke_dirtier = false;
         self.met_busy = false;
@@ -477,6 +484,7 @@ impl Manager {
             + self.lru.metadata_bytes()
             + self.flusher.metadata_bytes()
             + self.ios.metadata_bytes()
+            + self.trace.metadata_bytes()
     }
 }
 

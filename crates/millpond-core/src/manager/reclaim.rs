@@ -5,9 +5,11 @@ use crate::event::{Effect, Effects, Waiters};
 use crate::frame::FrameTable;
 use crate::lru::PutBack;
 use crate::mutation::{self, Mutation};
-use crate::page::PageEvent;
+use crate::page::{PageEvent, PageKind, Phase};
+use crate::reclaim::launder::linux::Caller;
 use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, PRIORITY_TROUBLE, at_cold_end};
-use crate::units::{FrameNo, PageCount};
+use crate::reclaim::trace::{Outcome, Trace};
+use crate::units::{FrameNo, PageCount, PageKey};
 
 /// What one batch came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,8 +22,20 @@ struct Scanned {
 }
 
 impl Manager {
+    /// What reclaim met at the cold end and did with it. Pages that were in use and moved before they were offered for
+    /// eviction are not in it; [`Lru::statistics`](crate::lru::Lru::statistics) counts those.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
     /// One batch at `priority`.
-    fn scan<F: FrameTable>(&mut self, priority: u32, frames: &mut F, effects: &mut Effects) -> Scanned {
+    fn scan<F: FrameTable>(
+        &mut self,
+        (caller, priority): (Caller, u32),
+        frames: &mut F,
+        effects: &mut Effects,
+    ) -> Scanned {
+        let now = self.now;
         // What can't be taken goes round on its list. In trouble it goes to the active list: else a list that holds
         // nothing else would be scanned again and again while the other has clean pages. Linux (5.5 and later) comes to
         // those by shrinking the active list by force in the end (`force_deactivate`).
@@ -39,7 +53,16 @@ impl Manager {
             .isolate(priority, self.options.scan_batch as usize, frames, &mut victims);
         victims.retain(|&frame| {
             let state = self.states[frame.index()];
-            match at_cold_end(state.phase, state.lap, priority) {
+            let decision = at_cold_end(state.phase, state.lap, priority);
+            if decision != Decision::Take {
+                // The table knows nothing yet of a page that was granted in this very step.
+                let key = || match state.phase {
+                    Phase::Loading => (now, PageKey::NONE, priority),
+                    _ => (now, frames.key(frame), priority),
+                };
+                self.trace.note(caller, PageKind::File, outcome(decision), key);
+            }
+            match decision {
                 Decision::Take => {
                     taken.push((frame, frames.key(frame)));
                     return true;
@@ -65,13 +88,21 @@ impl Manager {
         let mut evicted = victims.iter().copied().peekable();
         let mut freed = 0;
         for &(frame, key) in &taken {
-            if evicted.next_if_eq(&frame).is_some() {
+            let is_evicted = evicted.next_if_eq(&frame).is_some();
+            // Pinned, or changed a moment ago, if not.
+            let outcome = if is_evicted {
+                Outcome::Freed
+            } else {
+                Outcome::KeptInUse
+            };
+            self.trace
+                .note(caller, PageKind::File, outcome, || (now, key, priority));
+            if is_evicted {
                 self.transition(frame, PageEvent::Evicted);
                 self.lru.evicted(frame, key);
                 self.release(frame, effects);
                 freed += 1;
             } else {
-                // Pinned, or changed a moment ago.
                 self.lru.put_back(frame, round);
             }
         }
@@ -113,7 +144,7 @@ impl Manager {
         for priority in (0..=PRIORITY_DEFAULT).rev() {
             let mut left = self.lru.quota(priority).0;
             loop {
-                let batch = self.scan(priority, frames, effects);
+                let batch = self.scan((Caller::Direct, priority), frames, effects);
                 self.stats.pgscan_direct += batch.scanned;
                 self.stats.pgsteal_direct += batch.freed;
                 freed += batch.freed;
@@ -148,7 +179,7 @@ impl Manager {
             self.reclaimer_left = self.lru.quota(self.reclaimer_priority).0;
             self.reclaimer_freed = false;
         }
-        let batch = self.scan(self.reclaimer_priority, frames, effects);
+        let batch = self.scan((Caller::Kswapd, self.reclaimer_priority), frames, effects);
         self.stats.pageoutrun += 1;
         self.stats.pgscan_kswapd += batch.scanned;
         self.stats.pgsteal_kswapd += batch.freed;
@@ -214,5 +245,16 @@ impl Manager {
         self.lru.resize(count);
         self.shrink(effects);
         self.derive(effects);
+    }
+}
+
+/// What a decision comes to in the trace.
+fn outcome(decision: Decision) -> Outcome {
+    match decision {
+        Decision::Take => Outcome::Freed,
+        Decision::SendRound => Outcome::KeptInUse,
+        Decision::MarkLap => Outcome::MarkedLap,
+        Decision::FreeOnClean { flag: true } => Outcome::Tagged,
+        Decision::FreeOnClean { flag: false } => Outcome::KeptWriting,
     }
 }

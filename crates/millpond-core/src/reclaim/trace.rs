@@ -1,8 +1,9 @@
 //! A trace of reclaim's decisions: what was met at the cold end, by whom, what was done and why.
 //!
 //! Every decision is counted, by who scans, by kind of page and by outcome: one addition. Every 64th is kept as well, in a
-//! ring of the last 4096 of those, with its time and page: sampled, because a scan decides millions of times a minute and
-//! neighbours fare alike. One addition a page and 160 KiB: cheap enough to be always there.
+//! ring of the last 256 of those, with its time and page: sampled, because a scan decides millions of times a minute and
+//! neighbours fare alike. An addition a page and 6 KiB: cheap enough to be always there. The manager keeps one, and so
+//! does the laboratory's machine of seed 000.
 
 use super::launder::linux::{Caller, Kept, Verdict};
 use crate::page::PageKind;
@@ -17,7 +18,7 @@ pub enum Outcome {
     Freed,
     /// In use: to the active list.
     Activated,
-    /// In use: one more lap.
+    /// In use, pinned or not there yet: one more lap.
     KeptInUse,
     /// Used once, and dirty: one more lap.
     KeptUsedOnce,
@@ -25,6 +26,8 @@ pub enum Outcome {
     KeptWriting,
     /// Being written, tagged and met again: the scan is ahead of the device.
     KeptWritingAgain,
+    /// Dirty, and met for the first time: its lap is marked.
+    MarkedLap,
     /// Dirty, and the rule allows no write here: skipped.
     Skipped,
     /// The same, and tagged to be freed when its write ends.
@@ -43,7 +46,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// How many there are.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 14;
     /// All of them, in the order of counters.
     pub const ALL: [Outcome; Outcome::COUNT] = [
         Outcome::Freed,
@@ -52,6 +55,7 @@ impl Outcome {
         Outcome::KeptUsedOnce,
         Outcome::KeptWriting,
         Outcome::KeptWritingAgain,
+        Outcome::MarkedLap,
         Outcome::Skipped,
         Outcome::Tagged,
         Outcome::Leaked,
@@ -90,6 +94,7 @@ impl Outcome {
             Outcome::KeptUsedOnce => "dirty, used once: kept",
             Outcome::KeptWriting => "being written: kept",
             Outcome::KeptWritingAgain => "being written, met again: kept",
+            Outcome::MarkedLap => "dirty: met the first time",
             Outcome::Skipped => "dirty: skipped",
             Outcome::Tagged => "dirty: tagged",
             Outcome::Leaked => "dirty: off the lists",
@@ -119,7 +124,7 @@ pub struct Record {
 }
 
 /// How many records are kept.
-pub const RECORDS_MAX: usize = 4096;
+pub const RECORDS_MAX: usize = 256;
 /// One decision in so many is kept; all are counted.
 pub const SAMPLED_ONE_IN: u32 = 64;
 
@@ -138,13 +143,27 @@ impl Trace {
         Trace::default()
     }
 
-    /// A decision. Allocates only until the ring is full.
+    /// A decision; `details` are asked for only where it is kept: when, which page and at which priority. Allocates once.
     #[inline]
-    pub fn note(&mut self, record: Record) {
-        self.counts[record.caller as usize][record.kind as usize][record.outcome as usize] += 1;
+    pub fn note(
+        &mut self,
+        caller: Caller,
+        kind: PageKind,
+        outcome: Outcome,
+        details: impl FnOnce() -> (Instant, PageKey, u32),
+    ) {
+        self.counts[caller as usize][kind as usize][outcome as usize] += 1;
         if self.until_sample == 0 {
             self.until_sample = SAMPLED_ONE_IN;
-            self.keep(record);
+            let (at, key, priority) = details();
+            self.keep(Record {
+                at,
+                key,
+                kind,
+                caller,
+                priority: priority as u8,
+                outcome,
+            });
         }
         self.until_sample -= 1;
     }
@@ -152,6 +171,7 @@ impl Trace {
     #[cold]
     fn keep(&mut self, record: Record) {
         if self.ring.len() < RECORDS_MAX {
+            self.ring.reserve_exact(RECORDS_MAX - self.ring.len());
             self.ring.push(record);
         } else {
             self.ring[self.next] = record;
@@ -169,6 +189,11 @@ impl Trace {
         self.counts[caller as usize].iter().flatten().sum()
     }
 
+    /// Bytes that the ring holds.
+    pub fn metadata_bytes(&self) -> u64 {
+        (self.ring.capacity() * size_of::<Record>()) as u64
+    }
+
     /// The kept records, the oldest first.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         let (new, old) = self.ring.split_at(self.next.min(self.ring.len()));
@@ -181,22 +206,18 @@ mod tests {
     use super::*;
     use crate::units::{FileId, PageIndex};
 
-    fn record(n: u64) -> Record {
-        Record {
-            at: Instant(n),
-            key: PageKey::new(FileId(1), PageIndex(n)),
-            kind: PageKind::File,
-            caller: Caller::Kswapd,
-            priority: 12,
-            outcome: Outcome::Freed,
-        }
+    fn note(trace: &mut Trace, n: u64) {
+        let key = PageKey::new(FileId(1), PageIndex(n));
+        trace.note(Caller::Kswapd, PageKind::File, Outcome::Freed, || {
+            (Instant(n), key, 12)
+        });
     }
 
     #[test]
     fn every_decision_is_counted_and_the_last_samples_are_kept_in_order() {
         let mut trace = Trace::new();
         let all = u64::from(SAMPLED_ONE_IN) * (RECORDS_MAX as u64 + 10);
-        (0..all).for_each(|n| trace.note(record(n)));
+        (0..all).for_each(|n| note(&mut trace, n));
         assert_eq!(trace.count(Caller::Kswapd, PageKind::File, Outcome::Freed), all);
         assert_eq!(trace.count(Caller::Direct, PageKind::File, Outcome::Freed), 0);
         let times: Vec<u64> = trace.records().map(|r| r.at.0).collect();

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::lru::{LinuxOptions, List, Replacement};
+use crate::page::PageKind;
+use crate::reclaim::launder::linux::Caller;
+use crate::reclaim::trace::Outcome;
 
 #[test]
 fn reclaim_takes_clean_pages_and_never_writes() {
@@ -32,6 +35,16 @@ fn dirty_pages_at_the_cold_end_are_tagged_and_their_file_is_flagged() {
     assert!(!w.writes.is_empty(), "the flusher was told");
     assert!(w.manager.stats().io_requests[Reason::Reclaim as usize] > 0);
     assert_eq!(w.manager.stats().nr_vmscan_write, 0);
+    // Every outcome is in the trace, whoever scanned.
+    let traced = |outcome| {
+        let callers = [Caller::Kswapd, Caller::Direct];
+        let of = |caller| w.manager.trace().count(caller, PageKind::File, outcome);
+        callers.into_iter().map(of).sum::<u64>()
+    };
+    let tagged = traced(Outcome::Tagged) + traced(Outcome::KeptWriting);
+    assert_eq!(tagged, w.manager.stats().nr_vmscan_immediate_reclaim);
+    assert_eq!(traced(Outcome::Freed), w.manager.stats().pgsteal());
+    assert_eq!(traced(Outcome::WriteStarted) + traced(Outcome::WriteRefused), 0);
 }
 
 #[test]

@@ -83,9 +83,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
             .verdict
             .extend(verdict::of(workload, &|rung, metric| of(workload, rung, metric)));
     }
-    report
-        .appendices
-        .extend(results.iter().filter_map(trace::appendix));
+    report.appendices.extend(results.iter().map(trace::appendix));
     if plan.scale != 1.0 {
         report.notes.push(format!(
             "{} of the post's data: counts are not the post's.",

@@ -25,8 +25,8 @@ pub(super) struct Run {
     pub(super) rung: Rung,
     pub(super) workload: &'static str,
     pub(super) outcome: Outcome,
-    /// Reclaim's decisions; Millpond's manager keeps none.
-    pub(super) trace: Option<Trace>,
+    /// Reclaim's decisions.
+    pub(super) trace: Trace,
 }
 
 struct Job {
@@ -106,11 +106,11 @@ impl Job {
             !stop.load(Relaxed)
         };
         let (mut outcome, trace) = match self.rung {
-            Rung::Millpond => (self.millpond(plan, &mut at)?, None),
+            Rung::Millpond => self.millpond(plan, &mut at)?,
             rung => {
                 let ran = era::run(plan.machine(rung), self.load, &mut at).map_err(|e| self.failed(&e))?;
                 let ran = ran.ok_or(LabError::Interrupted)?;
-                (measures::of_era(&ran), Some(ran.trace))
+                (measures::of_era(&ran), ran.trace)
             }
         };
         outcome.settings = self.settings(plan);
@@ -142,7 +142,7 @@ impl Job {
     }
 
     /// Millpond's own manager, with the memory that files have on the post's machine.
-    fn millpond(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<Outcome> {
+    fn millpond(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<(Outcome, Trace)> {
         let machine = plan.machine(self.rung);
         let model = Model::hdd(machine.disk).map_err(|e| self.failed(&e))?;
         let taken = machine.kernel.0 + machine.files_in_use.0 + u64::from(era::anonymous_pages());
@@ -190,6 +190,7 @@ impl Job {
             .map(|(from, to)| to.since(from))
             .collect();
         let elapsed = Nanos(world.now().0);
-        Ok(measures::of_millpond(world.manager().stats(), elapsed, &took))
+        let outcome = measures::of_millpond(world.manager().stats(), elapsed, &took);
+        Ok((outcome, world.manager().trace().clone()))
     }
 }

@@ -28,8 +28,8 @@ fn what(kind: PageKind) -> &'static str {
 }
 
 /// A run's trace.
-pub(super) fn appendix(run: &Run) -> Option<Appendix> {
-    let trace = run.trace.as_ref()?;
+pub(super) fn appendix(run: &Run) -> Appendix {
+    let trace = &run.trace;
     let mut text = String::new();
     for caller in [Caller::Kswapd, Caller::Direct] {
         for kind in PageKind::ALL {
@@ -55,9 +55,9 @@ pub(super) fn appendix(run: &Run) -> Option<Appendix> {
             record.outcome.name(),
         );
     }
-    Some(Appendix {
+    Appendix {
         name: NAME,
         title: format!("Reclaim's decisions: {} on {}", run.workload, run.rung.name()),
         text,
-    })
+    }
 }

@@ -25,7 +25,7 @@ use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
 use millpond_core::reclaim::launder::filesystem::Answer;
 use millpond_core::reclaim::launder::linux::{Caller, Met, Scan, Tag, Throttle, Verdict, at_cold_end};
 use millpond_core::reclaim::reference::{self, Bits, Reference};
-use millpond_core::reclaim::trace::{Outcome, Record};
+use millpond_core::reclaim::trace::Outcome;
 use millpond_core::units::{Instant, Nanos};
 
 /// A pass under way.
@@ -295,14 +295,9 @@ impl Machine {
             self.memory.frame(number).flags = flags;
         }
         self.note(pass, &met, verdict, outcome);
-        self.trace.note(Record {
-            at: self.now,
-            key: frame.key(),
-            kind,
-            caller: pass.caller,
-            priority: pass.priority as u8,
-            outcome,
-        });
+        let (now, priority) = (self.now, pass.priority);
+        self.trace
+            .note(pass.caller, kind, outcome, || (now, frame.key(), priority));
         self.apply(pass, number, verdict);
         true
     }
