@@ -26,6 +26,7 @@
 //! assert!(matches!(effects.list[0], Effect::Read { reason: Reason::Fault, first: PageIndex(7), .. }));
 //! ```
 
+mod derived;
 mod fault;
 mod inspect;
 mod reclaim;
@@ -37,7 +38,6 @@ mod write;
 mod tests;
 
 use crate::admission::Admission;
-use crate::dirty::limits::{DirtyableMemory, Thresholds, limits};
 use crate::dirty::queue::Queue;
 use crate::dirty::throttle::Dirtiers;
 use crate::event::{Effect, Effects, Event, IoId, Waiters};
@@ -45,7 +45,6 @@ use crate::frame::FrameTable;
 use crate::io::{Io, IoTable};
 use crate::lru::{Lru, Refault};
 use crate::memory::free::FreeFrames;
-use crate::memory::watermark::Watermarks;
 use crate::options::{OptionError, Options};
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
@@ -55,17 +54,12 @@ use crate::reclaim::trace::Trace;
 use crate::stats::Stats;
 use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Flusher;
-use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+pub use derived::{Derived, FRAMES_MAX, FRAMES_MIN, check_frames};
 pub use inspect::DerivedValue;
 pub use waits::Pressure;
-
-/// The fewest frames that a pool can have: a scan batch, a write and a fault fit side by side.
-pub const FRAMES_MIN: PageCount = PageCount(64);
-/// The most frames that a pool can have.
-pub const FRAMES_MAX: PageCount = PageCount(1 << 31);
 
 /// Between two ticks while pages are dirty, or the pool is to shrink: fine enough for expiry (seconds) and retries.
 const TICK_WHILE_DIRTY: Nanos = Nanos::from_millis(100);
@@ -94,38 +88,6 @@ struct FileState {
     readahead: ReadAhead,
     /// The page that last got a frame, and which: the next one is placed behind it.
     last_grant: Option<(PageIndex, FrameNo)>,
-}
-
-/// Derived from the options and from memory now, and from nothing else.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Derived {
-    /// Frames of the pool.
-    pub frames: PageCount,
-    /// When reclaim wakes and sleeps.
-    pub watermarks: Watermarks,
-    /// Frames that only I/O may take.
-    pub reserve: PageCount,
-    /// Limits on dirty pages.
-    pub dirty: Thresholds,
-}
-
-impl Derived {
-    /// What `options` come to in a pool of `frames` frames.
-    pub fn of(options: &Options, frames: PageCount) -> Derived {
-        let watermarks = Watermarks::of(options.watermarks, frames, options.page_size);
-        let reserve = PageCount(options.reserve.of(frames.0).clamp(1, watermarks.min.0));
-        let memory = DirtyableMemory {
-            frames,
-            reserve,
-            page_size: options.page_size,
-        };
-        Derived {
-            frames,
-            watermarks,
-            reserve,
-            dirty: limits(&memory, &options.dirty),
-        }
-    }
 }
 
 /// How full the pool is and with what.
@@ -486,19 +448,4 @@ impl Manager {
             + self.ios.metadata_bytes()
             + self.trace.metadata_bytes()
     }
-}
-
-/// Whether a pool can have so many frames.
-///
-/// # Errors
-/// [`OptionError`] with the range.
-pub fn check_frames(frames: PageCount) -> Result<(), OptionError> {
-    if frames < FRAMES_MIN || frames > FRAMES_MAX {
-        return Err(OptionError {
-            option: "memory",
-            value: format!("{} frames", frames.0),
-            allowed: format!("{} to {} frames", FRAMES_MIN.0, FRAMES_MAX.0),
-        });
-    }
-    Ok(())
 }

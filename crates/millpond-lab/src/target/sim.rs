@@ -1,8 +1,8 @@
 //! The simulator: the same policy on a modelled disk in virtual time. Deterministic, and much faster than the disk.
 
 use super::{
-    Device, Driver, GoalVariant, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows, reasons,
-    sim_hills,
+    Device, Driver, GoalVariant, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows,
+    reasons, sim_hills,
 };
 use crate::error::{LabError, Result};
 use crate::measure::steps::{Sampled, steps_in};

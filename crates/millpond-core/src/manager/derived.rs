@@ -1,0 +1,61 @@
+//! What options and memory come to: water marks, the reserve, limits on dirty pages.
+//!
+//! A pure function, evaluated again at every change of any input; setting A, then B, then A gives exactly A.
+
+use crate::dirty::limits::{DirtyableMemory, Thresholds, limits};
+use crate::memory::watermark::Watermarks;
+use crate::options::{OptionError, Options};
+use crate::units::PageCount;
+use alloc::format;
+
+/// The fewest frames that a pool can have: a scan batch, a write and a fault fit side by side.
+pub const FRAMES_MIN: PageCount = PageCount(64);
+/// The most frames that a pool can have.
+pub const FRAMES_MAX: PageCount = PageCount(1 << 31);
+
+/// Derived from the options and from memory now, and from nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Derived {
+    /// Frames of the pool.
+    pub frames: PageCount,
+    /// When reclaim wakes and sleeps.
+    pub watermarks: Watermarks,
+    /// Frames that only I/O may take.
+    pub reserve: PageCount,
+    /// Limits on dirty pages.
+    pub dirty: Thresholds,
+}
+
+impl Derived {
+    /// What `options` come to in a pool of `frames` frames.
+    pub fn of(options: &Options, frames: PageCount) -> Derived {
+        let watermarks = Watermarks::of(options.watermarks, frames, options.page_size);
+        let reserve = PageCount(options.reserve.of(frames.0).clamp(1, watermarks.min.0));
+        let memory = DirtyableMemory {
+            frames,
+            reserve,
+            page_size: options.page_size,
+        };
+        Derived {
+            frames,
+            watermarks,
+            reserve,
+            dirty: limits(&memory, &options.dirty),
+        }
+    }
+}
+
+/// Whether a pool can have so many frames.
+///
+/// # Errors
+/// [`OptionError`] with the range.
+pub fn check_frames(frames: PageCount) -> Result<(), OptionError> {
+    if frames < FRAMES_MIN || frames > FRAMES_MAX {
+        return Err(OptionError {
+            option: "memory",
+            value: format!("{} frames", frames.0),
+            allowed: format!("{} to {} frames", FRAMES_MIN.0, FRAMES_MAX.0),
+        });
+    }
+    Ok(())
+}
