@@ -56,7 +56,8 @@ fn a_file_that_cannot_be_written_takes_a_part_of_the_budget_and_no_other_writer_
         assert!(fill(&well, 1_000).1.is_none());
         well.sync_data().unwrap();
         is_write_error(sick.sync_data(), libc::EIO);
-        assert_eq!(cache.stats().occupancy.dirty.0, taken);
+        // The write that failed may have changed its page before it was told to pause, and in the pause that it is in vain.
+        assert!((taken..=taken + 1).contains(&cache.stats().occupancy.dirty.0));
         // It is as good as the other when the fault has ended.
         device.clear();
         sick.sync_data().unwrap();
