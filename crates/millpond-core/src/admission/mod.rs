@@ -139,6 +139,11 @@ impl InTransit {
         self.waits.count() as u32
     }
 
+    /// Whether somebody waits for a transfer, and not only for the device to be synced.
+    pub fn transfers_wait(&self) -> bool {
+        self.waits.has_transfers()
+    }
+
     /// How long somebody has waited without any of the waits ending.
     pub fn waiting(&self, now: Instant) -> Nanos {
         self.waits.since_one_ended(now)
@@ -267,7 +272,9 @@ impl Admission {
     /// It has ended.
     pub fn brief_completed(&mut self, now: Instant, issued_at: Instant) {
         self.in_transit.waits.transfer_ended(now, issued_at);
-        self.wait_ended(now, issued_at);
+        if let State::Goal(s) = &mut self.state {
+            s.brief_done(now, issued_at, &self.in_transit);
+        }
     }
 
     /// The device's part of a brief sync has begun.
@@ -277,13 +284,9 @@ impl Admission {
 
     /// One has ended.
     pub fn device_sync_ended(&mut self, now: Instant) {
-        let begun = self.in_transit.waits.sync_ended(now);
-        self.wait_ended(now, begun);
-    }
-
-    fn wait_ended(&mut self, now: Instant, begun: Instant) {
+        self.in_transit.waits.sync_ended(now);
         if let State::Goal(s) = &mut self.state {
-            s.wait_ended(now, begun, &self.in_transit);
+            s.device_sync_done(now, &self.in_transit);
         }
     }
 

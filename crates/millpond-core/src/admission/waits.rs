@@ -53,10 +53,14 @@ impl Waits {
         self.syncs.push_back(now);
     }
 
-    /// When it began.
-    pub(super) fn sync_ended(&mut self, now: Instant) -> Instant {
+    pub(super) fn sync_ended(&mut self, now: Instant) {
+        self.syncs.pop_front();
         self.ended(now);
-        self.syncs.pop_front().unwrap_or(now)
+    }
+
+    /// Whether somebody waits for a transfer.
+    pub(super) fn has_transfers(&self) -> bool {
+        !self.transfers.is_empty()
     }
 
     pub(super) fn count(&self) -> usize {

@@ -26,12 +26,42 @@ use alloc::collections::{BTreeMap, VecDeque};
 /// that end were tried instead: small ones end within the time that one write call takes, and one of four writers got half.
 pub const IDLE_MAX: Nanos = Nanos::from_millis(4);
 
+/// Who waits asks every 200 ms at least (`PAUSE_MAX`); who has not for longer than this has gone: a guard that was dropped
+/// and did not wait, a call that ended with an error, a thread that is no more. It would be before those who do wait.
+pub const GONE_AFTER: Nanos = Nanos::from_millis(300);
+
 /// Those who wait, and those whose turn it is.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    /// Who, and until how many unclean pages. Those whose turn it is are first.
-    waiting: VecDeque<(DirtierId, PageCount)>,
+    /// Those whose turn it is are first.
+    waiting: VecDeque<Waiting>,
     turns: BTreeMap<DirtierId, Turn>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    dirtier: DirtierId,
+    /// Until how many unclean pages.
+    until: PageCount,
+    asked: Instant,
+}
+
+/// What a dirtier would do for itself, and what is known beside that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// What it would be told if nobody else were there.
+    pub own: Throttle,
+    /// Its share of the recent dirtying.
+    pub share: Ratio,
+    /// For how few unclean pages it waits if it has to.
+    pub until: PageCount,
+    /// No more is unclean than the free-run limit.
+    pub is_free: bool,
+    /// Nothing is being written: there may be nothing to wait for, as all that is dirty is in somebody's hands or waits
+    /// for a log.
+    pub is_still: bool,
+    /// When it asks.
+    pub now: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,52 +108,59 @@ impl Queue {
 
     /// Whether it waits.
     pub fn waits(&self, dirtier: DirtierId) -> bool {
-        self.waiting.iter().any(|&(other, _)| other == dirtier)
+        self.waiting.iter().any(|other| other.dirtier == dirtier)
     }
 
     fn has_turn(&self, dirtier: DirtierId) -> bool {
         self.turns.get(&dirtier).is_some_and(|turn| turn.left > 0)
     }
 
-    /// What becomes of `dirtier` when, for itself, it would be told `own`, having done `share` of the recent dirtying.
-    /// `until` is for how few unclean pages it waits if it has to. Below the free-run limit (`is_free`) it goes on, unless
-    /// others have been waiting for that.
-    pub fn ask(
-        &mut self,
-        dirtier: DirtierId,
-        own: Throttle,
-        share: Ratio,
-        until: PageCount,
-        is_free: bool,
-    ) -> Throttle {
-        let at = self.waiting.iter().position(|&(other, _)| other == dirtier);
+    /// What becomes of `dirtier`. Below the free-run limit it goes on, unless others have been waiting for that; below its
+    /// own while nothing is being written, whoever else waits: else two who are below theirs could wait for one another.
+    pub fn ask(&mut self, dirtier: DirtierId, ask: &Ask) -> Throttle {
+        let &Ask {
+            own, share, until, ..
+        } = ask;
+        let at = self.waiting.iter().position(|other| other.dirtier == dirtier);
         let others = self.waiting.len() - usize::from(at.is_some());
         let has_turn = self.has_turn(dirtier);
         let running = self
             .turns
-            .keys()
-            .filter(|&&other| other != dirtier && !self.waits(other))
+            .iter()
+            .filter(|&(&other, turn)| turn.left > 0 && other != dirtier && !self.waits(other))
             .count();
         // Who waits keeps its place: to go on now would put it behind the others for its turn.
         let is_light = at.is_none()
             && u64::from(share.num) * 2 * ((others + running) as u64 + 1) <= u64::from(share.den);
-        let is_alone = others == 0 && (is_free || running == 0);
-        if own == Throttle::Run && (is_alone || has_turn || is_light) {
+        let is_alone = others == 0 && (ask.is_free || running == 0);
+        if own == Throttle::Run && (is_alone || has_turn || is_light || ask.is_still) {
             if let Some(at) = at {
                 self.waiting.remove(at);
             }
             return Throttle::Run;
         }
+        let waiting = Waiting {
+            dirtier,
+            until,
+            asked: ask.now,
+        };
         match at {
-            Some(at) => self.waiting[at].1 = until,
-            None if has_turn => self.waiting.push_front((dirtier, until)),
-            None => self.waiting.push_back((dirtier, until)),
+            Some(at) => self.waiting[at] = waiting,
+            None if has_turn => self.waiting.push_front(waiting),
+            None => self.waiting.push_back(waiting),
         }
         Throttle::Until(until)
     }
 
     /// Lets the first go if there is room, and those behind it as far as there are turns. Whether somebody may go.
     pub fn wake(&mut self, room: &Room) -> bool {
+        self.waiting
+            .retain(|waiting| room.now.since(waiting.asked) < GONE_AFTER);
+        let waiting = &self.waiting;
+        self.turns.retain(|&dirtier, turn| {
+            let waits = waiting.iter().any(|other| other.dirtier == dirtier);
+            turn.left > 0 && (waits || room.now.since(turn.since) < IDLE_MAX)
+        });
         if self.waiting.is_empty() {
             return false;
         }
@@ -131,13 +168,13 @@ impl Queue {
             self.clear();
             return true;
         }
-        let waiting = &self.waiting;
-        self.turns.retain(|dirtier, turn| {
-            let waits = waiting.iter().any(|(other, _)| other == dirtier);
-            turn.left > 0 && (waits || room.now.since(turn.since) < IDLE_MAX)
-        });
         let mut woken = false;
-        while let Some(&(first, until)) = self.waiting.front() {
+        while let Some(&Waiting {
+            dirtier: first,
+            until,
+            ..
+        }) = self.waiting.front()
+        {
             if room.unclean > until || (!self.has_turn(first) && self.turns.len() >= room.turns) {
                 break;
             }
@@ -165,9 +202,17 @@ mod tests {
     const C: DirtierId = DirtierId(3);
     const THIRD: Ratio = Ratio { num: 1, den: 3 };
     const WAIT: Throttle = Throttle::Until(PageCount(90));
+    const RUN: Ask = Ask {
+        own: Throttle::Run,
+        share: THIRD,
+        until: PageCount(90),
+        is_free: false,
+        is_still: false,
+        now: Instant(0),
+    };
 
     fn ask(queue: &mut Queue, dirtier: DirtierId, own: Throttle) -> Throttle {
-        queue.ask(dirtier, own, THIRD, PageCount(90), false)
+        queue.ask(dirtier, &Ask { own, ..RUN })
     }
 
     fn wake_with(queue: &mut Queue, unclean: u64, turns: usize, ms: u64) -> bool {
@@ -221,10 +266,7 @@ mod tests {
         );
         assert_eq!(ask(&mut queue, A, WAIT), WAIT);
         let light = Ratio::percent(25);
-        assert_eq!(
-            queue.ask(B, Throttle::Run, light, PageCount(90), false),
-            Throttle::Run
-        );
+        assert_eq!(queue.ask(B, &Ask { share: light, ..RUN }), Throttle::Run);
         assert_eq!(
             ask(&mut queue, C, Throttle::Run),
             WAIT,
@@ -238,7 +280,7 @@ mod tests {
         let mut queue = Queue::default();
         let _ = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, WAIT));
         let little = Ratio::percent(1);
-        assert_eq!(queue.ask(B, Throttle::Run, little, PageCount(90), false), WAIT);
+        assert_eq!(queue.ask(B, &Ask { share: little, ..RUN }), WAIT);
         assert!(wake(&mut queue, 90));
         queue.dirtied(Instant(0), A, 64);
         assert!(wake(&mut queue, 90), "it is B's turn");
@@ -261,7 +303,7 @@ mod tests {
         assert!(wake_with(&mut queue, 90, 2, 0));
         let goes = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, Throttle::Run) == Throttle::Run);
         assert_eq!(goes, [true, true, false]);
-        let free = queue.ask(C, Throttle::Run, THIRD, PageCount(90), true);
+        let free = queue.ask(C, &Ask { is_free: true, ..RUN });
         assert_eq!(free, Throttle::Run, "nobody else waits, and nobody has to");
     }
 
@@ -272,6 +314,42 @@ mod tests {
         assert!(wake_with(&mut queue, 90, 1, 0));
         assert!(!wake_with(&mut queue, 90, 1, 3));
         assert!(wake_with(&mut queue, 90, 1, 4));
+        assert_eq!(ask(&mut queue, B, Throttle::Run), Throttle::Run);
+    }
+
+    /// Each of them was below its own limit, and nothing was being written that could have let the first go.
+    #[test]
+    fn where_nothing_is_being_written_nobody_waits_for_others_who_wait() {
+        let mut queue = Queue::default();
+        let _ = [A, B].map(|dirtier| ask(&mut queue, dirtier, WAIT));
+        assert!(!wake(&mut queue, 91));
+        assert_eq!(ask(&mut queue, B, Throttle::Run), WAIT);
+        let still = Ask {
+            is_still: true,
+            ..RUN
+        };
+        assert_eq!(queue.ask(B, &still), Throttle::Run);
+        let over = Ask { own: WAIT, ..still };
+        assert_eq!(queue.ask(A, &over), WAIT, "above its own limit");
+    }
+
+    #[test]
+    fn who_has_gone_is_before_nobody() {
+        let mut queue = Queue::default();
+        let _ = [A, B].map(|dirtier| ask(&mut queue, dirtier, WAIT));
+        let later = Instant(0) + GONE_AFTER;
+        assert_eq!(queue.ask(B, &Ask { now: later, ..RUN }), WAIT);
+        assert!(wake_with(&mut queue, 90, 1, 300));
+        assert_eq!(queue.ask(B, &RUN), Throttle::Run);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_turn_that_is_used_up_keeps_nobody_waiting() {
+        let mut queue = Queue::default();
+        assert_eq!(ask(&mut queue, A, WAIT), WAIT);
+        assert!(wake(&mut queue, 90));
+        queue.dirtied(Instant(0), A, 64);
         assert_eq!(ask(&mut queue, B, Throttle::Run), Throttle::Run);
     }
 }

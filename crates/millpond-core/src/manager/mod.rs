@@ -276,6 +276,7 @@ impl Manager {
                 if let Some(file) = self.busy_file.take() {
                     self.flusher.look_again(file);
                 }
+                self.wake_blocked(now, effects);
                 self.throttle(dirtier, effects);
             }
             Event::Sync { file, ticket } => {

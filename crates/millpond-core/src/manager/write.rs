@@ -3,7 +3,7 @@
 use super::{Manager, TICK_WHEN_BUSY};
 use crate::admission::Verdict;
 use crate::dirty::limits::refuses;
-use crate::dirty::queue::Room;
+use crate::dirty::queue::{Ask, Room};
 use crate::dirty::throttle::{Throttle, decide, room, turns};
 use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Reason, Waiters};
 use crate::frame::{BeginWrite, FrameTable};
@@ -72,7 +72,15 @@ impl Manager {
         };
         let is_free = unclean <= limits.free_run;
         let waited = self.blocked.waits(dirtier);
-        match self.blocked.ask(dirtier, decision, share, until, is_free) {
+        let ask = Ask {
+            own: decision,
+            share,
+            until,
+            is_free,
+            is_still: self.writing == PageCount(0),
+            now: self.now,
+        };
+        match self.blocked.ask(dirtier, &ask) {
             Throttle::Run => {}
             Throttle::Until(until) => {
                 self.stats.balance_dirty_pauses += u64::from(!waited);
@@ -269,12 +277,15 @@ impl Manager {
     /// Wakes the dirtiers if one of them may go on. Who may is not waiting any more, whether it comes back or not.
     pub(super) fn wake_blocked(&mut self, now: Instant, effects: &mut Effects) {
         let limits = self.derived.dirty.beside(self.flusher.failed());
+        let unclean = self.unclean();
+        // As many bursts as there is room for now.
+        let fit = limits.hard.saturating_sub(unclean).0 / limits.burst.0.max(1);
         let room = Room {
-            unclean: self.unclean(),
+            unclean,
             // Where more is dirty, and somebody waits, there are writes that end.
             calm: limits.background.min(PageCount(limits.hard.0 / 4)),
             burst: limits.burst,
-            turns: turns(&limits),
+            turns: turns(&limits).max(fit as usize),
             now,
         };
         if self.blocked.wake(&room) {

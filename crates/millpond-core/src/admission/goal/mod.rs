@@ -87,9 +87,6 @@ const CALM_WINDOW: Nanos = Nanos::from_secs(2);
 /// The least goal, in tails of such reads. With two of them a goal of 20 ms made the modelled disk's writers take 300 s
 /// instead of 18, as every write was followed by a seek; with three it is 54 s.
 const CALM_TAILS: u64 = 3;
-/// Where reads wait for their turn, the turns see to the goal, and what is written in an eighth of it keeps the device
-/// busy; the lower end is there because little in transit makes a disk slow, which would say even less.
-///
 /// The allowance that a new reader meets, before anything was measured, and the least between turns.
 const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
 
@@ -159,7 +156,8 @@ impl GoalState {
     /// the largest page, so that two of them fit.
     pub(super) fn write_bytes(&self, now: Instant, in_transit: &InTransit) -> Bytes {
         let half = self.allowance(now, in_transit).0 / 2;
-        Bytes((half - half % PAGE_MAX).max(self.options.allowance_min.0))
+        let whole = half - if half < PAGE_MAX { 0 } else { half % PAGE_MAX };
+        Bytes(whole.max(self.options.allowance_min.0))
     }
 
     pub(super) fn may_write(
@@ -220,12 +218,25 @@ impl GoalState {
         }
     }
 
-    /// Somebody who has waited since `begun` has got what he waited for: a read, or a part of a brief sync.
-    pub(super) fn wait_ended(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
-        let (goal, allowance, share) = (self.goal(), self.allowance, self.share());
-        self.turns.wait_ended(now, goal, allowance, share, in_transit);
-        self.disturbed |= in_transit.last_write() > begun || in_transit.writes() > Bytes(0);
-        self.window.add(now.since(begun));
+    /// A write of a brief sync that was issued at `begun` has ended: the next best to a read. Its own end says nothing about
+    /// writes beside it.
+    pub(super) fn brief_done(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
+        self.turns
+            .transfer_ended(now, self.goal(), self.allowance, self.share(), in_transit);
+        self.judge(now, now.since(begun), in_transit.writes() > Bytes(0));
+    }
+
+    /// The device's part of a brief sync has ended. How long that takes is the device's own affair, and says nothing about
+    /// what may be in transit.
+    pub(super) fn device_sync_done(&mut self, now: Instant, in_transit: &InTransit) {
+        self.turns
+            .device_sync_ended(now, self.goal(), self.share(), in_transit);
+    }
+
+    /// Somebody has waited for `latency`; `disturbed`: with writes beside it.
+    fn judge(&mut self, now: Instant, latency: Nanos, disturbed: bool) {
+        self.disturbed |= disturbed;
+        self.window.add(latency);
         if self.window.reads() < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
             return;
         }
@@ -272,7 +283,10 @@ impl GoalState {
                 self.calm = Window::new(now);
             }
         }
-        self.wait_ended(now, issued_at, in_transit);
+        self.turns
+            .transfer_ended(now, self.goal(), self.allowance, self.share(), in_transit);
+        let disturbed = in_transit.last_write() > issued_at || in_transit.writes() > Bytes(0);
+        self.judge(now, now.since(issued_at), disturbed);
     }
 
     /// The write just issued does not begin where the one before it ended.

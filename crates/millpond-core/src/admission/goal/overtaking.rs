@@ -29,6 +29,11 @@ impl Overtaking {
         }
     }
 
+    /// Who was served did not wait for a transfer.
+    pub(super) fn forget(&mut self) {
+        self.ahead = 0;
+    }
+
     /// Somebody was served, with `allowance` at most in transit: whether writes overtake, if it is time to judge.
     pub(super) fn served(&mut self, allowance: Bytes) -> Option<bool> {
         if self.ahead >= allowance.0 {

@@ -275,3 +275,43 @@ fn writes_stop_for_whoever_waits_for_a_brief_sync() {
     assert_eq!(a.may_write(at(2_100), Background, KIB_64), Verdict::Go);
     assert!(!a.holds_brief_back());
 }
+
+/// Every window of a log on a disk whose sync takes longer than the goal missed it, and the allowance went down to its least.
+#[test]
+fn what_a_sync_of_the_device_takes_says_nothing_about_the_allowance() {
+    let mut a = admission();
+    let mut now = Instant(0);
+    for _ in 0..200 {
+        a.issued(now, Background, KIB_64);
+        a.device_sync_begun(now);
+        assert_ne!(a.may_write(now, Background, Bytes::from_mib(64)), Verdict::Go);
+        now = now + Nanos::from_millis(8);
+        a.completed(now, Background, KIB_64, now);
+        a.device_sync_ended(now);
+    }
+    assert_eq!(a.allowance(now), ALLOWANCE_START);
+}
+
+/// It was taken to have lasted until then, and for a third of that no turn began.
+#[test]
+fn a_turn_that_no_write_has_ended_was_over_after_the_goal() {
+    let mut a = admission();
+    let at = |us| Instant(0) + Nanos::from_micros(us);
+    a.issued(at(0), Background, KIB_64);
+    a.issued(at(0), Fault, PAGE);
+    assert!(matches!(
+        a.may_write(at(500), Background, KIB_64),
+        Verdict::Wait(_)
+    ));
+    a.completed(at(600), Background, KIB_64, at(0));
+    a.completed(at(700), Fault, PAGE, at(0));
+    // Nothing to write for a second.
+    read(&mut a, at(1_000_000), at(1_000_100));
+    assert_eq!(a.may_write(at(1_000_200), Background, KIB_64), Verdict::Go);
+    a.issued(at(1_000_200), Background, KIB_64);
+    a.issued(at(1_000_200), Fault, PAGE);
+    assert!(matches!(
+        a.may_write(at(1_001_000), Background, KIB_64),
+        Verdict::Wait(_)
+    ));
+}

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! stop     when a read has waited for so long that, once the writes in transit and the next one have been worked
-//!          off, it would end later than fifteen sixteenths of the goal
-//! readers  until they have had their part of the time for which they were kept waiting, none comes back, or the
-//!          turn has lasted as long as the goal
+//!          off and the others who wait have been served, it would end later than fifteen sixteenths of the goal
+//! readers  until all who waited at the beginning have been served and they have had their part of the time for which
+//!          they were kept waiting, none comes back, or the turn has lasted as long as the goal
 //! writers  at least a third of the time that the readers' last turn took, even where the goal is missed for it
 //! ```
 //!
@@ -94,7 +94,7 @@ impl Turns {
         in_transit: &InTransit,
     ) {
         self.rate.add(now, bytes, issued_at);
-        if in_transit.waits() > 0 {
+        if in_transit.transfers_wait() {
             let later = in_transit.waiting(now) > now.since(issued_at);
             self.overtaking.written(bytes, later);
         }
@@ -144,7 +144,8 @@ impl Turns {
             if is_gone {
                 self.owed = 0;
             }
-            self.last = now.since(turn.drained);
+            // If no write has asked for a while the turn was over long before.
+            self.last = now.min(ends).since(turn.drained);
             self.writers_since = now;
             self.readers = None;
             return None;
@@ -165,8 +166,8 @@ impl Turns {
         Some(now + goal)
     }
 
-    /// Somebody's wait has ended. At most `allowance` was in transit, and the writers are to have `share` percent.
-    pub(super) fn wait_ended(
+    /// Somebody's transfer has ended. At most `allowance` was in transit, and the writers are to have `share` percent.
+    pub(super) fn transfer_ended(
         &mut self,
         now: Instant,
         goal: Nanos,
@@ -178,8 +179,7 @@ impl Turns {
             self.overtakes = overtakes;
         }
         let Some(turn) = self.readers.as_mut() else { return };
-        turn.ended += 1;
-        if turn.ended == 1 {
+        if turn.ended == 0 {
             if in_transit.writes() == Bytes(0) {
                 turn.drained = in_transit.last_write().max(turn.stopped);
                 self.first_read.add(now.since(turn.drained));
@@ -190,6 +190,28 @@ impl Turns {
             let known = self.next_read.0;
             self.next_read.0 = if known == 0 { took } else { (known * 7 + took) / 8 };
         }
+        self.wait_ended(now, goal, share, in_transit);
+    }
+
+    /// A sync of the device has ended that somebody waited for; the writers are to have `share` percent.
+    pub(super) fn device_sync_ended(
+        &mut self,
+        now: Instant,
+        goal: Nanos,
+        share: u32,
+        in_transit: &InTransit,
+    ) {
+        // Nothing stood in its way that was written meanwhile.
+        self.overtaking.forget();
+        if let Some(turn) = self.readers.as_mut().filter(|turn| turn.ended == 0) {
+            turn.drained = in_transit.last_write().max(turn.stopped);
+        }
+        self.wait_ended(now, goal, share, in_transit);
+    }
+
+    fn wait_ended(&mut self, now: Instant, goal: Nanos, share: u32, in_transit: &InTransit) {
+        let Some(turn) = self.readers.as_mut() else { return };
+        turn.ended += 1;
         turn.last_end = now;
         let share = u64::from(share.clamp(1, 99));
         let due = turn.drained.since(turn.waiting_since).0 * (100 - share) / share;
