@@ -180,7 +180,8 @@ pub enum Event<'a> {
         /// Who.
         dirtier: DirtierId,
     },
-    /// A dirtier that was paused asks whether it may go on. Answered by another [`Effect::Pause`], or not.
+    /// A dirtier that was paused, or is about to change pages without being told, asks whether it may go on. Answered by
+    /// [`Effect::Pause`], or not.
     Resume {
         /// Who.
         dirtier: DirtierId,
@@ -310,7 +311,7 @@ pub enum Effect {
         at_most: Nanos,
     },
     /// To the dirtier who raised the event: send [`Event::Resume`] when [`Waiters::Dirtiers`] are woken, or
-    /// after `at_most`.
+    /// after `at_most`. A driver with threads asks once more before the first sleep, as the wake-up may have come already.
     Pause {
         /// Why.
         reason: PauseReason,

@@ -76,7 +76,7 @@ stats! {
     nr_written,
     /// Pages whose write failed; they stay dirty.
     nr_write_failed,
-    /// Times that a dirtier was told to pause.
+    /// Times that a dirtier had to wait; being told again while it waits counts no more.
     balance_dirty_pauses,
     /// Files that reclaim put first in the flusher's order.
     flusher_flagged_files,

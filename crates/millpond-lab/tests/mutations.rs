@@ -66,7 +66,7 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
     use Mutation as M;
     match mutation {
         M::DropDirtyPage => &[SWARM, UNWRITTEN],
-        M::SyncBeforeWrites => &[SWARM, WRITTEN, KILLED],
+        M::SyncBeforeWrites => &[SWARM, UNWRITTEN, KILLED],
         M::SyncForgetsTransit => &[SWARM],
         M::SyncWithoutDevice => &[LATCHED, CRASHED],
         M::SyncHidesError => &[SWARM, UNWRITTEN],
