@@ -10,6 +10,9 @@
 //!                readers have had their part of the time; see [`turns`].
 //! ```
 //!
+//! Where there are turns, the first write of a stream is alone in the queue until the device must have chosen it; see
+//! `lead`.
+//!
 //! The first rule alone is enough where a device works on many requests at a time. A rotating disk puts
 //! sequential writes before a read for as long as there are any (it is its fastest order), so reads must be
 //! given a turn.
