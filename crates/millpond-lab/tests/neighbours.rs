@@ -1,0 +1,188 @@
+//! Millpond's default admission with nobody, with several readers and with a log beside writers on modelled disks, in
+//! virtual time: exact, the same on every machine.
+#![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
+
+use millpond::device::model::{
+    HddParameters, Model, ModelParameters, ModelRequest, RamParameters, SsdParameters,
+};
+use millpond_core::admission::AdmissionOptions;
+use millpond_core::admission::goal::GoalOptions;
+use millpond_core::options::Options;
+use millpond_core::units::{Instant, Nanos, PageCount};
+use millpond_lab::sim::axboe::{Log, Reader, Shared, Writer};
+use millpond_lab::sim::{Costs, Faults, World, WorldOptions};
+
+const FILES: u64 = 16;
+const FILE_PAGES: u64 = 10_240;
+const READ_PAGES: u64 = 262_144;
+const LOG_PAGES: u64 = 4_096;
+const GOAL: Nanos = Nanos::from_millis(60);
+
+/// Who is there beside the writer.
+#[derive(Clone, Copy)]
+enum Beside {
+    Nobody,
+    Readers(u64),
+    Log,
+}
+
+/// What came of it.
+struct Played {
+    seconds: f64,
+    /// Of reads or of the log's syncs, the shortest first.
+    latencies: Vec<Nanos>,
+}
+
+impl Played {
+    fn percentile(&self, percent: usize) -> Nanos {
+        self.latencies[(self.latencies.len() * percent).div_ceil(100).max(1) - 1]
+    }
+}
+
+fn hdd() -> Model {
+    Model::hdd(HddParameters::default()).unwrap()
+}
+
+/// 16 files of 40 MiB are written and synced.
+fn play(model: Model, goal: Nanos, beside: Beside) -> Played {
+    let mut world = World::new(WorldOptions {
+        options: Options {
+            admission: AdmissionOptions::Goal(GoalOptions {
+                read_latency: goal,
+                ..GoalOptions::default()
+            }),
+            ..Options::default()
+        },
+        alternatives: Vec::new(),
+        frames: PageCount(65_536),
+        model,
+        costs: Costs::default(),
+        faults: Faults::default(),
+        seed: 1,
+        validate_every: 0,
+    })
+    .unwrap();
+    let seen = Shared::default();
+    let read_file = world.add_file(PageCount(READ_PAGES));
+    let files = (0..FILES)
+        .map(|_| world.add_file(PageCount(FILE_PAGES)))
+        .collect();
+    world.add_process(Box::new(Writer::new(files, FILE_PAGES, 64, seen.clone())));
+    match beside {
+        Beside::Nobody => {}
+        Beside::Readers(count) => {
+            for seed in 0..count {
+                let reader = Reader::new(read_file, READ_PAGES, seed, Instant::NEVER, seen.clone());
+                world.add_process(Box::new(reader));
+            }
+        }
+        Beside::Log => {
+            let log = (world.add_file(PageCount(LOG_PAGES)), LOG_PAGES);
+            world.add_process(Box::new(Log::new(log, 2, 7, Instant::NEVER, seen.clone())));
+        }
+    }
+    world.run(Instant::NEVER);
+    let seen = seen.borrow();
+    let reads = seen.missed.iter().map(|&(_, took)| took);
+    let mut latencies: Vec<_> = reads
+        .chain(seen.synced_records.iter().map(|&(_, sync, _)| sync))
+        .collect();
+    latencies.sort_unstable();
+    Played {
+        seconds: seen.synced.0 as f64 / 1e9,
+        latencies,
+    }
+}
+
+/// What the device itself takes for as many bytes, 32 writes of 1 MiB at a time, one after the other.
+fn raw_seconds(mut model: Model) -> f64 {
+    const UNIT: u64 = 1 << 20;
+    let total = FILES * FILE_PAGES * 4096 / UNIT;
+    let (mut given, mut done, mut now, mut ended) = (0, 0, Instant(0), Vec::new());
+    while done < total {
+        while given < total && given - done < 32 {
+            let request = ModelRequest {
+                id: given,
+                offset: given * UNIT,
+                len: UNIT as u32,
+                write: true,
+            };
+            model.submit(now, request);
+            given += 1;
+        }
+        now = model.next_event().unwrap();
+        ended.clear();
+        model.advance(now, &mut ended);
+        done += ended.len() as u64;
+    }
+    now.0 as f64 / 1e9
+}
+
+#[test]
+fn with_nobody_else_there_writers_have_98_percent_of_what_the_device_gives() {
+    let disks: [(&str, fn() -> Model); 4] = [
+        ("hdd", hdd),
+        ("sata-ssd", || Model::ssd(SsdParameters::default()).unwrap()),
+        ("nvme", || Model::ssd(SsdParameters::nvme()).unwrap()),
+        ("ram", || {
+            Model::new(&ModelParameters::Ram(RamParameters::default())).unwrap()
+        }),
+    ];
+    for (name, model) in disks {
+        let (raw, written) = (
+            raw_seconds(model()),
+            play(
+                model(),
+                Nanos::from_millis(if name == "hdd" { 60 } else { 4 }),
+                Beside::Nobody,
+            )
+            .seconds,
+        );
+        println!("{name}: {written:.2} s, by itself {raw:.2} s");
+        assert!(raw >= 0.98 * written, "{name}: {written} s instead of {raw} s");
+    }
+}
+
+/// They are served in turn and the writers keep a quarter of the disk at the least. (When a turn was as long as two
+/// reads take and ended there, the writers had what four readers left between two reads: a sixth.)
+#[test]
+fn four_readers_leave_the_writers_a_quarter_of_the_disk() {
+    let alone = play(hdd(), GOAL, Beside::Nobody).seconds;
+    let four = play(hdd(), GOAL, Beside::Readers(4));
+    println!(
+        "{:.1} s, alone {alone:.1} s; {} reads, p99 {:?}",
+        four.seconds,
+        four.latencies.len(),
+        four.percentile(99)
+    );
+    assert!(
+        four.seconds < 4.0 * alone,
+        "{} s instead of {alone} s",
+        four.seconds
+    );
+    assert!(
+        four.percentile(95) <= Nanos(GOAL.0 * 2),
+        "{:?}",
+        four.percentile(95)
+    );
+    assert!(four.latencies.len() as f64 > 100.0 * four.seconds);
+}
+
+/// Whoever waits for a log's sync waits about as long as a reader does, and the bulk goes on.
+#[test]
+fn a_log_is_durable_within_the_goal_and_bulk_takes_no_more_than_twice_its_time() {
+    let alone = play(hdd(), GOAL, Beside::Nobody).seconds;
+    let log = play(hdd(), GOAL, Beside::Log);
+    println!(
+        "{:.1} s, alone {alone:.1} s; {} syncs, p99 {:?}",
+        log.seconds,
+        log.latencies.len(),
+        log.percentile(99)
+    );
+    assert!(log.percentile(99) <= GOAL, "{:?}", log.percentile(99));
+    assert!(
+        log.seconds < 2.0 * alone,
+        "{} s instead of {alone} s",
+        log.seconds
+    );
+}
