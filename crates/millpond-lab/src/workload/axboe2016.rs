@@ -341,7 +341,7 @@ impl<'a> Run<'a> {
             tick += 1;
             let next = STEP * tick;
             while self.now() < next && !done() {
-                thread::park_timeout(next - self.now());
+                thread::park_timeout(next.saturating_sub(self.now()));
             }
             watched.sample(self);
             // twice a second is live enough, and a pipe's work that no reader's latency notices
