@@ -182,10 +182,14 @@ fn ratio(option: &'static str, value: Ratio, max: Ratio) -> Result<(), OptionErr
     if fits {
         return Ok(());
     }
+    let show = |share: Ratio| match share.den {
+        100 => format!("{} %", share.num),
+        den => format!("{}/{den}", share.num),
+    };
     Err(OptionError {
         option,
-        value: format!("{}/{}", value.num, value.den),
-        allowed: format!("0 to {}/{}", max.num, max.den),
+        value: show(value),
+        allowed: format!("0 to {}", show(max)),
     })
 }
 
@@ -296,12 +300,38 @@ impl Options {
         if let WatermarkRule::Linux46 { scale } | WatermarkRule::Millpond { scale } = self.watermarks {
             ratio("watermarks.scale", scale, Ratio::percent(30))?;
         }
+        if let Replacement::Millpond(m) = self.replacement {
+            ratio("replacement.fresh", m.fresh, Ratio::percent(10))?;
+            ratio(
+                "replacement.inactive_regret",
+                m.inactive_regret,
+                Ratio::percent(100),
+            )?;
+        }
         self.replacement.check().map_err(|e| OptionError {
-            option: e.field,
+            option: replacement_option(e.field),
             value: format!("{}", e.value),
             allowed: format!("{} to {}", e.low, e.high),
         })
     }
+}
+
+/// The name of a field of the replacement among all options.
+fn replacement_option(field: &'static str) -> &'static str {
+    const NAMES: [&str; 8] = [
+        "replacement.inactive_max_per_mille",
+        "replacement.inactive_min_per_mille",
+        "replacement.inactive_start_per_mille",
+        "replacement.inactive_step_per_mille",
+        "replacement.active_uses_max",
+        "replacement.challenge_pages",
+        "replacement.trial_one_in",
+        "replacement.trial_one_in_when_short",
+    ];
+    let name = NAMES
+        .into_iter()
+        .find(|name| name.split_once('.').is_some_and(|(_, own)| own == field));
+    name.unwrap_or(field)
 }
 
 #[cfg(test)]
@@ -334,7 +364,7 @@ mod tests {
         );
         assert_eq!(
             wrong(|o| o.dirty.hard = DirtyLimit::Share(Ratio::percent(101))),
-            "option dirty.hard can't be 101/100: allowed is 0 to 100/100"
+            "option dirty.hard can't be 101 %: allowed is 0 to 100 %"
         );
         assert_eq!(
             wrong(|o| o.admission = AdmissionOptions::Goal(GoalOptions {
@@ -361,7 +391,7 @@ mod tests {
         );
         assert_eq!(
             wrong(|o| o.dirty.failed = Ratio::percent(200)),
-            "option dirty.failed can't be 200/100: allowed is 0 to 100/100"
+            "option dirty.failed can't be 200 %: allowed is 0 to 100 %"
         );
     }
 }

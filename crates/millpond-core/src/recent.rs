@@ -36,6 +36,17 @@ impl Recent {
 
     /// What 99 of 100 did not exceed, to a quarter; `None` if there were none.
     pub fn p99(&self, now: Instant) -> Option<Nanos> {
+        let all = self.all(now);
+        all.nth_largest(all.total() / 100 + 1)
+    }
+
+    /// What half of them did not exceed, to a quarter; `None` if there were none.
+    pub fn p50(&self, now: Instant) -> Option<Nanos> {
+        let all = self.all(now);
+        all.nth_largest(all.total() / 2 + 1)
+    }
+
+    fn all(&self, now: Instant) -> Latencies {
         let age = now.since(self.began);
         let mut all = Latencies::default();
         if age < Nanos(2 * SPAN.0) {
@@ -44,7 +55,7 @@ impl Recent {
         if age < SPAN {
             all.merge(&self.before);
         }
-        all.nth_largest(all.total() / 100 + 1)
+        all
     }
 }
 
@@ -76,6 +87,7 @@ mod tests {
         assert!(recent.p99(at(1)).is_some_and(|p99| p99 < Nanos::from_micros(200)));
         recent.add(at(1), Nanos::from_millis(50));
         assert!(recent.p99(at(1)).is_some_and(|p99| p99 > Nanos::from_millis(49)));
+        assert!(recent.p50(at(1)).is_some_and(|p50| p50 < Nanos::from_micros(200)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use millpond_core::units::Bytes;
 use std::fmt;
 use std::time::Duration;
 
-/// A limit. As text: `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 to 93385; 1 B set 2.0 s ago`.
+/// A limit. As text: `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 (1 MiB) to 15145 (dirty.ceiling); 1 B set 2.0 s ago`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// Its name, value, formula and setting.
@@ -37,7 +37,7 @@ impl PageCache {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let cache = millpond::PageCache::builder().memory(64 << 20).build()?;
     /// for limit in cache.inspect_limits() {
-    ///     println!("{limit}"); // dirty.hard 3230 pages (12920 KiB) = 20 % of 16154 dirtyable, 256 to 15145; 20 % set 0.0 s ago
+    ///     println!("{limit}"); // dirty.hard 3230 pages (12920 KiB) = 20 % of 15946 dirtyable, 256 (1 MiB) to 14950 (dirty.ceiling); 20 % set 0.0 s ago
     /// }
     /// # Ok(())
     /// # }
@@ -84,7 +84,7 @@ mod tests {
         assert!(after.derived.set_at > before.derived.set_at);
         let text = after.to_string();
         assert!(
-            text.starts_with("dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 to "),
+            text.starts_with("dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 (1 MiB) to "),
             "{text}"
         );
     }

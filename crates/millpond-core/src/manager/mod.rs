@@ -305,7 +305,9 @@ impl Manager {
                 self.retune(*options, effects);
             }
             Event::MemoryChanged { frames: count } => {
-                self.set_at.memory_changed(now);
+                if count != self.derived.frames {
+                    self.set_at.memory_changed(now);
+                }
                 self.memory_changed(count, frames, effects);
             }
         }

@@ -80,6 +80,11 @@ impl Manager {
         }
     }
 
+    /// What half of the reads of the last seconds did not exceed, of those that somebody waited for.
+    pub fn read_p50(&self, now: Instant) -> Option<Nanos> {
+        self.reads.p50(now)
+    }
+
     /// Nanoseconds for which the next write has been held back so far where `counts` says so of its reason, with the
     /// wait of this moment.
     pub fn held_back_ns(&self, now: Instant, counts: impl Fn(Reason) -> bool) -> u64 {

@@ -49,11 +49,15 @@ fn min_free_kib(memory_kib: u64, cap_kib: u64) -> u64 {
     isqrt(memory_kib * 16).clamp(128, cap_kib)
 }
 
+/// `min_free_kbytes` of a pool of so many frames.
+pub(crate) fn linux_min_free_kib(frames: PageCount, page_size: PageSize) -> u64 {
+    min_free_kib(frames.to_bytes(page_size).0 >> 10, 65_536)
+}
+
 impl Watermarks {
     /// The watermarks of a pool of `frames` frames.
     pub fn of(rule: WatermarkRule, frames: PageCount, page_size: PageSize) -> Watermarks {
-        let memory_kib = frames.to_bytes(page_size).0 >> 10;
-        let linux_min = Bytes::from_kib(min_free_kib(memory_kib, 65_536))
+        let linux_min = Bytes::from_kib(linux_min_free_kib(frames, page_size))
             .to_pages(page_size)
             .0;
         let (min, gap_low, gap_high) = match rule {
