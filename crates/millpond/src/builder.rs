@@ -4,6 +4,7 @@ use crate::background;
 use crate::budget::{self, Aside};
 use crate::cache::{Handle, PageCache};
 use crate::calibrate::{Calibrating, Calibration};
+use crate::control::Place;
 use crate::device::{self, Device, Warning, Watched};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
@@ -16,6 +17,7 @@ use millpond_core::admission::AdmissionOptions;
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options, Preset};
 use millpond_core::units::{Bytes, Nanos, PageSize};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ pub struct Builder {
     memory_beyond_limit: bool,
     notice_hook: Hook<Notice>,
     warning_hook: Hook<Warning>,
+    control: Option<Place>,
 }
 
 impl Builder {
@@ -128,9 +131,24 @@ impl Builder {
         self
     }
 
+    /// Whether the cache can be looked into and retuned by `millpond stat`, `inspect` and `set` of the same user, through a
+    /// socket among the user's run-time files ([`control`](crate::control) says where). Default: no. Costs a thread, which
+    /// sleeps.
+    pub fn control(mut self, wanted: bool) -> Builder {
+        self.control = wanted.then_some(Place::Default);
+        self
+    }
+
+    /// The same, with a socket of this name, for `--cache PATH`. What a cache that is gone has left there is replaced.
+    pub fn control_at(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.control = Some(Place::At(path.into()));
+        self
+    }
+
     /// Makes the cache and starts its thread.
     ///
     /// # Errors
+    /// [`Error::Control`] if its control socket can't be there;
     /// [`Error::Option`], [`Error::BudgetTooSmall`] or [`Error::MemoryLimit`], with what is possible;
     /// [`Error::Setup`] if the system gives no memory or thread.
     pub fn build(self) -> Result<PageCache> {
@@ -185,7 +203,7 @@ impl Builder {
             None if self.calibrate && self.goal.is_none() => Calibrating::Due,
             None => Calibrating::Off,
         };
-        let handle = Handle::new(
+        let mut handle = Handle::new(
             shared,
             thread,
             calibrating,
@@ -195,6 +213,9 @@ impl Builder {
         );
         if let Some(calibration) = self.calibration.filter(|_| self.goal.is_none()) {
             handle.take_goal(&calibration);
+        }
+        if let Some(place) = &self.control {
+            handle.listen(place)?;
         }
         Ok(PageCache {
             handle: Arc::new(handle),
@@ -218,6 +239,7 @@ impl Default for Builder {
             memory_beyond_limit: false,
             notice_hook: Hook::new(host::to_stderr),
             warning_hook: Hook::new(device::to_stderr),
+            control: None,
         }
     }
 }

@@ -5,18 +5,21 @@ mod room;
 use crate::budget::Aside;
 use crate::builder::Builder;
 use crate::calibrate::{Calibrating, Calibration};
+use crate::control::{Control, Place};
 use crate::device::{Device, DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::file::{self, File, FileInner, Keeping, OpenOptions};
-use crate::host::{self, Notice, Notices};
+use crate::history::History;
+use crate::host::{Notice, Notices};
 use crate::stats::Stats;
 use millpond_core::event::Event;
 use millpond_core::options::Options;
 use millpond_core::units::{Bytes, FileId, PageCount};
 use parking_lot::{Condvar, Mutex};
-use room::Budget;
+pub(crate) use room::Budget;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,17 +43,31 @@ pub struct PageCache {
     pub(crate) handle: Arc<Handle>,
 }
 
-/// What keeps a cache alive: its handles and its files.
+/// What keeps a cache alive: its handles and its files. Its control socket does not.
 pub(crate) struct Handle {
+    inner: Arc<Inner>,
+    control: Option<Control>,
+}
+
+/// What the control socket works with, beside all others.
+pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     files: Mutex<Files>,
     closed: Condvar,
     /// Whether the read latency goal is still the one for an unknown device.
     pub(crate) calibrating: Mutex<Calibrating>,
-    notices: Notices,
-    memory_beyond_limit: bool,
-    budget: Mutex<Budget>,
+    pub(crate) notices: Notices,
+    pub(crate) memory_beyond_limit: bool,
+    pub(crate) budget: Mutex<Budget>,
+    pub(crate) history: Mutex<History>,
+}
+
+impl Deref for Handle {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
 }
 
 #[derive(Default)]
@@ -181,7 +198,7 @@ impl PageCache {
 
     /// The options in force.
     pub fn options(&self) -> Options {
-        self.handle.shared.core().manager.options().clone()
+        self.handle.options()
     }
 
     /// Takes other options, at once and for everything that is in memory; the page size stays as it is.
@@ -189,19 +206,7 @@ impl PageCache {
     /// # Errors
     /// [`Error::Option`] if one is out of its range; then nothing changes.
     pub fn set_options(&self, options: Options) -> Result<()> {
-        let shared = &self.handle.shared;
-        shared.poison.check()?;
-        let page_size = shared.page_size;
-        let options = Options { page_size, ..options };
-        options.check()?;
-        let mut calibrating = self.handle.calibrating.lock();
-        if matches!(*calibrating, Calibrating::Due) {
-            *calibrating = Calibrating::Off;
-        }
-        drop(calibrating);
-        shared.device.set_limit(options.watchdog);
-        shared.tell(Event::Retuned(Box::new(options)));
-        Ok(())
+        self.handle.set_options(options)
     }
 
     /// Changes the budget. More memory can be used at once; less is given back as pages can be evicted, which needs
@@ -211,28 +216,18 @@ impl PageCache {
     /// [`Error::BudgetTooSmall`], [`Error::MemoryLimit`], [`Error::Option`] if it is more than the machine has,
     /// [`Error::Setup`] if the system gives no memory; then nothing changes.
     pub fn set_memory(&self, bytes: u64) -> Result<()> {
-        let shared = &self.handle.shared;
-        shared.poison.check()?;
-        let memory = Bytes(bytes);
-        let beyond = host::check_memory(bytes, self.handle.memory_beyond_limit)?;
-        let short = {
-            let mut budget = self.handle.budget.lock();
-            let added = bytes.saturating_sub(budget.memory.0);
-            let short = host::free_memory(added);
-            self.handle.apply(Budget { memory, ..*budget })?;
-            budget.memory = memory;
-            short
-        };
-        // Without the lock: whoever is told may use the cache.
-        for notice in beyond.into_iter().chain(short) {
-            self.handle.notices.add(notice, 0);
-        }
-        Ok(())
+        self.handle.set_memory(bytes)
     }
 
     /// What the cache has done and how full it is. Takes the core's lock for a moment.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.handle.shared)
+    }
+
+    /// Where the control socket is, if [`Builder::control`](crate::Builder::control) or
+    /// [`Builder::control_at`](crate::Builder::control_at) asked for one.
+    pub fn control_path(&self) -> Option<&Path> {
+        self.handle.control.as_ref().map(Control::path)
     }
 
     /// What the device of the first file with content is like, once that was measured or if it was given.
@@ -271,7 +266,7 @@ impl Handle {
         memory: Bytes,
         memory_beyond_limit: bool,
     ) -> Handle {
-        Handle {
+        let inner = Inner {
             shared,
             thread: Mutex::new(Some(thread)),
             files: Mutex::new(Files::default()),
@@ -283,7 +278,21 @@ impl Handle {
                 memory,
                 aside: Aside::default(),
             }),
+            history: Mutex::default(),
+        };
+        Handle {
+            inner: Arc::new(inner),
+            control: None,
         }
+    }
+
+    /// Opens a control socket, which is there until the cache is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Control`].
+    pub(crate) fn listen(&mut self, place: &Place) -> Result<()> {
+        self.control = Some(Control::start(self.inner.clone(), place)?);
+        Ok(())
     }
 
     /// A handle of the file was dropped: after the last one its dirty pages are written and all are forgotten.
@@ -357,6 +366,13 @@ impl Drop for Closing<'_> {
 }
 
 impl Drop for Handle {
+    fn drop(&mut self) {
+        // First of all: it works with the rest.
+        self.control = None;
+    }
+}
+
+impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.device.wake();

@@ -5,10 +5,10 @@
 //! are. The goal for read latency follows from it. Whoever keeps a [`Calibration`] can give it to the next cache, which
 //! then measures nothing.
 
-use crate::cache::Handle;
+use crate::cache::Inner;
 use crate::device::{self, Device, DeviceFacts, DeviceFile, Op, Request, Segments};
+use crate::history::By;
 use millpond_core::admission::AdmissionOptions;
-use millpond_core::event::Event;
 use millpond_core::units::Nanos;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ pub(crate) enum Calibrating {
     Done(Calibration),
 }
 
-impl Handle {
+impl Inner {
     /// Measures the device of a file of `len` bytes if that is due, and derives the goal from it.
     pub(crate) fn calibrate(&self, file: &DeviceFile, len: u64) {
         let mut calibrating = self.calibrating.lock();
@@ -84,10 +84,12 @@ impl Handle {
 
     /// Takes the goal that follows from a calibration.
     pub(crate) fn take_goal(&self, calibration: &Calibration) {
-        let mut options = self.shared.core().manager.options().clone();
+        let mut budget = self.budget.lock();
+        let mut options = self.options();
         if let AdmissionOptions::Goal(goal) = &mut options.admission {
             goal.read_latency = Nanos(calibration.read_latency_goal().as_nanos() as u64);
-            self.shared.tell(Event::Retuned(Box::new(options)));
+            // Without memory to be had there is nothing that can fail.
+            let _ = self.apply(By::Calibration, &mut budget, None, Some(options));
         }
     }
 

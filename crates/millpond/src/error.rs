@@ -1,6 +1,7 @@
 //! What can go wrong, for whoever must do something about it.
 
 use crate::host::MemoryLimit;
+use crate::settings::SettingError;
 use millpond_core::options::OptionError;
 use std::io;
 use std::path::PathBuf;
@@ -13,6 +14,19 @@ pub enum Error {
     /// An option is out of its range. Nothing was changed. Choose a value from the range.
     #[error("{0}")]
     Option(#[from] OptionError),
+
+    /// A setting that is given by name can't be set so. Nothing was changed. The message says what is allowed.
+    #[error("{0}")]
+    Setting(#[from] SettingError),
+
+    /// The control socket can't be there. The message says why: another cache listens there, the folder is not ours.
+    #[error("can't open the control socket {path}: {source}", path = .path.display())]
+    Control {
+        /// Where.
+        path: PathBuf,
+        /// The system's answer, or what is in the way.
+        source: io::Error,
+    },
 
     /// The budget is too small for a pool of the least size and the buffers for input and output.
     #[error(
@@ -195,7 +209,7 @@ impl Error {
         };
         match self {
             Error::Option(_) | Error::BudgetTooSmall { .. } | Error::OutOfRange { .. } => libc::EINVAL,
-            Error::NoLog { .. } => libc::EINVAL,
+            Error::Setting(_) | Error::NoLog { .. } => libc::EINVAL,
             Error::ReadOnly { .. } => libc::EBADF,
             // As of a write behind the end of a block device.
             Error::FixedLength { .. } => libc::ENOSPC,
@@ -207,6 +221,7 @@ impl Error {
             | Error::Read { source, .. }
             | Error::Write { source, .. }
             | Error::Log { source, .. }
+            | Error::Control { source, .. }
             | Error::Sync { source, .. }
             | Error::Setup { source, .. } => of(source),
         }

@@ -1,19 +1,22 @@
 //! What every limit of a cache is, and why: the formula with its numbers, the setting, and when that was set.
 
-use crate::cache::PageCache;
-use millpond_core::manager::DerivedValue;
+use crate::budget::{FRAME_METADATA_BYTES, IO_BYTES};
+use crate::cache::{Inner, PageCache};
+use crate::settings::Value;
+use millpond_core::manager::{DerivedValue, FRAMES_MAX, FRAMES_MIN};
 use millpond_core::units::Bytes;
 use std::fmt;
 use std::time::Duration;
 
-/// A limit. As text: `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 (1 MiB) to 15145 (dirty.ceiling); 1 B set 2.0 s ago`.
+/// A limit. As text: `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 (1 MiB) to 15145 (dirty.ceiling); 1 B
+/// set 2.0 s ago`, or `by memory 2.0 s ago` behind the setting if it was another that has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// Its name, value, formula and setting.
     pub derived: DerivedValue,
     /// The value in bytes.
     pub bytes: Bytes,
-    /// How long ago the setting was set to something else, or memory changed; the age of the cache, if neither was.
+    /// How long ago one of the settings was set to something else; the age of the cache, if none was.
     pub set_ago: Duration,
 }
 
@@ -22,10 +25,11 @@ impl fmt::Display for Limit {
         let d = &self.derived;
         let (name, pages, formula, setting) = (d.name, d.pages.0, &d.formula, &d.setting);
         let (bytes, ago) = (self.bytes, self.set_ago.as_secs_f64());
-        write!(
-            f,
-            "{name} {pages} pages ({bytes}) = {formula}; {setting} set {ago:.1} s ago"
-        )
+        write!(f, "{name} {pages} pages ({bytes}) = {formula}; {setting} ")?;
+        match d.set_last {
+            Some(last) if d.settings.first() != Some(&last) => write!(f, "by {last} {ago:.1} s ago"),
+            _ => write!(f, "set {ago:.1} s ago"),
+        }
     }
 }
 
@@ -43,9 +47,42 @@ impl PageCache {
     /// # }
     /// ```
     pub fn inspect_limits(&self) -> Vec<Limit> {
-        let shared = &self.handle.shared;
-        let (values, page_size) = (shared.core().manager.inspect(), shared.page_size);
+        self.handle.inspect_limits()
+    }
+}
+
+impl Inner {
+    pub(crate) fn age(&self) -> Duration {
+        Duration::from_nanos(self.shared.clock.now().0)
+    }
+
+    pub(crate) fn inspect_limits(&self) -> Vec<Limit> {
+        let shared = &self.shared;
+        let budget = self.budget.lock();
+        let (mut values, page_size) = (shared.core().manager.inspect(), shared.page_size);
         let now = shared.clock.now();
+        // The core is told how many frames there are; here is why.
+        if let Some(frames) = values.iter_mut().find(|value| value.name == "frames") {
+            let copies = budget.aside.copies.to_bytes(page_size).0;
+            let memory = budget.memory;
+            let metadata = FRAME_METADATA_BYTES + budget.aside.frame_bytes;
+            frames.formula = format!(
+                "({} B - {} B for transfers - {copies} B for copies) / ({} + {metadata}) B, {} to {}",
+                memory.0,
+                IO_BYTES.0,
+                page_size.bytes(),
+                FRAMES_MIN.0,
+                FRAMES_MAX.0
+            );
+            frames.inputs = vec![
+                ("memory_bytes", memory.0),
+                ("transfers_bytes", IO_BYTES.0),
+                ("copies_bytes", copies),
+                ("page_bytes", page_size.bytes()),
+                ("metadata_bytes_per_frame", metadata),
+            ];
+            frames.setting = Value::Size(memory).to_string();
+        }
         let limits = values.into_iter().map(|derived| Limit {
             bytes: derived.pages.to_bytes(page_size),
             set_ago: Duration::from_nanos(now.since(derived.set_at).0),

@@ -2,8 +2,8 @@
 
 use crate::device::Device;
 use crate::driver::Shared;
-use millpond_core::manager::{Derived, Occupancy};
-use millpond_core::units::Bytes;
+use millpond_core::manager::{Derived, Occupancy, Pressure};
+use millpond_core::units::{Bytes, Nanos};
 use std::fmt;
 
 /// A picture of one moment.
@@ -15,6 +15,10 @@ pub struct Stats {
     pub replacement: millpond_core::lru::Statistics,
     /// How full the pool is and with what.
     pub occupancy: Occupancy,
+    /// What writers have before them, and how long reads take at present.
+    pub pressure: Pressure,
+    /// What half of the reads of the last seconds did not exceed, of those that somebody waited for.
+    pub read_p50: Option<Nanos>,
     /// What the options come to.
     pub derived: Derived,
     /// Bytes of metadata, of the engine and the core, for which the budget has room: what is known of frames and of dirty
@@ -41,11 +45,13 @@ impl Stats {
             .filter_map(|file| file.keeping.held.as_ref());
         let orders: u64 = held.map(|held| held.metadata_bytes()).sum();
         let copies = shared.copies.get().map_or(0, |copies| copies.bytes() as u64);
-        let manager = &core.manager;
+        let (manager, now) = (&core.manager, shared.clock.now());
         Stats {
             counters: *manager.stats(),
             replacement: *manager.lru_statistics(),
-            occupancy: manager.occupancy(shared.clock.now()),
+            occupancy: manager.occupancy(now),
+            pressure: manager.pressure(now),
+            read_p50: manager.read_p50(now),
             derived: *manager.derived(),
             metadata: Bytes(table + orders + copies + manager.metadata_bytes()),
             is_huge: shared.table.memory().huge(),

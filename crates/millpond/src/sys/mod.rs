@@ -9,6 +9,7 @@ pub(crate) mod copies;
 pub(crate) mod direct;
 pub(crate) mod loop_device;
 pub(crate) mod mapping;
+pub(crate) mod peer;
 pub(crate) mod realtime;
 pub(crate) mod reserved;
 pub(crate) mod segment;

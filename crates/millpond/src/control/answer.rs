@@ -1,0 +1,219 @@
+//! What a cache answers to a line of words.
+//!
+//! | line | answer |
+//! |---|---|
+//! | `help` | the lines that are understood |
+//! | `about` | who and what this is, since when |
+//! | `set NAME=VALUE …` | what has changed, and what the limits became |
+//! | `inspect limits` | every derived value with formula, inputs, settings, and when and by whom one was set last |
+//! | `inspect options` | every setting, what it is, what it may be |
+//! | `inspect history` | the last changes of settings |
+//! | `stat` | how full the cache is and with what, and its counters |
+//!
+//! An answer is an object; one with `error` says what was wrong and what is allowed, and nothing was changed. `kind` is
+//! `request` if the line was not understood, `setting` if a value can't be, `refused`, or `cache` for whatever else.
+
+use crate::cache::Inner;
+use crate::error::Error;
+use crate::history::{By, Change, LimitChange, SettingChange};
+use crate::inspect::Limit;
+use crate::settings::{Kind, pair};
+use crate::stats::Stats;
+use millpond_core::units::Nanos;
+use serde_json::{Map, Value, json};
+use std::time::{Duration, SystemTime};
+
+/// Of the lines and answers: it becomes another when what a client knows does not hold any more.
+const PROTOCOL: u32 = 1;
+
+const COMMANDS: [&str; 7] = [
+    "help",
+    "about",
+    "set NAME=VALUE ...",
+    "inspect limits",
+    "inspect options",
+    "inspect history",
+    "stat",
+];
+
+pub(super) fn error(kind: &str, why: &str) -> Value {
+    json!({ "error": why, "kind": kind })
+}
+
+pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    match words[..] {
+        ["help"] => json!({ "commands": COMMANDS }),
+        ["about"] => about(cache),
+        ["set", ref pairs @ ..] => match set(cache, by, pairs) {
+            Ok(change) => changed(&change, cache),
+            Err(why) => {
+                let kind = match why {
+                    Error::Poisoned { .. } | Error::Setup { .. } => "cache",
+                    _ => "setting",
+                };
+                error(kind, &why.to_string())
+            }
+        },
+        ["inspect", "limits"] => limits(cache),
+        ["inspect", "options"] => options(cache),
+        ["inspect", "history"] => history(cache),
+        ["stat"] => stat(cache),
+        _ => {
+            let shown: String = line.chars().take(60).collect();
+            let why = format!("{shown:?} is no command; there are: {}", COMMANDS.join(", "));
+            error("request", &why)
+        }
+    }
+}
+
+fn about(cache: &Inner) -> Value {
+    let program = std::env::current_exe().ok();
+    let program = program.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    json!({
+        "protocol": PROTOCOL,
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "program": program,
+        "age_s": seconds(cache.age()),
+        "memory_bytes": cache.budget.lock().memory.0,
+        "page_bytes": cache.shared.page_size.bytes(),
+        "device": Stats::of(&cache.shared).device,
+    })
+}
+
+fn set(cache: &Inner, by: &By, pairs: &[&str]) -> Result<Change, Error> {
+    let pairs: Result<Vec<_>, _> = pairs.iter().map(|text| pair(text)).collect();
+    cache.set(by.clone(), &pairs?)
+}
+
+fn changed(change: &Change, cache: &Inner) -> Value {
+    let page = cache.shared.page_size;
+    let setting = |s: &SettingChange| json!({ "name": s.name, "old": s.old, "new": s.new });
+    let limit = |l: &LimitChange| {
+        json!({
+            "name": l.name,
+            "old_pages": l.old.0,
+            "new_pages": l.new.0,
+            "old_bytes": l.old.to_bytes(page).0,
+            "new_bytes": l.new.to_bytes(page).0,
+        })
+    };
+    let since = change.at.duration_since(SystemTime::UNIX_EPOCH);
+    json!({
+        "number": change.number,
+        "at_unix_s": seconds(since.unwrap_or_default()),
+        "age_s": seconds(change.age),
+        "by": change.by.to_string(),
+        "settings": change.settings.iter().map(setting).collect::<Vec<_>>(),
+        "limits": change.limits.iter().map(limit).collect::<Vec<_>>(),
+    })
+}
+
+fn limits(cache: &Inner) -> Value {
+    let history = cache.history();
+    let one = |limit: &Limit| {
+        let d = &limit.derived;
+        let inputs: Map<String, Value> = d.inputs.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
+        let is_last = |change: &&Change| {
+            let named = |s: &SettingChange| d.set_last.is_some_and(|last| s.name.starts_with(last));
+            let by_file = d.set_last == Some("memory") && change.by == By::File;
+            by_file || change.settings.iter().any(named)
+        };
+        let by = history.changes.iter().rev().find(is_last);
+        json!({
+            "name": d.name,
+            "pages": d.pages.0,
+            "bytes": limit.bytes.0,
+            "formula": d.formula,
+            "inputs": inputs,
+            "setting": d.setting,
+            "settings": d.settings,
+            "set_last": d.set_last,
+            "set_by": by.map(|change| change.by.to_string()),
+            "set_ago_s": seconds(limit.set_ago),
+        })
+    };
+    let limits: Vec<_> = cache.inspect_limits().iter().map(one).collect();
+    json!({
+        "age_s": seconds(cache.age()),
+        "page_bytes": cache.shared.page_size.bytes(),
+        "limits": limits,
+    })
+}
+
+fn options(cache: &Inner) -> Value {
+    let one = |(setting, value): (&'static crate::Setting, Option<String>)| {
+        let allowed = match setting.kind {
+            Kind::Word(_) | Kind::Switch => setting.kind.syntax(),
+            _ => setting.allowed.to_owned(),
+        };
+        json!({
+            "name": setting.name,
+            "value": value,
+            "default": setting.default_value().map(|value| value.to_string()),
+            "allowed": allowed,
+            "about": setting.about,
+            "belongs_to": setting.of.map(|(choice, forms)| format!("{choice}={}", forms.join("|"))),
+        })
+    };
+    json!({ "options": cache.settings_now().into_iter().map(one).collect::<Vec<_>>() })
+}
+
+fn history(cache: &Inner) -> Value {
+    let history = cache.history();
+    let changes: Vec<_> = history
+        .changes
+        .iter()
+        .map(|change| changed(change, cache))
+        .collect();
+    json!({
+        "age_s": seconds(cache.age()),
+        "page_bytes": cache.shared.page_size.bytes(),
+        "forgotten": history.forgotten,
+        "changes": changes,
+    })
+}
+
+fn stat(cache: &Inner) -> Value {
+    let stats = Stats::of(&cache.shared);
+    let (now, pressure) = (&stats.occupancy, &stats.pressure);
+    let mut counters = Map::new();
+    stats.counters.for_each(|name, reason, value| {
+        let name = match reason {
+            None => name.to_owned(),
+            Some(reason) => format!("{name}_{}", reason.name()),
+        };
+        counters.insert(name, value.into());
+    });
+    let ns = |span: Option<Nanos>| span.map(|span| span.0);
+    json!({
+        "age_s": seconds(cache.age()),
+        "page_bytes": cache.shared.page_size.bytes(),
+        "now": {
+            "frames": now.frames.0,
+            "free": now.free.0,
+            "active": now.active.0,
+            "inactive": now.inactive.0,
+            "dirty": now.dirty.0,
+            "writing": now.writing.0,
+            "failed": now.failed.0,
+            "dirty_background": stats.derived.dirty.background.0,
+            "dirty_hard": stats.derived.dirty.hard.0,
+            "dirtiers_blocked": now.dirtiers_blocked,
+            "in_transit_writes_bytes": pressure.in_transit.0,
+            "allowance_bytes": pressure.allowance.map(|bytes| bytes.0),
+            "read_p50_ns": ns(stats.read_p50),
+            "read_p99_ns": ns(pressure.read_p99),
+            "read_goal_ns": ns(pressure.read_goal),
+            "metadata_bytes": stats.metadata.0,
+            "warnings": stats.warnings,
+        },
+        "counters": counters,
+    })
+}
+
+fn seconds(span: Duration) -> f64 {
+    // Microseconds are enough, and shorter to read.
+    (span.as_secs_f64() * 1e6).round() / 1e6
+}

@@ -1,0 +1,69 @@
+//! The other end: asks a cache.
+
+use super::{other, place};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// An answer takes well below a millisecond; more memory may take the system seconds. After this the cache hangs.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// A connection to a cache's control socket.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The system's: nobody serves the socket ([`io::ErrorKind::ConnectionRefused`]), or there is none.
+    pub fn connect(path: &Path) -> io::Result<Client> {
+        let stream = place::connect(path)?;
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
+        stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
+        Ok(Client {
+            stream: BufReader::new(stream),
+        })
+    }
+
+    /// Sends a line of words, without its end, and returns the answer: an object of JSON, without its end.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::UnexpectedEof`] if the cache has gone.
+    pub fn ask(&mut self, line: &str) -> io::Result<String> {
+        if line.contains('\n') {
+            return Err(other("a command is one line"));
+        }
+        // A cache that refuses has answered, though it takes no question.
+        let sent = self.stream.get_mut().write_all(format!("{line}\n").as_bytes());
+        let mut answer = String::new();
+        match self.stream.read_line(&mut answer) {
+            Ok(_) if answer.ends_with('\n') => {
+                answer.pop();
+                Ok(answer)
+            }
+            Ok(_) => Err(gone(sent.err())),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(gone(None)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer in {} s", ANSWER_WAIT_MAX.as_secs()),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn gone(sent: Option<io::Error>) -> io::Error {
+    let is_gone = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+        )
+    };
+    let other = sent.filter(|error| !is_gone(error));
+    other.unwrap_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the cache has gone"))
+}

@@ -1,0 +1,167 @@
+//! The changes of a cache's settings: when, by whom, from what to what, and what became of the limits.
+//!
+//! Kept in memory, the last [`CHANGES_MAX`] of them; those that are forgotten are counted. A call that sets what is set
+//! already is no change and not kept.
+
+use millpond_core::manager::Derived;
+use millpond_core::units::PageCount;
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+/// So many are kept: a day of a change every six minutes, in well below 1 MiB.
+pub const CHANGES_MAX: usize = 256;
+
+/// Who has changed something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum By {
+    /// The program that has the cache, by a call.
+    Program,
+    /// The cache itself, when it had measured its device or was given what one is like.
+    Calibration,
+    /// The cache itself, when a file was opened that needs memory beside its pages.
+    File,
+    /// A process, through the control socket.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// Its user's.
+        uid: u32,
+        /// Its program's name, if the system still knew it.
+        name: String,
+    },
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            By::Program => f.write_str("the program"),
+            By::Calibration => f.write_str("calibration"),
+            By::File => f.write_str("opening a file"),
+            By::Process { pid, uid, name } if name.is_empty() => write!(f, "pid {pid}, uid {uid}"),
+            By::Process { pid, uid, name } => write!(f, "{name} (pid {pid}, uid {uid})"),
+        }
+    }
+}
+
+/// A setting that has become another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettingChange {
+    /// Which, by the name in [`settings`](crate::settings).
+    pub name: &'static str,
+    /// What it was, as it can be typed; `None` if the form that was chosen then has no such setting.
+    pub old: Option<String>,
+    /// What it is.
+    pub new: Option<String>,
+}
+
+/// A limit that has become another by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LimitChange {
+    /// Which, as in [`PageCache::inspect_limits`](crate::PageCache::inspect_limits).
+    pub name: &'static str,
+    /// What it was.
+    pub old: PageCount,
+    /// What it is.
+    pub new: PageCount,
+}
+
+/// What one call has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Changes of a cache are counted from 1; 0 if nothing has changed.
+    pub number: u64,
+    /// When, by the calendar.
+    pub at: SystemTime,
+    /// How old the cache was.
+    pub age: Duration,
+    /// Who.
+    pub by: By,
+    /// The settings.
+    pub settings: Vec<SettingChange>,
+    /// The limits.
+    pub limits: Vec<LimitChange>,
+}
+
+/// The changes of a cache.
+#[derive(Clone, Default, Debug)]
+pub struct History {
+    /// The last of them, the oldest first.
+    pub changes: VecDeque<Change>,
+    /// How many before those are forgotten.
+    pub forgotten: u64,
+}
+
+impl History {
+    /// One more; it gets its number, unless it changes nothing.
+    pub(crate) fn add(&mut self, change: &mut Change) {
+        if change.settings.is_empty() && change.limits.is_empty() {
+            return;
+        }
+        if self.changes.len() == CHANGES_MAX {
+            self.changes.pop_front();
+            self.forgotten += 1;
+        }
+        change.number = self.forgotten + self.changes.len() as u64 + 1;
+        self.changes.push_back(change.clone());
+    }
+}
+
+/// The limits, by the names of [`PageCache::inspect_limits`](crate::PageCache::inspect_limits).
+fn limits(derived: &Derived) -> [(&'static str, PageCount); 11] {
+    let (marks, dirty) = (&derived.watermarks, &derived.dirty);
+    [
+        ("frames", derived.frames),
+        ("watermarks.min", marks.min),
+        ("watermarks.low", marks.low),
+        ("watermarks.high", marks.high),
+        ("reserve", derived.reserve),
+        ("dirty.ceiling", dirty.ceiling),
+        ("dirty.hard", dirty.hard),
+        ("dirty.background", dirty.background),
+        ("dirty.free_run", dirty.free_run),
+        ("dirty.failed", dirty.failed),
+        ("dirty.burst", dirty.burst),
+    ]
+}
+
+/// Those that differ.
+pub(crate) fn limit_changes(old: &Derived, new: &Derived) -> Vec<LimitChange> {
+    let both = limits(old).into_iter().zip(limits(new));
+    both.filter(|(old, new)| old != new)
+        .map(|((name, old), (_, new))| LimitChange { name, old, new })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_are_kept_and_the_others_counted() {
+        let mut history = History::default();
+        let limit = LimitChange {
+            name: "reserve",
+            old: PageCount(1),
+            new: PageCount(2),
+        };
+        let change = |limits| Change {
+            number: 0,
+            at: SystemTime::UNIX_EPOCH,
+            age: Duration::ZERO,
+            by: By::Program,
+            settings: Vec::new(),
+            limits,
+        };
+        for n in 1..=CHANGES_MAX as u64 + 3 {
+            let mut change = change(vec![limit]);
+            history.add(&mut change);
+            assert_eq!(change.number, n);
+        }
+        history.add(&mut change(Vec::new()));
+        assert_eq!((history.changes.len(), history.forgotten), (CHANGES_MAX, 3));
+        let numbers: Vec<_> = history.changes.iter().map(|change| change.number).collect();
+        assert!(numbers.is_sorted() && numbers[0] == 4, "{numbers:?}");
+    }
+}

@@ -1,0 +1,180 @@
+use super::*;
+use millpond_core::units::Ratio;
+use proptest::prelude::*;
+
+fn settings() -> Settings {
+    Settings {
+        options: Options::default(),
+        memory: Bytes::from_mib(64),
+    }
+}
+
+fn set(settings: &Settings, pairs: &[(&str, &str)]) -> std::result::Result<Settings, String> {
+    let mut new = settings.clone();
+    let taken = new.set_all(pairs).map_err(|e| e.to_string())?;
+    assert_eq!(taken.len(), pairs.len());
+    new.options.check().map_err(|e| e.to_string())?;
+    Ok(new)
+}
+
+/// All that applies, as it would be typed.
+fn list(settings: &Settings) -> Vec<(&'static str, String)> {
+    let value = |s: &'static Setting| settings.value(s).map(|v| (s.name, v.to_string()));
+    SETTINGS.iter().filter_map(value).collect()
+}
+
+#[test]
+fn every_setting_has_a_name_of_its_own_and_a_default_in_its_range() {
+    let mut names: Vec<_> = names().collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), SETTINGS.len());
+    for setting in &SETTINGS[1..] {
+        let default = setting.default_value().expect(setting.name).to_string();
+        let mut pairs = Vec::new();
+        if let Some((choice, forms)) = setting.of {
+            assert!(find(choice).is_ok(), "{choice}");
+            pairs.push((choice, forms[0]));
+        }
+        pairs.push((setting.name, &default));
+        let by_value = set(&settings(), &pairs).expect(setting.name);
+        pairs.pop();
+        pairs.push((setting.name, "default"));
+        assert_eq!(set(&settings(), &pairs), Ok(by_value), "{}", setting.name);
+    }
+}
+
+#[test]
+fn a_form_that_is_chosen_has_its_settings_and_the_others_have_not() {
+    for setting in SETTINGS.iter().filter(|s| s.of.is_some()) {
+        let (choice, forms) = setting.of.unwrap();
+        let Kind::Word(all) = find(choice).unwrap().kind else {
+            panic!("{choice} is a choice")
+        };
+        for form in all {
+            let there = set(&settings(), &[(choice, form)]).unwrap();
+            assert_eq!(
+                there.value(setting).is_some(),
+                forms.contains(form),
+                "{} {form}",
+                setting.name
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
+    let says = |name: &str, value: &str| set(&settings(), &[(name, value)]).unwrap_err();
+    for (name, value, said) in [
+        (
+            "dirty.backgroud",
+            "64M",
+            "there is no setting \"dirty.backgroud\": did you mean dirty.background?",
+        ),
+        (
+            "Dirty-Hard",
+            "64M",
+            "there is no setting \"Dirty-Hard\": did you mean dirty.hard?",
+        ),
+        (
+            "goal.read_latency",
+            "4ms",
+            "there is no setting \"goal.read_latency\": did you mean admission.read_latency?",
+        ),
+        (
+            "dirty.hard",
+            "20",
+            "dirty.hard can't be \"20\": it is a size with its unit such as 64M, or a share such as 20%: 1B to \
+             1024T, or 0% to 100% of dirtyable memory",
+        ),
+        (
+            "admission",
+            "fast",
+            "admission can't be \"fast\": it is goal, bytes, latency, v3, v2, off",
+        ),
+        (
+            "admission.high",
+            "2M",
+            "admission.high belongs to admission=bytes, and admission is goal now: set admission=bytes before it in \
+             the same command",
+        ),
+        (
+            "dirty.hard",
+            "101%",
+            "option dirty.hard can't be 101 %: allowed is 0 to 100 %",
+        ),
+        (
+            "replacement.active_uses_max",
+            "4",
+            "option replacement.active_uses_max can't be 4: allowed is 1 to 3",
+        ),
+        (
+            "replacement.fresh",
+            "11%",
+            "option replacement.fresh can't be 11 %: allowed is 0 to 10 %",
+        ),
+        (
+            "scan_batch",
+            "99999999999",
+            "scan_batch can't be \"99999999999\": it is a whole number such as 32: 1 to 1024",
+        ),
+    ] {
+        assert_eq!(says(name, value), said);
+    }
+    let all = says("frobnicate", "1");
+    assert!(all.ends_with("patience, watchdog"), "{all}");
+    let twice = set(&settings(), &[("reserve", "1%"), ("reserve", "2%")]).unwrap_err();
+    assert_eq!(twice, "reserve is given twice");
+    assert!(set(&settings(), &[]).unwrap_err().starts_with("nothing to set"));
+    for text in ["dirty.hard", "=64M", "dirty.hard="] {
+        assert!(pair(text).unwrap_err().to_string().contains("is not NAME=VALUE"));
+    }
+}
+
+#[test]
+fn a_form_and_what_belongs_to_it_are_set_together() {
+    let both = set(&settings(), &[("admission", "bytes"), ("admission.high", "2M")]).unwrap();
+    let high = both.value(find("admission.high").unwrap());
+    assert_eq!(high, Some(Value::Size(Bytes::from_mib(2))));
+    // The same form once more leaves its settings alone.
+    assert_eq!(set(&both, &[("admission", "bytes")]), Ok(both.clone()));
+}
+
+/// A value that may or may not be in its range.
+fn text(kind: Kind, n: u64) -> String {
+    match kind {
+        Kind::Size => Value::Size(Bytes(n % (32 << 20))).to_string(),
+        Kind::Time => Value::Time(millpond_core::units::Nanos(n % 12_000_000_000)).to_string(),
+        Kind::Share => Value::Share(Ratio::per_mille((n % 300) as u32)).to_string(),
+        Kind::SizeOrShare if n.is_multiple_of(2) => Value::Size(Bytes(n % (1 << 30))).to_string(),
+        Kind::SizeOrShare => Value::Share(Ratio::percent((n % 101) as u32)).to_string(),
+        Kind::Count => Value::Count(n % 120).to_string(),
+        Kind::Switch => Value::Switch(n.is_multiple_of(2)).to_string(),
+        Kind::Word(words) => words[n as usize % words.len()].to_string(),
+    }
+}
+
+proptest! {
+    /// Any settings, any others after them, and the first again as they were listed: the same, to the last bit.
+    #[test]
+    fn what_was_listed_brings_back_what_was_there(
+        draws in proptest::collection::vec((0..SETTINGS.len(), any::<u64>()), 0..40),
+        others in proptest::collection::vec((0..SETTINGS.len(), any::<u64>()), 0..40),
+    ) {
+        let drawn = |mut from: Settings, draws: &[(usize, u64)]| {
+            for (at, n) in draws {
+                let setting = &SETTINGS[*at];
+                if let Ok(new) = set(&from, &[(setting.name, &text(setting.kind, *n))]) {
+                    from = new;
+                }
+            }
+            from
+        };
+        let first = drawn(settings(), &draws);
+        let second = drawn(first.clone(), &others);
+        let listed = list(&first);
+        let pairs: Vec<_> = listed.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        prop_assert_eq!(set(&second, &pairs), Ok(first));
+    }
+}
