@@ -60,6 +60,7 @@ Examples:
   millpond lab run hills2015 --on engine --device hdd --runs 1
   millpond lab run gorman2011 --on sim --table post        reclaim of 2011, patch by patch, and the post's tables
 
+While a row of the engine runs, `millpond stat 1`, `inspect` and `set` work on its cache.
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
 Exit codes: 0 done, 1 a run failed, 2 bad command line, 3 a target cannot run here, 130 interrupted.";
 

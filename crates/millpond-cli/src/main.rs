@@ -1,12 +1,13 @@
 //! The `millpond` program.
 //!
 //! `millpond lab` runs the experiments, `millpond doctor` says what this machine allows, `millpond slowdisk` serves a
-//! slow disk. Results go to
+//! slow disk; `millpond set`, `inspect`, `stat` and `caches` look into running caches and retune them. Results go to
 //! stdout, progress and errors to stderr. Exit codes: 0 done, 1 something failed, 2 the command line is
 //! wrong, 3 a target cannot run on this machine or in this build, 128 + the signal's number when stopped by
 //! one (130 after Ctrl-C); whatever was made on disk is removed in each case.
 #![forbid(unsafe_code)]
 
+mod control;
 mod doctor;
 mod lab;
 mod output;
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "millpond", version, arg_required_else_help = true)]
 #[command(
-    after_help = "Example:\n  millpond lab run axboe2016      how long do reads wait beside writers, on this machine?"
+    after_help = "Example:\n  millpond lab run axboe2016      how long do reads wait beside writers, on this machine?\n  \
+                  millpond stat 1                what does the cache do that is running meanwhile?"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -38,6 +40,14 @@ enum Command {
     Doctor(doctor::Args),
     /// Serve a file that is as slow as a disk, for a loop device and a file system to stand on.
     Slowdisk(slowdisk::Args),
+    /// Change settings of a running cache.
+    Set(control::SetArgs),
+    /// Say why a running cache's limits are what they are, what its settings are, and who has changed them.
+    Inspect(control::InspectArgs),
+    /// Show what a running cache does, a line at a time, as vmstat does.
+    Stat(control::StatArgs),
+    /// List the running caches.
+    Caches(control::CachesArgs),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +57,10 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(command),
         Command::Doctor(args) => doctor::run(&args),
         Command::Slowdisk(args) => slowdisk::run(&args),
+        Command::Set(args) => control::set(&args),
+        Command::Inspect(args) => control::inspect(&args),
+        Command::Stat(args) => control::stat(&args),
+        Command::Caches(args) => control::caches(&args),
     };
     result.unwrap_or_else(|failure| {
         if let Some(message) = failure.message {

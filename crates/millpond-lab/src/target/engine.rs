@@ -4,6 +4,8 @@
 //! around every transfer.
 //!
 //! The slowest read that missed, write and sync of a run are explained; such calls cost two looks at the clock for that.
+//!
+//! While it runs, the cache can be looked into and retuned by `millpond stat`, `inspect` and `set`.
 
 use super::{
     Access, Device, Driver, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind, millpond_rows,
@@ -44,22 +46,34 @@ fn rows(request: &RowRequest) -> Result<Rows> {
 fn open(setup: &Setup) -> Result<Box<dyn Target>> {
     let failed =
         |e: millpond::Error| LabError::path("cannot open the engine for", &setup.dir, io::Error::other(e));
-    let mut builder = PageCache::builder()
-        .memory(setup.memory.0)
-        .options(millpond_rows::options(setup)?);
-    builder = builder.calibrate(setup.read_latency_goal.is_none());
-    if let Some(goal) = setup.read_latency_goal {
-        builder = builder.read_latency_goal(Duration::from_nanos(goal.0));
-    }
+    let options = millpond_rows::options(setup)?;
     let mut modelled = None;
     if let Device::Modelled(disk) = setup.device {
         let device = Modelled::new(device::best(), disk.model()?)
             .map_err(|e| LabError::path("cannot model the disk of", &setup.dir, e))?;
         let device = Arc::new(device);
-        modelled = Some(device.clone());
-        builder = builder.device(device);
+        modelled = Some(device);
     }
-    let cache = builder.build().map_err(failed)?;
+    let build = |control| {
+        let mut builder = PageCache::builder()
+            .memory(setup.memory.0)
+            .options(options.clone())
+            .calibrate(setup.read_latency_goal.is_none())
+            .control(control);
+        if let Some(goal) = setup.read_latency_goal {
+            builder = builder.read_latency_goal(Duration::from_nanos(goal.0));
+        }
+        if let Some(device) = &modelled {
+            builder = builder.device(device.clone());
+        }
+        builder.build()
+    };
+    // A run is worth as much on a host that has no place for the socket.
+    let cache = match build(true) {
+        Err(millpond::Error::Control { .. }) => build(false),
+        built => built,
+    };
+    let cache = cache.map_err(failed)?;
     let dir = File::open(&setup.dir).map_err(|e| LabError::path("cannot open", &setup.dir, e))?;
     Ok(Box::new(Engine {
         cache,
@@ -167,6 +181,7 @@ impl Target for Engine {
                 ),
             ),
             Setting::new("admission", format_args!("{:?}", options.admission)),
+            Setting::new("control socket", self.cache.control_path().is_some()),
         ];
         if let Some(modelled) = &self.modelled {
             settings.push(Setting::new(

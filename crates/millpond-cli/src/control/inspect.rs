@@ -1,0 +1,182 @@
+//! `millpond inspect`: why the limits of a running cache are what they are, its settings, and who has changed them.
+
+use super::set::{limits, settings};
+use super::{Which, ago, count, list, text};
+use crate::Failure;
+use clap::ValueEnum;
+use millpond_core::units::Bytes;
+use millpond_lab::quantity::size;
+use serde_json::Value;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Examples:
+  millpond inspect limits
+  millpond inspect limits dirty.hard dirty.background
+  millpond inspect options --all --cache 4711
+  millpond inspect history --json
+
+Every number of a formula is a setting (`inspect options`), another limit, or a constant that docs/CONTROL.md explains;
+what stands behind a comma are the bounds. Divisions are rounded down.
+Exit codes: 0, 1 the cache can't be asked, 2 bad command line.";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// Every value that is derived from settings and memory: its formula, its inputs, and what was set, when and by whom.
+    Limits,
+    /// Every setting, as `millpond set` takes it, and what it may be.
+    Options,
+    /// The last changes of settings: when, by whom, and what became of the limits.
+    History,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct InspectArgs {
+    /// What to look into.
+    what: What,
+    /// Only these limits or settings, by their names or the beginnings of them. Default: all.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    which: Which,
+    /// Settings of forms that are not chosen, too.
+    #[arg(long)]
+    all: bool,
+    /// The answer as JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+impl InspectArgs {
+    fn wants(&self, of: &Value) -> bool {
+        let name = text(of, "name");
+        self.names.is_empty() || self.names.iter().any(|wanted| name.starts_with(wanted.as_str()))
+    }
+}
+
+pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
+    let (line, list_name) = match args.what {
+        What::Limits => ("inspect limits", "limits"),
+        What::Options => ("inspect options", "options"),
+        What::History => ("inspect history", "changes"),
+    };
+    let (whole, answer) = args.which.find()?.ask(line)?;
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        writeln!(stdout, "{whole}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let found: Vec<_> = list(&answer, list_name).iter().collect();
+    let wanted: Vec<_> = match args.what {
+        What::History => found,
+        _ => found.iter().copied().filter(|of| args.wants(of)).collect(),
+    };
+    if wanted.is_empty() && !args.names.is_empty() {
+        let all: Vec<_> = list(&answer, list_name)
+            .iter()
+            .map(|of| text(of, "name"))
+            .collect();
+        return Err(Failure::bad_usage(format!(
+            "there is none of the name {}; there are: {}",
+            args.names.join(", "),
+            all.join(", ")
+        )));
+    }
+    let age = answer["age_s"].as_f64().unwrap_or(0.0);
+    match args.what {
+        What::Limits => {
+            for limit in wanted {
+                print_limit(limit, &mut stdout)?;
+            }
+        }
+        What::Options => {
+            for option in wanted {
+                if args.all || !option["value"].is_null() {
+                    print_option(option, &mut stdout)?;
+                }
+            }
+        }
+        What::History => print_history(&answer, &wanted, age, &mut stdout)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_limit(limit: &Value, to: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        to,
+        "{} = {} pages, {}",
+        text(limit, "name"),
+        count(limit, "pages"),
+        size(Bytes(count(limit, "bytes")))
+    )?;
+    writeln!(to, "    = {}", text(limit, "formula"))?;
+    let settings: Vec<_> = list(limit, "settings")
+        .iter()
+        .filter_map(|name| name.as_str())
+        .collect();
+    write!(to, "    set: {}", text(limit, "setting"))?;
+    if settings.len() > 1 {
+        write!(to, "; depends on {}", settings.join(", "))?;
+    }
+    let when = ago(limit["set_ago_s"].as_f64().unwrap_or(0.0));
+    match limit["set_last"].as_str() {
+        None => writeln!(to, "; none was changed since the cache was made {when} ago"),
+        Some(last) => {
+            let by = limit["set_by"].as_str();
+            let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+            writeln!(to, "; last changed: {last}, {when} ago{by}")
+        }
+    }
+}
+
+fn print_option(option: &Value, to: &mut dyn Write) -> io::Result<()> {
+    let (name, value, default) = (
+        text(option, "name"),
+        option["value"].as_str(),
+        option["default"].as_str(),
+    );
+    let is_other = value.is_some() && default.is_some() && value != default;
+    let pair = match value {
+        Some(value) => format!("{name}={value}"),
+        None => format!("({name}: only with {})", text(option, "belongs_to")),
+    };
+    write!(
+        to,
+        "{pair:36} {}; allowed: {}",
+        text(option, "about"),
+        text(option, "allowed")
+    )?;
+    match default {
+        Some(default) if is_other => writeln!(to, "; default: {default}"),
+        _ => writeln!(to),
+    }
+}
+
+fn print_history(answer: &Value, changes: &[&Value], age: f64, to: &mut dyn Write) -> io::Result<()> {
+    if changes.is_empty() {
+        return writeln!(
+            to,
+            "no setting was changed since the cache was made {} ago",
+            ago(age)
+        );
+    }
+    let forgotten = count(answer, "forgotten");
+    if forgotten > 0 {
+        writeln!(to, "{forgotten} changes before these are forgotten")?;
+    }
+    for change in changes {
+        let since = age - change["age_s"].as_f64().unwrap_or(0.0);
+        writeln!(
+            to,
+            "{}  {} ago by {}",
+            count(change, "number"),
+            ago(since.max(0.0)),
+            text(change, "by")
+        )?;
+        settings(change, "   ", to)?;
+        limits(change, "     ", to)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! `millpond set`, `inspect`, `stat` and `caches`: running caches, through their control sockets.
+//!
+//! Nothing of the caches is known here but what they answer: a line of words is sent, a line of JSON comes back.
+
+mod find;
+mod inspect;
+mod set;
+mod stat;
+
+pub(crate) use find::{CachesArgs, caches};
+pub(crate) use inspect::{InspectArgs, inspect};
+pub(crate) use set::{SetArgs, set};
+pub(crate) use stat::{StatArgs, stat};
+
+use crate::Failure;
+use millpond::control::Client;
+use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Which cache is meant.
+#[derive(clap::Args)]
+pub(crate) struct Which {
+    /// The cache: the number of its process, or the path of its socket; `millpond caches` lists them. Not needed where
+    /// only one is running.
+    #[arg(long, value_name = "PID|PATH")]
+    cache: Option<String>,
+}
+
+/// A running cache.
+struct Cache {
+    client: Client,
+    socket: PathBuf,
+}
+
+fn failed(message: String) -> Failure {
+    Failure {
+        code: 1,
+        message: Some(message),
+    }
+}
+
+impl Cache {
+    fn connect(socket: &Path) -> Result<Cache, Failure> {
+        let client = Client::connect(socket).map_err(|error| {
+            failed(match error.kind() {
+                io::ErrorKind::ConnectionRefused => {
+                    format!("{}: the cache that made it is gone", socket.display())
+                }
+                _ => format!(
+                    "{}: {error}; `millpond caches` lists the caches that can be asked",
+                    socket.display()
+                ),
+            })
+        })?;
+        Ok(Cache {
+            client,
+            socket: socket.to_owned(),
+        })
+    }
+
+    /// Its answer, as it came; an error of the cache is a failure, of the command line if a setting can't be.
+    fn ask(&mut self, line: &str) -> Result<(String, Value), Failure> {
+        let socket = self.socket.display();
+        let text = self.client.ask(line).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => failed(format!("{socket}: the cache has ended")),
+            _ => failed(format!("{socket}: {error}")),
+        })?;
+        let answer: Value = serde_json::from_str(&text)
+            .map_err(|error| failed(format!("{socket} is no cache of this version: {error}: {text}")))?;
+        match answer["error"].as_str() {
+            None => Ok((text, answer)),
+            Some(why) => Err(Failure {
+                code: if answer["kind"] == "setting" { 2 } else { 1 },
+                message: Some(why.into()),
+            }),
+        }
+    }
+}
+
+/// The elements of a list in an answer.
+fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
+    answer[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A text in an answer.
+fn text<'a>(answer: &'a Value, name: &str) -> &'a str {
+    answer[name].as_str().unwrap_or("-")
+}
+
+/// A number in an answer.
+fn count(answer: &Value, name: &str) -> u64 {
+    answer[name].as_u64().unwrap_or(0)
+}
+
+/// How long ago, as people say it.
+fn ago(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}

@@ -1,0 +1,287 @@
+//! `set`, `inspect`, `stat` and `caches` on live caches in other processes, as a user or a script meets them.
+#![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
+
+mod support;
+
+use millpond::PageCache;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use support::{text, words};
+
+/// In the process that has the caches: how many.
+const SERVES: &str = "MILLPOND_TEST_SERVES";
+
+/// Not a test: what the other tests start in a process of its own.
+#[test]
+fn a_process_that_has_caches() {
+    let Ok(caches) = std::env::var(SERVES) else { return };
+    let caches: Vec<_> = (0..caches.parse().unwrap())
+        .map(|_| {
+            let builder = PageCache::builder().memory(16 << 20).control(true);
+            builder.build().unwrap()
+        })
+        .collect();
+    for cache in &caches {
+        println!("\nsocket {}", cache.control_path().unwrap().display());
+    }
+    println!("\nready");
+    // Until whoever has started this ends it.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// A process with caches, whose sockets are in a folder of the test's.
+struct Pond {
+    process: Child,
+    sockets: Vec<PathBuf>,
+}
+
+impl Pond {
+    fn start(folder: &Path, caches: u32) -> Pond {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_process_that_has_caches", "--nocapture"])
+            .env(SERVES, caches.to_string())
+            .env("XDG_RUNTIME_DIR", folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = said.map(|line| line.unwrap()).take_while(|line| line != "ready");
+        let sockets = said
+            .filter_map(|line| line.strip_prefix("socket ").map(PathBuf::from))
+            .collect();
+        Pond { process, sockets }
+    }
+
+    fn pid(&self) -> String {
+        self.process.id().to_string()
+    }
+
+    /// Its caches are dropped.
+    fn end(mut self) {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().unwrap().success());
+    }
+
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+fn command(folder: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
+    command.args(words(line)).env("XDG_RUNTIME_DIR", folder);
+    // Caches of other tests, and of this machine's user, are not meant.
+    command.env("TMPDIR", folder);
+    command
+}
+
+fn run(folder: &Path, line: &str) -> Output {
+    command(folder, line).output().unwrap()
+}
+
+fn says(folder: &Path, line: &str) -> String {
+    let output = run(folder, line);
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn fails(folder: &Path, line: &str, code: i32) -> String {
+    let output = run(folder, line);
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{line}: {}",
+        text(&output.stderr)
+    );
+    assert_eq!(text(&output.stdout), "", "{line}");
+    text(&output.stderr)
+}
+
+#[test]
+fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let said = says(folder, "set dirty.hard=2M dirty.background=1M");
+    for line in [
+        "dirty.hard               20% -> 2M",
+        "dirty.background         10% -> 1M",
+        "limits that follow:",
+        "-> 512 pages (2.97 MiB -> 2 MiB)",
+    ] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+    assert_eq!(
+        says(folder, "set dirty.hard=2M"),
+        "all of this is set already: nothing has changed\n"
+    );
+    let limits = says(folder, "inspect limits dirty.hard");
+    assert!(
+        limits.starts_with("dirty.hard = 512 pages, 2 MiB\n    = 2097152 B / 4096 B, rounded up, 256"),
+        "{limits}"
+    );
+    assert!(
+        limits.contains("last changed: dirty.hard, ") && limits.contains(" by millpond (pid "),
+        "{limits}"
+    );
+    let options = says(folder, "inspect options dirty.h");
+    assert!(
+        options.starts_with("dirty.hard=2M ") && options.ends_with("; default: 20%\n"),
+        "{options}"
+    );
+    let history = says(folder, "inspect history");
+    assert!(
+        history.starts_with("1  ") && history.contains("dirty.background         10% -> 1M"),
+        "{history}"
+    );
+    pond.end();
+}
+
+#[test]
+fn what_can_not_be_changes_nothing_and_says_what_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    for (line, why) in [
+        ("set dirty.hart=2M", "did you mean dirty.hard?"),
+        (
+            "set goal.read_latency=2ms",
+            "did you mean admission.read_latency?",
+        ),
+        (
+            "set dirty.hard=20",
+            "a size with its unit such as 64M, or a share such as 20%",
+        ),
+        ("set dirty.hard=2M reserve=26%", "allowed is 0 to 25 %"),
+        (
+            "set memory=8M admission.high=2M",
+            "set admission=bytes before it in the same command",
+        ),
+        ("set memory=100K", "at least 790464 bytes are needed"),
+        ("set dirty.hard", "is not NAME=VALUE"),
+        ("inspect limits hard", "there are: frames, watermarks.min, "),
+        ("inspect limit", "[possible values: limits, options, history]"),
+        ("stat 0", "an interval is 10ms to 24 hours"),
+    ] {
+        let said = fails(folder, line, 2);
+        assert!(said.contains(why), "{line}: {said}");
+    }
+    let history = says(folder, "inspect history");
+    assert!(
+        history.starts_with("no setting was changed since the cache was made "),
+        "{history}"
+    );
+    pond.end();
+}
+
+#[test]
+fn of_several_caches_one_is_named_by_its_process_or_its_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert!(fails(folder, "stat", 1).contains("no cache with a control socket is running"));
+    assert_eq!(says(folder, "caches"), "");
+    let (one, two) = (Pond::start(folder, 1), Pond::start(folder, 2));
+    let listed = says(folder, "caches");
+    assert_eq!(listed.lines().count(), 4, "{listed}");
+    for socket in one.sockets.iter().chain(&two.sockets) {
+        assert!(listed.contains(&*socket.to_string_lossy()), "{listed}");
+    }
+    let json = says(folder, "caches --json");
+    let about: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(about["memory_bytes"], 16 << 20);
+
+    let said = fails(folder, "set reserve=2%", 2);
+    assert!(
+        said.contains("several caches are running") && said.contains(&one.pid()),
+        "{said}"
+    );
+    says(folder, &format!("set reserve=2% --cache {}", one.pid()));
+    let said = fails(folder, &format!("set reserve=2% --cache {}", two.pid()), 2);
+    assert!(said.contains("has several caches"), "{said}");
+    says(
+        folder,
+        &format!("set reserve=3% --cache {}", two.sockets[1].display()),
+    );
+    let reserve = |socket: &Path| {
+        says(
+            folder,
+            &format!("inspect options reserve --cache {}", socket.display()),
+        )
+    };
+    assert!(reserve(&one.sockets[0]).starts_with("reserve=2%"));
+    assert!(reserve(&two.sockets[0]).starts_with("reserve=1/256"));
+    assert!(reserve(&two.sockets[1]).starts_with("reserve=3%"));
+    assert!(fails(folder, "stat --cache /not/there", 1).contains("`millpond caches` lists"));
+    one.end();
+    two.end();
+    assert_eq!(says(folder, "caches"), "");
+}
+
+#[test]
+fn what_a_killed_process_leaves_is_not_listed_and_goes_with_the_next_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let killed = Pond::start(folder, 1);
+    let socket = killed.sockets[0].clone();
+    killed.kill();
+    assert!(socket.exists());
+    assert_eq!(says(folder, "caches"), "");
+    let said = fails(folder, &format!("stat --cache {}", socket.display()), 1);
+    assert!(said.contains("the cache that made it is gone"), "{said}");
+    let next = Pond::start(folder, 1);
+    assert!(!socket.exists());
+    says(folder, "stat");
+    next.end();
+}
+
+#[test]
+fn stat_has_a_line_an_interval_until_it_is_enough_or_the_cache_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    assert_eq!(says(folder, "stat").lines().count(), 3);
+    assert_eq!(says(folder, "stat 20ms 22").lines().count(), 26, "two headings");
+    assert!(says(folder, "stat --reasons").starts_with("reason "));
+    let said = says(folder, "stat 20ms 3 --json");
+    let lines: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3);
+    let ages: Vec<_> = lines.iter().map(|line| line["age_s"].as_f64().unwrap()).collect();
+    assert!(ages.is_sorted() && ages[0] < ages[2], "{ages:?}");
+    assert_eq!(lines[0]["per_second"]["nr_written_per_s"], 0.0);
+    assert!(lines[0]["now"]["frames"].as_u64().unwrap() > 3000);
+
+    let mut watching = command(folder, "stat 20ms");
+    let mut watching = watching
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut seen = BufReader::new(watching.stdout.take().unwrap()).lines();
+    assert!(seen.by_ref().take(5).all(|line| line.is_ok()));
+    pond.end();
+    let rest = seen.count();
+    let output = watching.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "after {rest} lines more");
+    assert!(
+        text(&output.stderr).contains("the cache has ended"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn every_command_has_an_example_in_its_help() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["set", "inspect", "stat", "caches"] {
+        let help = says(folder.path(), &format!("{name} --help"));
+        let example = format!("Examples:\n  millpond {name}");
+        assert!(
+            help.contains(&example) && help.contains("Exit codes: 0"),
+            "{help}"
+        );
+    }
+}
