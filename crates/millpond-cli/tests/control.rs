@@ -147,6 +147,29 @@ fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
     pond.end();
 }
 
+/// The page that shows how to do the numbers again by hand has those that a cache has.
+#[test]
+fn the_documents_limits_are_a_caches() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    says(folder, "set memory=64M dirty.hard=8M");
+    let page = include_str!("../../../docs/CONTROL.md");
+    let (_, shown) = page.split_once("$ millpond inspect limits\n").unwrap();
+    let (shown, _) = shown.split_once("```").unwrap();
+    // When and by whom is another thing each time.
+    let lasting = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with("    set: "));
+        lines.map(str::to_owned).collect()
+    };
+    let limits = says(folder, "inspect limits");
+    assert_eq!(lasting(shown), lasting(&limits));
+    assert!(lasting(shown).len() > 20);
+    let json: Value = serde_json::from_str(&says(folder, "inspect limits dirty.hard --json")).unwrap();
+    assert_eq!(json["limits"].as_array().unwrap().len(), 1);
+    assert_eq!(json["limits"][0]["inputs"]["dirty.ceiling"], 14951);
+    pond.end();
+}
+
 #[test]
 fn what_can_not_be_changes_nothing_and_says_what_can() {
     let folder = tempfile::tempdir().unwrap();

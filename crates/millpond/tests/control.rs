@@ -166,6 +166,39 @@ fn the_history_has_who_and_what_and_what_became_of_it() {
     assert_eq!(told["changes"][0]["settings"][0]["new"], "5M");
 }
 
+/// Whoever changes one setting reads all of them and writes all of them.
+#[test]
+fn two_who_change_different_settings_at_a_time_lose_neither() {
+    let pond = Pond::new();
+    let rounds = 300;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = pond.client();
+            for round in 1..=rounds {
+                ask(&mut client, &format!("set scan_batch={round}"));
+            }
+        });
+        scope.spawn(|| {
+            for round in 1..=rounds {
+                let share = format!("1/{}", 1000 + round);
+                pond.cache.set(&[("reserve", &share)]).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            for round in 1..=rounds {
+                pond.cache.set_memory((4 << 20) + (round << 13)).unwrap();
+            }
+        });
+    });
+    let options = pond.cache.options();
+    assert_eq!(
+        (u64::from(options.scan_batch), u64::from(options.reserve.den)),
+        (rounds, 1000 + rounds)
+    );
+    let history = pond.cache.history();
+    assert_eq!(history.forgotten + history.changes.len() as u64, 3 * rounds);
+}
+
 /// Each setting and all of them, by whoever: what was listed, set again, is what was there.
 #[test]
 fn a_b_and_a_again_through_the_socket_is_a() {

@@ -62,12 +62,8 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
         What::Options => ("inspect options", "options"),
         What::History => ("inspect history", "changes"),
     };
-    let (whole, answer) = args.which.find()?.ask(line)?;
+    let (_, answer) = args.which.find()?.ask(line)?;
     let mut stdout = io::stdout().lock();
-    if args.json {
-        writeln!(stdout, "{whole}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let found: Vec<_> = list(&answer, list_name).iter().collect();
     let wanted: Vec<_> = match args.what {
         What::History => found,
@@ -83,6 +79,12 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
             args.names.join(", "),
             all.join(", ")
         )));
+    }
+    if args.json {
+        let mut answer = answer.clone();
+        answer[list_name] = wanted.into_iter().cloned().collect();
+        writeln!(stdout, "{answer}")?;
+        return Ok(ExitCode::SUCCESS);
     }
     let age = answer["age_s"].as_f64().unwrap_or(0.0);
     match args.what {

@@ -241,7 +241,7 @@ impl Span<'_> {
 /// A number in five columns: nothing behind the point that nobody reads in passing.
 fn short(value: f64) -> String {
     match value {
-        v if v == 0.0 => "0".into(),
+        0.0 => "0".into(),
         v if v < 9.95 => format!("{v:.1}"),
         v if v < 99_999.5 => format!("{v:.0}"),
         v if v < 9_999_500.0 => format!("{:.0}k", v / 1e3),
