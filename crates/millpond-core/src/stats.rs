@@ -62,9 +62,14 @@ stats! {
     allocstall,
     /// Batches of background reclaim.
     pageoutrun,
+    /// Times that the background reclaimer was woken while it slept.
+    kswapd_wakeups,
+    /// Nanoseconds for which it was awake, the present time not among them.
+    kswapd_awake_ns,
     /// Dirty pages that reclaim met and tagged to be freed when their write ends.
     nr_vmscan_immediate_reclaim,
-    /// File pages that reclaim wrote. Always 0: Millpond's reclaim doesn't write file pages.
+    /// File pages of writes that a scan of reclaim asked for. Counted where such a write would show, and always 0:
+    /// Millpond's reclaim doesn't write file pages.
     nr_vmscan_write,
     /// Allocations that were told to wait for a write.
     nr_vmscan_throttled_writeback,
@@ -120,6 +125,12 @@ impl Stats {
         self.admission_wait_ns[reason as usize] += waited.0;
         let longest = &mut self.admission_wait_ns_max[reason as usize];
         *longest = waited.0.max(*longest);
+    }
+
+    /// Bytes of all writes issued so far.
+    pub(crate) fn write_bytes_issued(&self) -> u64 {
+        let writes = Reason::ALL.into_iter().filter(|reason| !reason.is_read());
+        writes.map(|reason| self.io_bytes[reason as usize]).sum()
     }
 
     /// Pages scanned by either.

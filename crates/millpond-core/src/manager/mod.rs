@@ -141,12 +141,15 @@ pub struct Manager {
     woke_dirtier: bool,
     /// Pages being written.
     writing: PageCount,
+    /// Pages that are as the device has them.
+    clean: PageCount,
     /// An allocation of the present step has reclaimed and not got what it wanted.
     reclaimed_in_vain: bool,
     /// Somebody was told to wait for memory.
     memory_waiters: bool,
     /// The background reclaimer has been woken and has not gone back to sleep.
     reclaimer_awake: bool,
+    reclaimer_woken_at: Instant,
     reclaimer_priority: u32,
     /// Pages that it still looks at before it raises its effort, and whether it has freed one at this effort.
     reclaimer_left: u64,
@@ -194,9 +197,11 @@ impl Manager {
             busy_file: None,
             woke_dirtier: false,
             writing: PageCount(0),
+            clean: PageCount(0),
             reclaimed_in_vain: false,
             memory_waiters: false,
             reclaimer_awake: false,
+            reclaimer_woken_at: Instant(0),
             reclaimer_priority: PRIORITY_DEFAULT,
             reclaimer_left: 0,
             reclaimer_freed: true,
@@ -377,10 +382,13 @@ impl Manager {
     #[inline]
     fn transition(&mut self, frame: FrameNo, event: PageEvent) -> Phase {
         let state = &mut self.states[frame.index()];
-        match state.phase.after(event) {
+        let before = state.phase;
+        match before.after(event) {
             Some(phase) => state.phase = phase,
-            None => panic!("{frame:?}, {:?}, can't be {event:?}", state.phase),
+            None => panic!("{frame:?}, {before:?}, can't be {event:?}"),
         }
+        let now_clean = u64::from(state.phase == Phase::Clean);
+        self.clean.0 = self.clean.0 + now_clean - u64::from(before == Phase::Clean);
         state.phase
     }
 
@@ -394,6 +402,11 @@ impl Manager {
         }
         self.stats.io_issued(io.reason, bytes.0);
         (self.ios.start(io), frames)
+    }
+
+    /// Pages in memory that are as the device has them, in use or not: what reclaim can have without waiting for a write.
+    pub fn clean(&self) -> PageCount {
+        self.clean
     }
 
     /// Pages that are dirty or being written, without those that can't be: nobody waits for these.

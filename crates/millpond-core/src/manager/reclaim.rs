@@ -36,6 +36,7 @@ impl Manager {
         effects: &mut Effects,
     ) -> Scanned {
         let now = self.now;
+        let writes_before = self.stats.write_bytes_issued();
         // What can't be taken goes round on its list. In trouble it goes to the active list: else a list that holds
         // nothing else would be scanned again and again while the other has clean pages. Linux (5.5 and later) comes to
         // those by shrinking the active list by force in the end (`force_deactivate`).
@@ -111,6 +112,8 @@ impl Manager {
             "the table evicted a frame that was not offered"
         );
         (self.victims, self.taken) = (victims, taken);
+        let written = self.stats.write_bytes_issued() - writes_before;
+        self.stats.nr_vmscan_write += written / self.options.page_size.bytes();
         if freed > 0 && self.memory_waiters {
             self.memory_waiters = false;
             effects.list.push(Effect::Wake(Waiters::Memory));
@@ -193,6 +196,9 @@ impl Manager {
     }
 
     fn reclaimer_sleeps(&mut self) {
+        if self.reclaimer_awake {
+            self.stats.kswapd_awake_ns += self.now.since(self.reclaimer_woken_at).0;
+        }
         self.reclaimer_awake = false;
         self.reclaimer_priority = PRIORITY_DEFAULT;
         (self.reclaimer_left, self.reclaimer_freed) = (0, true);
@@ -202,6 +208,8 @@ impl Manager {
     pub(super) fn wake_reclaimer(&mut self, effects: &mut Effects) {
         if !self.reclaimer_awake && (self.free.len() < self.derived.watermarks.low || self.shrinking()) {
             self.reclaimer_awake = true;
+            self.reclaimer_woken_at = self.now;
+            self.stats.kswapd_wakeups += 1;
             effects.list.push(Effect::WakeReclaimer);
         }
     }

@@ -23,7 +23,7 @@ impl Manager {
             );
             assert_eq!(self.states[frame.index()], FREE, "{frame:?} is free");
         }
-        let (mut held, mut writing, mut dirty) = (0, 0, 0);
+        let (mut held, mut writing, mut dirty, mut clean) = (0, 0, 0, 0);
         for (n, state) in self.states.iter().enumerate() {
             let frame = FrameNo(n as u32);
             if state.phase == Phase::Free {
@@ -38,9 +38,11 @@ impl Manager {
             held += 1;
             writing += u64::from(state.phase.is_writing());
             dirty += u64::from(state.phase.is_dirty());
+            clean += u64::from(state.phase == Phase::Clean);
         }
         assert_eq!(writing, self.writing.0, "pages being written");
         assert_eq!(dirty, self.flusher.dirty().0, "dirty pages");
+        assert_eq!(clean, self.clean.0, "clean pages");
         assert_eq!(
             held + self.free.len().0 + self.free.withdrawn().0,
             self.states.len() as u64,
