@@ -70,4 +70,4 @@ pub use millpond_core as core;
 pub use millpond_core::options::{Options, Preset};
 pub use order::LogOrder;
 pub use settings::{Setting, SettingError};
-pub use stats::Stats;
+pub use stats::{FrameWaits, Stats};

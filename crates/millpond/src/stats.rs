@@ -5,6 +5,8 @@ use crate::driver::Shared;
 use millpond_core::manager::{Derived, Occupancy, Pressure};
 use millpond_core::units::{Bytes, Nanos};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A picture of one moment.
 #[derive(Clone, Debug)]
@@ -30,8 +32,41 @@ pub struct Stats {
     /// Warnings given so far ([`Builder::on_warning`](crate::Builder::on_warning)): each says that a transfer, a sync or a
     /// change of a length has been waiting for its device for long.
     pub warnings: u64,
+    /// How long calls have waited for frames.
+    pub frame_waits: FrameWaits,
     /// How transfers are made, and why.
     pub device: String,
+}
+
+/// How long calls that needed frames have waited for them, because reclaim had none at once. What a call waits because
+/// too much is dirty is not among it: [`balance_dirty_pauses`](millpond_core::stats::Stats::balance_dirty_pauses).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FrameWaits {
+    /// Calls that have waited.
+    pub count: u64,
+    /// All together.
+    pub total: Duration,
+    /// The longest.
+    pub longest: Duration,
+    /// The longest that a call has waited while there were pages in memory that the device had, in use or not: reclaim
+    /// should have had one of them.
+    pub longest_with_clean: Duration,
+    /// Time that calls have spent reclaiming for themselves, which is no wait but is not for nothing either.
+    pub reclaiming: Duration,
+}
+
+impl FrameWaits {
+    fn of(shared: &Shared) -> FrameWaits {
+        let waits = &shared.frame_waits;
+        let time = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
+        FrameWaits {
+            count: waits.count.load(Ordering::Relaxed),
+            total: time(&waits.ns),
+            longest: time(&waits.ns_max),
+            longest_with_clean: time(&waits.clean_ns_max),
+            reclaiming: time(&waits.reclaim_ns),
+        }
+    }
 }
 
 impl Stats {
@@ -56,6 +91,7 @@ impl Stats {
             metadata: Bytes(table + orders + copies + manager.metadata_bytes()),
             is_huge: shared.table.memory().huge(),
             warnings: shared.device.warnings(),
+            frame_waits: FrameWaits::of(shared),
             device: shared.device.name().to_owned(),
         }
     }
@@ -65,7 +101,8 @@ impl Stats {
 /// in pages, and the counters.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let now = &self.occupancy;
+        let (now, waits) = (&self.occupancy, &self.frame_waits);
+        let ns = |time: Duration| time.as_nanos() as u64;
         for (name, value) in [
             ("nr_frames", now.frames.0),
             ("nr_free_pages", now.free.0),
@@ -80,6 +117,11 @@ impl fmt::Display for Stats {
             ("dirtiers_blocked", now.dirtiers_blocked),
             ("metadata_bytes", self.metadata.0),
             ("warnings", self.warnings),
+            ("frame_waits", waits.count),
+            ("frame_wait_ns", ns(waits.total)),
+            ("frame_wait_ns_max", ns(waits.longest)),
+            ("frame_wait_clean_ns_max", ns(waits.longest_with_clean)),
+            ("direct_reclaim_ns", ns(waits.reclaiming)),
         ] {
             writeln!(f, "{name} {value}")?;
         }

@@ -6,8 +6,54 @@ use crate::explain::Wait;
 use crate::file::FileInner;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
-use millpond_core::units::{Nanos, PageIndex, PageKey};
+use millpond_core::units::{Instant, Nanos, PageCount, PageIndex, PageKey};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// How long calls have waited for frames, for [`Stats`](crate::Stats). In nanoseconds.
+#[derive(Default)]
+pub(crate) struct FrameWaits {
+    pub(crate) count: AtomicU64,
+    pub(crate) ns: AtomicU64,
+    pub(crate) ns_max: AtomicU64,
+    /// Of the part of a wait during which reclaim could have had pages without waiting for a write.
+    pub(crate) clean_ns_max: AtomicU64,
+    /// Steps in which a call has reclaimed for itself.
+    pub(crate) reclaim_ns: AtomicU64,
+}
+
+/// The wait of one call, which may have to ask several times.
+#[derive(Default)]
+struct Waiting {
+    /// When it was told to wait first.
+    since: Option<Instant>,
+    /// When it was told last, if there were clean pages then.
+    clean_since: Option<Instant>,
+    clean: Nanos,
+}
+
+impl Waiting {
+    /// It was told to wait, with so many clean pages in memory, or to go on.
+    fn told(&mut self, to_wait: bool, clean: PageCount, shared: &Shared) {
+        if !to_wait && self.since.is_none() {
+            return;
+        }
+        let now = shared.clock.now();
+        if let Some(since) = self.clean_since.take() {
+            self.clean = Nanos(self.clean.0 + now.since(since).0);
+        }
+        if to_wait {
+            self.since.get_or_insert(now);
+            self.clean_since = (clean > PageCount(0)).then_some(now);
+        } else if let Some(since) = self.since.take() {
+            let (waits, ns) = (&shared.frame_waits, now.since(since).0);
+            waits.count.fetch_add(1, Ordering::Relaxed);
+            waits.ns.fetch_add(ns, Ordering::Relaxed);
+            waits.ns_max.fetch_max(ns, Ordering::Relaxed);
+            waits.clean_ns_max.fetch_max(self.clean.0, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Which pages a fault may bring in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +82,7 @@ impl Shared {
         may_wait: bool,
     ) -> Result<Deferred> {
         let began = std::time::Instant::now();
+        let mut waiting = Waiting::default();
         loop {
             self.poison.check()?;
             let seen = self.memory_gate.count();
@@ -58,6 +105,7 @@ impl Shared {
                     wanted.take_while(is_missing).count() as u32
                 };
                 if missing == 0 {
+                    waiting.told(false, PageCount(0), self);
                     return Ok(deferred);
                 }
                 let event = Event::Fault {
@@ -66,7 +114,14 @@ impl Shared {
                     count: missing,
                     intent,
                 };
+                let stalls = core.manager.stats().allocstall;
+                let stepped = self.clock.now();
                 self.step(&mut core, event, &mut deferred);
+                if core.manager.stats().allocstall > stalls {
+                    let ns = self.clock.now().since(stepped).0;
+                    self.frame_waits.reclaim_ns.fetch_add(ns, Ordering::Relaxed);
+                }
+                waiting.told(deferred.wait.is_some() && may_wait, core.manager.clean(), self);
             }
             self.finish(&mut deferred);
             let Some(at_most) = deferred.wait else {
@@ -78,20 +133,13 @@ impl Shared {
             self.look();
             let waited = began.elapsed();
             if waited > self.patience() {
+                waiting.told(false, PageCount(0), self);
                 return Err(self.no_frames(waited));
             }
             self.timed_writes(Wait::Frame, || {
                 self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
             });
         }
-    }
-
-    /// Waits for memory for as long as a fault was told.
-    pub(crate) fn wait_for_memory(&self, at_most: Nanos) {
-        self.timed_writes(Wait::Frame, || {
-            let seen = self.memory_gate.count();
-            self.memory_gate.wait(seen, Duration::from_nanos(at_most.0));
-        });
     }
 
     /// How long a call waits for a frame, or for pages to be written, before it gives up.

@@ -31,7 +31,7 @@ mod transfers;
 mod writes;
 
 pub(crate) use effects::Deferred;
-pub(crate) use fault::Reach;
+pub(crate) use fault::{FrameWaits, Reach};
 
 use crate::clock::Clock;
 use crate::device::Watched;
@@ -81,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) poison: Poison,
     core: Mutex<Core>,
     memory_gate: Gate,
+    pub(crate) frame_waits: FrameWaits,
     dirtier_gate: Gate,
     sync_gate: Gate,
     /// A dirtier was told to pause: the next one asks first.
@@ -124,6 +125,7 @@ impl Shared {
             poison: Poison::default(),
             core: Mutex::new(core),
             memory_gate: Gate::default(),
+            frame_waits: FrameWaits::default(),
             dirtier_gate: Gate::default(),
             sync_gate: Gate::default(),
             throttling: AtomicBool::new(false),

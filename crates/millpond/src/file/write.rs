@@ -1,7 +1,7 @@
 //! Writing: into locked pages, up to 32 at a time; the device gets them later.
 
 use super::{File, LEN_MAX};
-use crate::driver::{Deferred, Reach};
+use crate::driver::Reach;
 use crate::error::{Error, Result};
 use crate::explain::{self, Call};
 use crate::sys::arena::Arena;
@@ -119,7 +119,7 @@ impl File {
         let reach = if at_end { Reach::Beyond } else { Reach::Within(end) };
         let mut pins: Vec<ExclusivePin<&Table<Arena>>> = Vec::with_capacity(WRITE_PAGES_MAX);
         let mut page = first;
-        let (mut wait, mut is_cut) = (None, false);
+        let mut is_cut = false;
         while page <= last {
             let key = self.key(page);
             let start = page << shift;
@@ -174,14 +174,12 @@ impl File {
                     if is_cut {
                         break;
                     }
-                    let Deferred {
-                        granted, wait: told, ..
-                    } = fault;
-                    if granted.is_empty() && told.is_some() {
-                        wait = told;
+                    if fault.granted.is_empty() && fault.wait.is_some() {
+                        // The next part asks again, with nothing in hand, before it waits: what came free meanwhile was
+                        // announced already.
                         break;
                     }
-                    for mut load in granted {
+                    for mut load in fault.granted {
                         let start = page << shift;
                         let (from, to) = (start.max(offset), (start + size).min(end));
                         let bytes = self.shared().table.load_bytes(&mut load);
@@ -202,10 +200,6 @@ impl File {
         }
         let pauses = self.report_dirty(first, &pins);
         drop(pins);
-        if let Some(at_most) = wait {
-            explain::waits_in(Call::Write(buf.len()));
-            self.shared().wait_for_memory(at_most);
-        }
         Ok(Written {
             bytes,
             pauses,

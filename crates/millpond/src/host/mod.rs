@@ -24,6 +24,7 @@ pub use notice::{Notice, to_stderr};
 pub use ring::RingRefusal;
 
 pub use crate::sys::loop_device::{add_loop_device, remove_loop_device};
+pub use crate::sys::mapped_file::MappedFile;
 
 pub(crate) use huge::small_pages;
 pub(crate) use limit::{check_memory, free_memory};

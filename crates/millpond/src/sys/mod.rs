@@ -8,6 +8,7 @@ pub(crate) mod buffer;
 pub(crate) mod copies;
 pub(crate) mod direct;
 pub(crate) mod loop_device;
+pub(crate) mod mapped_file;
 pub(crate) mod mapping;
 pub(crate) mod peer;
 pub(crate) mod realtime;
