@@ -59,6 +59,7 @@ Examples:
   millpond lab run hills2015 --on sim                      limits on dirty pages, low and touched; seconds
   millpond lab run hills2015 --on engine --device hdd --runs 1
   millpond lab run gorman2011 --on sim --table post        reclaim of 2011, patch by patch, and the post's tables
+  millpond lab run gorman2011 --on kernel,engine --device hdd    the same loads on today's kernel and the engine, as root
 
 While a row of the engine runs, `millpond stat 1`, `inspect` and `set` work on its cache.
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
@@ -201,7 +202,7 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
         let mut bar = Bar::new(&signals);
         match experiment.name {
             "hills2015" => hills2015::run(&args.hills2015()?, &mut bar),
-            "gorman2011" => gorman2011::run(&args.gorman2011(), &mut bar),
+            "gorman2011" => gorman2011::run(&args.gorman2011()?, &mut bar),
             _ => axboe2016::run(&args.axboe2016()?, &mut bar),
         }
     };
@@ -298,16 +299,23 @@ impl RunArgs {
         }
     }
 
-    fn gorman2011(&self) -> gorman2011::Options {
-        gorman2011::Options {
+    fn gorman2011(&self) -> Result<gorman2011::Options, Failure> {
+        Ok(gorman2011::Options {
             on: self.on.clone(),
+            device: self.device.parse()?,
+            kernel_variants: self.kernel_variant.clone(),
+            dir: self.dir.clone().unwrap_or_else(default_dir),
+            memory: self.memory,
+            threads: self.writers,
+            runs: self.runs,
+            program: Program::this(&["lab", "worker"]),
             variants: self.variant.clone(),
             workloads: self.workload.clone(),
             filesystem: self.filesystem.clone(),
             scale: self.scale,
             seed: self.seed,
             command: command_line(std::env::args().skip(1)),
-        }
+        })
     }
 
     fn axboe2016(&self) -> Result<axboe2016::Options, Failure> {

@@ -3,4 +3,5 @@
 pub mod disk;
 pub mod latency;
 pub mod process;
+pub(crate) mod reclaim;
 pub mod steps;

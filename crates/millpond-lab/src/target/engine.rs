@@ -15,8 +15,9 @@ use crate::error::{LabError, Result};
 use crate::outcome::{Measure, Setting};
 use crate::workload::hills2015::Both;
 use millpond::device::{self, Modelled};
-use millpond::{Explanation, OpenOptions, PageCache, explain};
+use millpond::{Explanation, OpenOptions, PageCache, Stats, explain};
 use millpond_core::manager::Derived;
+use millpond_core::units::Bytes;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -78,6 +79,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Target>> {
     Ok(Box::new(Engine {
         cache,
         dir,
+        memory: setup.memory,
         modelled,
         slowest: Arc::default(),
     }))
@@ -86,6 +88,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Target>> {
 struct Engine {
     cache: PageCache,
     dir: File,
+    memory: Bytes,
     modelled: Option<Arc<Modelled>>,
     slowest: Arc<Slowest>,
 }
@@ -140,6 +143,27 @@ impl Target for Engine {
         // Fails if it is there.
         drop(File::create_new(path)?);
         self.file(path, OpenOptions::new().write(true))
+    }
+
+    /// Dropping the last handle of a file writes what is dirty: so many stay open as twice the memory holds, whose pages
+    /// have left it before.
+    fn files_kept_open(&self, file_bytes: u64) -> usize {
+        (2 * self.memory.0 / file_bytes.max(1)) as usize + 1
+    }
+
+    /// Each page is appended, and written before anybody else sees it.
+    fn create_in_place(&self, path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
+        drop(File::create_new(path)?);
+        let file = self
+            .cache
+            .open(path, OpenOptions::new().write(true))
+            .map_err(error)?;
+        let slowest = self.slowest.clone();
+        Ok(Box::new(EnginePages(EngineFile { file, slowest })))
+    }
+
+    fn reclaim(&self) -> Vec<Measure> {
+        reclaim_of(&self.cache.stats())
     }
 
     fn sync_all(&self) -> io::Result<()> {
@@ -200,6 +224,7 @@ impl Target for Engine {
         let stats = self.cache.stats();
         let c = &stats.counters;
         let frames = stats.derived.frames.0.max(1) as f64;
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
         [
             ("file_pages_written_by_reclaim", "1", c.nr_vmscan_write as f64),
             ("pgscan_direct", "1", c.pgscan_direct as f64),
@@ -211,6 +236,13 @@ impl Target for Engine {
                 "allocation_stalls",
                 "1",
                 (c.nr_vmscan_throttled_writeback + c.nr_vmscan_throttled_noprogress) as f64,
+            ),
+            ("frame_waits", "1", stats.frame_waits.count as f64),
+            ("frame_wait_max_us", "us", us(stats.frame_waits.longest)),
+            (
+                "frame_wait_with_clean_max_us",
+                "us",
+                us(stats.frame_waits.longest_with_clean),
             ),
             ("metadata_bytes_per_page", "B", stats.metadata.0 as f64 / frames),
         ]
@@ -257,6 +289,64 @@ impl TargetFile for EngineFile {
     }
 }
 
+/// A file that is filled through guards.
+struct EnginePages(EngineFile);
+
+impl TargetFile for EnginePages {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
+        self.0.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        let page = offset / buf.len() as u64;
+        let EngineFile { file, slowest } = &self.0;
+        let locked = slowest.explained(WRITE, || file.page_mut_or_grow(page));
+        locked.map_err(error)?.copy_from_slice(buf);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
+/// What reclaim has done, by the metrics of the kernel's counters of the same meaning.
+fn reclaim_of(stats: &Stats) -> Vec<Measure> {
+    let (c, waits) = (&stats.counters, &stats.frame_waits);
+    let stalled = waits.total + waits.reclaiming;
+    [
+        ("file_pages_written_by_reclaim", "1", c.nr_vmscan_write as f64),
+        ("nr_vmscan_write", "1", c.nr_vmscan_write as f64),
+        ("kswapd_write_file", "1", c.nr_vmscan_write as f64),
+        ("direct_write_file", "1", c.nr_vmscan_write as f64),
+        (
+            "nr_vmscan_immediate_reclaim",
+            "1",
+            c.nr_vmscan_immediate_reclaim as f64,
+        ),
+        (
+            "nr_vmscan_throttled",
+            "1",
+            (c.nr_vmscan_throttled_writeback + c.nr_vmscan_throttled_noprogress) as f64,
+        ),
+        ("pgpgout_kib", "KiB", c.nr_written as f64 * 4.0),
+        ("pgscan_direct", "1", c.pgscan_direct as f64),
+        ("pgscan_kswapd", "1", c.pgscan_kswapd as f64),
+        ("pgsteal_direct", "1", c.pgsteal_direct as f64),
+        ("pgsteal_kswapd", "1", c.pgsteal_kswapd as f64),
+        ("direct_reclaims", "1", c.allocstall as f64),
+        ("kswapd_wakeups", "1", c.kswapd_wakeups as f64),
+        ("kswapd_awake_seconds", "s", c.kswapd_awake_ns as f64 / 1e9),
+        ("direct_stall_seconds", "s", stalled.as_secs_f64()),
+    ]
+    .map(|(metric, unit, value)| Measure {
+        metric: metric.into(),
+        unit: unit.into(),
+        value,
+    })
+    .into()
+}
+
 fn error(error: millpond::Error) -> io::Error {
     io::Error::other(error)
 }
@@ -265,7 +355,6 @@ fn error(error: millpond::Error) -> io::Error {
 mod tests {
     use super::*;
     use crate::workload::data::{AlignedBuf, PAGE};
-    use millpond_core::units::Bytes;
 
     #[test]
     fn the_slowest_of_each_kind_of_call_is_explained() {

@@ -22,20 +22,22 @@ use super::{Access, Device, Driver, Row, RowRequest, Rows, Served, Setup, Target
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::machine;
+use crate::measure::reclaim;
 use crate::memory_group::MemoryGroup;
-use crate::outcome::Setting;
+use crate::outcome::{Measure, Setting};
 use crate::quantity::size_typed;
 use crate::room::{Configuration, Room};
 use crate::target::kernel_limits;
 use crate::workload::hills2015::Both;
+use millpond::host::MappedFile;
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// This kind of target.
 pub const KIND: TargetKind = TargetKind {
@@ -193,6 +195,21 @@ impl Target for Kernel {
         Ok(self.file(File::create_new(path)?, self.reads))
     }
 
+    fn create_in_place(&self, path: &Path, len: u64) -> io::Result<Box<dyn TargetFile>> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        file.set_len(len)?;
+        let mapped = Mutex::new(MappedFile::new(&file, len)?);
+        Ok(Box::new(KernelMapping { file, mapped }))
+    }
+
+    fn reclaim(&self) -> Vec<Measure> {
+        reclaim::of_kernel()
+    }
+
     /// Of the file system, as `sync` does it: all files at once, so that the kernel can order the writes.
     fn sync_all(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.dir)?)
@@ -277,6 +294,30 @@ impl TargetFile for KernelFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+}
+
+/// A file that is filled through a mapping.
+struct KernelMapping {
+    file: File,
+    mapped: Mutex<MappedFile>,
+}
+
+impl TargetFile for KernelMapping {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
+        self.file.read_exact_at(buf, offset)?;
+        Ok(Served::Unknown)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        mapped.write(offset, buf);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        mapped.sync()
     }
 }
 

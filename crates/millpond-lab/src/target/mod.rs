@@ -178,6 +178,26 @@ pub trait Target: Send + Sync {
     /// The system's or the target's own.
     fn create(&self, path: &Path, len: u64) -> io::Result<Box<dyn TargetFile>>;
 
+    /// Creates a file of `len` bytes, whole pages, that will be filled page by page from its start, each page changed where
+    /// it is in memory: every [`TargetFile::write_at`] of it has one page. It must not exist.
+    ///
+    /// # Errors
+    /// The system's or the target's own; that this target has no such way.
+    fn create_in_place(&self, _path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// How many files of that size a program keeps open behind the one that it writes, so that closing one finds nothing
+    /// to write. None where closing writes nothing.
+    fn files_kept_open(&self, _file_bytes: u64) -> usize {
+        0
+    }
+
+    /// Counters of reclaim that only grow, by the metrics of `measure::reclaim`; none if it can't tell.
+    fn reclaim(&self) -> Vec<Measure> {
+        Vec::new()
+    }
+
     /// Brings everything that was written to the device, as `sync` does; returns when it would survive a loss
     /// of power, names of new files included.
     ///

@@ -1,5 +1,6 @@
 //! What a run measured, by the metrics of the post's tables.
 
+use crate::measure::reclaim::{Scans, spread};
 use crate::outcome::Outcome;
 use crate::sim::era::{FILES, Ran, Round, Waits};
 use millpond_core::page::PageKind;
@@ -9,61 +10,6 @@ use millpond_core::units::Nanos;
 
 fn seconds(span: Nanos) -> f64 {
     span.0 as f64 / 1e9
-}
-
-/// Whole percent, cut off, as the post has them.
-fn percent(part: u64, whole: u64) -> f64 {
-    (100 * part / whole.max(1)) as f64
-}
-
-/// Least, mean, standard deviation and greatest.
-fn spread(outcome: &mut Outcome, name: &str, unit: &str, values: &[f64]) {
-    if values.is_empty() {
-        return;
-    }
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let deviation = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count).sqrt();
-    let least = values.iter().copied().fold(f64::MAX, f64::min);
-    let greatest = values.iter().copied().fold(f64::MIN, f64::max);
-    for (what, value) in [
-        ("min", least),
-        ("mean", mean),
-        ("stddev", deviation),
-        ("max", greatest),
-    ] {
-        outcome.push(&format!("{name}_{what}"), unit, value);
-    }
-}
-
-/// What both kinds of machine count.
-struct Scans {
-    scan: [u64; 2],
-    steal: [u64; 2],
-}
-
-impl Scans {
-    fn report(&self, elapsed: f64, outcome: &mut Outcome) {
-        let ([kswapd, direct], [kswapd_freed, direct_freed]) = (self.scan, self.steal);
-        let mut push = |name: &str, unit: &str, value: f64| outcome.push(name, unit, value);
-        push("pgscan_direct", "1", direct as f64);
-        push("pgscan_kswapd", "1", kswapd as f64);
-        push("pgsteal_kswapd", "1", kswapd_freed as f64);
-        push("pgsteal_direct", "1", direct_freed as f64);
-        push("kswapd_efficiency_percent", "%", percent(kswapd_freed, kswapd));
-        push("kswapd_velocity_per_s", "1/s", kswapd as f64 / elapsed);
-        push("direct_efficiency_percent", "%", percent(direct_freed, direct));
-        push("direct_velocity_per_s", "1/s", direct as f64 / elapsed);
-        push("direct_scans_percent", "%", percent(direct, direct + kswapd));
-        push("pgscan", "1", (kswapd + direct) as f64);
-        push("pgsteal", "1", (kswapd_freed + direct_freed) as f64);
-        let all = (kswapd + direct).max(1) as f64;
-        push(
-            "reclaimed_percent",
-            "%",
-            100.0 * (kswapd_freed + direct_freed) as f64 / all,
-        );
-    }
 }
 
 fn rounds(rounds: &[Round], outcome: &mut Outcome) {

@@ -6,13 +6,17 @@
 //!   rows       the post's six kernels, the two patches as they were posted, what came of them, and Millpond
 //! ```
 //!
-//! In virtual time only, on a machine like the post's: Linux' rungs by `sim/era`, Millpond by its own manager on the same
-//! disk with the memory that is left for files there. Nothing is random but what company the load has, so one run says it.
+//! In virtual time on a machine like the post's: Linux' rungs by `sim/era`, Millpond by its own manager on the same disk
+//! with the memory that is left for files there. Nothing is random but what company the load has, so one run says it.
+//! On real files (`real.rs`): Millpond's engine beside the kernel in a memory group of the same size.
 
+mod files;
 mod measures;
 mod options;
 mod post;
 mod published;
+mod real;
+mod real_report;
 mod report;
 mod runs;
 mod trace;
@@ -23,6 +27,7 @@ pub use options::Options;
 use super::{Experiment, Watch};
 use crate::error::Result;
 use crate::report::Report;
+use crate::target::TargetKind;
 
 /// The workload of 37,500 MiB in files.
 pub const FS_MARK: &str = "fs_mark";
@@ -44,11 +49,24 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Runs the experiment and returns its report.
 ///
 /// # Errors
-/// Options out of range, before anything is done; a target that can't run it; [`Interrupted`](crate::LabError::Interrupted).
+/// Options out of range, before anything is done; a target that can't run it; a run that failed;
+/// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let plan = options.plan()?;
-    let results = runs::perform(&plan, watch)?;
-    let mut report = report::report(&plan, &results);
+    let targets = options.targets()?;
+    options.check_workloads()?;
+    let (simulated, real): (Vec<&TargetKind>, Vec<&TargetKind>) =
+        targets.into_iter().partition(|kind| kind.name == "sim");
+    if !real.is_empty() || options.on.is_none() {
+        options.check_real()?;
+    }
+    let plan = (!simulated.is_empty()).then(|| options.plan()).transpose()?;
+    let mut report = match &plan {
+        Some(plan) => report::report(plan, &runs::perform(plan, watch)?),
+        None => report::empty(),
+    };
+    if !real.is_empty() {
+        real_report::add(&mut report, &real::measure(options, &real, watch)?);
+    }
     report.command = options.command.clone();
     Ok(report)
 }

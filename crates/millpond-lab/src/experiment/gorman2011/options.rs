@@ -1,10 +1,16 @@
 //! The experiment's options, checked into a plan.
 
 use super::{EXPERIMENT, FS_MARK, MICRO};
+use crate::child::Program;
 use crate::error::{LabError, Result};
+use crate::quantity::size_typed;
+use crate::room;
 use crate::sim::era::{EraOptions, Load, MICRO_PAGES};
+use crate::target::{self, Device, TargetKind};
 use millpond_core::reclaim::ladder::Rung;
 use millpond_core::reclaim::launder::filesystem::FileSystem;
+use millpond_core::units::Bytes;
+use std::path::PathBuf;
 
 /// The rungs' names, in their order.
 pub(super) const VARIANTS: [&str; Rung::ALL.len()] = {
@@ -23,25 +29,61 @@ const ROUNDS: f64 = 25.0;
 const ROUNDS_MIN: u32 = 2;
 
 /// What a user can choose. Ranges are checked by [`run`](super::run).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` and `sim` are the same.
     pub on: Option<Vec<String>>,
+    /// The device of engine and kernel.
+    pub device: Device,
+    /// How the kernel is set up on a modelled disk; none is as most machines are.
+    pub kernel_variants: Vec<String>,
+    /// Where their files go on a real device.
+    pub dir: PathBuf,
+    /// The memory of engine and kernel, 16 MiB or more. Less if there is little data (`scale`).
+    pub memory: Bytes,
+    /// Threads that write fs_mark's files there. The post: 1.
+    pub threads: u32,
+    /// Runs of each of their rows: 1 to 100.
+    pub runs: u32,
     /// Rungs; none is all of them.
     pub variants: Vec<String>,
     /// Workloads; none is both.
     pub workloads: Vec<String>,
     /// How the file system answers reclaim: xfs, ext3, ext4, btrfs. Empty: xfs, the post's.
     pub filesystem: String,
-    /// What the amount of data is multiplied by, 0.08 to 4; memory stays. `None`: 1.
+    /// What the amount of data is multiplied by: 0.08 to 4 in virtual time, where memory stays, and `None` is 1; 0.001 to 4
+    /// on real files, where 1 is 40 times the memory in fs_mark, and `None` is 0.25.
     pub scale: Option<f64>,
     /// The seed of the company's habits.
     pub seed: u64,
+    /// What starts a run's process.
+    pub program: Program,
     /// The command line, for the report.
     pub command: String,
 }
 
-/// What is run.
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            on: None,
+            device: Device::Real,
+            kernel_variants: Vec::new(),
+            dir: "/var/tmp".into(),
+            memory: Bytes::from_mib(512),
+            threads: 1,
+            runs: 3,
+            variants: Vec::new(),
+            workloads: Vec::new(),
+            filesystem: String::new(),
+            scale: None,
+            seed: 1,
+            program: Program::this(&["lab", "worker"]),
+            command: String::new(),
+        }
+    }
+}
+
+/// What is run in virtual time.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) rungs: Vec<Rung>,
@@ -63,14 +105,109 @@ impl Plan {
 }
 
 impl Options {
-    pub(super) fn plan(&self) -> Result<Plan> {
-        if let Some(target) = self.on.iter().flatten().find(|name| *name != "sim") {
-            crate::target::find(target)?;
-            return Err(LabError::Unavailable {
-                target: target.clone(),
-                why: "gorman2011 runs in virtual time only: --on sim".into(),
+    /// The targets that were named.
+    pub(super) fn targets(&self) -> Result<Vec<&'static TargetKind>> {
+        let Some(names) = &self.on else {
+            return Ok(vec![target::find("sim")?]);
+        };
+        for name in names {
+            target::find(name)?;
+            if name == "paced" {
+                return Err(LabError::Unavailable {
+                    target: name.clone(),
+                    why: "it paces the writers of axboe2016 only".into(),
+                });
+            }
+        }
+        let chosen = |kind: &&TargetKind| names.iter().any(|name| name == kind.name);
+        Ok(target::TARGETS.iter().filter(chosen).collect())
+    }
+
+    /// Whether a load takes part.
+    pub(super) fn has(&self, load: &str) -> bool {
+        self.workloads.is_empty() || self.workloads.iter().any(|name| name == load)
+    }
+
+    /// # Errors
+    /// [`LabError::UnknownName`].
+    pub(super) fn check_workloads(&self) -> Result<()> {
+        let is_unknown = |name: &&String| !EXPERIMENT.workloads.contains(&name.as_str());
+        match self.workloads.iter().find(is_unknown) {
+            Some(name) => Err(LabError::UnknownName {
+                what: "workload",
+                value: name.clone(),
+                allowed: EXPERIMENT.workloads.join(", "),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// How the kernel is to be set up.
+    pub(super) fn kernel_configurations(&self) -> Result<Vec<room::Configuration>> {
+        if self.device == Device::Real && !self.kernel_variants.is_empty() {
+            return Err(LabError::BadValue {
+                option: "--kernel-variant",
+                value: self.kernel_variants.join(","),
+                allowed: "on a real device the kernel runs as this machine has it set".into(),
+                instead: "leave it out, or give a modelled disk with --device".into(),
             });
         }
+        room::Configuration::of_texts(&self.kernel_variants)
+    }
+
+    /// Checks what is only for engine and kernel.
+    ///
+    /// # Errors
+    /// [`LabError::BadValue`], [`LabError::UnknownName`].
+    pub(super) fn check_real(&self) -> Result<()> {
+        let bad = |option, value: String, allowed: &str, instead: &str| {
+            Err(LabError::BadValue {
+                option,
+                value,
+                allowed: allowed.into(),
+                instead: instead.into(),
+            })
+        };
+        if !(1..=100).contains(&self.runs) {
+            return bad(
+                "--runs",
+                self.runs.to_string(),
+                "allowed are 1 to 100 runs",
+                "three show whether a difference is one",
+            );
+        }
+        if !(1..=64).contains(&self.threads) {
+            return bad(
+                "--writers",
+                self.threads.to_string(),
+                "allowed are 1 to 64 threads",
+                "the post has one",
+            );
+        }
+        if let Some(scale) = self.scale.filter(|scale| !(0.001..=4.0).contains(scale)) {
+            return bad(
+                "--scale",
+                scale.to_string(),
+                "allowed is 0.001 to 4 on real files",
+                "1 writes 40 times the memory",
+            );
+        }
+        if self.memory < Bytes::from_mib(16) || self.memory > Bytes::from_mib(1 << 16) {
+            return bad(
+                "--memory",
+                size_typed(self.memory),
+                "allowed is 16M to 64G",
+                "the post has 512M",
+            );
+        }
+        self.kernel_configurations().map(drop)
+    }
+
+    /// What is run in virtual time.
+    ///
+    /// # Errors
+    /// [`LabError::BadValue`], [`LabError::UnknownName`].
+    pub(super) fn plan(&self) -> Result<Plan> {
         let unknown = |what, value: &str, allowed: String| LabError::UnknownName {
             what,
             value: value.into(),
@@ -99,20 +236,12 @@ impl Options {
                 instead: "1 has the post's amount of data; 0.08 is two rounds of fs_mark".into(),
             });
         }
-        if let Some(name) = self
-            .workloads
-            .iter()
-            .find(|w| ![FS_MARK, MICRO].contains(&w.as_str()))
-        {
-            return Err(unknown("workload", name, EXPERIMENT.workloads.join(", ")));
-        }
-        let has = |name: &str| self.workloads.is_empty() || self.workloads.iter().any(|w| w == name);
         let mut loads = Vec::new();
-        if has(FS_MARK) {
+        if self.has(FS_MARK) {
             let rounds = ((ROUNDS * scale).round() as u32).max(ROUNDS_MIN);
             loads.push((FS_MARK, Load::FsMark { rounds }));
         }
-        if has(MICRO) {
+        if self.has(MICRO) {
             let pages = (MICRO_PAGES as f64 * scale) as u64;
             loads.push((MICRO, Load::Micro { pages }));
         }
@@ -133,7 +262,7 @@ mod tests {
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
         type Change = fn(&mut Options);
-        let table: [(Change, &str, u8); 6] = [
+        let table: [(Change, &str, u8); 9] = [
             (
                 |o| o.variants = vec!["p6".into()],
                 "unknown variant `p6`; allowed: vanilla, nodirectwb",
@@ -151,16 +280,23 @@ mod tests {
             ),
             (|o| o.scale = Some(0.01), "--scale 0.01: allowed is 0.08 to 4", 2),
             (
-                |o| o.on = Some(vec!["kernel".into()]),
-                "target `kernel` cannot run: gorman2011 runs in virtual time only",
+                |o| o.on = Some(vec!["paced".into()]),
+                "target `paced` cannot run: it paces",
                 3,
+            ),
+            (|o| o.runs = 0, "--runs 0: allowed are 1 to 100", 2),
+            (|o| o.threads = 65, "--writers 65: allowed are 1 to 64", 2),
+            (
+                |o| o.memory = Bytes::from_mib(8),
+                "--memory 8M: allowed is 16M to 64G",
+                2,
             ),
             (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),
         ];
         for (change, expected, code) in table {
             let mut options = Options::default();
             change(&mut options);
-            let error = options.plan().unwrap_err();
+            let error = super::super::run(&options, &mut ()).err().unwrap();
             assert!(error.to_string().starts_with(expected), "{error}");
             assert_eq!(error.exit_code(), code);
         }

@@ -171,7 +171,7 @@ fn show(value: Option<f64>, show: Show) -> String {
 }
 
 /// Whose numbers a table has.
-trait Numbers {
+pub(super) trait Numbers {
     fn of(&self, column: &str, metric: &str) -> Option<f64>;
 }
 
@@ -251,9 +251,10 @@ fn fs_mark(columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
     text
 }
 
-fn tables(workload: &str, columns: &[&str], numbers: &dyn Numbers) -> String {
+/// The tables of a load; gains are those over the column `base`.
+pub(super) fn tables(workload: &str, columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
     let first = match workload {
-        FS_MARK => fs_mark(columns, COLUMNS[0], numbers) + "\n",
+        FS_MARK => fs_mark(columns, base, numbers) + "\n",
         _ => "MICRO\n\n".into(),
     };
     let heads = heads(columns, LABEL, COLUMN);
@@ -281,7 +282,7 @@ pub(super) fn appendices(
         .map(|columns| Appendix {
             name: NAME,
             title: format!("{workload}, in virtual time"),
-            text: tables(workload, columns, &|column: &str, metric: &str| {
+            text: tables(workload, columns, COLUMNS[0], &|column: &str, metric: &str| {
                 ours(column, metric)
             }),
         })
@@ -290,7 +291,7 @@ pub(super) fn appendices(
         appendices.push(Appendix {
             name: NAME,
             title: format!("{workload}, as posted in July 2011"),
-            text: tables(workload, &COLUMNS, &|column: &str, metric: &str| {
+            text: tables(workload, &COLUMNS, COLUMNS[0], &|column: &str, metric: &str| {
                 published(workload, column, metric)
             }),
         });
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn the_posts_own_lines_come_out_as_it_has_them() {
         let numbers = |column: &str, metric: &str| published(FS_MARK, column, metric);
-        let text = tables(FS_MARK, &COLUMNS, &numbers);
+        let text = tables(FS_MARK, &COLUMNS, COLUMNS[0], &numbers);
         for words in [
             "Files/s mean 6.93 (0.00%) 6.96 (0.43%) 7.11 (2.53%) 7.52 (7.85%)",
             "Overhead mean 29678 (0.00%) 40054 (-25.90%) 18279 (62.37%) 16365 (81.35%) 11987 (147.58%) 15606 (90.17%)",
@@ -330,7 +331,9 @@ mod tests {
 
     #[test]
     fn what_is_not_modelled_has_a_dash_and_long_names_two_lines() {
-        let text = tables(MICRO, &["immediate-leak-v1"], &|_: &str, _: &str| None);
+        let text = tables(MICRO, &["immediate-leak-v1"], COLUMNS[0], &|_: &str, _: &str| {
+            None
+        });
         assert!(
             text.contains("immediate\n") && text.contains("leak-v1\n"),
             "{text}"

@@ -26,6 +26,20 @@ const COLUMNS: [(&str, &str); 8] = [
     ("reclaimed", "pgsteal"),
 ];
 
+/// What a report of this experiment begins with.
+pub(super) fn empty() -> Report {
+    Report {
+        title: "gorman2011: files are written on a machine that is too small for them".into(),
+        intro: vec![
+            "One processor, 512 MB and one disk. fs_mark writes files of 10 MiB without a sync, micro one long mapping. What \
+             does reclaim scan, write and wait for, and what does each of the post's patches change?"
+                .into(),
+            format!("After {}.", EXPERIMENT.post),
+        ],
+        ..Report::default()
+    }
+}
+
 pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     let metrics: Vec<Metric> = results
         .iter()
@@ -45,15 +59,8 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         .map(row)
         .collect();
     let mut report = Report {
-        title: "gorman2011: files are written on a machine that is too small for them".into(),
-        intro: vec![
-            "One processor, 512 MB and one disk. fs_mark writes files of 10 MiB without a sync, micro one long mapping. What \
-             does reclaim scan, write and wait for, and what does each of the post's patches change?"
-                .into(),
-            format!("After {}.", EXPERIMENT.post),
-        ],
         definitions: definitions(),
-        ..Report::default()
+        ..empty()
     };
     let of = |workload: &str, rung: &str, metric: &str| {
         let run = results

@@ -1,0 +1,252 @@
+//! What the runs on real files say: a table for each load, sentences against what is asked of the engine, the post's
+//! tables, and what the slowest calls have waited for.
+
+use super::real::Measured;
+use super::{EXPERIMENT, FS_MARK, MICRO, post, trace};
+use crate::quantity::{micros, number, size};
+use crate::report::table::{Column, label, pick};
+use crate::report::{Appendix, Metric, Report, RowName, lookup};
+use crate::target::Device;
+
+/// What is asked of Millpond's reclaim: of all scans at most so many percent by whoever needs a frame, of what is scanned
+/// at least so many percent freed, and no longer wait for a frame while reclaim could have one.
+const FOREGROUND_PERCENT_MAX: f64 = 0.1;
+const FREED_PERCENT_MIN: f64 = 95.0;
+const WAIT_US_MAX: f64 = 20_000.0;
+
+const FS_MARK_COLUMNS: [(&str, &str); 8] = [
+    ("files/s", "files_per_s_mean"),
+    ("synced/s", "files_synced_per_s"),
+    ("MB/s", "mb_per_s"),
+    ("written by reclaim", "file_pages_written_by_reclaim"),
+    ("foreground scans", "foreground_scan_share_percent"),
+    ("freed of scanned", "reclaimed_percent"),
+    ("longest write", "write_max_us"),
+    ("frame wait", "frame_wait_max_us"),
+];
+
+const MICRO_COLUMNS: [(&str, &str); 8] = [
+    ("MB/s", "mb_per_s"),
+    ("elapsed", "elapsed_seconds"),
+    ("written by reclaim", "file_pages_written_by_reclaim"),
+    ("foreground scans", "foreground_scan_share_percent"),
+    ("freed of scanned", "reclaimed_percent"),
+    ("touch p99", "touch_p99_us"),
+    ("worst touch", "touch_max_us"),
+    ("frame wait", "frame_wait_max_us"),
+];
+
+/// Adds what was measured on real files to `report`.
+pub(super) fn add(report: &mut Report, measured: &Measured) {
+    let metrics: Vec<Metric> = measured
+        .results
+        .iter()
+        .flat_map(|runs| runs.metrics(EXPERIMENT.name))
+        .collect();
+    let names = &measured.names;
+    for (load, what) in &measured.loads {
+        let columns = match *load {
+            FS_MARK => FS_MARK_COLUMNS,
+            _ => MICRO_COLUMNS,
+        };
+        let columns = columns.map(|(head, metric)| Column {
+            head,
+            workload: load,
+            metric,
+        });
+        let title = format!(
+            "{load} on {} of memory: {}",
+            size(measured.sizes.memory),
+            measured.sizes.told(what)
+        );
+        report.tables.push(pick(&title, "", &columns, names, &metrics));
+        report.verdict.extend(verdict(load, names, &metrics));
+        report.appendices.push(posts(load, names, &metrics));
+    }
+    report.notes.extend(measured.notes.iter().cloned());
+    report.notes.extend(notes(measured));
+    for name in names {
+        let own: Vec<_> = measured.results.iter().filter(|runs| runs.row == *name).collect();
+        if let Some(outcome) = own.first().and_then(|runs| runs.outcomes.first()) {
+            report
+                .settings
+                .push((label(name, names), outcome.settings.clone()));
+        }
+        for runs in own {
+            let told: Vec<&str> = runs
+                .outcomes
+                .iter()
+                .flat_map(|outcome| &outcome.explanations)
+                .map(String::as_str)
+                .collect();
+            if !told.is_empty() {
+                report.appendices.push(Appendix {
+                    name: trace::NAME,
+                    title: format!("The slowest calls of {}: {}", runs.workload, label(name, names)),
+                    text: told.join("\n"),
+                });
+            }
+        }
+        for outcome in measured
+            .results
+            .iter()
+            .filter(|r| r.row == *name)
+            .flat_map(|r| &r.outcomes)
+        {
+            for warning in &outcome.warnings {
+                let note = format!("{}: {warning}", label(name, names));
+                if !report.notes.contains(&note) {
+                    report.notes.push(note);
+                }
+            }
+        }
+    }
+    report.machine.extend(measured.machine.iter().cloned());
+    report.metrics.extend(metrics);
+    report.definitions.extend(definitions());
+}
+
+/// What is asked of the engine, and how it stands beside the kernel.
+fn verdict(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let find = |target: &str| names.iter().find(|name| name.target == target);
+    let Some(engine) = find("engine") else {
+        return sentences;
+    };
+    let of = |row: &RowName, metric: &str| lookup(metrics, row, load, metric).map(|m| m.value);
+    let worst = |metric: &str| {
+        let runs = &lookup(metrics, engine, load, metric)?.runs;
+        runs.iter().copied().reduce(f64::max)
+    };
+    let least = |metric: &str| {
+        let runs = &lookup(metrics, engine, load, metric)?.runs;
+        runs.iter().copied().reduce(f64::min)
+    };
+    if let (Some(written), Some(foreground), Some(freed), Some(wait)) = (
+        worst("file_pages_written_by_reclaim"),
+        worst("foreground_scan_share_percent"),
+        least("reclaimed_percent"),
+        worst("frame_wait_with_clean_max_us"),
+    ) {
+        let is = |met: bool| if met { "" } else { " MISSED:" };
+        sentences.push(format!(
+            "{load}, the engine's worst run:{} reclaim wrote {} file pages (asked: 0);{} those who needed a frame did {} % of \
+             the scanning (at most {FOREGROUND_PERCENT_MAX});{} {} % of what was scanned was freed (at least \
+             {FREED_PERCENT_MIN:.0});{} the longest wait for a frame while clean pages were in memory was {} (at most {}).",
+            is(written == 0.0),
+            number(written),
+            is(foreground <= FOREGROUND_PERCENT_MAX),
+            number(foreground),
+            is(freed >= FREED_PERCENT_MIN),
+            number(freed),
+            is(wait <= WAIT_US_MAX),
+            micros(wait),
+            micros(WAIT_US_MAX)
+        ));
+    }
+    for kernel in names.iter().filter(|name| name.target == "kernel") {
+        if let (Some(ours), Some(theirs)) = (of(engine, "mb_per_s"), of(kernel, "mb_per_s")) {
+            sentences.push(format!(
+                "{load}: {} MB/s with everything synced, {:.0} % of the {} MB/s of {}.",
+                number(ours),
+                100.0 * ours / theirs,
+                number(theirs),
+                kernel.variant
+            ));
+        }
+        if let (MICRO, Some(ours), Some(theirs)) =
+            (load, of(engine, "touch_max_us"), of(kernel, "touch_max_us"))
+        {
+            sentences.push(format!(
+                "{load}: the worst touch of a page took {}, {} with {}.",
+                micros(ours),
+                micros(theirs),
+                kernel.variant
+            ));
+        }
+    }
+    sentences
+}
+
+/// The post's tables with a column for each row.
+fn posts(load: &'static str, names: &[RowName], metrics: &[Metric]) -> Appendix {
+    let of_target = |target: &str| names.iter().filter(|name| name.target == target).count();
+    let mut legend = String::new();
+    let columns: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| match of_target(&name.target) {
+            1 => name.target.clone(),
+            _ => {
+                let before = names[..n].iter().filter(|other| other.target == name.target);
+                let column = format!("{} {}", name.target, before.count() + 1);
+                legend += &format!("{column}: {}\n", name.variant);
+                column
+            }
+        })
+        .collect();
+    let heads: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let value = |column: &str, metric: &str| {
+        let n = columns.iter().position(|name| name == column)?;
+        lookup(metrics, &names[n], load, metric).map(|m| m.value)
+    };
+    Appendix {
+        name: post::NAME,
+        title: format!("{load}, on real files (medians)"),
+        text: legend + &post::tables(load, &heads, heads[0], &value),
+    }
+}
+
+fn notes(measured: &Measured) -> Vec<String> {
+    let mut notes = Vec::new();
+    let kernel = measured.rows.iter().find(|row| row.setup.target == "kernel");
+    if let Some(kernel) = kernel {
+        notes.push(
+            "The kernel's reclaim is that of a memory group: whoever needs a page scans, and there is no kswapd for it. Its \
+             counters are the machine's, so what others scan at the time is among them; its stalls are those of \
+             /proc/pressure/memory."
+                .into(),
+        );
+        if kernel.setup.device == Device::Real {
+            notes.push(
+                "On a real device the kernel has its own limits on dirty pages; in groups of the first version they are \
+                 shares of the whole machine."
+                    .into(),
+            );
+        }
+    }
+    if measured.rows.iter().any(|row| row.setup.target == "engine") {
+        notes.push(
+            "In the engine closing a file's last handle writes it, so the files of twice the memory stay open behind the \
+             writer; the kernel closes each at once."
+                .into(),
+        );
+    }
+    notes
+}
+
+fn definitions() -> Vec<(String, String)> {
+    let definitions = [
+        (
+            "synced/s, MB/s",
+            "All files, or bytes, by the time until everything is synced; files/s is that of the rounds, as the post has it.",
+        ),
+        ("written by reclaim", "File pages that reclaim itself wrote."),
+        (
+            "foreground scans",
+            "Of all pages that reclaim looked at, the share that was looked at by whoever needed a page.",
+        ),
+        (
+            "freed of scanned",
+            "Of all pages that reclaim looked at, the share that it freed.",
+        ),
+        (
+            "frame wait",
+            "The longest that a call has waited for a frame; the kernel does not count it. Pauses because too much is dirty are \
+             not among it, but are in the longest write and the worst touch.",
+        ),
+    ];
+    definitions
+        .map(|(word, meaning)| (word.into(), meaning.into()))
+        .into()
+}
