@@ -174,7 +174,12 @@ pub fn perform(
     // closes what is open
     drop(run);
     let mut outcome = work.outcome(&seen, (write_seconds, seconds), processor, grown);
-    outcome.measures.extend(target.measures());
+    for measure in target.measures() {
+        // what reclaim has said already
+        if outcome.value(&measure.metric).is_none() {
+            outcome.measures.push(measure);
+        }
+    }
     outcome.settings = target.settings();
     outcome.warnings = target.warnings();
     outcome.explanations = target.explanations();

@@ -1,33 +1,59 @@
 //! Where files lie on a modelled disk.
 //!
 //! ```text
-//!   disk   │ a, 1 GiB when first touched        │ b        │ a grew   │ c ...
-//!            16 extents of 64 MiB, in a row       1 extent   1 extent
+//!   disk   │ a, 1 GiB when first touched │ b │ c │ d   │ b grew │ d grew │ e ...
+//!            1024 units of 1 MiB           10  10  4     10       64
 //! ```
 //!
-//! A file gets extents for its whole length when it is first touched, and one more for each 64 MiB that it is
-//! touched in beyond that, always behind all others: as a file system on an empty disk would lay out files that are
-//! written one after another.
+//! A file gets room for its whole length when it is first touched, behind all others, so that files that are written one
+//! after another lie one after another, whatever their size: as a file system on an empty disk lays them out. A file that
+//! grows goes on where it ends if nothing lies there yet. Otherwise it gets as much room again as it has, up to 64 MiB:
+//! about what xfs gives a file ahead of its writes, so that files that grow beside one another are not in pieces of a
+//! mebibyte each.
 
 use super::FileIdentity;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-/// 64 MiB: half of what ext4 puts in a row at most (a block group of 128 MiB).
-pub(super) const EXTENT_BYTES: u64 = 64 << 20;
+/// Room is given in units of so many bytes.
+const UNIT_BYTES: u64 = 1 << 20;
+/// What a file that grows gets at most at a time, in units: half of what ext4 puts in a row (a block group of 128 MiB).
+const GROWTH_MAX: u64 = 64;
 
 #[derive(Default, Debug)]
 pub(super) struct Layout {
     files: HashMap<FileIdentity, Placed>,
-    extents_used: u64,
+    units_used: u64,
 }
 
-#[derive(Debug)]
-struct Placed {
-    /// Of the extents in a row from the file's start.
-    first: u64,
-    count: u64,
-    /// Of the file's extent, which lies elsewhere.
-    others: HashMap<u64, u64>,
+/// Runs of a file's units, by the number of their first: its place on the disk, and how many they are.
+#[derive(Default, Debug)]
+struct Placed(BTreeMap<u64, (u64, u64)>);
+
+impl Placed {
+    /// The place of a unit.
+    fn find(&self, unit: u64) -> Option<u64> {
+        let (from, (place, count)) = self.0.range(..=unit).next_back()?;
+        (unit - from < *count).then_some(place + (unit - from))
+    }
+
+    /// Gives the unit a place, behind all that is used.
+    fn grow(&mut self, unit: u64, used: &mut u64) -> u64 {
+        if let Some((from, (place, count))) = self.0.range_mut(..=unit).next_back()
+            && from + *count == unit
+            && *place + *count == *used
+        {
+            *count += 1;
+            *used += 1;
+            return *used - 1;
+        }
+        let so_far: u64 = self.0.values().map(|(_, count)| count).sum();
+        let next = self.0.range(unit..).next().map_or(u64::MAX, |(from, _)| *from);
+        let count = so_far.clamp(1, GROWTH_MAX).min(next - unit);
+        let place = *used;
+        self.0.insert(unit, (place, count));
+        *used += count;
+        place
+    }
 }
 
 impl Layout {
@@ -40,31 +66,24 @@ impl Layout {
         (offset, len): (u64, u64),
         mut part: impl FnMut(u64, u64),
     ) {
-        let used = &mut self.extents_used;
+        let used = &mut self.units_used;
         let placed = self.files.entry(file).or_insert_with(|| {
-            let count = file_len().div_ceil(EXTENT_BYTES);
-            let first = *used;
-            *used += count;
-            Placed {
-                first,
-                count,
-                others: HashMap::new(),
+            let count = file_len().div_ceil(UNIT_BYTES);
+            let mut placed = Placed::default();
+            if count > 0 {
+                placed.0.insert(0, (*used, count));
+                *used += count;
             }
+            placed
         });
         let end = offset.saturating_add(len);
         let mut at = offset;
         let mut piece: Option<(u64, u64)> = None;
         while at < end {
-            let index = at / EXTENT_BYTES;
-            let extent = match index < placed.count {
-                true => placed.first + index,
-                false => *placed.others.entry(index).or_insert_with(|| {
-                    *used += 1;
-                    *used - 1
-                }),
-            };
-            let bytes = (EXTENT_BYTES - at % EXTENT_BYTES).min(end - at);
-            let start = extent * EXTENT_BYTES + at % EXTENT_BYTES;
+            let unit = at / UNIT_BYTES;
+            let place = placed.find(unit).unwrap_or_else(|| placed.grow(unit, used));
+            let bytes = (UNIT_BYTES - at % UNIT_BYTES).min(end - at);
+            let start = place * UNIT_BYTES + at % UNIT_BYTES;
             at += bytes;
             match &mut piece {
                 Some((from, so_far)) if *from + *so_far == start => *so_far += bytes,
@@ -85,48 +104,68 @@ impl Layout {
 mod tests {
     use super::*;
 
+    const MIB: u64 = UNIT_BYTES;
+
+    fn locate(layout: &mut Layout, inode: u64, file_len: u64, part: (u64, u64)) -> Vec<(u64, u64)> {
+        let mut parts = Vec::new();
+        let file = FileIdentity { device: 1, inode };
+        layout.locate(file, || file_len, part, |start, len| parts.push((start, len)));
+        parts
+    }
+
     #[test]
     fn files_lie_in_the_order_in_which_they_are_touched() {
-        let mut layout = Layout::default();
-        let mut locate = |inode, file_len, offset, len| {
-            let mut parts = Vec::new();
-            let file = FileIdentity { device: 1, inode };
-            layout.locate(
-                file,
-                || file_len,
-                (offset, len),
-                |start, len| parts.push((start, len)),
-            );
-            parts
-        };
-        let extent = EXTENT_BYTES;
+        let layout = &mut Layout::default();
+        let middle = (5 * MIB + 7, 10);
         assert_eq!(
-            locate(1, 16 * extent, 5 * extent + 7, 10),
-            [(5 * extent + 7, 10)],
+            locate(layout, 1, 16 * MIB, middle),
+            [middle],
             "where it would lie"
         );
-        assert_eq!(locate(2, 1, 0, 100), [(16 * extent, 100)], "behind the first");
         assert_eq!(
-            locate(1, 0, 16 * extent, 1),
-            [(17 * extent, 1)],
-            "what grows goes to the end"
+            locate(layout, 2, 1, (0, 100)),
+            [(16 * MIB, 100)],
+            "behind the first"
         );
         assert_eq!(
-            locate(1, 0, 2 * extent - 5, 10),
-            [(2 * extent - 5, 10)],
+            locate(layout, 1, 0, (2 * MIB - 5, 10)),
+            [(2 * MIB - 5, 10)],
             "a row has no seams"
         );
-        assert_eq!(
-            locate(1, 0, 16 * extent - 5, 10),
-            [(16 * extent - 5, 5), (17 * extent, 5)]
-        );
-        assert_eq!(locate(2, 0, extent, 1), [(18 * extent, 1)]);
-        assert_eq!(locate(2, 0, 2 * extent, 1), [(19 * extent, 1)]);
-        assert_eq!(
-            locate(2, 0, extent, 2 * extent),
-            [(18 * extent, 2 * extent)],
-            "grown in a row"
-        );
-        assert_eq!(locate(3, 0, u64::MAX - 5, 5).len(), 1, "sparse");
+        assert_eq!(locate(layout, 3, 0, (u64::MAX - 5, 5)).len(), 1, "sparse");
+    }
+
+    #[test]
+    fn files_written_one_after_the_other_lie_side_by_side_whatever_was_known_of_their_length() {
+        let layout = &mut Layout::default();
+        for file in 0..5 {
+            // 4 MiB of room when it is touched first, 10 in the end
+            for offset in 0..10 {
+                let place = locate(layout, file, 4 * MIB, (offset * MIB, MIB));
+                assert_eq!(place, [((file * 10 + offset) * MIB, MIB)], "file {file}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_grow_beside_one_another_grow_in_ever_larger_pieces() {
+        let layout = &mut Layout::default();
+        let mut places = [Vec::new(), Vec::new()];
+        for offset in 0..1024 {
+            for file in 0..2 {
+                places[file as usize].extend(locate(layout, file, 0, (offset * MIB, MIB)));
+            }
+        }
+        for places in places {
+            let seams = places.windows(2).filter(|pair| pair[0].0 + MIB != pair[1].0);
+            assert!((10..=24).contains(&seams.count()));
+        }
+        // Between two pieces of its own there is no more room than up to the next.
+        let layout = &mut Layout::default();
+        locate(layout, 1, 8 * MIB, (0, 1));
+        locate(layout, 1, 0, (20 * MIB, 1));
+        locate(layout, 2, 1, (0, 1));
+        locate(layout, 1, 0, (18 * MIB, 2 * MIB));
+        assert_eq!(locate(layout, 1, 0, (20 * MIB, 1)), [(8 * MIB, 1)]);
     }
 }
