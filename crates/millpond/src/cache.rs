@@ -15,6 +15,7 @@ use crate::host::{Notice, Notices};
 use crate::stats::Stats;
 use millpond_core::event::Event;
 use millpond_core::options::Options;
+use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::{Bytes, FileId, PageCount};
 use parking_lot::{Condvar, Mutex};
 pub(crate) use room::Budget;
@@ -228,6 +229,12 @@ impl PageCache {
     /// [`Builder::control_at`](crate::Builder::control_at) asked for one.
     pub fn control_path(&self) -> Option<&Path> {
         self.handle.control.as_ref().map(Control::path)
+    }
+
+    /// What reclaim has met at the cold end of memory and what it did there: all decisions counted, the last samples
+    /// kept. A copy of 6 KiB, made under the core's lock.
+    pub fn reclaim_trace(&self) -> Trace {
+        self.handle.shared.core().manager.trace().clone()
     }
 
     /// What the device of the first file with content is like, once that was measured or if it was given.

@@ -149,6 +149,7 @@ impl Manager {
             self.stats.reserve_taken += 1;
         }
         self.wake_reclaimer(effects);
+        self.note_late_reclaimer();
         Some(frame)
     }
 

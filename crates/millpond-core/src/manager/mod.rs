@@ -44,6 +44,7 @@ use crate::event::{Effect, Effects, Event, IoId, Waiters};
 use crate::frame::FrameTable;
 use crate::io::{Io, IoTable};
 use crate::lru::{Lru, Refault};
+use crate::memory::boost::Boost;
 use crate::memory::free::FreeFrames;
 use crate::options::{OptionError, Options};
 use crate::page::{PageEvent, Phase};
@@ -150,6 +151,8 @@ pub struct Manager {
     /// The background reclaimer has been woken and has not gone back to sleep.
     reclaimer_awake: bool,
     reclaimer_woken_at: Instant,
+    /// How much earlier than by its watermarks it wakes, because it came too late.
+    boost: Boost,
     reclaimer_priority: u32,
     /// Pages that it still looks at before it raises its effort, and whether it has freed one at this effort.
     reclaimer_left: u64,
@@ -202,6 +205,7 @@ impl Manager {
             memory_waiters: false,
             reclaimer_awake: false,
             reclaimer_woken_at: Instant(0),
+            boost: Boost::default(),
             reclaimer_priority: PRIORITY_DEFAULT,
             reclaimer_left: 0,
             reclaimer_freed: true,

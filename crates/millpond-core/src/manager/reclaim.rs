@@ -4,6 +4,7 @@ use super::{FRAMES_MIN, FREE, Manager};
 use crate::event::{Effect, Effects, Waiters};
 use crate::frame::FrameTable;
 use crate::lru::PutBack;
+use crate::memory::watermark::Watermarks;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, PageKind, Phase};
 use crate::reclaim::launder::linux::Caller;
@@ -161,11 +162,16 @@ impl Manager {
             }
         }
         self.reclaimed_in_vain = freed < goal;
+        if freed >= goal {
+            // There was enough to be had: the background reclaimer should have been here before.
+            self.boost
+                .late(self.now, self.derived.watermarks, self.derived.frames);
+        }
     }
 
     /// One batch of the background reclaimer, and whether it is to come back at once.
     pub(super) fn background_reclaim<F: FrameTable>(&mut self, frames: &mut F, effects: &mut Effects) {
-        if self.free.len() >= self.derived.watermarks.high && !self.shrinking() {
+        if self.free.len() >= self.watermarks().high && !self.shrinking() {
             self.reclaimer_sleeps();
             return;
         }
@@ -200,17 +206,33 @@ impl Manager {
             self.stats.kswapd_awake_ns += self.now.since(self.reclaimer_woken_at).0;
         }
         self.reclaimer_awake = false;
+        self.boost.slept(self.now);
         self.reclaimer_priority = PRIORITY_DEFAULT;
         (self.reclaimer_left, self.reclaimer_freed) = (0, true);
     }
 
     /// Wakes the background reclaimer if free memory is below the low watermark, or the pool is to shrink.
     pub(super) fn wake_reclaimer(&mut self, effects: &mut Effects) {
-        if !self.reclaimer_awake && (self.free.len() < self.derived.watermarks.low || self.shrinking()) {
+        if !self.reclaimer_awake && (self.free.len() < self.watermarks().low || self.shrinking()) {
             self.reclaimer_awake = true;
             self.reclaimer_woken_at = self.now;
             self.stats.kswapd_wakeups += 1;
             effects.list.push(Effect::WakeReclaimer);
+        }
+    }
+
+    /// The watermarks as the background reclaimer sees them at present.
+    fn watermarks(&self) -> Watermarks {
+        self.boost.over(self.derived.watermarks, self.derived.frames)
+    }
+
+    /// A frame was taken: notes if the background reclaimer, which should be at work by now, is late.
+    pub(super) fn note_late_reclaimer(&mut self) {
+        let marks = self.derived.watermarks;
+        let half_used = self.free.len().0 * 2 < marks.min.0 + marks.low.0;
+        // With nothing to be had it can't help it.
+        if half_used && self.clean > marks.high {
+            self.boost.late(self.now, marks, self.derived.frames);
         }
     }
 

@@ -23,6 +23,8 @@ struct World {
     synced: Vec<(u64, Result<(), IoError>)>,
     paused: bool,
     waits: Vec<WaitReason>,
+    /// Nobody carries out background reclaim.
+    reclaimer_is_away: bool,
 }
 
 #[derive(Default)]
@@ -80,6 +82,7 @@ impl World {
             synced: vec![],
             paused: false,
             waits: vec![],
+            reclaimer_is_away: false,
         };
         world.step(Event::Opened {
             file: FILE,
@@ -131,7 +134,7 @@ impl World {
             effects.list.contains(&Effect::WakeReclaimer) || effects.list.contains(&Effect::ReclaimMore);
         self.effects = effects;
         self.manager.validate(&self.frames);
-        if more {
+        if more && !self.reclaimer_is_away {
             self.step(Event::Reclaim);
         }
     }

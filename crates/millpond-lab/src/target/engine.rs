@@ -17,6 +17,9 @@ use crate::workload::hills2015::Both;
 use millpond::device::{self, Modelled};
 use millpond::{Explanation, OpenOptions, PageCache, Stats, explain};
 use millpond_core::manager::Derived;
+use millpond_core::page::PageKind;
+use millpond_core::reclaim::launder::linux::Caller;
+use millpond_core::reclaim::trace::{Outcome, Trace};
 use millpond_core::units::Bytes;
 use std::fs::File;
 use std::io;
@@ -237,6 +240,9 @@ impl Target for Engine {
                 "1",
                 (c.nr_vmscan_throttled_writeback + c.nr_vmscan_throttled_noprogress) as f64,
             ),
+            ("pgactivate", "1", stats.replacement.pgactivate as f64),
+            ("pgdeactivate", "1", stats.replacement.pgdeactivate as f64),
+            ("pgrefill", "1", stats.replacement.pgrefill as f64),
             ("frame_waits", "1", stats.frame_waits.count as f64),
             ("frame_wait_max_us", "us", us(stats.frame_waits.longest)),
             (
@@ -253,6 +259,7 @@ impl Target for Engine {
             value,
         })
         .chain(reasons::measures(c))
+        .chain(decisions(&self.cache.reclaim_trace()))
         .collect()
     }
 }
@@ -308,6 +315,26 @@ impl TargetFile for EnginePages {
     fn sync(&self) -> io::Result<()> {
         self.0.sync()
     }
+}
+
+/// Each of reclaim's decisions that there was, counted: `reclaim_kswapd_dirty_tagged` and so on.
+fn decisions(trace: &Trace) -> Vec<Measure> {
+    let mut measures = Vec::new();
+    for (who, caller) in [("kswapd", Caller::Kswapd), ("direct", Caller::Direct)] {
+        for outcome in Outcome::ALL {
+            let count = trace.count(caller, PageKind::File, outcome);
+            let words = outcome.name().split(|c: char| !c.is_ascii_alphanumeric());
+            let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+            if count > 0 {
+                measures.push(Measure {
+                    metric: format!("reclaim_{who}_{}", words.join("_")),
+                    unit: "1".into(),
+                    value: count as f64,
+                });
+            }
+        }
+    }
+    measures
 }
 
 /// What reclaim has done, by the metrics of the kernel's counters of the same meaning.

@@ -84,6 +84,46 @@ fn with_nothing_but_dirty_pages_an_allocation_waits_for_a_write_and_then_succeed
 }
 
 #[test]
+fn a_reclaimer_that_comes_late_wakes_earlier_the_next_time_and_its_time_is_counted() {
+    let mut w = World::new(quiet(), 1024);
+    let marks = w.manager.derived().watermarks;
+    let high = |w: &mut World| {
+        w.reclaimer_is_away = false;
+        w.step(Event::Reclaim);
+        w.manager.occupancy(w.now).free.0
+    };
+    let mut page = 0;
+    let mut read_until = |w: &mut World, free: u64| {
+        w.reclaimer_is_away = true;
+        while w.manager.occupancy(w.now).free.0 > free {
+            w.read(page);
+            page += 1;
+        }
+    };
+    // Half of the way down from where it is woken is soon enough.
+    read_until(&mut w, (marks.min.0 + marks.low.0).div_ceil(2));
+    assert_eq!(w.manager.stats().kswapd_wakeups, 1);
+    let woken_at = w.manager.reclaimer_woken_at;
+    let soon = high(&mut w);
+    assert!(
+        (marks.high.0..marks.high.0 + 32).contains(&soon),
+        "{soon} free of {marks:?}"
+    );
+    assert_eq!(w.manager.stats().kswapd_awake_ns, w.now.since(woken_at).0);
+    read_until(&mut w, marks.min.0 + 1);
+    assert_eq!(w.manager.stats().allocstall, 0);
+    assert_eq!(w.manager.stats().kswapd_wakeups, 2);
+    let boosted = high(&mut w);
+    assert!(
+        boosted >= marks.high.0 + 4 * (marks.high.0 - marks.low.0),
+        "{boosted} free of {marks:?}"
+    );
+    // Far above the mark at which it was woken before.
+    read_until(&mut w, marks.low.0 + 2 * (marks.high.0 - marks.low.0));
+    assert_eq!(w.manager.stats().kswapd_wakeups, 3);
+}
+
+#[test]
 fn memory_shrinks_and_grows_while_pages_are_in_it() {
     let mut w = World::new(quiet(), 1024);
     for page in 0..1_024 {
