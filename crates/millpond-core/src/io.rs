@@ -21,9 +21,15 @@ pub struct Io {
     pub brief: bool,
 }
 
+/// Transfers for which there is memory from the start, and for whose lists there is once they were that many: more than
+/// any queue has.
+const SET_ASIDE: usize = 1024;
+/// Of those, transfers that may be as large as any: what the admission lets through at a time, several times over.
+const LARGE: usize = 64;
+
 /// All transfers that have been issued and have not ended. Their frame lists are reused: in the steady state
 /// nothing is allocated.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct IoTable {
     slots: Vec<Option<Io>>,
     empty: Vec<u32>,
@@ -31,6 +37,19 @@ pub struct IoTable {
 }
 
 impl IoTable {
+    /// No transfers; memory for some, of up to `frames` frames each, is there.
+    pub fn new(frames: usize) -> IoTable {
+        IoTable {
+            slots: Vec::with_capacity(SET_ASIDE),
+            empty: Vec::with_capacity(SET_ASIDE),
+            spare: {
+                let mut spare = Vec::with_capacity(SET_ASIDE);
+                spare.extend((0..LARGE).map(|_| Vec::with_capacity(frames)));
+                spare
+            },
+        }
+    }
+
     /// A list to fill with the frames of the next transfer.
     pub fn frame_list(&mut self) -> Vec<FrameNo> {
         self.spare.pop().unwrap_or_default()
@@ -59,9 +78,18 @@ impl IoTable {
     /// Gives back the list of a transfer that was taken out.
     pub fn recycle(&mut self, mut frames: Vec<FrameNo>) {
         frames.clear();
-        if self.spare.len() < 64 {
+        if self.spare.len() < SET_ASIDE {
             self.spare.push(frames);
         }
+    }
+
+    /// The frames of a transfer in transit.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    pub fn frames(&self, id: IoId) -> &[FrameNo] {
+        let io = self.slots.get(id.0 as usize).and_then(Option::as_ref);
+        &io.unwrap_or_else(|| panic!("{id:?} is not in transit")).frames
     }
 
     /// The transfers in transit.

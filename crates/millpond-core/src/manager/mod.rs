@@ -190,7 +190,7 @@ impl Manager {
             lru: Lru::new(options.replacement, frames),
             flusher: Flusher::new(options.flusher, options.page_size),
             admission: Admission::new(options.admission, options.flusher.write_max),
-            ios: IoTable::default(),
+            ios: IoTable::new(options.flusher.write_max.to_pages(options.page_size).0 as usize),
             waits: waits::Waits::default(),
             reads: Recent::default(),
             files: Vec::new(),
@@ -436,6 +436,14 @@ impl Manager {
     /// The counters of the replacement.
     pub fn lru_statistics(&self) -> &crate::lru::Statistics {
         self.lru.statistics()
+    }
+
+    /// The frames of a transfer that has been issued and has not ended.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    pub fn frames_of(&self, io: IoId) -> &[FrameNo] {
+        self.ios.frames(io)
     }
 
     /// The phase of the page in `frame`.

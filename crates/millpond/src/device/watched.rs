@@ -124,7 +124,10 @@ pub(crate) struct Watched {
     noted: Mutex<Noted>,
 }
 
-#[derive(Default)]
+/// Transfers, and calls of threads, that can be noted without more memory: no queue is longer, and few have more threads.
+const TRANSFERS: usize = 1024;
+const CALLS: usize = 64;
+
 struct Noted {
     /// Transfers that were handed over, by their token.
     submitted: HashMap<u64, Entry>,
@@ -177,7 +180,11 @@ impl Watched {
             limit_ns: AtomicU64::new(limit.0),
             look_at_ns: AtomicU64::new(u64::MAX),
             warnings: AtomicU64::new(0),
-            noted: Mutex::new(Noted::default()),
+            noted: Mutex::new(Noted {
+                submitted: HashMap::with_capacity(TRANSFERS),
+                calls: HashMap::with_capacity(CALLS),
+                next: 0,
+            }),
         }
     }
 
@@ -298,9 +305,15 @@ impl Device for Watched {
     }
 
     fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()> {
-        let entries: Vec<_> = requests.iter().map(|r| (r.token, self.entry_of(r))).collect();
-        let began_ns = entries.first().map(|(_, entry)| entry.began_ns);
-        self.noted.lock().submitted.extend(entries);
+        let mut began_ns = None;
+        {
+            let mut noted = self.noted.lock();
+            for request in requests.iter() {
+                let entry = self.entry_of(request);
+                began_ns = began_ns.or(Some(entry.began_ns));
+                noted.submitted.insert(request.token, entry);
+            }
+        }
         if let Some(began_ns) = began_ns {
             self.look_in_time(began_ns);
         }

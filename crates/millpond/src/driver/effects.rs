@@ -3,12 +3,12 @@
 //! Under the lock: pages enter the table, transfers begin. After it, in [`Shared::finish`]: requests go to the device,
 //! threads wake up. Waits and pauses are for the thread that sent the event.
 
+use super::spare::Batch;
 use super::sync::Answer;
 use super::transfers::{Kind, OwnRead, Transfer};
 use super::writes::Copying;
 use super::{Core, Shared, file_of};
-use crate::device::{Device, Op, Request};
-use crate::file::FileInner;
+use crate::device::{Device, Op};
 use crate::order::Log;
 use crate::table::Load;
 use millpond_core::event::{Effect, Effects, Reason, Waiters};
@@ -19,13 +19,15 @@ use std::sync::atomic::Ordering;
 /// What is left to do when the core lock has been let go.
 #[derive(Default)]
 pub(crate) struct Deferred {
-    requests: Vec<(Arc<FileInner>, Request)>,
+    requests: Option<Batch>,
     /// Writes whose pages are to be copied first.
     copying: Vec<Copying>,
     /// Logs that shall be durable up to a record, because pages wait for it.
     pub(super) asks: Vec<(Arc<Log>, u64)>,
     pub(crate) own: Option<OwnRead>,
     pub(crate) granted: Vec<Load>,
+    /// Room for the pages of a fault, which has asked for it before it took the core lock.
+    pub(super) loads: Vec<Load>,
     /// None of the pages is within the fault's [`Reach`](super::Reach).
     pub(crate) outside: bool,
     /// Pages that are read in the background.
@@ -37,6 +39,13 @@ pub(crate) struct Deferred {
     wake_syncs: bool,
     pub(super) wake_background: bool,
     pub(crate) reclaim_more: bool,
+}
+
+impl Deferred {
+    /// What it has for the device, with lists that were set aside.
+    fn batch(&mut self, shared: &Shared) -> &mut Batch {
+        self.requests.get_or_insert_with(|| shared.spare.batch())
+    }
 }
 
 impl Shared {
@@ -55,7 +64,11 @@ impl Shared {
                 first,
                 frames,
             } => {
-                let mut loads = self.insert(core, *file, *first, effects.frames(frames));
+                let loads = match reason {
+                    Reason::Fault => std::mem::take(&mut deferred.loads),
+                    _ => Vec::new(),
+                };
+                let mut loads = self.insert(core, *file, *first, effects.frames(frames), loads);
                 if *reason == Reason::Fault {
                     deferred.own = Some(OwnRead {
                         io: *io,
@@ -67,7 +80,7 @@ impl Shared {
                 deferred.ahead += loads.len() as u64;
                 let file = file_of(core, *file);
                 let request = self.read_request((u64::from(io.0), *reason), &file, *first, &mut loads);
-                deferred.requests.push((file.clone(), request));
+                deferred.batch(self).push(file.clone(), request);
                 core.transfers.insert(
                     *io,
                     Transfer {
@@ -78,7 +91,8 @@ impl Shared {
                 );
             }
             Effect::Grant { file, first, frames } => {
-                deferred.granted = self.insert(core, *file, *first, effects.frames(frames));
+                let loads = std::mem::take(&mut deferred.loads);
+                deferred.granted = self.insert(core, *file, *first, effects.frames(frames), loads);
             }
             Effect::Write {
                 io,
@@ -88,16 +102,16 @@ impl Shared {
                 frames,
             } => {
                 let file = file_of(core, *file);
-                let frames = effects.frames(frames).to_vec();
+                let frames = effects.frames(frames);
                 let token = (u64::from(io.0), *reason);
                 let pins = if file.keeping.is_plain() {
                     Vec::new()
                 } else {
-                    let copied = self.copy_later(core, &file, token, *first, &frames);
+                    let copied = self.copy_later(core, &file, token, *first, frames);
                     match copied {
                         Ok(copying) => {
                             deferred.copying.push(copying);
-                            let kind = Kind::Write(frames, Vec::new());
+                            let kind = Kind::Write(Vec::new());
                             let first = *first;
                             core.transfers.insert(*io, Transfer { file, first, kind });
                             return;
@@ -105,14 +119,14 @@ impl Shared {
                         Err(pins) => pins,
                     }
                 };
-                let request = self.write_request(token, &file, *first, &frames);
-                deferred.requests.push((file.clone(), request));
+                let request = self.write_request(token, &file, *first, frames);
+                deferred.batch(self).push(file.clone(), request);
                 core.transfers.insert(
                     *io,
                     Transfer {
                         file,
                         first: *first,
-                        kind: Kind::Write(frames, pins),
+                        kind: Kind::Write(pins),
                     },
                 );
             }
@@ -151,35 +165,43 @@ impl Shared {
         }
     }
 
-    fn insert(&self, core: &mut Core, file: FileId, first: PageIndex, frames: &[FrameNo]) -> Vec<Load> {
+    fn insert(
+        &self,
+        core: &mut Core,
+        file: FileId,
+        first: PageIndex,
+        frames: &[FrameNo],
+        mut loads: Vec<Load>,
+    ) -> Vec<Load> {
         let mut table = self.table.locked(&mut core.turn);
         let keys = (0..).map(|n| PageKey::new(file, first.after(n)));
-        keys.zip(frames)
-            .map(|(key, &frame)| table.insert(key, frame))
-            .collect()
+        loads.extend(keys.zip(frames).map(|(key, &frame)| table.insert(key, frame)));
+        loads
     }
 
     /// Does what was left for after the lock.
     pub(crate) fn finish(&self, deferred: &mut Deferred) {
         let _dart = self.dart("device");
         for copying in deferred.copying.drain(..) {
-            let write = self.copy(copying);
-            deferred.requests.push(write);
+            let (file, request) = self.copy(copying);
+            deferred
+                .requests
+                .get_or_insert_with(|| self.spare.batch())
+                .push(file, request);
         }
         for (log, n) in deferred.asks.drain(..) {
             log.ask(n);
         }
-        if !deferred.requests.is_empty() {
-            let mut requests = Vec::with_capacity(deferred.requests.len());
-            for (file, request) in deferred.requests.drain(..) {
+        if let Some(mut batch) = deferred.requests.take() {
+            for (file, request) in batch.files.drain(..).zip(&batch.requests) {
                 if request.op == Op::Write {
                     file.make_room(&self.device, request.offset + request.segments.bytes() as u64);
                 }
-                requests.push(request);
             }
-            if let Err(error) = self.device.submit(&mut requests) {
+            if let Err(error) = self.device.submit(&mut batch.requests) {
                 self.poison(format!("the device takes no requests any more: {error}"));
             }
+            self.spare.give_back(batch);
         }
         if std::mem::take(&mut deferred.wake_memory) {
             self.memory_gate.announce();

@@ -87,6 +87,9 @@ impl Shared {
             self.poison.check()?;
             let seen = self.memory_gate.count();
             let mut deferred = Deferred::default();
+            // Not under the lock, which whoever cleans memory needs.
+            deferred.loads.reserve(count as usize);
+            let has_reclaimed;
             {
                 let mut core = self.core();
                 let within = match reach {
@@ -117,13 +120,18 @@ impl Shared {
                 let stalls = core.manager.stats().allocstall;
                 let stepped = self.clock.now();
                 self.step(&mut core, event, &mut deferred);
-                if core.manager.stats().allocstall > stalls {
+                has_reclaimed = core.manager.stats().allocstall > stalls;
+                if has_reclaimed {
                     let ns = self.clock.now().since(stepped).0;
                     self.frame_waits.reclaim_ns.fetch_add(ns, Ordering::Relaxed);
                 }
                 waiting.told(deferred.wait.is_some() && may_wait, core.manager.clean(), self);
             }
             self.finish(&mut deferred);
+            if has_reclaimed && may_wait {
+                // The cache's thread was woken long ago: if it only waits for a processor, it may have this one.
+                std::thread::yield_now();
+            }
             let Some(at_most) = deferred.wait else {
                 return Ok(deferred);
             };

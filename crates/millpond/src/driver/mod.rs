@@ -16,6 +16,7 @@
 //! | `mod` | what the lock protects; `step`, the only place that calls the core |
 //! | `effects` | what an effect does under the lock, and what it leaves for after it |
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
+//! | `spare` | what transfers are made of, set aside |
 //! | `transfers` | reads and writes between their start and their end |
 //! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
@@ -25,6 +26,7 @@
 mod discard;
 mod effects;
 mod fault;
+mod spare;
 mod sync;
 mod throttle;
 mod transfers;
@@ -47,6 +49,7 @@ use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
 use parking_lot::{Mutex, MutexGuard};
+use spare::Spare;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -82,6 +85,8 @@ pub(crate) struct Shared {
     core: Mutex<Core>,
     memory_gate: Gate,
     pub(crate) frame_waits: FrameWaits,
+    /// What transfers are made of.
+    spare: Spare,
     dirtier_gate: Gate,
     sync_gate: Gate,
     /// A dirtier was told to pause: the next one asks first.
@@ -94,6 +99,9 @@ pub(crate) struct Shared {
     /// When the background thread sends the next tick; `u64::MAX`: never.
     pub(crate) tick_at: AtomicU64,
     pub(crate) stopping: AtomicBool,
+    /// Allocations of the cache's thread.
+    #[cfg(test)]
+    pub(crate) allocations: AtomicU64,
 }
 
 impl Shared {
@@ -109,7 +117,7 @@ impl Shared {
             manager,
             turn,
             effects: Effects::default(),
-            transfers: HashMap::new(),
+            transfers: HashMap::with_capacity(spare::TRANSFERS),
             begun: VecDeque::new(),
             still: Vec::new(),
             waiting: Vec::new(),
@@ -126,6 +134,7 @@ impl Shared {
             core: Mutex::new(core),
             memory_gate: Gate::default(),
             frame_waits: FrameWaits::default(),
+            spare: Spare::new(),
             dirtier_gate: Gate::default(),
             sync_gate: Gate::default(),
             throttling: AtomicBool::new(false),
@@ -134,6 +143,8 @@ impl Shared {
             reclaim_wanted: AtomicBool::new(false),
             tick_at: AtomicU64::new(u64::MAX),
             stopping: AtomicBool::new(false),
+            #[cfg(test)]
+            allocations: AtomicU64::new(0),
         }
     }
 

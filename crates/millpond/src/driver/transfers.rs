@@ -30,8 +30,8 @@ pub(super) struct Transfer {
 
 pub(super) enum Kind {
     Read(Vec<Load>),
-    /// The pins of what is to stay as it is until the write is over.
-    Write(Vec<FrameNo>, Vec<WritePin>),
+    /// The pins of what is to stay as it is until the write is over. Its frames are known to the core.
+    Write(Vec<WritePin>),
 }
 
 /// A read that the thread which needs the pages does itself.
@@ -56,7 +56,7 @@ impl Shared {
         loads: &mut [Load],
     ) -> Request {
         let size = self.page_size.bytes() as usize;
-        let mut segments = Segments::new(self.table.clone());
+        let mut segments = Segments::set_aside(self.table.clone(), &self.spare.ranges);
         for load in loads {
             segments.push(self.table.loading_frame(load).index() * size, size);
         }
@@ -83,7 +83,7 @@ impl Shared {
         if mutation::is(Mutation::SkipTail) {
             left -= left % size;
         }
-        let mut segments = Segments::new(self.table.clone());
+        let mut segments = Segments::set_aside(self.table.clone(), &self.spare.ranges);
         for &frame in frames {
             let len = left.min(size);
             segments.push(
@@ -235,8 +235,8 @@ impl Shared {
                 self.step(core, Event::ReadDone { io, result: Ok(()) }, deferred);
             }
             (Kind::Read(loads), Err(error)) => self.fail_read(core, io, loads, io_error(&error), deferred),
-            (Kind::Write(frames, _pins), Ok(_)) => {
-                for &frame in &frames {
+            (Kind::Write(_pins), Ok(_)) => {
+                for &frame in core.manager.frames_of(io) {
                     self.table.end_write(frame);
                 }
                 self.step(core, Event::WriteDone { io, result: Ok(()) }, deferred);
@@ -245,8 +245,8 @@ impl Shared {
                     file.failing.store(is_failing, Ordering::Relaxed);
                 }
             }
-            (Kind::Write(frames, _pins), Err(error)) => {
-                for &frame in &frames {
+            (Kind::Write(_pins), Err(error)) => {
+                for &frame in core.manager.frames_of(io) {
                     self.table.fail_write(frame);
                 }
                 self.step(

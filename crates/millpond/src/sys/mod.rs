@@ -6,6 +6,8 @@
 pub(crate) mod arena;
 pub(crate) mod buffer;
 pub(crate) mod copies;
+#[cfg(test)]
+pub(crate) mod counted;
 pub(crate) mod direct;
 pub(crate) mod loop_device;
 pub(crate) mod mapped_file;

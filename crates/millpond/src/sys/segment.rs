@@ -9,6 +9,7 @@
 //! it, and ranges are checked against the owner when they are added. What keeps two parties from using the same
 //! bytes at the same time is the owner's business; see [`Memory`].
 
+use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
@@ -27,6 +28,50 @@ pub unsafe trait Memory: Send + Sync + fmt::Debug {
     fn range(&self) -> NonNull<[u8]>;
 }
 
+/// Lists for the ranges of requests that have more than one, set aside: taken by a [`Segments`], and back when that is
+/// dropped, wherever the request has ended.
+pub(crate) struct Ranges {
+    lists: Mutex<Vec<Vec<libc::iovec>>>,
+    lists_max: usize,
+}
+
+// SAFETY: the lists are empty, so there is no pointer in them.
+unsafe impl Send for Ranges {}
+// SAFETY: as for Send.
+unsafe impl Sync for Ranges {}
+
+impl Ranges {
+    /// `lists` lists with room for `ranges` ranges each.
+    pub(crate) fn new(lists: usize, ranges: usize) -> Arc<Ranges> {
+        Arc::new(Ranges {
+            lists: Mutex::new((0..lists).map(|_| Vec::with_capacity(ranges)).collect()),
+            lists_max: lists,
+        })
+    }
+
+    fn take(&self) -> Vec<libc::iovec> {
+        self.lists.lock().pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, mut list: Vec<libc::iovec>) {
+        list.clear();
+        let mut lists = self.lists.lock();
+        if lists.len() < self.lists_max {
+            lists.push(list);
+        }
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        if let Some(spare) = &self.spare
+            && self.many.capacity() > 0
+        {
+            spare.give_back(std::mem::take(&mut self.many));
+        }
+    }
+}
+
 /// Ranges of a [`Memory`], in file order. One range needs no allocation.
 #[derive(Clone)]
 pub struct Segments {
@@ -35,6 +80,8 @@ pub struct Segments {
     one: libc::iovec,
     /// All ranges, if there is more than one.
     many: Vec<libc::iovec>,
+    /// Where the list of them comes from and goes back to.
+    spare: Option<Arc<Ranges>>,
     bytes: usize,
     address_bits: usize,
     inner_length_bits: usize,
@@ -57,10 +104,18 @@ impl Segments {
             memory,
             one,
             many: Vec::new(),
+            spare: None,
             bytes: 0,
             address_bits: 0,
             inner_length_bits: 0,
         }
+    }
+
+    /// No ranges yet; a list of them would be one of `spare`.
+    pub(crate) fn set_aside(memory: Arc<dyn Memory>, spare: &Arc<Ranges>) -> Segments {
+        let mut segments = Segments::new(memory);
+        segments.spare = Some(spare.clone());
+        segments
     }
 
     /// One range: `len` bytes of `memory` from `start`.
@@ -104,6 +159,9 @@ impl Segments {
             }
             self.inner_length_bits |= last.iov_len;
             if self.many.is_empty() {
+                if let Some(spare) = &self.spare {
+                    self.many = spare.take();
+                }
                 self.many.push(self.one);
             }
             self.many.push(added);
