@@ -3,7 +3,7 @@
 use crate::budget::{FRAME_METADATA_BYTES, IO_BYTES};
 use crate::cache::{Inner, PageCache};
 use crate::settings::Value;
-use millpond_core::manager::{DerivedValue, FRAMES_MAX, FRAMES_MIN};
+use millpond_core::manager::{DerivedValue, FRAMES_MAX, FRAMES_MIN, GoalInForce};
 use millpond_core::units::Bytes;
 use std::fmt;
 use std::time::Duration;
@@ -49,11 +49,21 @@ impl PageCache {
     pub fn inspect_limits(&self) -> Vec<Limit> {
         self.handle.inspect_limits()
     }
+
+    /// The goal for read latency that is aimed at now, and why, if the form of admission has one: what was set, or more if
+    /// the device needs that by itself.
+    pub fn inspect_goal(&self) -> Option<GoalInForce> {
+        self.handle.inspect_goal()
+    }
 }
 
 impl Inner {
     pub(crate) fn age(&self) -> Duration {
         Duration::from_nanos(self.shared.clock.now().0)
+    }
+
+    pub(crate) fn inspect_goal(&self) -> Option<GoalInForce> {
+        self.shared.core().manager.inspect_goal()
     }
 
     pub(crate) fn inspect_limits(&self) -> Vec<Limit> {

@@ -92,6 +92,9 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
             for limit in wanted {
                 print_limit(limit, &mut stdout)?;
             }
+            if args.names.is_empty() && answer["goal"].is_object() {
+                print_goal(&answer["goal"], &mut stdout)?;
+            }
         }
         What::Options => {
             for option in wanted {
@@ -130,6 +133,23 @@ fn print_limit(limit: &Value, to: &mut dyn Write) -> io::Result<()> {
             let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
             writeln!(to, "; last changed: {last}, {when} ago{by}")
         }
+    }
+}
+
+/// What is aimed at moves with the device.
+fn print_goal(goal: &Value, to: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        to,
+        "{} = {} us now",
+        text(goal, "name"),
+        count(goal, "ns").div_ceil(1_000)
+    )?;
+    writeln!(to, "    = {}", text(goal, "formula"))?;
+    write!(to, "    set: {}", text(goal, "setting"))?;
+    let when = ago(goal["set_ago_s"].as_f64().unwrap_or(0.0));
+    match goal["set_by"].as_str() {
+        None => writeln!(to, "; not changed since the cache was made {when} ago"),
+        Some(by) => writeln!(to, "; last changed: admission.read_latency, {when} ago by {by}"),
     }
 }
 

@@ -249,6 +249,14 @@ impl Admission {
         }
     }
 
+    /// The goal that was set and what reads take by themselves, of the form that has a goal for a percentile of reads.
+    pub fn goal_inputs(&self) -> Option<(Nanos, Nanos)> {
+        match &self.state {
+            State::Goal(s) => Some((s.options().read_latency, s.calm_tail())),
+            _ => None,
+        }
+    }
+
     /// Whether there are dirtiers that sleep until pages become clean.
     pub fn dirtiers_wait(&mut self, now: Instant, wait: bool) {
         if wait {

@@ -4,10 +4,11 @@
 //! with the numbers in it, the setting, and when that was set to something else last.
 
 use super::Manager;
+use crate::admission::goal::CALM_TAILS;
 use crate::dirty::limits::{BURST, DirtyLimit, DirtyableMemory, HARD_MIN, HARD_PAGES_MIN};
 use crate::memory::watermark::{WatermarkRule, linux_min_free_kib};
 use crate::options::Options;
-use crate::units::{Bytes, Instant, PageCount, Ratio};
+use crate::units::{Bytes, Instant, Nanos, PageCount, Ratio};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -31,6 +32,19 @@ pub struct DerivedValue {
     pub set_at: Instant,
     /// Which of them that was; `None`, if none ever was.
     pub set_last: Option<&'static str>,
+}
+
+/// The goal for reads that writes are held back for: it moves with what the device can do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GoalInForce {
+    /// What is aimed at.
+    pub goal: Nanos,
+    /// How it is found, with the numbers.
+    pub formula: String,
+    /// What was set.
+    pub setting: Nanos,
+    /// What the slowest reads took while nothing was written; 0 before there were enough of them.
+    pub calm_tail: Nanos,
 }
 
 /// What a limit can depend on, as users set it.
@@ -124,6 +138,23 @@ impl Manager {
         let mut values = self.inspect_memory();
         values.extend(self.inspect_dirty());
         values
+    }
+
+    /// The goal for reads, if the form of admission has one.
+    pub fn inspect_goal(&self) -> Option<GoalInForce> {
+        let (setting, calm_tail) = self.admission.goal_inputs()?;
+        let us = |span: Nanos| span.0.div_ceil(1_000);
+        Some(GoalInForce {
+            goal: self.admission.read_goal()?,
+            formula: format!(
+                "{CALM_TAILS} * {} us (the slowest of the last reads that no write was beside), {} us \
+                 (admission.read_latency) at least",
+                us(calm_tail),
+                us(setting)
+            ),
+            setting,
+            calm_tail,
+        })
     }
 
     fn derived_value(

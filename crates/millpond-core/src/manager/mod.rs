@@ -59,7 +59,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 pub use derived::{Derived, FRAMES_MAX, FRAMES_MIN, check_frames};
-pub use inspect::DerivedValue;
+pub use inspect::{DerivedValue, GoalInForce};
 pub use waits::Pressure;
 
 /// Between two ticks while pages are dirty, or the pool is to shrink: fine enough for expiry (seconds) and retries.

@@ -17,7 +17,7 @@ use crate::cache::Inner;
 use crate::error::Error;
 use crate::history::{By, Change, LimitChange, SettingChange};
 use crate::inspect::Limit;
-use crate::settings::{Kind, pair};
+use crate::settings::{Kind, Value as SettingValue, pair};
 use crate::stats::Stats;
 use millpond_core::units::Nanos;
 use serde_json::{Map, Value, json};
@@ -135,10 +135,28 @@ fn limits(cache: &Inner) -> Value {
         })
     };
     let limits: Vec<_> = cache.inspect_limits().iter().map(one).collect();
+    let goal = cache.inspect_goal().map(|goal| {
+        let named = |s: &SettingChange| s.name == "admission.read_latency";
+        let by = history
+            .changes
+            .iter()
+            .rev()
+            .find(|change| change.settings.iter().any(named));
+        json!({
+            "name": "admission.goal",
+            "ns": goal.goal.0,
+            "formula": goal.formula,
+            "inputs": { "calm_tail_ns": goal.calm_tail.0, "admission.read_latency_ns": goal.setting.0 },
+            "setting": SettingValue::Time(goal.setting).to_string(),
+            "set_by": by.map(|change| change.by.to_string()),
+            "set_ago_s": seconds(by.map_or(cache.age(), |change| cache.age() - change.age)),
+        })
+    });
     json!({
         "age_s": seconds(cache.age()),
         "page_bytes": cache.shared.page_size.bytes(),
         "limits": limits,
+        "goal": goal,
     })
 }
 

@@ -89,7 +89,7 @@ const CALM_READS_MIN: u32 = 20;
 const CALM_WINDOW: Nanos = Nanos::from_secs(2);
 /// The least goal, in tails of such reads. With two of them a goal of 20 ms made the modelled disk's writers take 300 s
 /// instead of 18, as every write was followed by a seek; with three it is 54 s.
-const CALM_TAILS: u64 = 3;
+pub(crate) const CALM_TAILS: u64 = 3;
 /// The allowance that a new reader meets, before anything was measured, and the least between turns.
 const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
 
@@ -144,6 +144,11 @@ impl GoalState {
         self.options
             .read_latency
             .max(Nanos(self.calm_tail.0 * CALM_TAILS))
+    }
+
+    /// What the slowest of the reads took that had no write beside them; 0 before there were enough.
+    pub fn calm_tail(&self) -> Nanos {
+        self.calm_tail
     }
 
     /// What may be in transit now, for the writes that asked last.

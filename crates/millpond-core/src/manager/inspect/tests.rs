@@ -1,4 +1,5 @@
 use super::*;
+use crate::admission::AdmissionOptions;
 use crate::event::{Effects, Event};
 use crate::manager::tests::Frames;
 use alloc::boxed::Box;
@@ -100,6 +101,26 @@ fn a_value_follows_all_that_goes_into_it_and_what_did_not_change_is_not_stamped(
     step(&mut manager, 9, Event::MemoryChanged { frames });
     let all: Vec<_> = manager.inspect().into_iter().map(|v| v.set_last).collect();
     assert!(all.iter().all(|last| *last == Some("memory")), "{all:?}");
+}
+
+#[test]
+fn the_goal_says_what_was_set_and_what_the_device_needs() {
+    let mut manager = Manager::new(Options::default(), PageCount(1_000)).unwrap();
+    let goal = manager.inspect_goal().unwrap();
+    assert_eq!(
+        (goal.goal, goal.setting),
+        (Nanos::from_millis(4), Nanos::from_millis(4))
+    );
+    assert_eq!(
+        goal.formula,
+        "3 * 0 us (the slowest of the last reads that no write was beside), 4000 us (admission.read_latency) at least"
+    );
+    let options = Options {
+        admission: AdmissionOptions::Off,
+        ..Options::default()
+    };
+    manager.retune(options, &mut Effects::default());
+    assert_eq!(manager.inspect_goal(), None);
 }
 
 /// What a reader of the formulas would do, for each of the rules for water marks and pools of all sizes.
