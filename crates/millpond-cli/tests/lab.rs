@@ -336,50 +336,6 @@ fn each_workload_has_its_own_metrics_and_tables_come_on_request() {
 }
 
 /// Waits for something that must come, looking now and then.
-#[test]
-fn reclaim_of_2011_runs_in_virtual_time_and_prints_the_posts_tables() {
-    let dir = tempfile::tempdir().unwrap();
-    let report = dir.path().join("report.html");
-    let mut args = words(
-        "lab run gorman2011 --on sim --variant vanilla,prioinode --workload micro --scale 0.1 --table post,trace --report",
-    );
-    args.push(report.to_str().unwrap());
-    let ran = output(&args);
-    assert!(ran.status.success(), "{}", stderr(&ran));
-    let text = text(&ran.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in [
-        "sim prioinode",
-        "micro, in virtual time",
-        "micro, as posted in July 2011",
-        "Kswapd reclaim write file async I/O 380 332 56 32 0 0",
-        "KSwapd time congest waited 2937ms",
-        "Reclaim's decisions: micro on vanilla",
-        "clean: freed",
-        "0.1 of the post's data",
-    ] {
-        assert!(text.contains(words), "{words} is not in\n{text}");
-    }
-    assert!(std::fs::read_to_string(&report).unwrap().contains("gorman2011"));
-    for (args, expected) in [
-        (
-            "lab run gorman2011 --on kernel",
-            "gorman2011 runs in virtual time only",
-        ),
-        (
-            "lab run gorman2011 --table reasons",
-            "unknown table `reasons`; allowed: post, trace",
-        ),
-        (
-            "lab run gorman2011 --filesystem jfs",
-            "`jfs`; allowed: xfs, ext3, ext4, btrfs",
-        ),
-    ] {
-        let refused = output(&words(args));
-        assert!(!refused.status.success());
-        assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
-    }
-}
-
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_there() {

@@ -186,6 +186,12 @@ mod tests {
         assert!(guards.iter().all(|guard| guard[4095] == 7));
         let error = file.read_at(&mut [0; 10], wanted << 12).unwrap_err();
         assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        // Clean pages all of them, and in use.
+        let waits = cache.stats().frame_waits;
+        assert!(waits.count >= 2, "{waits:?}");
+        let second = std::time::Duration::from_secs(1);
+        assert!(waits.longest_with_clean > second && waits.longest >= waits.longest_with_clean);
+        assert!(waits.total > 2 * second);
         guards.truncate(guards.len() / 2);
         assert_eq!(file.page(wanted).unwrap()[0], 7);
     }
