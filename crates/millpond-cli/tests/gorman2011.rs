@@ -28,7 +28,7 @@ fn reclaim_of_2011_runs_in_virtual_time_and_prints_the_posts_tables() {
     args.push(report.to_str().unwrap());
     let ran = millpond(&args);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
-    let text = text(&ran.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = text(&ran.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "sim prioinode",
         "micro, in virtual time",
@@ -39,7 +39,7 @@ fn reclaim_of_2011_runs_in_virtual_time_and_prints_the_posts_tables() {
         "clean: freed",
         "0.1 of the post's data",
     ] {
-        assert!(text.contains(words), "{words} is not in\n{text}");
+        assert!(said.contains(words), "{words} is not in\n{said}");
     }
     assert!(std::fs::read_to_string(&report).unwrap().contains("gorman2011"));
     for (args, expected) in [
