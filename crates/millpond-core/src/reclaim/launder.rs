@@ -21,15 +21,18 @@ pub mod linux;
 
 use crate::mutation::{self, Mutation};
 use crate::page::Phase;
+use crate::reclaim::freebsd::FreeBsdRules;
 use linux::LinuxRules;
 
-/// Who decides about a dirty page at the cold end: a closed set. FreeBSD's rules (seed 003) are to be further members.
+/// Who decides about a dirty page at the cold end: a closed set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Laundering {
     /// Millpond's own, [`at_cold_end`]: reclaim has no way to write.
     Millpond,
     /// Linux' from 3.0 to 7.0, with seed 000's patches one by one: [`linux::at_cold_end`].
     Linux(LinuxRules),
+    /// FreeBSD's from 4.0 to 13, seed 003's four among them: [`crate::reclaim::freebsd::launder::at_cold_end`].
+    FreeBsd(FreeBsdRules),
 }
 
 /// Linux' `DEF_PRIORITY`: a scan begins by offering 1/4096 of a list.

@@ -10,12 +10,14 @@
 //!   batch        what a batch of such pages means: who waits, who is woken
 //!   effort       how many pages of which list are offered at a priority; when the background reclaimer goes on
 //!   congestion   when a device's queue counts as full, and who sleeps for it
+//!   freebsd      the same of another family, seed 003's: queues, targets, laundering
 //!   trace        what was met, what was done and why: the last decisions, and all of them counted
 //! ```
 
 pub mod batch;
 pub mod congestion;
 pub mod effort;
+pub mod freebsd;
 pub mod ladder;
 pub mod launder;
 pub mod reference;

@@ -126,7 +126,7 @@ impl Machine {
     pub fn new(options: EraOptions) -> Result<Machine, ModelParameterError> {
         let rules = match options.rung.laundering() {
             Laundering::Linux(rules) => rules,
-            Laundering::Millpond => LINUX_3_0,
+            _ => LINUX_3_0,
         };
         let mut machine = Machine {
             options,
