@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
 use millpond_lab::child::Program;
-use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, gorman2011, hills2015};
+use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015};
 use millpond_lab::quantity::{parse_size, parse_time};
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::room;
@@ -58,6 +58,7 @@ Examples:
   millpond lab run axboe2016 --workload log-writer,scan    others beside the same writers
   millpond lab run hills2015 --on sim                      limits on dirty pages, low and touched; seconds
   millpond lab run hills2015 --on engine --device hdd --runs 1
+  millpond lab run dillon2000                              a news server of 2000: four rules for dirty pages
   millpond lab run gorman2011 --on sim --table post        reclaim of 2011, patch by patch, and the post's tables
   millpond lab run gorman2011 --on kernel,engine --device hdd    the same loads on today's kernel and the engine, as root
 
@@ -203,6 +204,7 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
         match experiment.name {
             "hills2015" => hills2015::run(&args.hills2015()?, &mut bar),
             "gorman2011" => gorman2011::run(&args.gorman2011()?, &mut bar),
+            "dillon2000" => dillon2000::run(&args.dillon2000(), &mut bar),
             _ => axboe2016::run(&args.axboe2016()?, &mut bar),
         }
     };
@@ -282,7 +284,7 @@ impl RunArgs {
     fn check_tables(&self, name: &str) -> Result<(), Failure> {
         let has: &[&str] = match name {
             "gorman2011" => &gorman2011::TABLES,
-            "hills2015" => &[],
+            "hills2015" | "dillon2000" => &[],
             _ => &axboe2016::TABLES,
         };
         match self.table.iter().find(|table| !has.contains(&table.as_str())) {
@@ -296,6 +298,17 @@ impl RunArgs {
             }
             .into()),
             None => Ok(()),
+        }
+    }
+
+    fn dillon2000(&self) -> dillon2000::Options {
+        dillon2000::Options {
+            on: self.on.clone(),
+            variants: self.variant.clone(),
+            workloads: self.workload.clone(),
+            scale: self.scale,
+            seed: self.seed,
+            command: command_line(std::env::args().skip(1)),
         }
     }
 

@@ -6,6 +6,7 @@
 //! and how warm it ran then fall on all rows alike.
 
 pub mod axboe2016;
+pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
 
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 pub const EXPERIMENTS: &[Experiment] = &[
     gorman2011::EXPERIMENT,
     axboe2016::EXPERIMENT,
+    dillon2000::EXPERIMENT,
     hills2015::EXPERIMENT,
 ];
 

@@ -11,6 +11,7 @@
 //! [`checker`] holds every step against what must be true of any page cache.
 
 pub mod axboe;
+pub mod bsd;
 pub mod checker;
 pub mod company;
 pub mod crowd;

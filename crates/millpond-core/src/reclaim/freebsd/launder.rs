@@ -113,8 +113,10 @@ pub fn budget(rules: &FreeBsdRules, facts: &Facts) -> u32 {
             third.min(most) + facts.compensation
         }
         // From memory: a third of the queue is taken to be clean.
-        LaundryRule::CleanFirst if facts.inactive.0 / 3 > facts.shortage.0 => 0,
-        LaundryRule::CleanFirst => share(facts.inactive_target.0).min(most),
+        LaundryRule::CleanFirst if rules.trusts_third && facts.inactive.0 / 3 <= facts.shortage.0 => {
+            share(facts.inactive_target.0).min(most)
+        }
+        LaundryRule::CleanFirst => 0,
         LaundryRule::QueueOrder => ALL_OUT,
         LaundryRule::TwoLaps if facts.pass > 0 => ALL_OUT,
         LaundryRule::TwoLaps => most,

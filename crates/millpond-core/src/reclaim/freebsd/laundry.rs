@@ -114,7 +114,7 @@ impl Laundry {
         let has_pressure = facts.freed.0 > 0;
         if has_pressure {
             self.target_at_pressure = self.target;
-        } else if self.target_at_pressure - self.target >= self.unit.pages(MAX) {
+        } else if self.target_at_pressure.saturating_sub(self.target) >= self.unit.pages(MAX) {
             self.target = 0;
         }
         let rate = self.unit.pages(RATE) / CYCLES_PER_S;

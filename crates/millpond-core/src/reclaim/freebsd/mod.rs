@@ -59,6 +59,10 @@ pub struct FreeBsdRules {
     pub cluster_pages: u32,
     /// Whether a cluster that is written counts as a page that was freed.
     pub laundered_counts: bool,
+    /// Whether the rule that takes clean pages first writes at its first look if a third of the queue would not be enough. So
+    /// we remember 4.1.1 and 4.2; but on the post's machine they would then never skip a dirty page, which is all that the
+    /// post says of them. No system here does it.
+    pub trusts_third: bool,
     /// I/O may use the last frames, everybody else waits before that (rules R1 to R5 of seed 003's second part).
     pub io_reserve: bool,
 }
@@ -143,6 +147,7 @@ impl System {
             cluster_pages: CLUSTER_PAGES,
             // the source of mid-2000 counts it in the budget only, that of 2006 in both
             laundered_counts: matches!(self, System::FreeBsdStable | System::FreeBsdPatches),
+            trusts_third: false,
             io_reserve: true,
         }
     }

@@ -1,0 +1,178 @@
+//! The news on Millpond's own manager: the same readers, articles and history on the same disk.
+//!
+//! Millpond has no anonymous memory, so readers' own data are not its business: it has the memory that is left for files
+//! beside them and the kernel, and its history file is written back like any other.
+
+use super::measures::{self, Seconds};
+use super::options::WARM_UP;
+use crate::outcome::Outcome;
+use crate::sim::bsd::{BsdOptions, News, skewed};
+use crate::sim::draw::Draw;
+use crate::sim::process::{Done, Op, Script};
+use crate::sim::{Costs, Faults, World, WorldOptions};
+use millpond::device::model::Model;
+use millpond_core::options::Options;
+use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Waits and articles of all readers.
+#[derive(Default)]
+struct Seen {
+    /// Waits: from when, until when.
+    waits: Vec<(Instant, Instant)>,
+    articles: Vec<(Instant, Nanos)>,
+}
+
+/// What a reader does.
+struct Reader {
+    news: News,
+    spool: FileId,
+    history: FileId,
+    draw: Draw,
+    /// Changes of the history before the next article.
+    left: u32,
+    began: Instant,
+    seen: Rc<RefCell<Seen>>,
+}
+
+impl Reader {
+    fn think(&mut self) -> Op {
+        let mean = self.news.think.0;
+        self.left = self.news.history_draws;
+        Op::Sleep(Nanos(mean / 2 + self.draw.below(mean)))
+    }
+}
+
+impl Script for Reader {
+    fn next(&mut self, now: Instant, done: Option<&Done>) -> Op {
+        let Some(done) = done else {
+            return self.think();
+        };
+        match done.op {
+            Op::Sleep(_) => self.began = now,
+            _ if done.ended > done.began => self.seen.borrow_mut().waits.push((done.began, done.ended)),
+            _ => {}
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            return Op::Guard {
+                file: self.history,
+                first: skewed(&mut self.draw, self.news.history_pages).into(),
+                pages: 1,
+                change: true,
+                span: Nanos::ZERO,
+            };
+        }
+        if let Op::Read { .. } = done.op {
+            self.seen.borrow_mut().articles.push((now, now.since(self.began)));
+            return self.think();
+        }
+        let pages = u64::from(self.news.article_pages);
+        let articles = self.news.spool.to_pages(PageSize::KIB_4).0 / pages;
+        Op::Read {
+            file: self.spool,
+            first: self.draw.below(articles) * pages,
+            pages: self.news.article_pages,
+        }
+    }
+}
+
+/// Runs it; `None` if `at` said to stop.
+pub(super) fn run(
+    machine: &BsdOptions,
+    length: Nanos,
+    at: &mut dyn FnMut(f64) -> bool,
+) -> Result<Option<Outcome>, String> {
+    let news = machine.news;
+    let model = Model::hdd(machine.disk).map_err(|e| e.to_string())?;
+    let taken = machine.kernel.0 + u64::from(news.readers) * u64::from(news.own_pages);
+    let frames = PageCount(machine.memory.to_pages(PageSize::KIB_4).0 - taken);
+    let mut world = World::new(WorldOptions {
+        options: Options::default(),
+        alternatives: Vec::new(),
+        frames,
+        model,
+        costs: Costs {
+            scan: machine.scan_page,
+            ..Costs::default()
+        },
+        faults: Faults::default(),
+        seed: machine.seed,
+        validate_every: 0,
+    })
+    .map_err(|e| e.to_string())?;
+    let history = world.add_file(PageCount(news.history_pages.into()));
+    let spool = world.add_file(news.spool.to_pages(PageSize::KIB_4));
+    let seen = Rc::<RefCell<Seen>>::default();
+    for n in 0..news.readers {
+        world.add_process(Box::new(Reader {
+            news,
+            spool,
+            history,
+            draw: Draw(machine.seed.wrapping_mul(1_000_003).wrapping_add(n.into())),
+            left: 0,
+            began: Instant(0),
+            seen: seen.clone(),
+        }));
+    }
+    let until = Instant(0) + WARM_UP + length;
+    let (mut written, mut pageouts) = (0, Vec::new());
+    let mut busy_before = Nanos::ZERO;
+    while world.now() < until {
+        world.run((world.now() + Nanos::from_secs(1)).min(until));
+        let all = world.manager().stats().nr_written;
+        if world.now() <= Instant(0) + WARM_UP {
+            busy_before = world.model().statistics(world.now()).busy_time;
+        } else {
+            pageouts.push((all - written) as f64);
+        }
+        written = all;
+        if !at(world.now().0 as f64 / until.0 as f64) {
+            return Ok(None);
+        }
+    }
+    let busy = world.model().statistics(world.now()).busy_time.0 - busy_before.0;
+    let from = Instant(0) + WARM_UP;
+    let seen = seen.borrow();
+    let seconds = Seconds {
+        load: load(&seen.waits, from, length),
+        pageouts,
+    };
+    let measured = seen.articles.iter().filter(|(at, _)| *at >= from);
+    let latencies = measured.map(|&(_, took)| took).collect();
+    let mut outcome = measures::news(&seconds, latencies, 100.0 * busy as f64 / length.0 as f64);
+    let stats = world.manager().stats();
+    outcome.push("pages_written_by_reclaim", "1", stats.nr_vmscan_write as f64);
+    Ok(Some(outcome))
+}
+
+/// How many waited, on the average of each second.
+fn load(waits: &[(Instant, Instant)], from: Instant, length: Nanos) -> Vec<f64> {
+    let second = 1_000_000_000;
+    let mut load = vec![0.0; (length.0 / second) as usize];
+    for &(began, ended) in waits {
+        let mut at = began.max(from);
+        while at < ended {
+            let n = (at.0 - from.0) / second;
+            let end = Instant(from.0 + (n + 1) * second).min(ended);
+            if let Some(load) = load.get_mut(n as usize) {
+                *load += end.since(at).0 as f64 / second as f64;
+            }
+            at = end;
+        }
+    }
+    load
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_counts_in_each_second_that_it_covers() {
+        let ms = |n: u64| Instant(n * 1_000_000);
+        let waits = [(ms(500), ms(1500)), (ms(2500), ms(2750)), (ms(3900), ms(9000))];
+        assert_eq!(load(&waits, ms(1000), Nanos::from_secs(3)), [0.5, 0.25, 0.1]);
+    }
+}

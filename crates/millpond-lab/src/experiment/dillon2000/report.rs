@@ -1,0 +1,257 @@
+//! The experiment's report: tables of what matters most, the load over time, sentences.
+
+use super::options::Plan;
+use super::runs::Run;
+use super::{DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, verdict};
+use crate::outcome::Setting;
+use crate::quantity::number_tick;
+use crate::report::table::{Column, label, pick};
+use crate::report::{Axis, Chart, Line, Metric, Report, RowName, Runs, Scale};
+
+fn row(run: &Run) -> RowName {
+    RowName {
+        target: "sim".into(),
+        device: "hdd".into(),
+        variant: run.row.clone(),
+    }
+}
+
+const NEWS_COLUMNS: [(&str, &str); 8] = [
+    ("load", "load_mean"),
+    ("highest", "load_max"),
+    ("articles/s", "articles_per_s"),
+    ("p50", "article_latency_p50_us"),
+    ("p99", "article_latency_p99_us"),
+    ("pageouts/s", "pageouts_per_s"),
+    ("variation", "pageouts_variation"),
+    ("disk busy", "disk_busy_percent"),
+];
+
+const MORE_COLUMNS: [(&str, &str); 7] = [
+    ("clusters/s", "pageout_clusters_per_s"),
+    ("swap ins/s", "swapins_per_s"),
+    ("history reads/s", "history_reads_per_s"),
+    ("deactivated/s", "deactivations_per_s"),
+    ("reactivated/s", "reactivations_per_s"),
+    ("rescued", "rescued_dirty_pages"),
+    ("second looks", "second_looks"),
+];
+
+const STREAM_COLUMNS: [(&str, &str); 8] = [
+    ("in transit, most", "in_transit_max_kib"),
+    ("mean", "in_transit_mean_kib"),
+    ("written", "written_mb_per_s"),
+    ("articles/s", "articles_per_s"),
+    ("p50", "article_latency_p50_us"),
+    ("p99", "article_latency_p99_us"),
+    ("load", "load_mean"),
+    ("highest", "load_max"),
+];
+
+const DEADLOCK_COLUMNS: [(&str, &str); 5] = [
+    ("deadlocks", "deadlocks"),
+    ("free frames", "free_frames"),
+    ("dirty pages", "dirty_pages"),
+    ("clusters written", "clusters_written"),
+    ("rounds", "rounds_finished"),
+];
+
+pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
+    let metrics: Vec<Metric> = results
+        .iter()
+        .flat_map(|run| {
+            let runs = Runs {
+                row: row(run),
+                workload: run.workload.into(),
+                outcomes: vec![run.outcome.clone()],
+            };
+            runs.metrics(EXPERIMENT.name)
+        })
+        .collect();
+    let mut report = Report {
+        title: "dillon2000: a news server whose disk is nearly saturated".into(),
+        intro: vec![
+            "512 MB, 550 readers, 8 MB/s of articles, a history that is changed all the time, one disk that is 70 to 90 % busy with \
+             all this. What does it cost to write a dirty page early, and what to leave it for a while?"
+                .into(),
+            format!("After {}.", EXPERIMENT.post),
+        ],
+        definitions: definitions(),
+        ..Report::default()
+    };
+    let tables: [(&str, &str, &[(&'static str, &'static str)]); 4] = [
+        (NEWS, "news (in virtual time)", &NEWS_COLUMNS),
+        (NEWS, "news: where pages went", &MORE_COLUMNS),
+        (
+            IN_TRANSIT,
+            "in-transit: a huge file is written among 20 readers",
+            &STREAM_COLUMNS,
+        ),
+        (
+            DEADLOCK,
+            "deadlock: 16 MiB of dirty pages, and each write needs a frame",
+            &DEADLOCK_COLUMNS,
+        ),
+    ];
+    for (workload, title, columns) in tables {
+        let rows: Vec<RowName> = results
+            .iter()
+            .filter(|run| run.workload == workload)
+            .map(row)
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let columns: Vec<Column> = columns
+            .iter()
+            .map(|&(head, metric)| Column {
+                head,
+                workload,
+                metric,
+            })
+            .collect();
+        report.tables.push(pick(title, "", &columns, &rows, &metrics));
+    }
+    report.charts = charts(results);
+    report.verdict = verdict::of(&|workload, row, metric| {
+        let run = results.iter().find(|r| r.workload == workload && r.row == row)?;
+        run.outcome.value(metric)
+    });
+    if plan.scale != 1.0 && plan.has(NEWS) {
+        report
+            .notes
+            .push(format!("{} of ten minutes of news.", plan.scale));
+    }
+    if results
+        .iter()
+        .any(|run| run.workload == NEWS && run.row == "millpond")
+    {
+        report.notes.push(
+            "Millpond has no anonymous memory: its row has the memory that readers' own data and the kernel leave for files, and \
+             the history file is written back within 30 s, which the other rows' is not."
+                .into(),
+        );
+    }
+    let names: Vec<RowName> = results.iter().map(row).collect();
+    for (run, name) in results.iter().zip(&names) {
+        if !run.outcome.settings.is_empty() {
+            report
+                .settings
+                .push((label(name, &names), run.outcome.settings.clone()));
+        }
+    }
+    report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
+    report.metrics = metrics;
+    report
+}
+
+fn charts(results: &[Run]) -> Vec<Chart> {
+    let seconds = || Axis {
+        label: "seconds since the measurement began".into(),
+        scale: Scale::Linear,
+        show: number_tick,
+    };
+    let lines = |name: &str, is_log: bool| -> Vec<Line> {
+        let news = results.iter().filter(|run| run.workload == NEWS).enumerate();
+        news.filter_map(|(look, run)| {
+            let series = run.outcome.series(name)?;
+            let at = |n: usize| (n as f64 + 0.5) * series.step_s;
+            // a logarithmic axis has no zero
+            let shown = |value: Option<f64>| value.filter(|&v| !is_log || v > 0.0);
+            Some(Line {
+                name: run.row.clone(),
+                look,
+                is_reference: false,
+                labels: Vec::new(),
+                points: series
+                    .values
+                    .iter()
+                    .enumerate()
+                    .map(|(n, &v)| (at(n), shown(v)))
+                    .collect(),
+            })
+        })
+        .collect()
+    };
+    let charts = [
+        Chart {
+            title: "How many readers waited, over time".into(),
+            caption: "The mean of each five seconds: what a load average is made of. A line that climbs is a disk that does not \
+                      keep up."
+                .into(),
+            x: seconds(),
+            y: Axis {
+                label: "load".into(),
+                scale: Scale::Log,
+                show: number_tick,
+            },
+            lines: lines("load", true),
+        },
+        Chart {
+            title: "Pages written by the daemon, over time".into(),
+            caption: "The mean of each five seconds. The post calls two laps \"very consistent\" and clean pages first \"very \
+                      inconsistent\"."
+                .into(),
+            x: seconds(),
+            y: Axis {
+                label: "pages a second".into(),
+                scale: Scale::Linear,
+                show: number_tick,
+            },
+            lines: lines("pageouts_per_s", false),
+        },
+    ];
+    charts
+        .into_iter()
+        .filter(|chart| !chart.lines.is_empty())
+        .collect()
+}
+
+fn definitions() -> Vec<(String, String)> {
+    let definitions = [
+        (
+            "load",
+            "How many readers waited for the disk, for memory or for a page that was being written, on the average over time; \
+             highest: of five seconds (in-transit: of one).",
+        ),
+        (
+            "p50, p99",
+            "From the moment on at which a reader wants the next article until it has it, its own data and the history included; by \
+             nearest rank.",
+        ),
+        (
+            "pageouts",
+            "Pages that the daemon wrote; in Millpond's row all pages written.",
+        ),
+        (
+            "variation",
+            "Standard deviation by mean of the pages written in each five seconds: the smaller, the smoother.",
+        ),
+        ("clusters", "Writes of the daemon, of up to 16 pages each."),
+        (
+            "rescued",
+            "Dirty pages that were met once, marked, and in use when they were met again: a write saved. In modern: in use when the \
+             laundry thread came to them.",
+        ),
+        (
+            "second looks",
+            "Scans that did not find enough clean pages and then wrote.",
+        ),
+        (
+            "in transit",
+            "Bytes that the disk had been given and had not finished, reads included.",
+        ),
+        (
+            "deadlocks",
+            "1 if nothing could ever happen again: the disk idle, everybody waiting for memory, and a whole pass of the daemon that \
+             changed nothing.",
+        ),
+        (
+            "rounds",
+            "How often the processes have changed all of their memory.",
+        ),
+    ];
+    definitions
+        .map(|(word, meaning)| (word.into(), meaning.into()))
+        .into()
+}
