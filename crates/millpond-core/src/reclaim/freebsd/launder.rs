@@ -117,9 +117,8 @@ pub fn budget(rules: &FreeBsdRules, facts: &Facts) -> u32 {
             share(facts.inactive_target.0).min(most)
         }
         LaundryRule::CleanFirst => 0,
-        LaundryRule::QueueOrder => ALL_OUT,
         LaundryRule::TwoLaps if facts.pass > 0 => ALL_OUT,
-        LaundryRule::TwoLaps => most,
+        LaundryRule::QueueOrder | LaundryRule::TwoLaps => most,
         LaundryRule::Queue => 0,
     }
 }
@@ -278,11 +277,13 @@ mod tests {
             None,
             "it has written already"
         );
-        assert_eq!(
-            budget(&rules, &facts(0, 10_500, 3500)),
-            32,
-            "it does not trust a short queue"
-        );
+        let short = facts(0, 10_500, 3500);
+        assert_eq!(budget(&rules, &short), 0);
+        let wary = FreeBsdRules {
+            trusts_third: true,
+            ..rules
+        };
+        assert_eq!((budget(&wary, &long), budget(&wary, &short)), (0, 32));
     }
 
     #[test]

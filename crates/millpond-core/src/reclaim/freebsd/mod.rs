@@ -39,7 +39,7 @@ pub enum LaundryRule {
     LimitedOrder,
     /// Not at all while clean ones are enough; else in a second look, with a budget.
     CleanFirst,
-    /// In queue order, without a budget: as if it were clean.
+    /// In queue order, as if it were clean.
     QueueOrder,
     /// The first meeting marks a lap; the second one writes it, with a budget.
     TwoLaps,
@@ -137,7 +137,8 @@ impl System {
         let (laundry, clusters_max) = match self {
             System::FreeBsd4_0 => (LaundryRule::LimitedOrder, CLUSTERS_MAX_2000),
             System::FreeBsd4_2 => (LaundryRule::CleanFirst, CLUSTERS_MAX),
-            System::FreeBsdStable => (LaundryRule::QueueOrder, CLUSTERS_MAX),
+            // the post's "blew up": none
+            System::FreeBsdStable => (LaundryRule::QueueOrder, launder::ALL_OUT),
             System::FreeBsdPatches => (LaundryRule::TwoLaps, CLUSTERS_MAX),
             System::FreeBsd13 => (LaundryRule::Queue, CLUSTERS_MAX),
         };

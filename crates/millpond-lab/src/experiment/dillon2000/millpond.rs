@@ -11,8 +11,9 @@ use crate::sim::draw::Draw;
 use crate::sim::process::{Done, Op, Script};
 use crate::sim::{Costs, Faults, World, WorldOptions};
 use millpond::device::model::Model;
+use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
-use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize};
+use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -78,9 +79,19 @@ impl Script for Reader {
     }
 }
 
+/// Options under which a file may stay dirty: nine tenths of memory, and for a day.
+pub(super) fn no_sync() -> Options {
+    let mut options = Options::default();
+    options.dirty.background = DirtyLimit::Share(Ratio::percent(80));
+    options.dirty.hard = DirtyLimit::Share(Ratio::percent(90));
+    options.flusher.expire = Nanos::from_secs(86_400);
+    options
+}
+
 /// Runs it; `None` if `at` said to stop.
 pub(super) fn run(
     machine: &BsdOptions,
+    options: &Options,
     length: Nanos,
     at: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Option<Outcome>, String> {
@@ -89,7 +100,7 @@ pub(super) fn run(
     let taken = machine.kernel.0 + u64::from(news.readers) * u64::from(news.own_pages);
     let frames = PageCount(machine.memory.to_pages(PageSize::KIB_4).0 - taken);
     let mut world = World::new(WorldOptions {
-        options: Options::default(),
+        options: options.clone(),
         alternatives: Vec::new(),
         frames,
         model,

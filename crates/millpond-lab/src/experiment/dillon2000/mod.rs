@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   news        550 readers take 8 MB/s from a spool on 512 MB: four rules for dirty pages, what came of them, Millpond
+//!   budgets     the news in queue order and with two laps, when a scan may write 16, 32, 64 clusters or all that it meets
 //!   in-transit  one writer of a huge file among readers, with and without a limit on bytes on their way
 //!   deadlock    nothing but dirty pages, and writes that need a frame: with and without the reserve for I/O
 //! ```
@@ -24,6 +25,8 @@ use crate::report::Report;
 
 /// The news server.
 pub const NEWS: &str = "news";
+/// The same with other budgets.
+pub const BUDGETS: &str = "budgets";
 /// One huge file among readers.
 pub const IN_TRANSIT: &str = "in-transit";
 /// Nothing but dirty pages.
@@ -35,7 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     post: "Matthew Dillon, \"Interesting item came up while working on FreeBSD's pageout daemon\", December 2000 (seed 003)",
     shows: "a news server close to thrashing: when dirty pages are written, how much may be on its way, whose the last frames are",
     variants: &options::VARIANTS,
-    workloads: &[NEWS, IN_TRANSIT, DEADLOCK],
+    workloads: &[NEWS, BUDGETS, IN_TRANSIT, DEADLOCK],
 };
 
 /// Runs the experiment and returns its report.

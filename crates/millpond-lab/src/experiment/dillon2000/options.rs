@@ -1,6 +1,6 @@
 //! The experiment's options, checked into a plan.
 
-use super::{DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS};
+use super::EXPERIMENT;
 use crate::error::{LabError, Result};
 use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::Nanos;
@@ -12,16 +12,26 @@ pub(super) enum Variant {
     FreeBsd(System),
     /// Millpond's own manager.
     Millpond,
+    /// The same where the history may be dirty for as long as it likes, as it is for the others (`MAP_NOSYNC`).
+    MillpondNoSync,
 }
 
-const COUNT: usize = System::ALL.len() + 1;
+/// Millpond's rows, behind those of the systems.
+const OURS: [(&str, Variant); 2] = [
+    ("millpond", Variant::Millpond),
+    ("millpond-nosync", Variant::MillpondNoSync),
+];
+const COUNT: usize = System::ALL.len() + OURS.len();
 
 /// The variants' names, in their order.
 pub(super) const VARIANTS: [&str; COUNT] = {
-    let mut names = ["millpond"; COUNT];
+    let mut names = [""; COUNT];
     let mut n = 0;
-    while n < System::ALL.len() {
-        names[n] = System::ALL[n].variant();
+    while n < COUNT {
+        names[n] = match n.checked_sub(System::ALL.len()) {
+            None => System::ALL[n].variant(),
+            Some(ours) => OURS[ours].0,
+        };
         n += 1;
     }
     names
@@ -30,20 +40,20 @@ pub(super) const VARIANTS: [&str; COUNT] = {
 impl Variant {
     fn all() -> Vec<Variant> {
         let systems = System::ALL.into_iter().map(Variant::FreeBsd);
-        systems.chain([Variant::Millpond]).collect()
+        systems.chain(OURS.map(|(_, variant)| variant)).collect()
     }
 
     fn from_name(name: &str) -> Option<Variant> {
-        match name {
-            "millpond" => Some(Variant::Millpond),
-            _ => System::from_name(name).map(Variant::FreeBsd),
-        }
+        let ours = OURS.into_iter().find(|(own, _)| *own == name);
+        ours.map(|(_, variant)| variant)
+            .or_else(|| System::from_name(name).map(Variant::FreeBsd))
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Variant::FreeBsd(system) => system.variant(),
-            Variant::Millpond => "millpond",
+            Variant::Millpond => OURS[0].0,
+            Variant::MillpondNoSync => OURS[1].0,
         }
     }
 }
@@ -55,7 +65,7 @@ pub struct Options {
     pub on: Option<Vec<String>>,
     /// Rules, or systems; none is all of them.
     pub variants: Vec<String>,
-    /// Workloads; none is all three.
+    /// Workloads; none is all of them.
     pub workloads: Vec<String>,
     /// What the length of the news, ten minutes, is multiplied by, 0.1 to 100. `None`: 1.
     pub scale: Option<f64>,
@@ -89,7 +99,7 @@ impl Plan {
     pub(super) fn systems(&self) -> impl Iterator<Item = System> + '_ {
         self.variants.iter().filter_map(|variant| match variant {
             Variant::FreeBsd(system) => Some(*system),
-            Variant::Millpond => None,
+            Variant::Millpond | Variant::MillpondNoSync => None,
         })
     }
 }
@@ -115,7 +125,7 @@ impl Options {
         if variants.is_empty() {
             variants = Variant::all();
         }
-        let is_known = |name: &&String| [NEWS, IN_TRANSIT, DEADLOCK].contains(&name.as_str());
+        let is_known = |name: &&String| EXPERIMENT.workloads.contains(&name.as_str());
         if let Some(name) = self.workloads.iter().find(|name| !is_known(name)) {
             return Err(unknown("workload", name, EXPERIMENT.workloads.join(", ")));
         }
@@ -148,12 +158,13 @@ mod tests {
         let table: [(Change, &str, u8); 4] = [
             (
                 |o| o.variants = vec!["three-laps".into()],
-                "unknown variant `three-laps`; allowed: limited-order, clean-first, queue-order, two-laps, modern, millpond",
+                "unknown variant `three-laps`; allowed: limited-order, clean-first, queue-order, two-laps, modern, millpond, \
+                 millpond-nosync",
                 2,
             ),
             (
                 |o| o.workloads = vec!["mail".into()],
-                "unknown workload `mail`; allowed: news, in-transit, deadlock",
+                "unknown workload `mail`; allowed: news, budgets, in-transit, deadlock",
                 2,
             ),
             (|o| o.scale = Some(0.0), "--scale 0: allowed is 0.1 to 100", 2),

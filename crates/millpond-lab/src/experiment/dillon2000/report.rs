@@ -2,7 +2,7 @@
 
 use super::options::Plan;
 use super::runs::Run;
-use super::{DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, verdict};
+use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, verdict};
 use crate::outcome::Setting;
 use crate::quantity::number_tick;
 use crate::report::table::{Column, label, pick};
@@ -15,6 +15,9 @@ fn row(run: &Run) -> RowName {
         variant: run.row.clone(),
     }
 }
+
+/// Heads and metrics.
+type Columns = &'static [(&'static str, &'static str)];
 
 const NEWS_COLUMNS: [(&str, &str); 8] = [
     ("load", "load_mean"),
@@ -79,9 +82,14 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         definitions: definitions(),
         ..Report::default()
     };
-    let tables: [(&str, &str, &[(&'static str, &'static str)]); 4] = [
+    let tables: [(&str, &str, Columns); 5] = [
         (NEWS, "news (in virtual time)", &NEWS_COLUMNS),
         (NEWS, "news: where pages went", &MORE_COLUMNS),
+        (
+            BUDGETS,
+            "budgets: the news when a scan may write so many clusters",
+            &NEWS_COLUMNS,
+        ),
         (
             IN_TRANSIT,
             "in-transit: a huge file is written among 20 readers",
@@ -127,8 +135,9 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         .any(|run| run.workload == NEWS && run.row == "millpond")
     {
         report.notes.push(
-            "Millpond has no anonymous memory: its row has the memory that readers' own data and the kernel leave for files, and \
-             the history file is written back within 30 s, which the other rows' is not."
+            "Millpond has no anonymous memory: its rows have the memory that readers' own data and the kernel leave for files. By \
+             default at most a fifth of that may be dirty, and the history is written back within 30 s, which the other rows' is \
+             not; millpond-nosync may keep it dirty as they do."
                 .into(),
         );
     }

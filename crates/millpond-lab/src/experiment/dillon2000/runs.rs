@@ -1,14 +1,16 @@
 //! All runs of a plan, one after the other: each takes a second or two.
 
 use super::options::{Plan, Variant, WARM_UP};
-use super::{DEADLOCK, IN_TRANSIT, NEWS, measures, millpond};
+use super::{BUDGETS, DEADLOCK, IN_TRANSIT, NEWS, measures, millpond};
 use crate::error::{LabError, Result};
 use crate::experiment::Watch;
 use crate::outcome::{Outcome, Setting};
 use crate::sim::bsd::{self, BsdOptions, StreamOptions};
 use crate::target::Proceed;
 use millpond_core::admission::bytes::BytesOptions;
+use millpond_core::options::Options;
 use millpond_core::reclaim::freebsd::System;
+use millpond_core::reclaim::freebsd::launder::ALL_OUT;
 use millpond_core::units::{Instant, Nanos};
 
 /// A run's result.
@@ -26,8 +28,13 @@ const STREAM: Nanos = Nanos::from_secs(120);
 /// A minute is time enough for many rounds.
 const DEADLOCK_UNTIL: Instant = Instant(60_000_000_000);
 
+/// The rows of `budgets`: rules and clusters of a scan.
+const RULES: [System; 2] = [System::FreeBsdStable, System::FreeBsdPatches];
+const CLUSTERS: [u32; 4] = [16, 32, 64, ALL_OUT];
+
 enum Job {
     News(Variant),
+    Budget(System, u32),
     Stream(&'static str, bool),
     Deadlock(System, bool),
 }
@@ -36,6 +43,8 @@ impl Job {
     fn title(&self) -> (String, &'static str) {
         match self {
             Job::News(variant) => (variant.name().into(), NEWS),
+            Job::Budget(system, ALL_OUT) => (format!("{} no budget", system.variant()), BUDGETS),
+            Job::Budget(system, clusters) => (format!("{} budget {clusters}", system.variant()), BUDGETS),
             Job::Stream(name, _) => ((*name).into(), IN_TRANSIT),
             Job::Deadlock(system, true) => (format!("{} with reserve", system.variant()), DEADLOCK),
             Job::Deadlock(system, false) => (format!("{} without reserve", system.variant()), DEADLOCK),
@@ -52,7 +61,7 @@ impl Job {
             Job::News(variant) => {
                 let system = match variant {
                     Variant::FreeBsd(system) => system,
-                    Variant::Millpond => System::FreeBsdPatches,
+                    Variant::Millpond | Variant::MillpondNoSync => System::FreeBsdPatches,
                 };
                 let options = BsdOptions {
                     seed: plan.seed,
@@ -64,11 +73,25 @@ impl Job {
                         let ran = ran.map_err(|e| failed(e.to_string()))?;
                         ran.map(|ran| measures::of_bsd(&ran))
                     }
-                    Variant::Millpond => millpond::run(&options, plan.length, at).map_err(failed)?,
+                    Variant::Millpond => {
+                        millpond::run(&options, &Options::default(), plan.length, at).map_err(failed)?
+                    }
+                    Variant::MillpondNoSync => {
+                        millpond::run(&options, &millpond::no_sync(), plan.length, at).map_err(failed)?
+                    }
                 };
                 let mut outcome = outcome.ok_or(LabError::Interrupted)?;
                 outcome.settings = settings(&options, variant);
                 Ok(outcome)
+            }
+            Job::Budget(system, clusters_max) => {
+                let mut options = BsdOptions {
+                    seed: plan.seed,
+                    ..BsdOptions::new(system)
+                };
+                options.rules.clusters_max = clusters_max;
+                let ran = bsd::run(options, (WARM_UP, plan.length), at).map_err(|e| failed(e.to_string()))?;
+                Ok(measures::of_bsd(&ran.ok_or(LabError::Interrupted)?))
             }
             Job::Stream(_, is_limited) => {
                 let marks = is_limited.then(BytesOptions::default);
@@ -105,6 +128,10 @@ pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
     let mut jobs = Vec::new();
     if plan.has(NEWS) {
         jobs.extend(plan.variants.iter().map(|&variant| Job::News(variant)));
+    }
+    if plan.has(BUDGETS) {
+        let each = |system| CLUSTERS.map(|clusters| Job::Budget(system, clusters));
+        jobs.extend(RULES.into_iter().flat_map(each));
     }
     if plan.has(IN_TRANSIT) {
         jobs.extend(LIMITS.map(|(name, is_limited)| Job::Stream(name, is_limited)));

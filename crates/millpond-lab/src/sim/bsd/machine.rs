@@ -143,7 +143,8 @@ impl Machine {
     /// through all queues without changing anything, which it would do again and again.
     pub fn is_stuck(&self) -> bool {
         let all_wait = self.short.len() == self.readers.len();
-        all_wait && self.disk.is_idle() && self.daemon.is_fruitless && !self.targets_let_go()
+        let is_fruitless = self.daemon.is_fruitless && self.modern.is_fruitless;
+        all_wait && self.disk.is_idle() && is_fruitless && !self.targets_let_go()
     }
 
     fn targets_let_go(&self) -> bool {
@@ -219,6 +220,7 @@ impl Machine {
         if is_swap {
             self.daemon.swap_writes -= 1;
             self.daemon_may_write();
+            self.launder_pages();
         }
         self.wake_short();
     }

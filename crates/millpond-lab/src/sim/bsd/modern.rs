@@ -4,6 +4,7 @@ use super::launder::Cleaned;
 use super::machine::{Entry, Machine};
 use super::memory::{ACTIVE, INACTIVE, LAUNDRY, USED};
 use super::options::BsdOptions;
+use millpond_core::reclaim::freebsd::LaundryRule;
 use millpond_core::reclaim::freebsd::activity;
 use millpond_core::reclaim::freebsd::clock;
 use millpond_core::reclaim::freebsd::laundry::{CYCLES_PER_S, Facts, Laundry};
@@ -22,18 +23,25 @@ pub(super) struct Modern {
     looked_at: Instant,
     /// Pages that the clock's hand must still look at in this scan.
     must_look: u64,
+    /// Pages that the laundry thread is to clean and has not, because it waits for a write to swap to end.
+    owed: u64,
+    /// Whether it could clean nothing at its last try, though there was something to clean.
+    pub(super) is_fruitless: bool,
 }
 
 impl Modern {
     pub(super) fn new(options: &BsdOptions, targets: &Targets) -> Modern {
+        let is_on = options.rules.laundry == LaundryRule::Queue;
         Modern {
-            is_on: options.rules.laundry == millpond_core::reclaim::freebsd::LaundryRule::Queue,
+            is_on,
             controller: Controller::new(targets.free_target.0),
             laundry: Laundry::new(options.laundry_unit),
             shortfall: 0,
             freed: 0,
             looked_at: Instant(0),
             must_look: 0,
+            owed: 0,
+            is_fruitless: !is_on,
         }
     }
 
@@ -93,14 +101,15 @@ impl Machine {
         if cycle.resets_freed {
             self.modern.freed = 0;
         }
-        self.launder_pages(cycle.pages.0);
+        self.modern.owed = cycle.pages.0;
+        self.launder_pages();
         self.enqueue(Nanos(1_000_000_000 / CYCLES_PER_S), Entry::Laundry);
     }
 
-    /// Cleans from the cold end of the laundry queue; what is in use becomes active.
-    fn launder_pages(&mut self, mut pages: u64) {
+    /// Cleans from the cold end of the laundry queue what is to be cleaned; what is in use becomes active.
+    pub(super) fn launder_pages(&mut self) {
         let mut left = self.memory.queues.len(LAUNDRY);
-        while pages > 0 && left > 0 {
+        while self.modern.owed > 0 && left > 0 {
             let Some(frame) = self.memory.queues.cold(LAUNDRY) else {
                 return;
             };
@@ -119,8 +128,15 @@ impl Machine {
                 continue;
             }
             match self.clean(frame.0, LAUNDRY) {
-                Cleaned::Started(cleaned) => pages = pages.saturating_sub(cleaned),
-                Cleaned::MustWait | Cleaned::Impossible => return,
+                Cleaned::Started(cleaned) => {
+                    self.modern.owed = self.modern.owed.saturating_sub(cleaned);
+                    self.modern.is_fruitless = false;
+                }
+                Cleaned::MustWait => return,
+                Cleaned::Impossible => {
+                    self.modern.is_fruitless = true;
+                    return;
+                }
             }
         }
     }
