@@ -17,7 +17,7 @@ pub mod kernel;
 pub mod kernel_limits;
 mod millpond_rows;
 pub mod paced;
-mod reasons;
+pub(crate) mod reasons;
 pub mod sim;
 mod sim_hills;
 

@@ -5,7 +5,7 @@ use millpond_core::event::Reason;
 use millpond_core::stats::Stats;
 
 /// Requests, bytes and time in transit for each reason that there was a request for, and what the admission held back.
-pub(super) fn measures(stats: &Stats) -> Vec<Measure> {
+pub(crate) fn measures(stats: &Stats) -> Vec<Measure> {
     let mut measures = Vec::new();
     for reason in Reason::ALL {
         let (n, name) = (reason as usize, reason.name());

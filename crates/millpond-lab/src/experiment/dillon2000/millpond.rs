@@ -10,6 +10,7 @@ use crate::sim::bsd::{BsdOptions, News, skewed};
 use crate::sim::draw::Draw;
 use crate::sim::process::{Done, Op, Script};
 use crate::sim::{Costs, Faults, World, WorldOptions};
+use crate::target::reasons;
 use millpond::device::model::Model;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
@@ -155,6 +156,8 @@ pub(super) fn run(
     let mut outcome = measures::news(&seconds, latencies, 100.0 * busy as f64 / length.0 as f64);
     let stats = world.manager().stats();
     outcome.push("pages_written_by_reclaim", "1", stats.nr_vmscan_write as f64);
+    // of all of the run, the beginning included
+    outcome.measures.extend(reasons::measures(stats));
     Ok(Some(outcome))
 }
 
