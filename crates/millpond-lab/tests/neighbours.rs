@@ -120,7 +120,8 @@ fn raw_seconds(mut model: Model) -> f64 {
 
 #[test]
 fn with_nobody_else_there_writers_have_98_percent_of_what_the_device_gives() {
-    let disks: [(&str, fn() -> Model); 4] = [
+    type Make = fn() -> Model;
+    let disks: [(&str, Make); 4] = [
         ("hdd", hdd),
         ("sata-ssd", || Model::ssd(SsdParameters::default()).unwrap()),
         ("nvme", || Model::ssd(SsdParameters::nvme()).unwrap()),

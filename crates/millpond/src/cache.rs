@@ -241,7 +241,7 @@ impl PageCache {
     pub fn calibration(&self) -> Option<Calibration> {
         match *self.handle.calibrating.lock() {
             Calibrating::Done(calibration) => Some(calibration),
-            Calibrating::Off | Calibrating::Due => None,
+            Calibrating::Off | Calibrating::Due | Calibrating::Presumed => None,
         }
     }
 

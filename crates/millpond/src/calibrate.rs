@@ -2,8 +2,9 @@
 //!
 //! Found when the first file with content is opened: 24 reads anywhere in it, one after the other. That takes 3 ms on a
 //! flash disk and 130 ms on one that rotates; where others keep the device busy it ends after 250 ms with the reads there
-//! are. The goal for read latency follows from it. Whoever keeps a [`Calibration`] can give it to the next cache, which
-//! then measures nothing.
+//! are. The goal for read latency follows from it. Until there is such a file, a device that says that it rotates has the
+//! longest goal: with that of a flash disk, writers beside a log had 5 MB/s of a modelled disk. Whoever keeps a
+//! [`Calibration`] can give it to the next cache, which then measures nothing.
 
 use crate::cache::Inner;
 use crate::device::{self, Device, DeviceFacts, DeviceFile, Op, Request, Segments};
@@ -22,6 +23,10 @@ const TIME_MAX: Duration = Duration::from_millis(250);
 
 /// A file below this length measures nothing: on a disk that rotates its bytes lie on one track or two.
 const FILE_BYTES_MIN: u64 = 1 << 20;
+
+/// The goals that are chosen, for the quickest device and for the slowest.
+const GOAL_MIN: Duration = Duration::from_millis(4);
+const GOAL_MAX: Duration = Duration::from_millis(60);
 
 /// What a device is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,8 +47,7 @@ impl Calibration {
     /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 4 to 60 ms
     /// (what shorter and longer goals cost stands in decision 0004).
     pub fn read_latency_goal(&self) -> Duration {
-        let (least, most) = (Duration::from_millis(4), Duration::from_millis(60));
-        (self.read_latency * 16).clamp(least, most)
+        (self.read_latency * 16).clamp(GOAL_MIN, GOAL_MAX)
     }
 }
 
@@ -54,6 +58,8 @@ pub(crate) enum Calibrating {
     Off,
     /// The first file with content will be measured.
     Due,
+    /// The same; until then the goal is what suits a device of its kind.
+    Presumed,
     /// Measured, or given.
     Done(Calibration),
 }
@@ -62,7 +68,12 @@ impl Inner {
     /// Measures the device of a file of `len` bytes if that is due, and derives the goal from it.
     pub(crate) fn calibrate(&self, file: &DeviceFile, len: u64) {
         let mut calibrating = self.calibrating.lock();
-        if !matches!(*calibrating, Calibrating::Due) || len < FILE_BYTES_MIN {
+        let is_due = match *calibrating {
+            Calibrating::Due => true,
+            Calibrating::Presumed => len >= FILE_BYTES_MIN,
+            Calibrating::Off | Calibrating::Done(_) => false,
+        };
+        if !is_due {
             return;
         }
         // Once, also where it comes to nothing.
@@ -76,18 +87,23 @@ impl Inner {
         let Ok(file) = file.try_clone().map(Arc::new) else {
             return;
         };
-        if let Some(calibration) = self.measure(&file, len) {
+        if len < FILE_BYTES_MIN {
+            *calibrating = Calibrating::Presumed;
+            if self.shared.device.facts(&file).rotational {
+                self.take_goal(GOAL_MAX);
+            }
+        } else if let Some(calibration) = self.measure(&file, len) {
             *calibrating = Calibrating::Done(calibration);
-            self.take_goal(&calibration);
+            self.take_goal(calibration.read_latency_goal());
         }
     }
 
     /// Takes the goal that follows from a calibration.
-    pub(crate) fn take_goal(&self, calibration: &Calibration) {
+    pub(crate) fn take_goal(&self, read_latency: Duration) {
         let mut budget = self.budget.lock();
         let mut options = self.options();
         if let AdmissionOptions::Goal(goal) = &mut options.admission {
-            goal.read_latency = Nanos(calibration.read_latency_goal().as_nanos() as u64);
+            goal.read_latency = Nanos(read_latency.as_nanos() as u64);
             // Without memory to be had there is nothing that can fail.
             let _ = self.apply(By::Calibration, &mut budget, None, Some(options));
         }

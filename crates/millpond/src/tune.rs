@@ -93,7 +93,7 @@ impl Inner {
             };
             let (memory, options) = (sets.memory.then_some(memory), sets.options.then_some(new.options));
             let change = self.apply(by, &mut budget, memory, options)?;
-            if sets.goal && matches!(*calibrating, Calibrating::Due) {
+            if sets.goal && matches!(*calibrating, Calibrating::Due | Calibrating::Presumed) {
                 *calibrating = Calibrating::Off;
             }
             (change, notices)

@@ -5,7 +5,8 @@
 mod support;
 
 use millpond::core::admission::AdmissionOptions;
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Op};
+use millpond::device::model::{HddParameters, Model, SsdParameters};
+use millpond::device::{self, Fault, FaultRule, FaultTarget, Faulty, Modelled, Op};
 use millpond::{Builder, Error, File, OpenOptions, PageCache};
 use std::path::Path;
 use std::sync::Arc;
@@ -120,6 +121,32 @@ fn the_first_file_with_content_sets_the_goal_for_read_latency_unless_there_is_on
         7_654_321,
         "what is given in person goes before"
     );
+}
+
+/// With the goal of a flash disk, which it had, writers beside a log had 5 MB/s of a modelled disk.
+#[test]
+fn a_device_that_rotates_has_the_longest_goal_until_there_is_something_to_read() {
+    let folder = Place::Disk.folder();
+    for (model, expected) in [
+        (Model::hdd(HddParameters::default()).unwrap(), 60_000_000),
+        (Model::ssd(SsdParameters::default()).unwrap(), 4_000_000),
+    ] {
+        let device = Arc::new(Modelled::new(device::best(), model).unwrap());
+        let cache = PageCache::builder()
+            .memory(8 << 20)
+            .device(device)
+            .build()
+            .unwrap();
+        assert_eq!(goal(&cache), 4_000_000);
+        drop(open(&cache, &folder.path().join("new")));
+        assert_eq!(goal(&cache), expected);
+        assert_eq!(cache.calibration(), None);
+        let content = folder.path().join("content");
+        std::fs::write(&content, vec![1; 1 << 20]).unwrap();
+        drop(open(&cache, &content));
+        let found = cache.calibration().unwrap();
+        assert_eq!(goal(&cache), found.read_latency_goal().as_nanos() as u64);
+    }
 }
 
 #[test]
