@@ -18,6 +18,7 @@ pub mod crowd;
 pub mod dirtiers;
 pub mod draw;
 pub mod era;
+pub mod era55;
 pub mod faults;
 pub mod frames;
 pub mod hills;
