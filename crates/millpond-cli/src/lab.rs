@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
 use millpond_lab::child::Program;
-use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015};
+use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020};
 use millpond_lab::quantity::{parse_size, parse_time};
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::room;
@@ -61,6 +61,7 @@ Examples:
   millpond lab run dillon2000                              a news server of 2000: four rules for dirty pages
   millpond lab run gorman2011 --on sim --table post        reclaim of 2011, patch by patch, and the post's tables
   millpond lab run gorman2011 --on kernel,engine --device hdd    the same loads on today's kernel and the engine, as root
+  millpond lab run kim2020 --on sim --workload toy-detect,hot-cold    what comes back from swap, patch by patch
 
 While a row of the engine runs, `millpond stat 1`, `inspect` and `set` work on its cache.
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
@@ -126,8 +127,8 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FS")]
     filesystem: String,
     /// Print more, separated by commas: post (as the post shows it, the post's own beside it), reasons (axboe2016: why the
-    /// device was asked), trace (gorman2011: what reclaim met and did).
-    #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = ["post", "reasons", "trace"])]
+    /// device was asked), trace (gorman2011: what reclaim met and did), lists (kim2020: every page of the post's examples).
+    #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = ["post", "reasons", "trace", "lists"])]
     table: Vec<String>,
     /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
     #[arg(long, value_name = "FILE")]
@@ -205,6 +206,7 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
             "hills2015" => hills2015::run(&args.hills2015()?, &mut bar),
             "gorman2011" => gorman2011::run(&args.gorman2011()?, &mut bar),
             "dillon2000" => dillon2000::run(&args.dillon2000(), &mut bar),
+            "kim2020" => kim2020::run(&args.kim2020(), &mut bar),
             _ => axboe2016::run(&args.axboe2016()?, &mut bar),
         }
     };
@@ -284,6 +286,7 @@ impl RunArgs {
     fn check_tables(&self, name: &str) -> Result<(), Failure> {
         let has: &[&str] = match name {
             "gorman2011" => &gorman2011::TABLES,
+            "kim2020" => &kim2020::TABLES,
             "hills2015" | "dillon2000" => &[],
             _ => &axboe2016::TABLES,
         };
@@ -329,6 +332,18 @@ impl RunArgs {
             seed: self.seed,
             command: command_line(std::env::args().skip(1)),
         })
+    }
+
+    fn kim2020(&self) -> kim2020::Options {
+        kim2020::Options {
+            on: self.on.clone(),
+            variants: self.variant.clone(),
+            workloads: self.workload.clone(),
+            device: self.device.clone(),
+            scale: self.scale,
+            seed: self.seed,
+            command: command_line(std::env::args().skip(1)),
+        }
     }
 
     fn axboe2016(&self) -> Result<axboe2016::Options, Failure> {

@@ -9,6 +9,7 @@ pub mod axboe2016;
 pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
+pub mod kim2020;
 
 use crate::child::{self, Program, Request};
 use crate::error::{LabError, Result};
@@ -28,6 +29,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     axboe2016::EXPERIMENT,
     dillon2000::EXPERIMENT,
     hills2015::EXPERIMENT,
+    kim2020::EXPERIMENT,
 ];
 
 /// An experiment, as `lab list` shows it.

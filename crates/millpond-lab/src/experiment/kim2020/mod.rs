@@ -1,0 +1,69 @@
+//! Seed 002 (Kim 2020): what new anonymous pages push out, and how soon what comes back is known again.
+//!
+//! ```text
+//!   toys       the post's two examples, lists step by step
+//!   rounds     the seven steps of hot-1, hot-2 and cold memory, and five that ask the same in other ways
+//!   ebizzy     the post's grid: seven skews, six sizes, one and eight threads
+//!   rows       Linux 5.5, its patches, what landed, and what no policy can be better than
+//! ```
+//!
+//! In virtual time only, on machines like the post's (`sim/era55`). One run says it: nothing is random but what ebizzy
+//! draws, and that from a seed.
+
+mod loads;
+mod machines;
+mod optimum;
+mod options;
+mod published;
+mod report;
+mod runs;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod study;
+mod toys;
+mod verdict;
+
+pub use options::Options;
+
+use super::{Experiment, Watch};
+use crate::error::Result;
+use crate::report::Report;
+
+/// The post's first example.
+pub const TOY_PROTECT: &str = "toy-protect";
+/// Its second.
+pub const TOY_DETECT: &str = "toy-detect";
+
+/// What can be printed on request, beside the report.
+pub const TABLES: [&str; 1] = [report::TABLE];
+
+/// This experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "kim2020",
+    post: "Joonsoo Kim, \"workingset protection/detection on the anonymous LRU list\", February 2020 (seed 002)",
+    shows: "memory is larger than memory: which pages go to swap, and what of them comes back",
+    variants: &options::VARIANTS,
+    workloads: &[
+        TOY_PROTECT,
+        TOY_DETECT,
+        "hot-cold",
+        "moving-window",
+        "phase-change",
+        "stationary",
+        "file-scan",
+        "memory-scan",
+        "ebizzy-MB-SKEW-THREADS",
+    ],
+};
+
+/// Runs the experiment and returns its report.
+///
+/// # Errors
+/// Options out of range, before anything is done; a target that can't run it; [`Interrupted`](crate::LabError::Interrupted).
+pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
+    let plan = options.plan()?;
+    let results = runs::perform(&plan, watch)?;
+    let mut report = report::report(&plan, &results);
+    report.command = options.command.clone();
+    Ok(report)
+}

@@ -1,0 +1,292 @@
+//! The experiment's options, checked into a plan.
+
+use super::loads::{Ebizzy, Load, ROUNDS};
+use super::machines::Which;
+use super::published::{SIZES, SIZES_V7, SKEWS, SKEWS_V7, THREADS};
+use super::{EXPERIMENT, TOY_DETECT, TOY_PROTECT};
+use crate::error::{LabError, Result};
+use millpond_core::lru::anon::AnonRung;
+
+/// What a row is: a kernel, under the name that users write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Variant {
+    pub(super) name: &'static str,
+    pub(super) rung: AnonRung,
+}
+
+/// The three that the post compares, on 5.5; all others are called as their rungs.
+const OF_THE_POST: [Variant; 3] = [
+    Variant {
+        name: "base",
+        rung: AnonRung::Linux5_5,
+    },
+    Variant {
+        name: "protect",
+        rung: AnonRung::Patch(2),
+    },
+    Variant {
+        name: "detect",
+        rung: AnonRung::Patch(9),
+    },
+];
+
+/// Later kernels that run by default on loads with rounds.
+const LATER: [AnonRung; 4] = [
+    AnonRung::AsPosted,
+    AnonRung::Linux5_8,
+    AnonRung::Linux5_9,
+    AnonRung::Linux7_0,
+];
+
+/// The seventh version's three.
+const OF_VERSION_7: [AnonRung; 3] = [AnonRung::Linux5_8, AnonRung::Linux5_8Protect, AnonRung::Linux5_9];
+
+/// All names.
+pub(super) const VARIANTS: [&str; 18] = [
+    "base",
+    "protect",
+    "detect",
+    "linux-5.5",
+    "linux-5.5+1",
+    "linux-5.5+2",
+    "linux-5.5+3",
+    "linux-5.5+4",
+    "linux-5.5+5",
+    "linux-5.5+6",
+    "linux-5.5+7",
+    "linux-5.5+8",
+    "linux-5.5+anon",
+    "linux-5.5+anon-as-posted",
+    "linux-5.8",
+    "linux-5.8+protect",
+    "linux-5.9",
+    "linux-7.0",
+];
+
+/// What a user can choose. Ranges are checked by [`run`](super::run).
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Targets by name; `None` and `sim` are the same.
+    pub on: Option<Vec<String>>,
+    /// Kernels; none is each load's own choice.
+    pub variants: Vec<String>,
+    /// Workloads; none is all of the post's.
+    pub workloads: Vec<String>,
+    /// Swap: empty or `real` for the post's own, `ram` for the machine of the series' seventh version.
+    pub device: String,
+    /// What the number of rounds and records is multiplied by, 0.05 to 20; memory stays. `None`: 1.
+    pub scale: Option<f64>,
+    /// The seed of what ebizzy draws.
+    pub seed: u64,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) toys: Vec<&'static str>,
+    pub(super) loads: Vec<Load>,
+    /// Of every load.
+    pub(super) variants: Vec<Variant>,
+    /// Of loads with rounds only.
+    pub(super) later: Vec<Variant>,
+    pub(super) which: Which,
+    pub(super) scale: f64,
+    pub(super) seed: u64,
+}
+
+impl Plan {
+    /// The rows of a load.
+    pub(super) fn rows(&self, load: &Load) -> impl Iterator<Item = Variant> + '_ {
+        let has_later = !matches!(load, Load::Ebizzy(_));
+        let later = self.later.iter().filter(move |_| has_later);
+        self.variants.iter().chain(later).copied()
+    }
+
+    /// Rounds of loads that have them: the post's 20.
+    pub(super) fn rounds(&self) -> u64 {
+        ((20.0 * self.scale).round() as u64).max(2)
+    }
+}
+
+fn of_rung(rung: AnonRung) -> Variant {
+    Variant {
+        name: rung.name(),
+        rung,
+    }
+}
+
+fn grid(sizes: &[u64], skews: &[u32]) -> Vec<Load> {
+    let mut cells = Vec::new();
+    for &threads in &THREADS {
+        for &mb in sizes {
+            for &skew_tenths in skews {
+                cells.push(Load::Ebizzy(Ebizzy {
+                    mb,
+                    skew_tenths,
+                    threads,
+                }));
+            }
+        }
+    }
+    cells
+}
+
+impl Options {
+    pub(super) fn plan(&self) -> Result<Plan> {
+        if let Some(target) = self.on.iter().flatten().find(|name| *name != "sim") {
+            crate::target::find(target)?;
+            return Err(LabError::Unavailable {
+                target: target.clone(),
+                why: "kim2020 runs in virtual time only: --on sim".into(),
+            });
+        }
+        let which = match self.device.as_str() {
+            "" | "real" | "sata-ssd" => Which::Post,
+            "ram" => Which::Version7,
+            other => {
+                return Err(LabError::BadValue {
+                    option: "--device",
+                    value: other.into(),
+                    allowed: "allowed are sata-ssd (the post's machine) and ram".into(),
+                    instead: "ram is the machine of the series' seventh version".into(),
+                });
+            }
+        };
+        let scale = self.scale.unwrap_or(1.0);
+        if !(0.05..=20.0).contains(&scale) {
+            return Err(LabError::BadValue {
+                option: "--scale",
+                value: scale.to_string(),
+                allowed: "allowed is 0.05 to 20".into(),
+                instead: "1 has 20 rounds, and 6 records of ebizzy for each of its chunks".into(),
+            });
+        }
+        let (toys, loads) = self.loads(which)?;
+        let variants = self
+            .variants
+            .iter()
+            .map(|name| variant(name))
+            .collect::<Result<Vec<_>>>()?;
+        let (variants, later) = match (variants.is_empty(), which) {
+            (false, _) => (variants, Vec::new()),
+            (true, Which::Post) => (OF_THE_POST.to_vec(), LATER.map(of_rung).to_vec()),
+            (true, Which::Version7) => (OF_VERSION_7.map(of_rung).to_vec(), Vec::new()),
+        };
+        Ok(Plan {
+            toys,
+            loads,
+            variants,
+            later,
+            which,
+            scale,
+            seed: self.seed,
+        })
+    }
+
+    fn loads(&self, which: Which) -> Result<(Vec<&'static str>, Vec<Load>)> {
+        let toys = [TOY_PROTECT, TOY_DETECT];
+        if self.workloads.is_empty() {
+            return Ok(match which {
+                Which::Post => {
+                    let rounds = ROUNDS.iter().map(|&(_, load)| load);
+                    (toys.to_vec(), rounds.chain(grid(&SIZES, &SKEWS)).collect())
+                }
+                Which::Version7 => (Vec::new(), grid(&SIZES_V7, &SKEWS_V7)),
+            });
+        }
+        let (mut named_toys, mut loads) = (Vec::new(), Vec::new());
+        for name in &self.workloads {
+            if let Some(toy) = toys.into_iter().find(|toy| toy == name) {
+                named_toys.push(toy);
+            } else if let Some(load) = Load::from_name(name) {
+                loads.push(load);
+            } else if name == "ebizzy" {
+                loads.extend(match which {
+                    Which::Post => grid(&SIZES, &SKEWS),
+                    Which::Version7 => grid(&SIZES_V7, &SKEWS_V7),
+                });
+            } else {
+                return Err(LabError::UnknownName {
+                    what: "workload",
+                    value: name.clone(),
+                    allowed: format!(
+                        "{}; ebizzy is all cells of the grid",
+                        EXPERIMENT.workloads.join(", ")
+                    ),
+                });
+            }
+        }
+        Ok((named_toys, loads))
+    }
+}
+
+fn variant(name: &str) -> Result<Variant> {
+    let of_the_post = OF_THE_POST.into_iter().find(|variant| variant.name == name);
+    of_the_post
+        .or_else(|| AnonRung::from_name(name).map(of_rung))
+        .ok_or_else(|| LabError::UnknownName {
+            what: "variant",
+            value: name.into(),
+            allowed: VARIANTS.join(", "),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bad_value_is_named_with_what_is_allowed() {
+        type Change = fn(&mut Options);
+        let table: [(Change, &str, u8); 6] = [
+            (
+                |o| o.variants = vec!["p6".into()],
+                "unknown variant `p6`; allowed: base, protect, detect",
+                2,
+            ),
+            (
+                |o| o.workloads = vec!["ebizzy-1-0.1-1".into()],
+                "unknown workload `ebizzy-1-0.1-1`; allowed: toy-protect, toy-detect, hot-cold",
+                2,
+            ),
+            (
+                |o| o.device = "hdd".into(),
+                "--device hdd: allowed are sata-ssd",
+                2,
+            ),
+            (|o| o.scale = Some(0.01), "--scale 0.01: allowed is 0.05 to 20", 2),
+            (
+                |o| o.on = Some(vec!["kernel".into()]),
+                "target `kernel` cannot run: kim2020 runs in virtual time only",
+                3,
+            ),
+            (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),
+        ];
+        for (change, expected, code) in table {
+            let mut options = Options::default();
+            change(&mut options);
+            let error = options.plan().unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{error}");
+            assert_eq!(error.exit_code(), code);
+        }
+    }
+
+    #[test]
+    fn every_variants_name_is_one_and_every_rung_has_one() {
+        for name in VARIANTS {
+            assert_eq!(variant(name).unwrap().name, name);
+        }
+        assert_eq!(VARIANTS.len(), AnonRung::all().count() + OF_THE_POST.len());
+    }
+
+    #[test]
+    fn without_a_choice_the_whole_grid_runs_on_three_kernels_and_the_rest_on_seven() {
+        let plan = Options::default().plan().unwrap();
+        let cells = plan.loads.iter().filter(|load| matches!(load, Load::Ebizzy(_)));
+        assert_eq!(cells.count(), 84);
+        let rows = |load: Load| plan.rows(&load).count();
+        assert_eq!((rows(Load::HotCold), rows(plan.loads[10])), (7, 3));
+    }
+}

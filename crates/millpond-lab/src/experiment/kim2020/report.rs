@@ -1,0 +1,435 @@
+//! The experiment's report: the examples, loads with rounds, the grid beside the post's, and sentences.
+
+use super::loads::{Ebizzy, Load};
+use super::machines::Which;
+use super::options::{Plan, Variant};
+use super::published::{THREADS, swap_ins_v7, throughput};
+use super::runs::Run;
+use super::toys::{self, Step};
+use super::{EXPERIMENT, TOY_PROTECT, verdict};
+use crate::outcome::{Outcome, Setting};
+use crate::quantity::number;
+use crate::report::table::{Column, label, pick};
+use crate::report::{Appendix, Cell, Report, RowName, Runs, Table, TableRow};
+
+/// The name that `--table` takes: each page of the examples' lists.
+pub(super) const TABLE: &str = "lists";
+
+/// Rounds of the second example.
+const TOY_ROUNDS: u32 = 8;
+
+/// The row of what no policy can be better than.
+pub(super) const BOUNDS: &str = "bounds";
+
+fn row(run: &Run, which: Which) -> RowName {
+    let device = match (which, run.load) {
+        (Which::Post, Load::Ebizzy(_)) => "sata-ssd",
+        _ => "ram",
+    };
+    RowName {
+        target: "sim".into(),
+        device: device.into(),
+        variant: run.variant.map_or(BOUNDS, |variant| variant.name).into(),
+    }
+}
+
+const COLUMNS: [(&str, &str); 6] = [
+    ("swap ins", "swap_ins_pages"),
+    ("swap outs", "swap_outs_pages"),
+    ("file reads", "file_reads_pages"),
+    ("activated on return", "workingset_activate_anon"),
+    ("optimum", "misses_optimum_pages"),
+    ("LRU", "misses_lru_pages"),
+];
+
+pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
+    let metrics = |name: RowName, workload: String, outcome: &Outcome| {
+        let runs = Runs {
+            row: name,
+            workload,
+            outcomes: vec![outcome.clone()],
+        };
+        runs.metrics(EXPERIMENT.name)
+    };
+    let mut report = Report {
+        title: "kim2020: memory that is larger than memory".into(),
+        intro: vec![
+            "Anonymous pages that are used again, beside such that are not: which of them go to swap, and how many come back?"
+                .into(),
+            format!("After {}.", EXPERIMENT.post),
+        ],
+        definitions: definitions(),
+        ..Report::default()
+    };
+    report.metrics = results
+        .iter()
+        .flat_map(|run| metrics(row(run, plan.which), run.load.name(), &run.outcome))
+        .collect();
+    for &toy in &plan.toys {
+        add_toy(&mut report, plan, toy);
+    }
+    let of_rounds = |run: &&Run| !matches!(run.load, Load::Ebizzy(_));
+    let mut rows: Vec<RowName> = Vec::new();
+    for run in results.iter().filter(of_rounds) {
+        let name = row(run, plan.which);
+        if !rows.contains(&name) {
+            rows.push(name);
+        }
+    }
+    for load in plan.loads.iter().filter(|load| !matches!(load, Load::Ebizzy(_))) {
+        let workload: &'static str = super::loads::ROUNDS
+            .iter()
+            .find(|(_, known)| known == load)
+            .map_or("", |&(name, _)| name);
+        let columns = COLUMNS.map(|(head, metric)| Column {
+            head,
+            workload,
+            metric,
+        });
+        let title = format!("{workload} ({} rounds, in virtual time)", plan.rounds());
+        report
+            .tables
+            .push(pick(&title, "", &columns, &rows, &report.metrics));
+    }
+    for threads in THREADS {
+        report.tables.extend(match plan.which {
+            Which::Post => throughput_table(plan, results, threads),
+            Which::Version7 => swap_ins_table(plan, results, threads),
+        });
+    }
+    let of = |workload: &str, variant: &str, metric: &str| {
+        let run = results.iter().find(|run| {
+            run.load.name() == workload && run.variant.map_or(BOUNDS, |variant| variant.name) == variant
+        })?;
+        run.outcome.value(metric)
+    };
+    report.verdict = verdict::of(&of);
+    add_notes(&mut report, plan);
+    for (n, name) in rows.iter().enumerate() {
+        let run = results.iter().find(|run| row(run, plan.which) == *name);
+        if let Some(run) = run.filter(|run| run.variant.is_some()) {
+            report
+                .settings
+                .push((label(&rows[n], &rows), run.outcome.settings.clone()));
+        }
+    }
+    report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
+    report
+}
+
+fn add_notes(report: &mut Report, plan: &Plan) {
+    let has_ebizzy = plan.loads.iter().any(|load| matches!(load, Load::Ebizzy(_)));
+    if has_ebizzy && plan.which == Which::Post {
+        report.notes.push(
+            "What a record costs in memory is taken from the post's rows of 512M, so these rows agree by construction; the disk is \
+             chosen to fit the rows of 768M to 1536M before the series."
+                .into(),
+        );
+    }
+    if plan.scale != 1.0 {
+        report.notes.push(format!(
+            "{} times the rounds and records: counts are not the post's.",
+            plan.scale
+        ));
+    }
+}
+
+fn variants(plan: &Plan) -> Vec<Variant> {
+    plan.variants.iter().chain(&plan.later).copied().collect()
+}
+
+fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
+    let mut table = Table {
+        title: format!("{toy}: active | inactive, 100 pages; h hot, wh will be hot, uo used once"),
+        ..Table::default()
+    };
+    for variant in variants(plan) {
+        let rules = variant.rung.rules();
+        let steps = match toy {
+            TOY_PROTECT => toys::protection(rules),
+            _ => toys::detection(rules, toys::FRAMES, false, TOY_ROUNDS),
+        };
+        let mut outcome = Outcome::default();
+        let ins: u64 = steps.iter().map(|step| step.swap_ins).sum();
+        outcome.push("swap_ins_pages", "1", ins as f64);
+        let cells: Vec<(String, String)> = match toy {
+            TOY_PROTECT => steps
+                .iter()
+                .map(|step| (step.what.clone(), step.line()))
+                .collect(),
+            _ => {
+                let by_round = toys::swap_ins(&steps);
+                for (round, &ins) in by_round.iter().enumerate() {
+                    outcome.push(&format!("swap_ins_round_{}_pages", round + 1), "1", ins as f64);
+                }
+                let by_round: Vec<String> = by_round.iter().map(u64::to_string).collect();
+                vec![
+                    ("after the first round".into(), steps[3].line()),
+                    (
+                        "at the end".into(),
+                        steps.last().map_or_else(String::new, Step::line),
+                    ),
+                    ("swap ins by round".into(), by_round.join(" ")),
+                ]
+            }
+        };
+        if table.head.is_empty() {
+            table.head = std::iter::once(String::new())
+                .chain(cells.iter().map(|(head, _)| head.clone()))
+                .collect();
+        }
+        let cell = |(_, value): (String, String)| Cell {
+            value,
+            ..Cell::default()
+        };
+        table.rows.push(TableRow {
+            label: variant.name.into(),
+            cells: cells.into_iter().map(cell).collect(),
+        });
+        report.appendices.push(lists(toy, variant, &steps));
+        let runs = Runs {
+            row: RowName {
+                target: "sim".into(),
+                device: "ram".into(),
+                variant: variant.name.into(),
+            },
+            workload: toy.into(),
+            outcomes: vec![outcome],
+        };
+        report.metrics.extend(runs.metrics(EXPERIMENT.name));
+    }
+    report.tables.push(table);
+}
+
+/// Every page on both lists, the warm end first.
+fn lists(toy: &str, variant: Variant, steps: &[Step]) -> Appendix {
+    let mut text = String::new();
+    for (n, step) in steps.iter().enumerate() {
+        text += &format!(
+            "{}. {}: {}, {} swapped in\n",
+            n + 1,
+            step.what,
+            step.line(),
+            step.swap_ins
+        );
+        for (name, pages) in [
+            ("active  ", &step.lists.active),
+            ("inactive", &step.lists.inactive),
+        ] {
+            text += &format!("   {name} {}\n", ranges(pages));
+        }
+    }
+    Appendix {
+        name: TABLE,
+        title: format!(
+            "{toy} on {}: pages 0 to 49 are hot, 50 to 99 will be, others are used once",
+            variant.name
+        ),
+        text,
+    }
+}
+
+/// Pages in a row as `149..100`.
+fn ranges(pages: &[u32]) -> String {
+    if pages.is_empty() {
+        return "-".into();
+    }
+    let step = |a: u32, b: u32| i64::from(b) - i64::from(a);
+    let mut text: Vec<String> = Vec::new();
+    let mut at = 0;
+    while at < pages.len() {
+        let mut end = at;
+        while end + 1 < pages.len()
+            && step(pages[end], pages[end + 1]).abs() == 1
+            && (end == at || step(pages[end], pages[end + 1]) == step(pages[at], pages[at + 1]))
+        {
+            end += 1;
+        }
+        text.push(match end - at {
+            0 => pages[at].to_string(),
+            _ => format!("{}..{}", pages[at], pages[end]),
+        });
+        at = end + 1;
+    }
+    text.join(" ")
+}
+
+fn cells_of(plan: &Plan, threads: u32) -> (Vec<u64>, Vec<u32>) {
+    let (mut sizes, mut skews) = (Vec::new(), Vec::new());
+    for load in &plan.loads {
+        if let Load::Ebizzy(cell) = load
+            && cell.threads == threads
+        {
+            if !sizes.contains(&cell.mb) {
+                sizes.push(cell.mb);
+            }
+            if !skews.contains(&cell.skew_tenths) {
+                skews.push(cell.skew_tenths);
+            }
+        }
+    }
+    (sizes, skews)
+}
+
+fn value(results: &[Run], cell: Ebizzy, variant: Option<Variant>, metric: &str) -> Option<f64> {
+    let is_it = |run: &&Run| run.load == Load::Ebizzy(cell) && run.variant == variant;
+    results.iter().find(is_it)?.outcome.value(metric)
+}
+
+fn table_row(label: String, values: impl Iterator<Item = Option<String>>) -> TableRow {
+    TableRow {
+        label,
+        cells: values
+            .map(|value| Cell {
+                value: value.unwrap_or_default(),
+                ..Cell::default()
+            })
+            .collect(),
+    }
+}
+
+fn change(before: f64, after: f64) -> String {
+    format!("{:+.1} %", 100.0 * (after / before - 1.0))
+}
+
+fn throughput_table(plan: &Plan, results: &[Run], threads: u32) -> Vec<Table> {
+    let (sizes, skews) = cells_of(plan, threads);
+    if sizes.is_empty() {
+        return Vec::new();
+    }
+    let head: Vec<String> = std::iter::once(String::new())
+        .chain(skews.iter().map(|skew| format!("{}.{}", skew / 10, skew % 10)))
+        .collect();
+    let mut rates = Table {
+        title: format!("ebizzy, threads: {threads}, records a second by skew; the post's beside"),
+        head: head.clone(),
+        ..Table::default()
+    };
+    let mut ins = Table {
+        title: format!("ebizzy, threads: {threads}, pages swapped in for a record"),
+        head,
+        ..Table::default()
+    };
+    for &mb in &sizes {
+        let cell = |skew_tenths| Ebizzy {
+            mb,
+            skew_tenths,
+            threads,
+        };
+        let get = |skew, variant, metric: &str| value(results, cell(skew), variant, metric);
+        for &variant in &plan.variants {
+            let rate = |skew| get(skew, Some(variant), "records_per_s").map(number);
+            rates.rows.push(table_row(
+                format!("{mb}M {}", variant.name),
+                skews.iter().map(|&skew| rate(skew)),
+            ));
+            let per_record = |skew| get(skew, Some(variant), "swap_ins_per_record_pages").map(number);
+            ins.rows.push(table_row(
+                format!("{mb}M {}", variant.name),
+                skews.iter().map(|&skew| per_record(skew)),
+            ));
+        }
+        for (bound, metric) in [
+            ("LRU", "swap_ins_per_record_lru_pages"),
+            ("most popular kept", "swap_ins_per_record_most_popular_kept_pages"),
+            ("optimum", "swap_ins_per_record_optimum_pages"),
+        ] {
+            let of_bound = |skew| get(skew, None, metric).map(number);
+            ins.rows.push(table_row(
+                format!("{mb}M {bound}"),
+                skews.iter().map(|&skew| of_bound(skew)),
+            ));
+        }
+        if let [first, .., last] = plan.variants.as_slice() {
+            let of = |skew| {
+                let rate = |variant| get(skew, Some(variant), "records_per_s");
+                Some(change(rate(*first)?, rate(*last)?))
+            };
+            rates.rows.push(table_row(
+                format!("{mb}M {} / {}", last.name, first.name),
+                skews.iter().map(|&skew| of(skew)),
+            ));
+        }
+        for (n, name) in ["post, before", "post, after"].into_iter().enumerate() {
+            let of = |skew| throughput(mb, skew, threads).map(|row| number(row[n]));
+            rates.rows.push(table_row(
+                format!("{mb}M {name}"),
+                skews.iter().map(|&skew| of(skew)),
+            ));
+        }
+        let of = |skew| throughput(mb, skew, threads).map(|[before, after]| change(before, after));
+        rates.rows.push(table_row(
+            format!("{mb}M post, change"),
+            skews.iter().map(|&skew| of(skew)),
+        ));
+    }
+    vec![rates, ins]
+}
+
+/// Swap-ins beside the seventh version's: its own number of records is not known, so both are shown against base.
+fn swap_ins_table(plan: &Plan, results: &[Run], threads: u32) -> Vec<Table> {
+    let (sizes, skews) = cells_of(plan, threads);
+    if sizes.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table {
+        title: format!(
+            "ebizzy, threads: {threads}, swap ins: pages for a record, and against the first; version 7's in brackets"
+        ),
+        head: vec![String::new()],
+        ..Table::default()
+    };
+    table
+        .head
+        .extend(skews.iter().map(|skew| format!("{}.{}", skew / 10, skew % 10)));
+    for &mb in &sizes {
+        for (n, &variant) in plan.variants.iter().enumerate() {
+            let of = |skew_tenths| {
+                let cell = Ebizzy {
+                    mb,
+                    skew_tenths,
+                    threads,
+                };
+                let ins = |variant| value(results, cell, Some(variant), "swap_ins_per_record_pages");
+                let (own, first) = (ins(variant)?, ins(plan.variants[0])?);
+                let published = swap_ins_v7(mb, skew_tenths, threads).filter(|row| n < row.len());
+                let published =
+                    published.map_or_else(String::new, |row| format!(" ({})", change(row[0], row[n])));
+                Some(format!("{} {}{published}", number(own), change(first, own)))
+            };
+            table.rows.push(table_row(
+                format!("{mb}M {}", variant.name),
+                skews.iter().map(|&skew| of(skew)),
+            ));
+        }
+    }
+    vec![table]
+}
+
+fn definitions() -> Vec<(String, String)> {
+    let definitions = [
+        (
+            "swap ins",
+            "Pages read from swap, those that are read along included. In loads with rounds, of the rounds only.",
+        ),
+        (
+            "activated on return",
+            "Pages whose shadow said that they were away shortly.",
+        ),
+        (
+            "optimum",
+            "Pages that come back if what is used last again always goes first: no policy can have fewer.",
+        ),
+        (
+            "LRU",
+            "The same if what was used longest ago goes first, file pages and anonymous ones in one list.",
+        ),
+        (
+            "most popular kept",
+            "The least that can be had on average without knowing the future, as ebizzy draws each chunk anew.",
+        ),
+    ];
+    definitions
+        .map(|(word, meaning)| (word.into(), meaning.into()))
+        .into()
+}
