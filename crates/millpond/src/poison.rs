@@ -30,15 +30,18 @@ impl Poison {
     }
 }
 
-/// Poisons when it is dropped by a panic.
+/// Poisons when it is dropped by a panic that began while it lived. A call of a thread that panics already, as of whatever
+/// drops a handle then, is no worse than others.
 pub(crate) struct Dart<F: Fn(String)> {
     pub(crate) who: &'static str,
     pub(crate) hit: F,
+    /// Whether the thread was panicking before.
+    pub(crate) before: bool,
 }
 
 impl<F: Fn(String)> Drop for Dart<F> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.before {
             (self.hit)(format!(
                 "its {} has panicked; the message is on standard error",
                 self.who

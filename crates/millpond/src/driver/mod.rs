@@ -208,6 +208,7 @@ impl Shared {
         Dart {
             who,
             hit: |why| self.poison(why),
+            before: std::thread::panicking(),
         }
     }
 
