@@ -8,6 +8,7 @@
 //! events at the same times give the same effects, bit for bit.
 
 use crate::options::Options;
+use crate::swap::SlotNo;
 use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,7 +46,7 @@ pub enum Reason {
     Reclaim,
     /// Somebody waits for the page to be durable.
     Sync,
-    /// A page of anonymous memory leaves for the swap file. Nothing issues it before there is such memory.
+    /// A page of anonymous memory leaves for the swap file.
     Swap,
 }
 
@@ -115,6 +116,31 @@ pub enum Event<'a> {
         file: FileId,
         /// Pages up to the end of the file: read-ahead stops there.
         pages: PageCount,
+    },
+    /// There is a swap file of so many slots, from 0. Once, before the first region.
+    SwapAdded {
+        /// How many.
+        slots: PageCount,
+    },
+    /// Anonymous memory is to be kept under this number: pages that no file has. None of them was touched yet. All
+    /// regions together have no more pages than there are slots.
+    RegionOpened {
+        /// The number, not in use.
+        file: FileId,
+        /// How many pages.
+        pages: PageCount,
+    },
+    /// Pages of regions, clean as far as the core knows and not offered for writing, differ from their slots.
+    Changed {
+        /// The frames.
+        frames: &'a [FrameNo],
+    },
+    /// Pages of a region that are not in memory are no more: their slots are free, and they are as if never touched.
+    Forgotten {
+        /// The region.
+        file: FileId,
+        /// Which.
+        pages: Range<u64>,
     },
     /// The file's length has changed.
     Resized {
@@ -277,6 +303,32 @@ pub enum Effect {
         file: FileId,
         /// The page for the first frame.
         first: PageIndex,
+        /// Which of [`Effects::frames`].
+        frames: Range<u32>,
+    },
+    /// Read the page of a region from its slot into the frame, which enters the table as loading, and answer
+    /// [`Event::ReadDone`].
+    SwapIn {
+        /// The transfer's name.
+        io: IoId,
+        /// Why; the one who raised [`Event::Fault`] does a read for [`Reason::Fault`] itself, or has it done.
+        reason: Reason,
+        /// The region.
+        file: FileId,
+        /// The page.
+        page: PageIndex,
+        /// Where it is.
+        slot: SlotNo,
+        /// Which of [`Effects::frames`]: one.
+        frames: Range<u32>,
+    },
+    /// Write the pages of regions, whose writeback marks are set, to the slots from `first` on, and answer
+    /// [`Event::WriteDone`].
+    SwapOut {
+        /// The transfer's name.
+        io: IoId,
+        /// The slot for the first frame.
+        first: SlotNo,
         /// Which of [`Effects::frames`].
         frames: Range<u32>,
     },

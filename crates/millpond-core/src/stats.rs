@@ -91,6 +91,12 @@ stats! {
     readahead_dropped_pages,
     /// Frames taken from the reserve, by I/O.
     reserve_taken,
+    /// Pages of regions read from swap.
+    pswpin,
+    /// Pages of regions written to swap.
+    pswpout,
+    /// Pages of regions whose write to swap has failed; they stay in memory.
+    pswpout_failed,
 }
 
 impl Stats {

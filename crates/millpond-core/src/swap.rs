@@ -51,6 +51,21 @@ impl SwapSlots {
         self.free.give(FrameNo(slot.0));
     }
 
+    /// How many there are.
+    pub fn len(&self) -> PageCount {
+        self.slots
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots == PageCount(0)
+    }
+
+    /// Bytes that this holds.
+    pub fn metadata_bytes(&self) -> u64 {
+        self.free.metadata_bytes()
+    }
+
     /// Slots taken.
     pub fn taken(&self) -> PageCount {
         self.slots - self.free.len()

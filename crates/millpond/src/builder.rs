@@ -2,7 +2,7 @@
 
 use crate::background;
 use crate::budget::{self, Aside};
-use crate::cache::{Handle, PageCache};
+use crate::cache::{Budget, Handle, PageCache};
 use crate::calibrate::{Calibrating, Calibration};
 use crate::control::Place;
 use crate::device::{self, Device, Warning, Watched};
@@ -11,9 +11,11 @@ use crate::error::{Error, Result};
 use crate::hook::Hook;
 use crate::host::{self, Notice, Notices};
 use crate::record::Recorder;
+use crate::region::{Regions, SwapFile, handlers, swap};
 use crate::sys::arena::Arena;
 use crate::table::Table;
 use millpond_core::admission::AdmissionOptions;
+use millpond_core::event::Event;
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options, Preset};
 use millpond_core::units::{Bytes, Nanos, PageSize};
@@ -37,6 +39,7 @@ pub struct Builder {
     notice_hook: Hook<Notice>,
     warning_hook: Hook<Warning>,
     control: Option<Place>,
+    swap: Option<SwapFile>,
 }
 
 impl Builder {
@@ -145,12 +148,20 @@ impl Builder {
         self
     }
 
+    /// Where pages of regions go that have no room in memory: without it there can be no regions ([`PageCache::region`]).
+    /// Frames are in small pages then, and all of them get their memory when the cache is made. Needs pages of 4 KiB, and
+    /// userfaultfd of Linux 6.8 or newer.
+    pub fn swap(mut self, swap: SwapFile) -> Builder {
+        self.swap = Some(swap);
+        self
+    }
+
     /// Makes the cache and starts its thread.
     ///
     /// # Errors
     /// [`Error::Control`] if its control socket can't be there;
     /// [`Error::Option`], [`Error::BudgetTooSmall`] or [`Error::MemoryLimit`], with what is possible;
-    /// [`Error::Setup`] if the system gives no memory or thread.
+    /// [`Error::Setup`] if the system gives no memory or thread, or no userfaultfd; [`Error::Swap`].
     pub fn build(self) -> Result<PageCache> {
         let page_size = PageSize::from_bytes(self.page_size).ok_or_else(|| OptionError {
             option: "page_size",
@@ -164,7 +175,15 @@ impl Builder {
         if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
             g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
         }
-        let frames = budget::frames(Bytes(self.memory), page_size, Aside::default())?;
+        let aside = Aside {
+            region_bytes: self
+                .swap
+                .as_ref()
+                .map_or(0, |swap| swap.metadata_bytes(page_size)),
+            ..Aside::default()
+        };
+        let memory = Bytes(self.memory);
+        let frames = budget::frames(memory, page_size, aside)?;
         let manager = Manager::new(options, frames)?;
         let setup = |what| move |source| Error::Setup { what, source };
         let notices = Notices::new(self.notice_hook);
@@ -184,7 +203,8 @@ impl Builder {
         }
         let device = Watched::new(device, page_size, manager.options().watchdog, self.warning_hook);
         let memory_max = Bytes(crate::sys::machine_memory_bytes().max(self.memory));
-        let arena = Arena::new(memory_max, page_size).map_err(setup("reserving addresses for the frames"))?;
+        let arena = Arena::new(memory_max, page_size, self.swap.is_some())
+            .map_err(setup("reserving addresses for the frames"))?;
         if let Some(why) = arena.small_pages() {
             notices.add(Notice::NoHugePages(why), 0);
         }
@@ -196,8 +216,24 @@ impl Builder {
         if self.populate {
             table.memory().populate(0..frames.0 as u32);
         }
-        let shared = Arc::new(Shared::new(Arc::new(table), turn, manager, device, self.recorder));
+        let table = Arc::new(table);
+        let swap = match &self.swap {
+            Some(swap) => Some(swap::make(swap, &table, page_size)?),
+            None => None,
+        };
+        let (regions, slots) = swap.unzip();
+        if regions.as_ref().is_some_and(Regions::misses_system_calls) {
+            notices.add(Notice::NoKernelFaults, 0);
+        }
+        let shared = Shared::new(table, turn, manager, device, self.recorder, regions);
+        let shared = Arc::new(shared);
+        if let Some(slots) = slots {
+            let whole = shared.exchange_frames(0..frames.0 as u32);
+            whole.map_err(setup("making the frames exchangeable"))?;
+            shared.tell(Event::SwapAdded { slots });
+        }
         let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
+        let handlers = handlers::start(&shared).map_err(setup("starting the threads that serve faults"))?;
         let calibrating = match self.calibration {
             Some(calibration) => Calibrating::Done(calibration),
             None if self.calibrate && self.goal.is_none() => Calibrating::Due,
@@ -206,9 +242,10 @@ impl Builder {
         let mut handle = Handle::new(
             shared,
             thread,
+            handlers,
             calibrating,
             notices,
-            Bytes(self.memory),
+            Budget { memory, aside },
             self.memory_beyond_limit,
         );
         if let Some(calibration) = self.calibration.filter(|_| self.goal.is_none()) {
@@ -240,6 +277,7 @@ impl Default for Builder {
             notice_hook: Hook::new(host::to_stderr),
             warning_hook: Hook::new(device::to_stderr),
             control: None,
+            swap: None,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
+mod regions;
 mod room;
 
-use crate::budget::Aside;
 use crate::builder::Builder;
 use crate::calibrate::{Calibrating, Calibration};
 use crate::control::{Control, Place};
@@ -16,7 +16,7 @@ use crate::stats::Stats;
 use millpond_core::event::Event;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
-use millpond_core::units::{Bytes, FileId, PageCount};
+use millpond_core::units::PageCount;
 use parking_lot::{Condvar, Mutex};
 pub(crate) use room::Budget;
 use std::collections::HashMap;
@@ -54,6 +54,7 @@ pub(crate) struct Handle {
 pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    handlers: Mutex<Vec<JoinHandle<()>>>,
     files: Mutex<Files>,
     closed: Condvar,
     /// Whether the read latency goal is still the one for an unknown device.
@@ -78,6 +79,8 @@ struct Files {
     next_id: u32,
     /// What could not be written when the last handle of a file was dropped.
     lost: Vec<Error>,
+    /// Pages of all regions.
+    region_pages: u64,
 }
 
 impl PageCache {
@@ -137,21 +140,18 @@ impl PageCache {
         if let Some(held) = &keeping.held {
             held.log.join(shared);
         }
-        let id = files.free_ids.pop().unwrap_or_else(|| {
-            files.next_id += 1;
-            files.next_id - 1
-        });
-        let inner = Arc::new(FileInner::new(FileId(id), device, path, len, writable, keeping));
+        let id = files.take_id();
+        let inner = Arc::new(FileInner::new(id, device, path, len, writable, keeping));
         {
             let mut core = shared.core();
-            let at = id as usize;
+            let at = id.0 as usize;
             if at >= core.files.len() {
                 core.files.resize(at + 1, None);
             }
             core.files[at] = Some(inner.clone());
         }
         shared.tell(Event::Opened {
-            file: FileId(id),
+            file: id,
             pages: PageCount(len.div_ceil(shared.page_size.bytes())),
         });
         files.open.insert(identity, (inner.clone(), 1));
@@ -268,23 +268,22 @@ impl Handle {
     pub(crate) fn new(
         shared: Arc<Shared>,
         thread: JoinHandle<()>,
+        handlers: Vec<JoinHandle<()>>,
         calibrating: Calibrating,
         notices: Notices,
-        memory: Bytes,
+        budget: Budget,
         memory_beyond_limit: bool,
     ) -> Handle {
         let inner = Inner {
             shared,
             thread: Mutex::new(Some(thread)),
+            handlers: Mutex::new(handlers),
             files: Mutex::new(Files::default()),
             closed: Condvar::new(),
             calibrating: Mutex::new(calibrating),
             notices,
             memory_beyond_limit,
-            budget: Mutex::new(Budget {
-                memory,
-                aside: Aside::default(),
-            }),
+            budget: Mutex::new(budget),
             history: Mutex::default(),
         };
         Handle {
@@ -386,6 +385,12 @@ impl Drop for Inner {
         if let Some(thread) = self.thread.lock().take() {
             // It has poisoned the cache if it has panicked; there is nobody left to tell.
             let _ = thread.join();
+        }
+        if let Some(regions) = &self.shared.regions {
+            regions.wake_handlers();
+        }
+        for handler in self.handlers.lock().drain(..) {
+            let _ = handler.join();
         }
     }
 }

@@ -63,6 +63,44 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// The swap file can't be used. The message says why: it is in use, holds something else, has no room.
+    #[error("can't use {path} for swap: {source}")]
+    Swap {
+        /// The path as given.
+        path: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
+
+    /// A region was asked of a cache without a swap file.
+    #[error("regions need a swap file: give the cache one with Builder::swap")]
+    NoSwap,
+
+    /// All regions of a cache together must fit into its swap file, so that it can never be full.
+    #[error(
+        "a region of {given} bytes is out of range: {left} of {swap} bytes of swap are left for regions; \
+         allowed is 1 to {left}; give the cache a larger swap file"
+    )]
+    SwapTooSmall {
+        /// What was asked for, in bytes.
+        given: u64,
+        /// What no region has yet, in bytes.
+        left: u64,
+        /// All of it, in bytes.
+        swap: u64,
+    },
+
+    /// A range of bytes is not within the region.
+    #[error("bytes {start} to {end} of a region are out of range: it has {len}")]
+    RegionRange {
+        /// The first byte.
+        start: u64,
+        /// The byte behind the last one.
+        end: u64,
+        /// The region's length.
+        len: u64,
+    },
+
     /// The offset, or the length there, is beyond what a file can have or what this one has.
     #[error("{what} {given} of {path} is out of range: {}", allowed(.max))]
     OutOfRange {
@@ -209,7 +247,10 @@ impl Error {
         };
         match self {
             Error::Option(_) | Error::BudgetTooSmall { .. } | Error::OutOfRange { .. } => libc::EINVAL,
-            Error::Setting(_) | Error::NoLog { .. } => libc::EINVAL,
+            Error::Setting(_) | Error::NoLog { .. } | Error::NoSwap | Error::RegionRange { .. } => {
+                libc::EINVAL
+            }
+            Error::SwapTooSmall { .. } => libc::ENOMEM,
             Error::ReadOnly { .. } => libc::EBADF,
             // As of a write behind the end of a block device.
             Error::FixedLength { .. } => libc::ENOSPC,
@@ -223,6 +264,7 @@ impl Error {
             | Error::Log { source, .. }
             | Error::Control { source, .. }
             | Error::Sync { source, .. }
+            | Error::Swap { source, .. }
             | Error::Setup { source, .. } => of(source),
         }
     }

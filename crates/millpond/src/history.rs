@@ -22,6 +22,8 @@ pub enum By {
     Calibration,
     /// The cache itself, when a file was opened that needs memory beside its pages.
     File,
+    /// The cache itself, when a region was made or dropped: what is known of its pages takes memory.
+    Region,
     /// A process, through the control socket.
     Process {
         /// Its number.
@@ -39,6 +41,7 @@ impl fmt::Display for By {
             By::Program => f.write_str("the program"),
             By::Calibration => f.write_str("calibration"),
             By::File => f.write_str("opening a file"),
+            By::Region => f.write_str("making or dropping a region"),
             By::Process { pid, uid, name } if name.is_empty() => write!(f, "pid {pid}, uid {uid}"),
             By::Process { pid, uid, name } => write!(f, "{name} (pid {pid}, uid {uid})"),
         }

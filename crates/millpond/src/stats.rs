@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::driver::Shared;
 use millpond_core::manager::{Derived, Occupancy, Pressure};
-use millpond_core::units::{Bytes, Nanos};
+use millpond_core::units::{Bytes, Nanos, PageCount};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,6 +29,10 @@ pub struct Stats {
     pub metadata: Bytes,
     /// Whether the frames are in huge pages: hits on a large set are then two to three times as fast.
     pub is_huge: bool,
+    /// Slots of the swap file that hold pages of regions.
+    pub swap_used: PageCount,
+    /// Slots of the swap file; zero without one.
+    pub swap_total: PageCount,
     /// Warnings given so far ([`Builder::on_warning`](crate::Builder::on_warning)): each says that a transfer, a sync or a
     /// change of a length has been waiting for its device for long.
     pub warnings: u64,
@@ -81,6 +85,7 @@ impl Stats {
         let orders: u64 = held.map(|held| held.metadata_bytes()).sum();
         let copies = shared.copies.get().map_or(0, |copies| copies.bytes() as u64);
         let (manager, now) = (&core.manager, shared.clock.now());
+        let (swap_used, swap_total) = manager.swap_slots().unwrap_or_default();
         Stats {
             counters: *manager.stats(),
             replacement: *manager.lru_statistics(),
@@ -90,6 +95,8 @@ impl Stats {
             derived: *manager.derived(),
             metadata: Bytes(table + orders + copies + manager.metadata_bytes()),
             is_huge: shared.table.memory().huge(),
+            swap_used,
+            swap_total,
             warnings: shared.device.warnings(),
             frame_waits: FrameWaits::of(shared),
             device: shared.device.name().to_owned(),
@@ -116,6 +123,8 @@ impl fmt::Display for Stats {
             ("in_transit_writes_bytes", now.in_transit_writes.0),
             ("dirtiers_blocked", now.dirtiers_blocked),
             ("metadata_bytes", self.metadata.0),
+            ("swap_used_pages", self.swap_used.0),
+            ("swap_total_pages", self.swap_total.0),
             ("warnings", self.warnings),
             ("frame_waits", waits.count),
             ("frame_wait_ns", ns(waits.total)),

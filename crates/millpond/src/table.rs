@@ -43,6 +43,8 @@ use std::io;
 mod locked;
 #[path = "table/pins.rs"]
 mod pins;
+#[path = "table/unpinned.rs"]
+mod unpinned;
 
 pub(crate) use crate::index::Turn;
 pub(crate) use locked::{LockedTable, Memory, Vacated};

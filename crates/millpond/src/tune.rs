@@ -132,11 +132,14 @@ impl Inner {
             let mut core = shared.core();
             if let Some(frames) = frames {
                 let mut table = shared.table.locked(&mut core.turn);
-                if frames.0 as u32 > table.frames() {
-                    table.grow(frames.0 as u32).map_err(|source| Error::Setup {
+                let (before, after) = (table.frames(), frames.0 as u32);
+                if after > before {
+                    let failed = |source| Error::Setup {
                         what: "growing the pool",
                         source,
-                    })?;
+                    };
+                    table.grow(after).map_err(failed)?;
+                    shared.exchange_frames(before..after).map_err(failed)?;
                 }
             }
             let before = *core.manager.derived();

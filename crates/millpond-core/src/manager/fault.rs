@@ -15,13 +15,13 @@ use crate::units::{FileId, FrameNo, Instant, PageCount, PageIndex, PageKey};
 const FETCH_PAGES: u64 = 32;
 
 /// A page that wants a frame.
-struct Want {
-    key: PageKey,
-    class: AllocationClass,
+pub(super) struct Want {
+    pub(super) key: PageKey,
+    pub(super) class: AllocationClass,
     /// Somebody uses it, it is not only read ahead.
-    first_use: bool,
+    pub(super) first_use: bool,
     /// Pages behind it are wanted as well.
-    is_run: bool,
+    pub(super) is_run: bool,
 }
 
 impl Manager {
@@ -38,6 +38,9 @@ impl Manager {
         effects: &mut Effects,
     ) -> bool {
         debug_assert!(count > 0);
+        if self.is_region(file) {
+            return self.fault_region(now, (file, first, count), intent, frames, effects);
+        }
         let mut granted = self.ios.frame_list();
         if count > 1 {
             let keys = (0..u64::from(count)).map(|n| PageKey::new(file, first.after(n)));
@@ -101,7 +104,12 @@ impl Manager {
     }
 
     /// A frame for the page, entered into the lists, or `None` if none can be had without waiting.
-    fn grant<F: FrameTable>(&mut self, want: Want, frames: &mut F, effects: &mut Effects) -> Option<FrameNo> {
+    pub(super) fn grant<F: FrameTable>(
+        &mut self,
+        want: Want,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) -> Option<FrameNo> {
         let Want {
             key,
             class,
@@ -153,8 +161,8 @@ impl Manager {
         Some(frame)
     }
 
-    fn wait_for_memory(&mut self, effects: &mut Effects) {
-        let (reason, at_most) = stall::wait(self.unclean().0);
+    pub(super) fn wait_for_memory(&mut self, effects: &mut Effects) {
+        let (reason, at_most) = stall::wait(self.unclean().0 + self.swap.writing().0);
         match reason {
             crate::event::WaitReason::Writeback => self.stats.nr_vmscan_throttled_writeback += 1,
             crate::event::WaitReason::NoProgress => self.stats.nr_vmscan_throttled_noprogress += 1,

@@ -26,6 +26,7 @@
 //! assert!(matches!(effects.list[0], Effect::Read { reason: Reason::Fault, first: PageIndex(7), .. }));
 //! ```
 
+mod anonymous;
 mod derived;
 mod fault;
 mod inspect;
@@ -89,6 +90,8 @@ struct FileState {
     readahead: ReadAhead,
     /// The page that last got a frame, and which: the next one is placed behind it.
     last_grant: Option<(PageIndex, FrameNo)>,
+    /// Where its pages are in the swap file, if it is anonymous memory.
+    slots: Option<anonymous::Slots>,
 }
 
 /// How full the pool is and with what.
@@ -132,6 +135,7 @@ pub struct Manager {
     /// Reads that somebody waited for.
     reads: Recent,
     files: Vec<Option<FileState>>,
+    swap: anonymous::Swap,
     dirtiers: Dirtiers,
     /// Dirtiers that were told to pause.
     blocked: Queue,
@@ -194,6 +198,7 @@ impl Manager {
             waits: waits::Waits::default(),
             reads: Recent::default(),
             files: Vec::new(),
+            swap: anonymous::Swap::default(),
             dirtiers: Dirtiers::default(),
             blocked: Queue::default(),
             met_busy: false,
@@ -246,12 +251,21 @@ impl Manager {
                 pump = false;
                 self.open(file, pages);
             }
+            Event::SwapAdded { slots } => self.swap.added(slots),
+            Event::RegionOpened { file, pages } => {
+                pump = false;
+                self.open_region(file, pages);
+            }
+            Event::Changed { frames: changed } => self.changed(changed, frames),
+            Event::Forgotten { file, pages } => self.forgotten(file, pages),
             Event::Resized { file, pages } => {
                 pump = false;
                 self.file(file).pages = pages;
             }
             Event::Closed { file } => {
-                self.flusher.close(file);
+                if !self.close_region(file) {
+                    self.flusher.close(file);
+                }
                 self.files[file.0 as usize] = None;
             }
             Event::Advised { file, pattern } => {
@@ -271,7 +285,7 @@ impl Manager {
                 self.readahead_due(now, file, at, frames, effects);
             }
             Event::ReadDone { io, result } => self.read_done(now, io, result, effects),
-            Event::WriteDone { io, result } => self.write_done(now, io, result, effects),
+            Event::WriteDone { io, result } => self.write_done(now, io, result, frames, effects),
             Event::Dirtied {
                 file,
                 first,
@@ -323,6 +337,7 @@ impl Manager {
         if pump {
             self.pump(now, frames, effects);
         }
+        self.swap_out(now, frames, effects);
         if is_dirtied && self.met_busy {
             write::ask_at_once(effects);
         }
@@ -336,15 +351,20 @@ impl Manager {
     }
 
     fn open(&mut self, file: FileId, pages: PageCount) {
+        self.flusher.open(file);
+        self.enter(file, pages, None);
+    }
+
+    fn enter(&mut self, file: FileId, pages: PageCount, slots: Option<anonymous::Slots>) {
         let at = file.0 as usize;
         if at >= self.files.len() {
             self.files.resize_with(at + 1, || None);
         }
-        self.flusher.open(file);
         self.files[at] = Some(FileState {
             pages,
             readahead: ReadAhead::default(),
             last_grant: None,
+            slots,
         });
     }
 
@@ -474,6 +494,7 @@ impl Manager {
             + self.lru.metadata_bytes()
             + self.flusher.metadata_bytes()
             + self.ios.metadata_bytes()
+            + self.swap.metadata_bytes()
             + self.trace.metadata_bytes()
     }
 }

@@ -55,6 +55,21 @@ impl Manager {
             .isolate(priority, self.options.scan_batch as usize, frames, &mut victims);
         victims.retain(|&frame| {
             let state = self.states[frame.index()];
+            if state.phase == Phase::Dirty && self.is_region(frames.key(frame).file()) {
+                let outcome = match self.tag_for_swap(frame) {
+                    true => Outcome::Tagged,
+                    false => Outcome::KeptInUse,
+                };
+                let put_back = match outcome {
+                    Outcome::Tagged => PutBack::Active,
+                    _ => round,
+                };
+                self.lru.put_back(frame, put_back);
+                self.trace.note(caller, PageKind::Anonymous, outcome, || {
+                    (now, frames.key(frame), priority)
+                });
+                return false;
+            }
             let decision = at_cold_end(state.phase, state.lap, priority);
             if decision != Decision::Take {
                 // The table knows nothing yet of a page that was granted in this very step.
@@ -157,7 +172,8 @@ impl Manager {
                     break;
                 }
             }
-            if freed >= goal {
+            // What is being swapped out comes free soon: more of it helps nobody.
+            if freed >= goal || self.is_swapping_enough() {
                 break;
             }
         }
@@ -171,7 +187,8 @@ impl Manager {
 
     /// One batch of the background reclaimer, and whether it is to come back at once.
     pub(super) fn background_reclaim<F: FrameTable>(&mut self, frames: &mut F, effects: &mut Effects) {
-        if self.free.len() >= self.watermarks().high && !self.shrinking() {
+        let is_enough = self.free.len() >= self.watermarks().high && !self.shrinking();
+        if is_enough || self.is_swapping_enough() {
             self.reclaimer_sleeps();
             return;
         }
@@ -238,8 +255,16 @@ impl Manager {
 
     /// Whether frames are still to leave the pool.
     pub(super) fn shrinking(&self) -> bool {
+        self.leaving() > PageCount(0)
+    }
+
+    /// How many frames are still to leave the pool.
+    pub(super) fn leaving(&self) -> PageCount {
+        if mutation::is(Mutation::ShrinkForgotten) {
+            return PageCount(0);
+        }
         let frames = self.states.len() as u64 - self.free.withdrawn().0;
-        frames > self.derived.frames.0 && !mutation::is(Mutation::ShrinkForgotten)
+        PageCount(frames).saturating_sub(self.derived.frames)
     }
 
     /// Withdraws free frames while the pool is larger than it shall be.

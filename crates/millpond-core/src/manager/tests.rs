@@ -1,5 +1,6 @@
 //! The smallest example of each rule, in a world as simple as can be.
 
+mod anonymous;
 mod reclaim;
 mod write;
 

@@ -40,9 +40,11 @@ impl Manager {
             dirty += u64::from(state.phase.is_dirty());
             clean += u64::from(state.phase == Phase::Clean);
         }
-        assert_eq!(writing, self.writing.0, "pages being written");
-        assert_eq!(dirty, self.flusher.dirty().0, "dirty pages");
         assert_eq!(clean, self.clean.0, "clean pages");
+        let swap = (self.swap.writing(), self.swap.dirty());
+        assert_eq!(writing, (self.writing + swap.0).0, "pages being written");
+        assert_eq!(dirty, (self.flusher.dirty() + swap.1).0, "dirty pages");
+        self.validate_swap(frames);
         assert_eq!(
             held + self.free.len().0 + self.free.withdrawn().0,
             self.states.len() as u64,
@@ -54,7 +56,11 @@ impl Manager {
             .filter(|(_, io)| !io.reason.is_read())
             .map(|(_, io)| io.frames.len() as u64)
             .sum();
-        assert_eq!(in_writes, self.writing.0, "frames of writes in transit");
+        assert_eq!(
+            in_writes,
+            (self.writing + swap.0).0,
+            "frames of writes in transit"
+        );
     }
 
     /// For when nobody wants anything any more: nothing is dirty, nothing is on its way, and no queue keeps anything.

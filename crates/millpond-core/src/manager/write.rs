@@ -216,9 +216,13 @@ impl Manager {
         now: Instant,
         id: IoId,
         result: Result<(), IoError>,
+        frames: &impl FrameTable,
         effects: &mut Effects,
     ) {
         let io = self.ios.end(id);
+        if io.reason == Reason::Swap {
+            return self.swap_done(now, io, result, frames, effects);
+        }
         let pages = PageCount(io.frames.len() as u64);
         self.stats.io_ended(io.reason, now.since(io.issued_at));
         self.admission.completed(
@@ -317,6 +321,10 @@ impl Manager {
     }
 
     pub(super) fn discarded(&mut self, file: FileId, pages: &[(PageIndex, FrameNo)], effects: &mut Effects) {
+        if self.is_region(file) {
+            self.discarded_of_region(file, pages, effects);
+            return self.wake_all(effects);
+        }
         for &(page, frame) in pages {
             self.flusher.discarded(file, page);
             self.transition(frame, PageEvent::Discarded);

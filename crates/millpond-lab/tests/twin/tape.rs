@@ -46,6 +46,15 @@ impl Tape {
 fn kept(event: &Event<'_>) -> Event<'static> {
     match *event {
         Event::Opened { file, pages } => Event::Opened { file, pages },
+        Event::SwapAdded { slots } => Event::SwapAdded { slots },
+        Event::RegionOpened { file, pages } => Event::RegionOpened { file, pages },
+        Event::Changed { frames } => Event::Changed {
+            frames: frames.to_vec().leak(),
+        },
+        Event::Forgotten { file, ref pages } => Event::Forgotten {
+            file,
+            pages: pages.clone(),
+        },
         Event::Resized { file, pages } => Event::Resized { file, pages },
         Event::Closed { file } => Event::Closed { file },
         Event::Advised { file, pattern } => Event::Advised { file, pattern },

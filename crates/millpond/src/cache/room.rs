@@ -20,6 +20,19 @@ pub(crate) struct Budget {
 }
 
 impl Inner {
+    /// Sets memory aside for `bytes` more of what is known of regions' pages, or as much less.
+    ///
+    /// # Errors
+    /// As [`PageCache::set_memory`]; then nothing changes.
+    pub(super) fn set_aside_for_regions(&self, bytes: i64) -> Result<()> {
+        let mut budget = self.budget.lock();
+        let mut aside = budget.aside;
+        aside.region_bytes = aside.region_bytes.saturating_add_signed(bytes);
+        let with_it = Budget { aside, ..*budget };
+        self.apply(By::Region, &mut budget, Some(with_it), None)?;
+        Ok(())
+    }
+
     /// Sets memory aside for what the file needs beside its pages, if no file before it needed that.
     ///
     /// # Errors

@@ -117,7 +117,7 @@ fn limits(cache: &Inner) -> Value {
         let inputs: Map<String, Value> = d.inputs.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
         let is_last = |change: &&Change| {
             let named = |s: &SettingChange| d.set_last.is_some_and(|last| s.name.starts_with(last));
-            let by_file = d.set_last == Some("memory") && change.by == By::File;
+            let by_file = d.set_last == Some("memory") && matches!(change.by, By::File | By::Region);
             by_file || change.settings.iter().any(named)
         };
         let by = history.changes.iter().rev().find(is_last);

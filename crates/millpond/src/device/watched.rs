@@ -58,17 +58,33 @@ pub enum Warning {
         /// How long ago.
         waited: Duration,
     },
+    /// A page of a region is lost. Whoever touches it gets `SIGBUS`, or `EFAULT` from a system call, until it is given up
+    /// with [`RegionAdvice::DontNeed`](crate::RegionAdvice::DontNeed).
+    PageLost {
+        /// The page.
+        page: u64,
+        /// What happened.
+        why: String,
+    },
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Warning::Overdue {
-            path,
-            asked,
-            reason,
-            pages,
-            waited,
-        } = self;
+        let (path, asked, reason, pages, waited) = match self {
+            Warning::Overdue {
+                path,
+                asked,
+                reason,
+                pages,
+                waited,
+            } => (path, asked, reason, pages, waited),
+            Warning::PageLost { page, why } => {
+                return write!(
+                    f,
+                    "page {page} of a region is lost: {why}; whoever touches it gets SIGBUS"
+                );
+            }
+        };
         let what = match asked {
             Asked::Read => "a read",
             Asked::Write => "a write",
@@ -289,6 +305,14 @@ impl Watched {
             self.warnings.fetch_add(1, Ordering::Relaxed);
             self.hook.tell(&warning);
         }
+    }
+}
+
+impl Watched {
+    /// Tells of something that is not the device's.
+    pub(crate) fn warn(&self, warning: &Warning) {
+        self.warnings.fetch_add(1, Ordering::Relaxed);
+        self.hook.tell(warning);
     }
 }
 

@@ -3,12 +3,13 @@
 //! Under the lock: pages enter the table, transfers begin. After it, in [`Shared::finish`]: requests go to the device,
 //! threads wake up. Waits and pauses are for the thread that sent the event.
 
+use super::region::SwapRead;
 use super::spare::Batch;
 use super::sync::Answer;
 use super::transfers::{Kind, OwnRead, Transfer};
 use super::writes::Copying;
 use super::{Core, Shared, file_of};
-use crate::device::{Device, Op};
+use crate::device::{Device, Op, Warning};
 use crate::order::Log;
 use crate::table::Load;
 use millpond_core::event::{Effect, Effects, Reason, Waiters};
@@ -25,6 +26,12 @@ pub(crate) struct Deferred {
     /// Logs that shall be durable up to a record, because pages wait for it.
     pub(super) asks: Vec<(Arc<Log>, u64)>,
     pub(crate) own: Option<OwnRead>,
+    /// A page of a region that the faulting thread reads, or hands on.
+    pub(super) swap_read: Option<SwapRead>,
+    /// Pages of regions whose next use is to be seen.
+    pub(super) sampled: Vec<PageKey>,
+    /// Pages of regions that are to be written, and their frames: their checksums come first.
+    pub(super) written: Vec<(PageKey, FrameNo)>,
     pub(crate) granted: Vec<Load>,
     /// Room for the pages of a fault, which has asked for it before it took the core lock.
     pub(super) loads: Vec<Load>,
@@ -34,6 +41,8 @@ pub(crate) struct Deferred {
     pub(crate) ahead: u64,
     pub(crate) wait: Option<Nanos>,
     pub(crate) pause: Option<Nanos>,
+    /// To be told when the lock has been let go: who is told may use the cache.
+    pub(super) warnings: Vec<Warning>,
     wake_memory: bool,
     wake_dirtiers: bool,
     wake_syncs: bool,
@@ -43,7 +52,7 @@ pub(crate) struct Deferred {
 
 impl Deferred {
     /// What it has for the device, with lists that were set aside.
-    fn batch(&mut self, shared: &Shared) -> &mut Batch {
+    pub(super) fn batch(&mut self, shared: &Shared) -> &mut Batch {
         self.requests.get_or_insert_with(|| shared.spare.batch())
     }
 }
@@ -93,6 +102,7 @@ impl Shared {
             Effect::Grant { file, first, frames } => {
                 let loads = std::mem::take(&mut deferred.loads);
                 deferred.granted = self.insert(core, *file, *first, effects.frames(frames), loads);
+                self.hold_granted(*file, *first);
             }
             Effect::Write {
                 io,
@@ -130,6 +140,28 @@ impl Shared {
                     },
                 );
             }
+            Effect::SwapIn {
+                io,
+                reason,
+                file,
+                page,
+                slot,
+                frames,
+            } => {
+                let mut loads = self.insert(core, *file, *page, effects.frames(frames), Vec::new());
+                let Some(load) = loads.pop() else { return };
+                let (io, reason, slot) = (*io, *reason, *slot);
+                let read = self.hold_read(io, reason, PageKey::new(*file, *page), slot, load);
+                if reason == Reason::Fault {
+                    deferred.swap_read = Some(read);
+                } else {
+                    deferred.ahead += 1;
+                    self.read_later(core, read, deferred);
+                }
+            }
+            Effect::SwapOut { io, first, frames } => {
+                self.write_swap(core, *io, *first, effects.frames(frames), deferred);
+            }
             Effect::Wait { at_most, .. } => deferred.wait = Some(*at_most),
             Effect::Pause { at_most, .. } => {
                 self.throttling.store(true, Ordering::Relaxed);
@@ -161,7 +193,10 @@ impl Shared {
                 deferred.wake_background = true;
             }
             Effect::ReclaimMore => deferred.reclaim_more = true,
-            Effect::Withdraw { frame } => self.table.locked(&mut core.turn).give_back(*frame),
+            Effect::Withdraw { frame } => {
+                self.table.locked(&mut core.turn).give_back(*frame);
+                self.keep_whole(*frame);
+            }
         }
     }
 
@@ -189,6 +224,10 @@ impl Shared {
                 .get_or_insert_with(|| self.spare.batch())
                 .push(file, request);
         }
+        for warning in deferred.warnings.drain(..) {
+            self.device.warn(&warning);
+        }
+        self.sum_up(&mut deferred.written);
         for (log, n) in deferred.asks.drain(..) {
             log.ask(n);
         }
@@ -205,6 +244,9 @@ impl Shared {
         }
         if std::mem::take(&mut deferred.wake_memory) {
             self.memory_gate.announce();
+            if let Some(regions) = &self.regions {
+                regions.memory_came();
+            }
         }
         if std::mem::take(&mut deferred.wake_dirtiers) {
             self.dirtier_gate.announce();
@@ -214,6 +256,9 @@ impl Shared {
         }
         if std::mem::take(&mut deferred.wake_background) {
             self.device.wake();
+        }
+        if !deferred.sampled.is_empty() {
+            self.sample(&mut deferred.sampled);
         }
     }
 }

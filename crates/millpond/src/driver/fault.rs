@@ -151,7 +151,7 @@ impl Shared {
     }
 
     /// How long a call waits for a frame, or for pages to be written, before it gives up.
-    pub(super) fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         Duration::from_nanos(self.core().manager.options().patience.0)
     }
 

@@ -22,10 +22,14 @@
 //! | `throttle` | a thread that makes pages dirty, and pauses |
 //! | `sync` | requests for durability |
 //! | `discard` | pages of a file that is closed or cut leave memory |
+//! | `region` | faults on anonymous memory, and its pages on their way back from swap |
+//! | `leave` | its pages on their way out |
 
 mod discard;
 mod effects;
 mod fault;
+mod leave;
+mod region;
 mod spare;
 mod sync;
 mod throttle;
@@ -34,6 +38,7 @@ mod writes;
 
 pub(crate) use effects::Deferred;
 pub(crate) use fault::{FrameWaits, Reach};
+pub(crate) use region::Fault;
 
 use crate::clock::Clock;
 use crate::device::Watched;
@@ -41,16 +46,18 @@ use crate::file::FileInner;
 use crate::gate::Gate;
 use crate::poison::{Dart, Poison};
 use crate::record::{self, Recorder};
+use crate::region::Regions;
 use crate::sys::arena::Arena;
 use crate::sys::copies::Copies;
 use crate::table::{Table, Turn};
 use millpond_core::event::{Effects, Event, IoId};
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
-use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
+use millpond_core::units::{FileId, FrameNo, Instant, PageIndex, PageSize};
 use parking_lot::{Mutex, MutexGuard};
 use spare::Spare;
 use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -70,6 +77,8 @@ pub(crate) struct Core {
     still: Vec<Still>,
     /// Files with pages that the core holds until their log has come.
     waiting: Vec<FileId>,
+    /// Pages of regions that turned out to differ from their slots in the present step.
+    changed: Vec<FrameNo>,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
     recorder: Option<Box<dyn Recorder>>,
@@ -79,6 +88,8 @@ pub(crate) struct Core {
 pub(crate) struct Shared {
     pub(crate) table: Arc<Table<Arena>>,
     pub(crate) device: Watched,
+    /// If it has a swap file.
+    pub(crate) regions: Option<Regions>,
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
     pub(crate) poison: Poison,
@@ -111,6 +122,7 @@ impl Shared {
         manager: Manager,
         device: Watched,
         recorder: Option<Box<dyn Recorder>>,
+        regions: Option<Regions>,
     ) -> Shared {
         let page_size = manager.options().page_size;
         let core = Core {
@@ -121,6 +133,7 @@ impl Shared {
             begun: VecDeque::new(),
             still: Vec::new(),
             waiting: Vec::new(),
+            changed: Vec::new(),
             files: Vec::new(),
             tickets: Tickets::default(),
             recorder,
@@ -128,6 +141,7 @@ impl Shared {
         Shared {
             table,
             device,
+            regions,
             clock: Clock::new(),
             page_size,
             poison: Poison::default(),
@@ -170,6 +184,7 @@ impl Shared {
             begun,
             still,
             waiting,
+            changed,
             ..
         } = core;
         let mut table = Frames {
@@ -180,6 +195,8 @@ impl Shared {
             asks: &mut deferred.asks,
             still,
             waiting,
+            changed,
+            sampled: &mut deferred.sampled,
         };
         let now = self.clock.now();
         match recorder.as_deref_mut() {
@@ -194,6 +211,10 @@ impl Shared {
         let before = self.tick_at.swap(tick_at, Ordering::Relaxed);
         deferred.wake_background |= tick_at < before;
         core.effects = effects;
+        if !core.changed.is_empty() {
+            let frames = std::mem::take(&mut core.changed);
+            self.step(core, Event::Changed { frames: &frames }, deferred);
+        }
     }
 
     /// One event from a thread that wants no answer.
@@ -214,6 +235,15 @@ impl Shared {
 
     /// Nothing of the cache can be trusted any more: says so to everybody who waits, and to every later call.
     pub(crate) fn poison(&self, why: String) {
+        if self.regions.as_ref().is_some_and(Regions::any) {
+            // Nobody would serve its faults any more, and a thread that touches it can't be given an error.
+            // Past whatever may have redirected what this thread prints.
+            let _ = writeln!(
+                io::stderr().lock(),
+                "millpond: a cache with regions is unusable: {why}; the process ends"
+            );
+            std::process::abort();
+        }
         self.poison.set(why);
         if mutation::is(Mutation::PoisonWakesNobody) {
             return;

@@ -3,6 +3,7 @@
 //! A read that a thread needs is done by that thread ([`Shared::read`]); read-ahead and writes are handed to the device,
 //! and the cache's thread takes their ends in ([`Shared::completed`]).
 
+use super::region::SwapRead;
 use super::writes::WritePin;
 use super::{Core, Deferred, Shared};
 use crate::device::{Device, Op, Request, Segments};
@@ -32,6 +33,10 @@ pub(super) enum Kind {
     Read(Vec<Load>),
     /// The pins of what is to stay as it is until the write is over. Its frames are known to the core.
     Write(Vec<WritePin>),
+    /// A page of a region from the swap file.
+    SwapIn(SwapRead),
+    /// Pages of regions to the swap file.
+    SwapOut(Vec<FrameNo>),
 }
 
 /// A read that the thread which needs the pages does itself.
@@ -41,10 +46,12 @@ pub(crate) struct OwnRead {
     pub(super) loads: Vec<Load>,
 }
 
-/// Pages that were read ahead and have to pass their file's check.
-pub(crate) struct Unchecked {
-    file: Arc<FileInner>,
-    read: OwnRead,
+/// Pages that were read and have to pass a check.
+pub(crate) enum Unchecked {
+    /// Their file's, read ahead.
+    Of(Arc<FileInner>, OwnRead),
+    /// That of their checksum, from the swap file.
+    Swap(SwapRead, io::Result<usize>),
 }
 
 impl Shared {
@@ -227,12 +234,18 @@ impl Shared {
                 self.zero_rest(&mut loads, bytes);
                 if file.keeping.check.is_some() {
                     let read = OwnRead { io, first, loads };
-                    return Some(Unchecked { file, read });
+                    return Some(Unchecked::Of(file, read));
                 }
                 for load in loads {
                     self.table.finish_load(load);
                 }
                 self.step(core, Event::ReadDone { io, result: Ok(()) }, deferred);
+            }
+            (Kind::SwapIn(read), result) => return Some(Unchecked::Swap(read, result)),
+            (Kind::SwapOut(frames), result) => {
+                self.swapped_out(core, &frames, result.is_ok());
+                let result = result.map(|_| ()).map_err(|error| io_error(&error));
+                self.step(core, Event::WriteDone { io, result }, deferred);
             }
             (Kind::Read(loads), Err(error)) => self.fail_read(core, io, loads, io_error(&error), deferred),
             (Kind::Write(_pins), Ok(_)) => {
@@ -266,7 +279,10 @@ impl Shared {
     /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor what was
     /// read with it; whoever wants such a page reads it, and is told.
     pub(crate) fn check_ahead(&self, unchecked: Unchecked, deferred: &mut Deferred) {
-        let Unchecked { file, read } = unchecked;
+        let (file, read) = match unchecked {
+            Unchecked::Of(file, read) => (file, read),
+            Unchecked::Swap(read, result) => return self.swapped_in(read, result, deferred),
+        };
         let OwnRead { io, first, mut loads } = read;
         let checked = self.check_read(&file, first, &mut loads);
         let mut core = self.core();

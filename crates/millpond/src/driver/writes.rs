@@ -47,6 +47,10 @@ pub(super) struct Frames<'a> {
     pub(super) asks: &'a mut Vec<(Arc<Log>, u64)>,
     pub(super) still: &'a mut Vec<Still>,
     pub(super) waiting: &'a mut Vec<FileId>,
+    /// Pages of regions that turn out to differ from their slots.
+    pub(super) changed: &'a mut Vec<FrameNo>,
+    /// Pages of regions whose uses were asked for.
+    pub(super) sampled: &'a mut Vec<PageKey>,
 }
 
 /// A page that is held still until its log has come as far as it has.
@@ -93,14 +97,23 @@ impl FrameTable for Frames<'_> {
     }
 
     fn take_uses(&mut self, frame: FrameNo) -> u8 {
+        if self.shared.regions.is_some() {
+            self.note_sampled(frame);
+        }
         self.table.take_uses(frame)
     }
 
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
-        self.table.evict(frames);
+        match self.shared.regions {
+            Some(_) => self.evict_with_regions(frames),
+            None => self.table.evict(frames),
+        }
     }
 
     fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
+        if let Some(begun) = self.begin_swap_out(frame) {
+            return begun;
+        }
         let key = self.table.key(frame);
         let file = self.files.get(key.file().0 as usize);
         match file.and_then(Option::as_ref) {
@@ -337,6 +350,8 @@ mod tests {
                 begun,
                 still,
                 waiting,
+                changed: &mut Vec::new(),
+                sampled: &mut Vec::new(),
                 asks: &mut asks,
             };
             let page = PageIndex(0);

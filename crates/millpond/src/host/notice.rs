@@ -27,6 +27,8 @@ pub enum Notice {
     },
     /// Frames are in small pages.
     NoHugePages(SmallPages),
+    /// System calls that touch a page of a region which is not in memory fail with `EFAULT`.
+    NoKernelFaults,
     /// The budget is above the memory limit of a control group, which the builder allowed.
     MemoryBeyondLimit {
         /// The budget, in bytes.
@@ -60,6 +62,7 @@ impl Notice {
                 )
             }
             Notice::NoHugePages(why) => why.to_string(),
+            Notice::NoKernelFaults => "userfaultfd is for faults of programs only (not root)".into(),
             Notice::MemoryBeyondLimit { given, limit } => {
                 format!("the budget of {given} bytes is above the memory limit of {limit}")
             }
@@ -84,6 +87,9 @@ impl Notice {
             Notice::NoHugePages(_) => {
                 "frames are in small pages, and hits on a large set take two to three times as long"
             }
+            Notice::NoKernelFaults => {
+                "system calls that touch a page of a region which is not in memory fail with EFAULT"
+            }
             Notice::MemoryBeyondLimit { .. } => {
                 "the kernel reclaims, swaps or kills when the limit is reached"
             }
@@ -100,6 +106,9 @@ impl Notice {
                 "take Linux 6.14 with ext4, xfs or btrfs, or a file system with direct I/O".into()
             }
             Notice::NoHugePages(why) => why.mend().into(),
+            Notice::NoKernelFaults => {
+                "set vm.unprivileged_userfaultfd to 1, or touch what a system call is given before it".into()
+            }
             Notice::MemoryBeyondLimit { limit, .. } => {
                 format!("take a budget below it, or raise {}", limit.file.display())
             }

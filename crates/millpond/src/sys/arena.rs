@@ -35,6 +35,8 @@ pub(crate) struct Arena {
     page_size: PageSize,
     frames_max: u32,
     small_pages: Option<SmallPages>,
+    /// Pages are exchanged with regions one by one: no huge pages.
+    exchanged: bool,
 }
 
 impl Arena {
@@ -43,7 +45,7 @@ impl Arena {
     /// # Errors
     /// If the process may not have as much address space, if the kernel's own pages are larger than the
     /// cache's (aarch64 with 64 KiB pages), or if that would be 2^32 pages or more.
-    pub(crate) fn new(memory_max: Bytes, page_size: PageSize) -> io::Result<Arena> {
+    pub(crate) fn new(memory_max: Bytes, page_size: PageSize, exchanged: bool) -> io::Result<Arena> {
         let bytes = usize::try_from(memory_max.0).map_err(io::Error::other)?;
         if (page_size.bytes() as usize) < kernel_page() {
             let message = format!(
@@ -64,19 +66,27 @@ impl Arena {
         let mapping = Mapping::new(bytes + kernel_page(), false)?;
         mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
         mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
-        let small_pages = host::small_pages(&mapping.advise(0..mapping.len(), Advice::HugePages));
+        let small_pages = match exchanged {
+            // One page of a huge one can't be moved before that is split, and that only while none of it is in transit.
+            true => {
+                mapping.advise(0..mapping.len(), Advice::SmallPages)?;
+                None
+            }
+            false => host::small_pages(&mapping.advise(0..mapping.len(), Advice::HugePages)),
+        };
         Ok(Arena {
             mapping,
             page_size,
             frames_max,
             small_pages,
+            exchanged,
         })
     }
 
     /// Whether the kernel was asked for huge pages and has them switched on. Where memory is short or in
     /// pieces it may still give small ones; the kernel counts in `/proc/self/smaps`.
     pub(crate) fn huge(&self) -> bool {
-        self.small_pages.is_none()
+        self.small_pages.is_none() && !self.exchanged
     }
 
     /// Why frames are in small pages, if they are.
@@ -133,6 +143,22 @@ impl Arena {
             self.frames_max
         );
         (frames.start as usize) << self.page_size.shift()..(frames.end as usize) << self.page_size.shift()
+    }
+
+    /// Where a frame's memory is, or would be.
+    pub(super) fn address(&self, frame: u32) -> usize {
+        self.mapping.start().addr().get() + ((frame as usize) << self.page_size.shift())
+    }
+
+    /// The same, for whoever has a right to its bytes.
+    pub(super) fn pointer(&self, frame: FrameNo) -> NonNull<u8> {
+        self.frame(frame)
+    }
+
+    /// A frame whose content is somewhere else gives its memory back.
+    pub(super) fn empty(&self, frame: FrameNo) {
+        // SAFETY: whoever calls this has the frame's page in its hands alone, and no reference to the frame.
+        unsafe { self.mapping.discard(self.bytes(&(frame.0..frame.0 + 1))) };
     }
 
     #[inline]

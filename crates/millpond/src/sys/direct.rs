@@ -85,6 +85,31 @@ fn with_ranges(
     usize::try_from(transferred).map_err(|_| io::Error::last_os_error())
 }
 
+/// Locks the file for this process alone, for as long as it is open.
+///
+/// # Errors
+/// `EWOULDBLOCK` if somebody has it locked.
+pub(crate) fn lock(file: &File) -> io::Result<()> {
+    // SAFETY: takes numbers; the file is open until the call returns.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Gives the file blocks for its first `len` bytes.
+///
+/// # Errors
+/// The file system's: it has no room, or can't.
+pub(crate) fn allocate(file: &File, len: u64) -> io::Result<()> {
+    let len = libc::off_t::try_from(len).map_err(io::Error::other)?;
+    // SAFETY: takes numbers; the file is open until the call returns.
+    match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Whether the file takes [`DONT_CACHE`].
 pub(crate) fn takes_dont_cache(file: &File) -> bool {
     let mut byte = 0_u8;

@@ -93,6 +93,7 @@ impl Mapping {
         let (address, len) = self.part(&range);
         let advice = match advice {
             Advice::HugePages => libc::MADV_HUGEPAGE,
+            Advice::SmallPages => libc::MADV_NOHUGEPAGE,
             Advice::DoNotDump => libc::MADV_DONTDUMP,
             Advice::DoNotFork => libc::MADV_DONTFORK,
             Advice::Populate => libc::MADV_POPULATE_WRITE,
@@ -148,6 +149,8 @@ impl Drop for Mapping {
 pub(crate) enum Advice {
     /// Use huge pages where they fit.
     HugePages,
+    /// Never use huge pages.
+    SmallPages,
     /// Leave it out of core dumps.
     DoNotDump,
     /// A child process does not get it.

@@ -9,6 +9,7 @@ pub(crate) mod copies;
 #[cfg(test)]
 pub(crate) mod counted;
 pub(crate) mod direct;
+pub(crate) mod exchange;
 pub(crate) mod loop_device;
 pub(crate) mod mapped_file;
 pub(crate) mod mapping;
@@ -16,6 +17,7 @@ pub(crate) mod peer;
 pub(crate) mod realtime;
 pub(crate) mod reserved;
 pub(crate) mod segment;
+pub(crate) mod uffd;
 pub(crate) mod uring;
 
 /// Bytes of memory that this machine has; 1 TiB if it does not say.

@@ -94,6 +94,7 @@ impl World {
             Effect::MarkReadAhead { file, at } => self.files[file.0 as usize].mark = Some(*at),
             Effect::WakeReclaimer => self.enqueue(self.now, Entry::Reclaim),
             Effect::ReclaimMore => told.reclaim_more = true,
+            Effect::SwapIn { .. } | Effect::SwapOut { .. } => unreachable!("a world without regions"),
             // The simulator holds no pages.
             Effect::SyncHeld { .. } | Effect::Withdraw { .. } => {}
         }

@@ -15,7 +15,7 @@ fn key(page: u64) -> PageKey {
 
 fn table(frames_max: u32, frames: u32) -> (Table<Arena>, Turn) {
     let memory = Bytes(u64::from(frames_max) << 12);
-    let (table, mut turn) = Table::new(Arena::new(memory, PageSize::KIB_4).unwrap()).unwrap();
+    let (table, mut turn) = Table::new(Arena::new(memory, PageSize::KIB_4, false).unwrap()).unwrap();
     table.locked(&mut turn).grow(frames).unwrap();
     (table, turn)
 }
@@ -156,7 +156,8 @@ fn frames_are_left_out_of_core_dumps_and_children_and_are_in_huge_pages_if_the_k
 
 #[test]
 fn page_sizes_and_limits_are_kept() {
-    let (table, mut turn) = Table::new(Arena::new(Bytes::from_mib(4), PageSize::KIB_64).unwrap()).unwrap();
+    let (table, mut turn) =
+        Table::new(Arena::new(Bytes::from_mib(4), PageSize::KIB_64, false).unwrap()).unwrap();
     assert_eq!(
         (table.memory().frames_max(), table.memory().frames_per_huge_page()),
         (64, 32)
@@ -166,7 +167,7 @@ fn page_sizes_and_limits_are_kept() {
     let page = pin(&table, 9);
     assert_eq!((page.len(), page[65_535]), (65_536, 0x99));
     for wrong in [Bytes(0), Bytes(1), Bytes(u64::MAX)] {
-        assert!(Arena::new(wrong, PageSize::KIB_4).is_err(), "{wrong:?}");
+        assert!(Arena::new(wrong, PageSize::KIB_4, false).is_err(), "{wrong:?}");
     }
 }
 

@@ -1,0 +1,447 @@
+//! Anonymous memory: pages that no file has, and the swap file that they leave to.
+//!
+//! ```text
+//!   never touched ─► zeros, dirty ─► met at the cold end ─► tagged ─┬─► written to a slot, clean ─► evicted
+//!                       ▲                                           │ 64 together, in slots that      │
+//!                       └── differs from its slot, which is free ◄──┴ follow one another              │
+//!                                                                   clean, keeps its slot ◄─ read ◄───┘
+//! ```
+//!
+//! They are on the same lists as file pages, under the same rule, in the same budget, and leave the same shadows: what
+//! comes back too early counts alike, whatever it is. What differs:
+//!
+//! - Nobody is told of a change. A page that was never written to swap is dirty; one that was is taken for clean until
+//!   the world says at its eviction that it is not ([`Event::Changed`](crate::event::Event::Changed)).
+//! - Reclaim's victims are the only pages that are written for memory's sake, for there is no flusher that would have done
+//!   it before. So reclaim tags them and goes on; they are written behind it, many at a time (seed 002's swap wrote page
+//!   by page; an append of 64 was 1.6 to 2.7 times as fast where that was measured), and are the next victims when that
+//!   has ended. It tags no more than what fills free memory up to the high water mark, or a batch.
+//! - They don't count for the limits on dirty pages: nobody waits for them but who needs a frame.
+//!
+//! Invariant: a page of a region has a slot if and only if it is clean, being written, being read, or not in memory and not
+//! new. Regions have no more pages than there are slots, so that swap is never full.
+
+use super::fault::Want;
+use super::{Manager, PageCount};
+use crate::admission::Verdict;
+use crate::event::{Effect, Effects, Intent, IoError, Reason, Waiters};
+use crate::frame::{BeginWrite, FrameTable};
+use crate::io::Io;
+use crate::memory::reserve::AllocationClass;
+use crate::page::{PageEvent, Phase};
+use crate::swap::{SlotNo, SwapSlots};
+use crate::units::{Bytes, FileId, FrameNo, Instant, PageIndex, PageKey};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Pages that are collected before they are written, unless somebody waits: 256 KiB with pages of 4 KiB. From there on an
+/// append costs a page about as little as it can.
+const BATCH: usize = 64;
+
+/// The largest write: as the flusher's.
+const WRITE_MAX: Bytes = Bytes::from_mib(1);
+
+/// Marks a page of a region that has no slot.
+const NO_SLOT: u32 = u32::MAX;
+
+/// Where the pages of a region are in the swap file, by the page: 4 bytes each.
+#[derive(Clone, Debug)]
+pub(super) struct Slots(Vec<u32>);
+
+impl Slots {
+    fn of(&self, page: PageIndex) -> Option<SlotNo> {
+        let slot = self.0[page.0 as usize];
+        (slot != NO_SLOT).then_some(SlotNo(slot))
+    }
+
+    fn put(&mut self, page: PageIndex, slot: Option<SlotNo>) -> Option<SlotNo> {
+        let before = self.of(page);
+        self.0[page.0 as usize] = slot.map_or(NO_SLOT, |slot| slot.0);
+        before
+    }
+}
+
+/// The swap file, and what is to go there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Swap {
+    slots: Option<SwapSlots>,
+    /// Dirty pages that reclaim has tagged, in the order in which it met them. One that was discarded or is clean since
+    /// is passed over.
+    queue: Vec<FrameNo>,
+    /// Pages of regions that have no slot.
+    dirty: PageCount,
+    /// Pages of regions on their way to their slots.
+    writing: PageCount,
+    /// Bytes of the regions' [`Slots`].
+    slots_bytes: u64,
+    regions: u32,
+}
+
+impl Swap {
+    pub(super) fn added(&mut self, slots: PageCount) {
+        assert!(self.slots.is_none(), "there is a swap file already");
+        self.slots = Some(SwapSlots::new(slots));
+    }
+
+    pub(super) fn dirty(&self) -> PageCount {
+        self.dirty
+    }
+
+    pub(super) fn writing(&self) -> PageCount {
+        self.writing
+    }
+
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        let slots = self.slots.as_ref().map_or(0, SwapSlots::metadata_bytes);
+        self.slots_bytes + slots + (self.queue.capacity() * size_of::<FrameNo>()) as u64
+    }
+
+    fn give(&mut self, slot: Option<SlotNo>) {
+        if let (Some(slot), Some(slots)) = (slot, &mut self.slots) {
+            slots.give(slot);
+        }
+    }
+
+    fn taken(&self) -> PageCount {
+        self.slots.as_ref().map_or(PageCount(0), SwapSlots::taken)
+    }
+}
+
+impl Manager {
+    pub(super) fn open_region(&mut self, file: FileId, pages: PageCount) {
+        let slots = Slots(alloc::vec![NO_SLOT; pages.0 as usize]);
+        self.swap.slots_bytes += (slots.0.capacity() * size_of::<u32>()) as u64;
+        self.swap.regions += 1;
+        self.enter(file, pages, Some(slots));
+    }
+
+    /// Whether the file was a region; then its slots are free. Its pages in memory were discarded before.
+    pub(super) fn close_region(&mut self, file: FileId) -> bool {
+        let Some(slots) = self.file(file).slots.take() else {
+            return false;
+        };
+        self.swap.slots_bytes -= (slots.0.capacity() * size_of::<u32>()) as u64;
+        self.swap.regions -= 1;
+        for &slot in slots.0.iter().filter(|&&slot| slot != NO_SLOT) {
+            self.swap.give(Some(SlotNo(slot)));
+        }
+        true
+    }
+
+    /// Whether this is the number of a region.
+    #[inline]
+    pub(super) fn is_region(&self, file: FileId) -> bool {
+        let state = || self.files.get(file.0 as usize).and_then(Option::as_ref);
+        self.swap.regions > 0 && state().is_some_and(|state| state.slots.is_some())
+    }
+
+    fn slots(&mut self, file: FileId) -> &mut Slots {
+        self.file(file).slots.as_mut().expect("it is a region")
+    }
+
+    /// Whether the page of a region is in its slot of the swap file, whatever it is in memory.
+    pub fn has_slot(&self, region: FileId, page: PageIndex) -> bool {
+        let state = self.files.get(region.0 as usize).and_then(Option::as_ref);
+        let slots = state.and_then(|state| state.slots.as_ref());
+        slots.is_some_and(|slots| slots.of(page).is_some())
+    }
+
+    /// Slots that are taken, and how many there are; `None` without a swap file.
+    pub fn swap_slots(&self) -> Option<(PageCount, PageCount)> {
+        let slots = self.swap.slots.as_ref()?;
+        Some((slots.taken(), slots.len()))
+    }
+
+    /// Grants frames for a prefix of the missing pages: for those never touched empty ones, the others are read. Whether
+    /// there may be something to write now.
+    pub(super) fn fault_region<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        (file, first, count): (FileId, PageIndex, u32),
+        intent: Intent,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) -> bool {
+        let ahead = intent == Intent::Prefetch;
+        let mut granted = self.ios.frame_list();
+        for n in 0..u64::from(count) {
+            let page = first.after(n);
+            if ahead && self.slots(file).of(page).is_none() {
+                break;
+            }
+            let want = Want {
+                key: PageKey::new(file, page),
+                class: match ahead {
+                    true => AllocationClass::ReadAhead,
+                    false => AllocationClass::Ordinary,
+                },
+                first_use: !ahead,
+                is_run: count > 1,
+            };
+            let Some(frame) = self.grant(want, frames, effects) else {
+                break;
+            };
+            granted.push(frame);
+        }
+        let is_refused = granted.is_empty();
+        for (n, &frame) in granted.iter().enumerate() {
+            let page = first.after(n as u64);
+            match self.slots(file).of(page) {
+                None => self.grant_zeros(file, page, frame, effects),
+                Some(slot) => {
+                    let reason = if ahead { Reason::ReadAhead } else { Reason::Fault };
+                    self.swap_in(now, reason, (file, page, slot), frame, effects);
+                }
+            }
+        }
+        self.ios.recycle(granted);
+        if is_refused && !ahead {
+            self.wait_for_memory(effects);
+        }
+        is_refused && !ahead
+    }
+
+    fn grant_zeros(&mut self, file: FileId, page: PageIndex, frame: FrameNo, effects: &mut Effects) {
+        self.transition(frame, PageEvent::Filled);
+        self.transition(frame, PageEvent::Changed);
+        self.swap.dirty += PageCount(1);
+        let frames = effects.add_frames([frame]);
+        effects.list.push(Effect::Grant {
+            file,
+            first: page,
+            frames,
+        });
+    }
+
+    fn swap_in(
+        &mut self,
+        now: Instant,
+        reason: Reason,
+        (file, page, slot): (FileId, PageIndex, SlotNo),
+        frame: FrameNo,
+        effects: &mut Effects,
+    ) {
+        self.stats.pgmajfault += u64::from(reason == Reason::Fault);
+        self.stats.pswpin += 1;
+        let mut frames = self.ios.frame_list();
+        frames.push(frame);
+        let transfer = Io {
+            reason,
+            file,
+            first: page,
+            frames,
+            issued_at: now,
+            brief: false,
+        };
+        let (io, frames) = self.issue(transfer, effects);
+        effects.list.push(Effect::SwapIn {
+            io,
+            reason,
+            file,
+            page,
+            slot,
+            frames,
+        });
+    }
+
+    /// Whether free memory comes to where it should be with what is on its way to swap, and what is to leave the pool as
+    /// well: to the high water mark, or a batch above the low one if the marks of a small pool are closer than that.
+    pub(super) fn is_swapping_enough(&self) -> bool {
+        let coming = self.swap.writing + PageCount(self.swap.queue.len() as u64);
+        let marks = &self.derived.watermarks;
+        let batch = (marks.low.0 + BATCH as u64).min(self.derived.frames.0 / 16);
+        let wanted = marks.high.max(PageCount(batch)) + self.leaving();
+        coming > PageCount(0) && self.free.len() + coming >= wanted
+    }
+
+    /// Reclaim has met a dirty page of a region. Whether it is to leave; else it goes round.
+    pub(super) fn tag_for_swap(&mut self, frame: FrameNo) -> bool {
+        if self.states[frame.index()].free_on_clean {
+            return true;
+        }
+        if self.is_swapping_enough() {
+            return false;
+        }
+        self.states[frame.index()].free_on_clean = true;
+        self.swap.queue.push(frame);
+        self.stats.nr_vmscan_immediate_reclaim += 1;
+        true
+    }
+
+    /// Pages that were taken for clean are not: their slots are free. They were met at the cold end, so they leave.
+    pub(super) fn changed<F: FrameTable>(&mut self, changed: &[FrameNo], frames: &F) {
+        for &frame in changed {
+            self.transition(frame, PageEvent::Changed);
+            self.swap.dirty += PageCount(1);
+            self.free_slot(frames.key(frame));
+            self.tag_for_swap(frame);
+        }
+    }
+
+    fn free_slot(&mut self, key: PageKey) {
+        let slot = self.slots(key.file()).put(key.index(), None);
+        self.swap.give(slot);
+    }
+
+    /// Writes what was tagged: whole batches, and the rest when nobody collects more or somebody waits.
+    pub(super) fn swap_out<F: FrameTable>(&mut self, now: Instant, frames: &mut F, effects: &mut Effects) {
+        let page_size = self.options.page_size;
+        while !self.swap.queue.is_empty() {
+            let is_short = self.memory_waiters || self.free.len() <= self.derived.watermarks.min;
+            if self.swap.queue.len() < BATCH && self.reclaimer_awake && !is_short {
+                return;
+            }
+            let most = self.admission.write_bytes(now).0.min(WRITE_MAX.0);
+            let most = Bytes(most).to_pages(page_size).0.max(1) as usize;
+            let count = most.min(self.swap.queue.len());
+            let bytes = PageCount(count as u64).to_bytes(page_size);
+            if let Verdict::Wait(until) = self.admission.may_write(now, Reason::Swap, bytes) {
+                let sooner = self.look_again.into_iter().chain(until).min();
+                self.look_again = sooner;
+                return;
+            }
+            self.swap_out_some(now, count, frames, effects);
+        }
+    }
+
+    /// Writes the first `count` pages that were tagged, as one transfer for each run of slots.
+    fn swap_out_some<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        count: usize,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) {
+        let mut queue = core::mem::take(&mut self.swap.queue);
+        let mut run = self.ios.frame_list();
+        let mut first = SlotNo(0);
+        for frame in queue.drain(..count) {
+            let state = &mut self.states[frame.index()];
+            if state.phase != Phase::Dirty || !core::mem::take(&mut state.free_on_clean) {
+                continue;
+            }
+            let slot = self.swap.slots.as_mut().and_then(SwapSlots::take);
+            let slot = slot.expect("regions have no more pages than there are slots");
+            if frames.begin_write(frame) != BeginWrite::Begun {
+                // In use again, or in the hands of a device.
+                self.swap.give(Some(slot));
+                continue;
+            }
+            self.states[frame.index()].free_on_clean = true;
+            self.transition(frame, PageEvent::WriteStarted);
+            let key = frames.key(frame);
+            self.slots(key.file()).put(key.index(), Some(slot));
+            if !run.is_empty() && slot.0 != first.0 + run.len() as u32 {
+                let full = core::mem::replace(&mut run, self.ios.frame_list());
+                self.issue_swap_out(now, first, full, effects);
+            }
+            if run.is_empty() {
+                first = slot;
+            }
+            run.push(frame);
+        }
+        self.swap.queue = queue;
+        if run.is_empty() {
+            self.ios.recycle(run);
+        } else {
+            self.issue_swap_out(now, first, run, effects);
+        }
+    }
+
+    fn issue_swap_out(&mut self, now: Instant, first: SlotNo, run: Vec<FrameNo>, effects: &mut Effects) {
+        let pages = PageCount(run.len() as u64);
+        self.swap.dirty -= pages;
+        self.swap.writing += pages;
+        self.stats.pswpout += pages.0;
+        let transfer = Io {
+            reason: Reason::Swap,
+            // Of several regions: nobody asks.
+            file: FileId(0),
+            first: PageIndex(first.0.into()),
+            frames: run,
+            issued_at: now,
+            brief: false,
+        };
+        let (io, frames) = self.issue(transfer, effects);
+        effects.list.push(Effect::SwapOut { io, first, frames });
+    }
+
+    /// A write to swap has ended. After an error its pages are dirty, and are tried again when they come to the cold end.
+    pub(super) fn swap_done(
+        &mut self,
+        now: Instant,
+        io: Io,
+        result: Result<(), IoError>,
+        frames: &impl FrameTable,
+        effects: &mut Effects,
+    ) {
+        let pages = PageCount(io.frames.len() as u64);
+        let bytes = pages.to_bytes(self.options.page_size);
+        self.stats.io_ended(io.reason, now.since(io.issued_at));
+        self.admission.completed(now, io.reason, bytes, io.issued_at);
+        self.swap.writing -= pages;
+        for &frame in &io.frames {
+            let is_tagged = core::mem::take(&mut self.states[frame.index()].free_on_clean);
+            if result.is_err() {
+                self.stats.pswpout_failed += 1;
+                self.transition(frame, PageEvent::WriteFailed);
+                self.swap.dirty += PageCount(1);
+                self.free_slot(frames.key(frame));
+                continue;
+            }
+            self.transition(frame, PageEvent::Written);
+            if is_tagged {
+                self.lru.rotate_to_cold(frame);
+            }
+        }
+        self.ios.recycle(io.frames);
+        if core::mem::take(&mut self.memory_waiters) {
+            effects.list.push(Effect::Wake(Waiters::Memory));
+        }
+        self.wake_reclaimer(effects);
+    }
+
+    /// Pages of a region that were in memory are no more.
+    pub(super) fn discarded_of_region(
+        &mut self,
+        file: FileId,
+        pages: &[(PageIndex, FrameNo)],
+        effects: &mut Effects,
+    ) {
+        for &(page, frame) in pages {
+            self.swap.dirty -= PageCount(u64::from(self.phase(frame) == Phase::Dirty));
+            self.transition(frame, PageEvent::Discarded);
+            self.free_slot(PageKey::new(file, page));
+            self.lru.remove(frame);
+            self.release(frame, effects);
+        }
+    }
+
+    /// Pages of a region that are not in memory are no more.
+    pub(super) fn forgotten(&mut self, file: FileId, pages: Range<u64>) {
+        for page in pages {
+            self.free_slot(PageKey::new(file, PageIndex(page)));
+        }
+    }
+
+    /// The invariant, and that every slot that is taken is somebody's.
+    pub(super) fn validate_swap<F: FrameTable>(&self, frames: &F) {
+        let (mut taken, mut regions) = (0, 0);
+        for (n, state) in self.files.iter().enumerate() {
+            let Some(slots) = state.as_ref().and_then(|state| state.slots.as_ref()) else {
+                continue;
+            };
+            regions += 1;
+            for page in (0..slots.0.len() as u64).map(PageIndex) {
+                taken += u64::from(slots.of(page).is_some());
+                let frame = frames.lookup(PageKey::new(FileId(n as u32), page));
+                if let Some(frame) = frame {
+                    let is_dirty = self.phase(frame) == Phase::Dirty;
+                    assert_eq!(slots.of(page).is_none(), is_dirty, "{page:?} in {frame:?}");
+                }
+            }
+        }
+        assert_eq!(regions, self.swap.regions, "regions");
+        assert_eq!(taken, self.swap.taken().0, "slots that are taken");
+    }
+}

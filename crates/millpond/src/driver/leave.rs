@@ -1,0 +1,297 @@
+//! Pages of regions that leave: sampled, compared, written, given up.
+//!
+//! ```text
+//!   the core asks for uses     In ─► Out, behind the step, neighbours together
+//!   the core evicts            moved out if it is In; equal to its slot by its checksum? it goes : Event::Changed
+//!   the core swaps out         moved out, Writing; its checksum taken; written; Out
+//!   the user gives it up       dropped wherever it is, its frame filled with zeros
+//! ```
+//!
+//! A checksum of 64 bits decides that a page need not be written, so a changed page is lost with a probability of 2^-64 each
+//! time one is evicted: once in twelve million years at 50,000 a second. 32 bits would be once in a day.
+
+use super::transfers::{Kind, Transfer};
+use super::writes::Frames;
+use super::{Core, Deferred, Shared};
+use crate::error::Result;
+use crate::region::{At, RegionInner, swap};
+use crate::sys::exchange::{InHand, Stuck};
+use millpond_core::event::{Event, IoId, Reason};
+use millpond_core::frame::{BeginWrite, FrameTable};
+use millpond_core::swap::SlotNo;
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Pages that a discard takes at a time, before it lets others have the core lock.
+const FORGET_BATCH: u64 = 1024;
+
+/// Pages that are moved out with one system call at most.
+const RUN_MAX: usize = 64;
+
+/// What becomes of a page of a region that is to leave.
+enum Leave {
+    Goes,
+    Stays,
+    Changed,
+}
+
+impl Shared {
+    /// Writes pages to the swap file.
+    pub(super) fn write_swap(
+        &self,
+        core: &mut Core,
+        io: IoId,
+        first: SlotNo,
+        frames: &[FrameNo],
+        deferred: &mut Deferred,
+    ) {
+        let file = self.regions().swap.clone();
+        let table = self.table.locked(&mut core.turn);
+        let keys = frames.iter().map(|&frame| (table.key(frame), frame));
+        deferred.written.extend(keys);
+        let first = swap::page_of(first);
+        let token = (u64::from(io.0), Reason::Swap);
+        let request = self.write_request(token, &file, first, frames);
+        deferred.batch(self).push(file.clone(), request);
+        let kind = Kind::SwapOut(frames.to_vec());
+        core.transfers.insert(io, Transfer { file, first, kind });
+    }
+
+    /// Moves pages that were met by a scan out of their regions, so that their next use is seen.
+    pub(super) fn sample(&self, sampled: &mut Vec<PageKey>) {
+        sampled.sort_unstable_by_key(|key| key.to_bits());
+        for keys in sampled.chunk_by(|a, b| a.file() == b.file()) {
+            let Some(region) = self.regions().of(keys[0].file()) else {
+                continue;
+            };
+            let pages = keys.iter().map(|key| key.index().0);
+            let held = pages.filter(|&page| region.pages.take(page, &[At::In]).is_some());
+            let held: Vec<_> = held.map(|page| (page, self.frame_of(&region, page))).collect();
+            let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
+                memory: &region.memory,
+                page,
+                frame,
+            };
+            for run in held.chunk_by(|a, b| b.0 == a.0 + 1 && b.1.0 == a.1.0 + 1) {
+                for run in run.chunks(RUN_MAX) {
+                    self.move_out(&region, run.iter().map(in_hand).collect());
+                }
+            }
+        }
+        sampled.clear();
+    }
+
+    fn move_out(&self, region: &RegionInner, run: Vec<InHand<'_>>) {
+        let mut left = &run[..];
+        while !left.is_empty() {
+            let (done, stuck) = self.regions().exchange.move_out(left);
+            left[..done]
+                .iter()
+                .for_each(|page| self.settle(region, page.page, At::Out));
+            left = &left[done..];
+            if let (Some(Stuck::Pinned), Some(page)) = (stuck, left.first()) {
+                self.settle(region, page.page, At::In);
+                left = &left[1..];
+            }
+        }
+    }
+
+    /// A page that we hold is there; who has touched it meanwhile tries again.
+    pub(super) fn settle(&self, region: &RegionInner, page: u64, to: At) {
+        if region.pages.put(page, to) {
+            self.regions().exchange.wake(&region.memory, page);
+        }
+    }
+
+    /// Takes the checksums of pages that are about to be written.
+    pub(super) fn sum_up(&self, written: &mut Vec<(PageKey, FrameNo)>) {
+        for (key, frame) in written.drain(..) {
+            if let Some(region) = self.regions().of(key.file()) {
+                let (memory, page) = (&*region.memory, key.index().0);
+                let in_hand = InHand { memory, page, frame };
+                let sum = xxh3_64(self.regions().exchange.bytes(&in_hand));
+                region.pages.set_sum(page, sum);
+            }
+        }
+    }
+
+    /// Pages were written to swap, or could not be: they can be moved again.
+    pub(super) fn swapped_out(&self, core: &mut Core, frames: &[FrameNo], is_written: bool) {
+        for &frame in frames {
+            let key = self.table.locked(&mut core.turn).key(frame);
+            match is_written {
+                true => self.table.end_write(frame),
+                false => {
+                    self.table.fail_write(frame);
+                }
+            }
+            if let Some(region) = self.regions().of(key.file()) {
+                self.settle(&region, key.index().0, At::Out);
+            }
+        }
+    }
+
+    /// The region will be used by nobody any more: no page comes from now on.
+    pub(crate) fn close_region(&self, region: &RegionInner) {
+        let _core = self.core();
+        region.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Pages of the region are no more: they read as zeros from now on. Waits for those that a device writes.
+    pub(crate) fn region_forget(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
+        let mut at = pages.start;
+        while at < pages.end {
+            self.poison.check()?;
+            let seen = self.memory_gate.count();
+            let mut deferred = Deferred::default();
+            let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH), &mut deferred);
+            self.finish(&mut deferred);
+            if done == at {
+                // A write or a read that ends wakes this as well.
+                self.memory_gate.wait(seen, Duration::from_millis(1));
+            }
+            at = done;
+        }
+        Ok(())
+    }
+
+    /// Forgets pages up to one that somebody else has in hand: which.
+    fn forget_some(&self, region: &RegionInner, pages: Range<u64>, deferred: &mut Deferred) -> u64 {
+        let mut core = self.core();
+        let (mut held, mut unfilled) = (Vec::new(), Vec::new());
+        let mut end = pages.start;
+        while end < pages.end {
+            let states = [At::In, At::Out, At::Poisoned, At::Nowhere];
+            let Some(was) = region.pages.take(end, &states) else {
+                break;
+            };
+            if matches!(was, At::In | At::Out) {
+                let key = PageKey::new(region.id, PageIndex(end));
+                let frame = self.table.locked(&mut core.turn).lookup(key);
+                let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
+                held.push((PageIndex(end), frame));
+                unfilled.extend((was == At::In).then_some(frame));
+            }
+            end += 1;
+        }
+        let mut frames: Vec<_> = held.iter().map(|&(_, frame)| frame).collect();
+        self.table.locked(&mut core.turn).forget(&mut frames);
+        assert_eq!(frames.len(), held.len(), "pages of a region in other hands");
+        let done = pages.start..end;
+        self.regions()
+            .exchange
+            .discard(&region.memory, done.clone(), &unfilled);
+        let file = region.id;
+        if !held.is_empty() {
+            self.step(&mut core, Event::Discarded { file, pages: &held }, deferred);
+        }
+        if !done.is_empty() {
+            let pages = done.clone();
+            self.step(&mut core, Event::Forgotten { file, pages }, deferred);
+        }
+        done.for_each(|page| self.settle(region, page, At::Nowhere));
+        end
+    }
+}
+
+impl Frames<'_> {
+    /// The region that this page is of, if it is of one.
+    fn region_of(&self, frame: FrameNo) -> Option<(Arc<RegionInner>, u64)> {
+        let regions = self.shared.regions.as_ref()?;
+        let key = self.table.key(frame);
+        Some((regions.of(key.file())?, key.index().0))
+    }
+
+    /// The core has asked for a page's uses: notes it for [`Shared::sample`].
+    pub(super) fn note_sampled(&mut self, frame: FrameNo) {
+        if let Some((region, page)) = self.region_of(frame)
+            && page < region.pages.len()
+            && region.pages.at(page) == At::In
+        {
+            self.sampled.push(self.table.key(frame));
+        }
+    }
+
+    /// As `evict`, where there are regions.
+    pub(super) fn evict_with_regions(&mut self, frames: &mut Vec<FrameNo>) {
+        let mut held = Vec::new();
+        frames.retain(|&frame| {
+            let Some((region, page)) = self.region_of(frame) else {
+                return true;
+            };
+            match self.leave(&region, page, frame) {
+                Leave::Goes => {
+                    held.push((frame, region, page));
+                    true
+                }
+                Leave::Stays => false,
+                Leave::Changed => {
+                    self.changed.push(frame);
+                    false
+                }
+            }
+        });
+        self.table.evict(frames);
+        for (frame, region, page) in held {
+            let to = match frames.contains(&frame) {
+                true => At::Nowhere,
+                false => At::Out,
+            };
+            self.shared.settle(&region, page, to);
+        }
+    }
+
+    /// Whether a page may leave, which is held then.
+    fn leave(&self, region: &RegionInner, page: u64, frame: FrameNo) -> Leave {
+        if !self.hold_out(region, page, frame) {
+            return Leave::Stays;
+        }
+        let memory = &*region.memory;
+        let in_hand = InHand { memory, page, frame };
+        let sum = xxh3_64(self.shared.regions().exchange.bytes(&in_hand));
+        if sum == region.pages.sum(page) {
+            return Leave::Goes;
+        }
+        self.shared.table.make_dirty(frame);
+        self.shared.settle(region, page, At::Out);
+        Leave::Changed
+    }
+
+    /// Takes a page in hand and out of its region, unless it was used since the core asked, or is in other hands.
+    fn hold_out(&self, region: &RegionInner, page: u64, frame: FrameNo) -> bool {
+        if self.shared.table.was_used(frame) {
+            return false;
+        }
+        let memory = &*region.memory;
+        match region.pages.take(page, &[At::In, At::Out]) {
+            Some(At::In) => {
+                let run = [InHand { memory, page, frame }];
+                let (_, stuck) = self.shared.regions().exchange.move_out(&run);
+                if stuck.is_some() {
+                    self.shared.settle(region, page, At::In);
+                }
+                stuck.is_none()
+            }
+            was => was.is_some(),
+        }
+    }
+
+    /// As `begin_write`, of a page of a region; `None` if it is not of one.
+    pub(super) fn begin_swap_out(&mut self, frame: FrameNo) -> Option<BeginWrite> {
+        let (region, page) = self.region_of(frame)?;
+        if !self.hold_out(&region, page, frame) {
+            return Some(BeginWrite::Busy);
+        }
+        let begun = self.table.begin_write(frame);
+        let to = match begun {
+            BeginWrite::Begun => At::Writing,
+            _ => At::Out,
+        };
+        self.shared.settle(&region, page, to);
+        Some(begun)
+    }
+}

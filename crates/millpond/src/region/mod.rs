@@ -1,0 +1,276 @@
+//! Anonymous memory beyond RAM: real pointers, a working set that stays, and a swap file for the rest.
+//!
+//! ```text
+//!   a thread touches a page ──► not there: the kernel stops it, and tells a handler (handlers.rs)
+//!                                  handler: a frame, its content, moved in ──► the thread goes on
+//!   memory is short ──► reclaim moves pages out ──► equal to their slots: gone; else written, then gone
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | [`Region`]; which regions a cache has |
+//! | `pages` | where each page is, and who may move it |
+//! | `handlers` | the threads that serve faults |
+//! | `swap` | the swap file |
+//!
+//! What a fault and an eviction do is in `driver/region.rs`, the exchange of pages in `sys/exchange.rs`, and which page
+//! leaves is the core's affair (`manager/anonymous.rs`): the same lists, shadows and budget as of files.
+
+pub(crate) mod handlers;
+mod pages;
+pub(crate) mod swap;
+
+pub(crate) use pages::{At, Pages};
+pub use swap::SwapFile;
+
+use crate::cache::Handle;
+use crate::error::{Error, Result};
+use crate::file::FileInner;
+use crate::sys::exchange::{Exchange, RegionBytes, RegionMemory};
+use bytemuck::{AnyBitPattern, Pod};
+use handlers::Bell;
+use millpond_core::units::FileId;
+use parking_lot::RwLock;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What a page of a region costs beside its frame: 4 bytes of state, 8 of checksum, 4 of slot.
+pub(crate) const PAGE_BYTES: u64 = 16;
+
+/// What a cache's threads know of a region.
+pub(crate) struct RegionInner {
+    pub(crate) id: FileId,
+    pub(crate) memory: Arc<RegionMemory>,
+    pub(crate) pages: Pages,
+    /// It is being dropped: a fault that somebody reads late, of a page that is there since, must bring nothing back.
+    pub(crate) closed: AtomicBool,
+}
+
+/// The regions of a cache, and what moves their pages.
+pub(crate) struct Regions {
+    pub(crate) exchange: Exchange,
+    pub(crate) swap: Arc<FileInner>,
+    /// By number.
+    list: RwLock<Vec<Option<Arc<RegionInner>>>>,
+    bells: Vec<Bell>,
+}
+
+impl Regions {
+    pub(crate) fn new(exchange: Exchange, swap: FileInner) -> std::io::Result<Regions> {
+        Ok(Regions {
+            exchange,
+            swap: Arc::new(swap),
+            list: RwLock::default(),
+            bells: handlers::bells()?,
+        })
+    }
+
+    /// Whether system calls that touch a page which is not in memory fail.
+    pub(crate) fn misses_system_calls(&self) -> bool {
+        !self.exchange.uffd().sees_system_calls()
+    }
+
+    /// The region of this number.
+    #[inline]
+    pub(crate) fn of(&self, file: FileId) -> Option<Arc<RegionInner>> {
+        self.list.read().get(file.0 as usize)?.clone()
+    }
+
+    /// The region at an address, and the page in it.
+    fn at(&self, address: usize) -> Option<(Arc<RegionInner>, u64)> {
+        let list = self.list.read();
+        let found = list
+            .iter()
+            .flatten()
+            .find_map(|region| Some((region, region.memory.page_at(address)?)));
+        found.map(|(region, page)| (region.clone(), page))
+    }
+
+    /// Whether there is any: memory that must not be used after the cache is poisoned.
+    pub(crate) fn any(&self) -> bool {
+        self.list.read().iter().any(Option::is_some)
+    }
+
+    fn enter(&self, region: Arc<RegionInner>) {
+        let mut list = self.list.write();
+        let at = region.id.0 as usize;
+        if at >= list.len() {
+            list.resize(at + 1, None);
+        }
+        list[at] = Some(region);
+    }
+
+    fn remove(&self, file: FileId) {
+        self.list.write()[file.0 as usize] = None;
+    }
+}
+
+/// How a part of a region will be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RegionAdvice {
+    /// Soon: what is in the swap file is read in the background, as far as there is memory.
+    WillNeed,
+    /// Its content is of no use any more: it reads as zeros from now on, and takes neither memory nor swap.
+    DontNeed,
+}
+
+/// Anonymous memory of a cache: zeros at first, of any size, at addresses that never change. What of it is in memory is
+/// within the cache's budget, beside the pages of files; the rest is in the swap file.
+///
+/// It is memory like any other: slices of it can be lent to threads, sorted, given to system calls.
+///
+/// ```no_run
+/// use millpond::{PageCache, SwapFile};
+/// let cache = PageCache::builder()
+///     .memory(64 << 20)
+///     .swap(SwapFile::new("/var/tmp/millpond.swap", 1 << 30).unlinked(true))
+///     .build()?;
+/// let mut region = cache.region(1 << 30)?;
+/// let numbers = region.as_mut_slice_of::<u64>();
+/// for (n, number) in numbers.iter_mut().enumerate() {
+///     *number = n as u64;
+/// }
+/// assert_eq!(numbers.iter().sum::<u64>(), (1 << 27) * ((1 << 27) - 1) / 2);
+/// # Ok::<(), millpond::Error>(())
+/// ```
+pub struct Region {
+    bytes: RegionBytes,
+    inner: Arc<RegionInner>,
+    cache: Arc<Handle>,
+}
+
+impl Region {
+    pub(crate) fn new(cache: Arc<Handle>, len: usize, id: FileId, count: usize) -> Result<Region> {
+        let setup = |source| Error::Setup {
+            what: "making a region",
+            source,
+        };
+        let bytes = RegionBytes::new(len).map_err(setup)?;
+        let memory = bytes.memory().clone();
+        let pages = Pages::new(count).map_err(setup)?;
+        let inner = Arc::new(RegionInner {
+            id,
+            memory,
+            pages,
+            closed: AtomicBool::new(false),
+        });
+        if let Some(regions) = &cache.shared.regions {
+            regions.exchange.add_region(&inner.memory).map_err(setup)?;
+            regions.enter(inner.clone());
+        }
+        Ok(Region { bytes, inner, cache })
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.bytes().len()
+    }
+
+    /// Whether that is zero. It never is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it. Whoever touches a page that is not in memory waits until it is; if its slot of the swap file can't be
+    /// read, the page is lost, the cache's hook for warnings is told, and whoever touches it gets `SIGBUS` (a system call
+    /// `EFAULT`), as with a file that is mapped and can't be read.
+    pub fn as_slice(&self) -> &[u8] {
+        self.bytes.bytes()
+    }
+
+    /// All of it, to change. As [`Region::as_slice`].
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.bytes.bytes_mut()
+    }
+
+    /// As many `T` as fit, to read: any type that any bytes are a value of.
+    pub fn as_slice_of<T: AnyBitPattern>(&self) -> &[T] {
+        let bytes = self.as_slice();
+        // It begins at a multiple of the page's size, so only the end can be odd.
+        bytemuck::cast_slice(&bytes[..whole::<T>(bytes.len())])
+    }
+
+    /// As many `T` as fit, to change: any type that any bytes are a value of, and that has no padding.
+    pub fn as_mut_slice_of<T: Pod>(&mut self) -> &mut [T] {
+        let bytes = self.as_mut_slice();
+        let len = whole::<T>(bytes.len());
+        bytemuck::cast_slice_mut(&mut bytes[..len])
+    }
+
+    /// Where it begins, for those who share it between threads by rules of their own.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.bytes.start().as_ptr()
+    }
+
+    /// Says how the bytes `range` will be used. Pages that it has only a part of are left alone by
+    /// [`RegionAdvice::DontNeed`].
+    ///
+    /// # Errors
+    /// [`Error::RegionRange`], [`Error::Poisoned`].
+    pub fn advise(&mut self, range: impl RangeBounds<usize>, advice: RegionAdvice) -> Result<()> {
+        let shared = &self.cache.shared;
+        let size = shared.page_size.bytes();
+        let bytes = self.range(range)?;
+        match advice {
+            RegionAdvice::WillNeed => {
+                let pages = bytes.start / size..bytes.end.div_ceil(size);
+                shared.region_ahead(&self.inner, pages)
+            }
+            RegionAdvice::DontNeed => {
+                let end = match bytes.end == self.len() as u64 {
+                    true => self.inner.pages.len(),
+                    false => bytes.end / size,
+                };
+                shared.region_forget(&self.inner, bytes.start.div_ceil(size)..end)
+            }
+        }
+    }
+
+    fn range(&self, range: impl RangeBounds<usize>) -> Result<Range<u64>> {
+        let len = self.len() as u64;
+        let start = match range.start_bound() {
+            Bound::Included(&at) => at as u64,
+            Bound::Excluded(&at) => at as u64 + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&at) => at as u64 + 1,
+            Bound::Excluded(&at) => at as u64,
+            Bound::Unbounded => len,
+        };
+        if start <= end && end <= len {
+            return Ok(start..end);
+        }
+        Err(Error::RegionRange { start, end, len })
+    }
+}
+
+/// The largest multiple of a `T`'s size up to `len`.
+fn whole<T>(len: usize) -> usize {
+    match size_of::<T>() {
+        0 => 0,
+        size => len - len % size,
+    }
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Region of {} bytes at {:?}", self.len(), self.as_ptr())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.cache.shared.close_region(&self.inner);
+        // It can fail only if the cache is poisoned, and then the process has ended.
+        let _ = self
+            .cache
+            .shared
+            .region_forget(&self.inner, 0..self.inner.pages.len());
+        if let Some(regions) = &self.cache.shared.regions {
+            regions.remove(self.inner.id);
+        }
+        self.cache.region_dropped(self.inner.id, self.inner.pages.len());
+    }
+}

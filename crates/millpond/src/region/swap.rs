@@ -1,0 +1,187 @@
+//! The swap file: preallocated, one cache's alone, and nobody else's to read.
+
+use crate::device::DeviceFile;
+use crate::error::{Error, Result};
+use crate::file::{FileInner, Keeping, OpenOptions};
+use crate::region::Regions;
+use crate::sys::arena::Arena;
+use crate::sys::direct;
+use crate::sys::exchange::Exchange;
+use crate::sys::mapping::kernel_page;
+use crate::table::Table;
+use millpond_core::swap::SlotNo;
+use millpond_core::units::{Bytes, FileId, PageCount, PageIndex, PageSize};
+use std::fs::{self, File, Permissions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a swap file begins. No other file is overwritten.
+const MAGIC: &[u8] = b"millpond swap: nothing in here is of use to anybody\n";
+
+/// Where pages of regions go that have no room in memory: a file, or a block device.
+///
+/// The file is made if it is not there, with mode 600, gets its blocks at once, and is locked (`flock`) for as long as
+/// the cache lives: it is free for the next as soon as the process ends, however that ends. What is in it is of no use to
+/// anybody afterwards, and it is not encrypted.
+#[derive(Clone, Debug)]
+pub struct SwapFile {
+    path: PathBuf,
+    bytes: u64,
+    unlinked: bool,
+}
+
+impl SwapFile {
+    /// `bytes` bytes in the file at `path`: as many as all regions of the cache have together, at least.
+    pub fn new(path: impl AsRef<Path>, bytes: u64) -> SwapFile {
+        SwapFile {
+            path: path.as_ref().to_owned(),
+            bytes,
+            unlinked: false,
+        }
+    }
+
+    /// Whether the file's name is removed as soon as the file is open: nothing is left behind then, whatever happens.
+    /// Default: no, so that its blocks need not be got again the next time. Not for block devices.
+    pub fn unlinked(mut self, unlinked: bool) -> SwapFile {
+        self.unlinked = unlinked;
+        self
+    }
+
+    /// Bytes of the map of free slots: a bit for each, and summaries.
+    pub(crate) fn metadata_bytes(&self, page_size: PageSize) -> u64 {
+        let slots = Bytes(self.bytes).to_pages(page_size).0;
+        slots / 8 + slots / 256 + 64
+    }
+
+    /// Opens, locks and preallocates it, and says how many slots of a page it has.
+    ///
+    /// # Errors
+    /// [`Error::Swap`].
+    pub(crate) fn open(&self, page_size: PageSize) -> Result<(FileInner, PageCount)> {
+        self.prepare(page_size).map_err(|source| Error::Swap {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    fn prepare(&self, page_size: PageSize) -> io::Result<(FileInner, PageCount)> {
+        let slots = Bytes(self.bytes).to_pages(page_size);
+        if slots.0 == 0 || slots.0 >= u64::from(u32::MAX) {
+            let most = PageCount(u64::from(u32::MAX) - 1).to_bytes(page_size);
+            let (least, given) = (page_size.bytes(), self.bytes);
+            return Err(invalid(format!(
+                "its size can't be {given}: allowed is {least} to {most} bytes"
+            )));
+        }
+        let len = slots.to_bytes(page_size).0 + page_size.bytes();
+        let is_block_device = fs::metadata(&self.path).is_ok_and(|m| m.file_type().is_block_device());
+        let mut options = fs::OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .create(!is_block_device);
+        let file = options.open(&self.path)?;
+        lock(&file)?;
+        let metadata = file.metadata()?;
+        if is_block_device {
+            let has = (&file).seek(SeekFrom::End(0))?;
+            if has < len {
+                return Err(invalid(format!("it has {has} bytes, and {len} are needed")));
+            }
+        } else if !metadata.is_file() {
+            return Err(invalid("it is neither a file nor a block device".into()));
+        }
+        check_ours(&file, !is_block_device && metadata.len() == 0)?;
+        if !is_block_device {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+            preallocate(&file, len)?;
+        }
+        file.write_all_at(MAGIC, 0)?;
+        if self.unlinked && !is_block_device {
+            fs::remove_file(&self.path)?;
+        }
+        let keeping = Keeping::new(&OpenOptions::new())?;
+        let device = DeviceFile::from_file(file)?;
+        let inner = FileInner::new(FileId(u32::MAX), device, &self.path, len, true, keeping);
+        Ok((inner, slots))
+    }
+}
+
+/// What a cache with swap has for its regions, and the slots that there are.
+///
+/// # Errors
+/// [`Error::Swap`]; [`Error::Setup`] if userfaultfd is refused.
+pub(crate) fn make(
+    swap: &SwapFile,
+    table: &Arc<Table<Arena>>,
+    page_size: PageSize,
+) -> Result<(Regions, PageCount)> {
+    let setup = |source| Error::Setup {
+        what: "userfaultfd, for regions",
+        source,
+    };
+    if page_size.bytes() as usize != kernel_page() {
+        let (given, kernel) = (page_size.bytes(), kernel_page());
+        return Err(setup(invalid(format!(
+            "a cache with swap has pages of the kernel's size: page_size can't be {given}, allowed is {kernel}"
+        ))));
+    }
+    let exchange = Exchange::new(table.clone()).map_err(setup)?;
+    let (file, slots) = swap.open(page_size)?;
+    Ok((Regions::new(exchange, file).map_err(setup)?, slots))
+}
+
+/// Where a slot is in the file, in pages: behind the first page, which says what the file is.
+pub(crate) fn page_of(slot: SlotNo) -> PageIndex {
+    PageIndex(u64::from(slot.0) + 1)
+}
+
+fn invalid(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    direct::lock(file).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "somebody has it locked: each cache needs a swap file of its own",
+        ),
+        _ => error,
+    })
+}
+
+/// Whether the file may be overwritten: it is new, or was swap of a cache before. A block device without anything in its
+/// first bytes is new.
+fn check_ours(file: &File, is_empty: bool) -> io::Result<()> {
+    let mut first = [0; 512];
+    if is_empty {
+        return Ok(());
+    }
+    file.read_exact_at(&mut first, 0)
+        .map_err(|_| invalid("it holds something else: name a file that does not exist".into()))?;
+    let is_blank = first.iter().all(|&byte| byte == 0) && file.metadata()?.file_type().is_block_device();
+    if first.starts_with(MAGIC) || is_blank {
+        return Ok(());
+    }
+    Err(invalid(
+        "it holds something else: name a file that does not exist, or clear the device".into(),
+    ))
+}
+
+/// Gives the file all its blocks: swap that finds the disk full later would have nowhere to put a page.
+fn preallocate(file: &File, len: u64) -> io::Result<()> {
+    direct::allocate(file, len)?;
+    if file.metadata()?.len() != len {
+        file.set_len(len)?;
+    }
+    let has = file.metadata()?.blocks() * 512;
+    if has < len {
+        return Err(invalid(format!(
+            "it has holes ({has} of {len} bytes have blocks), for which there may be no room later: put it on ext4 or xfs"
+        )));
+    }
+    Ok(())
+}

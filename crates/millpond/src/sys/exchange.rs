@@ -1,0 +1,273 @@
+//! Regions: memory whose pages come and go, and the arena with which they are exchanged.
+//!
+//! ```text
+//!   region   │ 0 │   │   │ 3 │   │ …       what the program sees, at addresses that never change
+//!              │ ▲       ▲
+//!              ▼ │       │ UFFDIO_MOVE       a page of memory goes from one to the other; nothing is copied
+//!   arena    │   │ f │ g │   │ h │ …       frames, which the device reads and writes
+//! ```
+//!
+//! Frame `f` of a region's page has its memory either here or there. The arena is whole but for the frames whose pages
+//! are in a region, so the budget that bounds the frames bounds the regions.
+//!
+//! Why safe code can't break memory with this: a frame of a region's page is known under a number that no file has, so
+//! there are no pins of it and no slice but a load's and [`Exchange::bytes`]; and what is moved belongs to the one
+//! holder of an [`InHand`], which is made by [`Pages::take`](crate::region::Pages::take) or with a load. A region's own
+//! slices stay right whatever happens here, as the content of its pages is what was written there last, always.
+//!
+//! A moved page that is pinned for a device is refused (`EBUSY`), so what a device writes into a region is not lost.
+
+use crate::sys::arena::Arena;
+use crate::sys::mapping::{Advice, Mapping, kernel_page};
+use crate::sys::uffd::Userfault;
+use crate::table::Table;
+use millpond_core::units::FrameNo;
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// How often a move that the kernel could not do at the moment is tried before something else is done: it is a page lock
+/// or a pin of a transfer that has just ended, both gone within microseconds.
+const MOVE_TRIES: u32 = 100_000;
+
+/// The addresses of a region, as who exchanges pages knows them: nobody reads or writes there through this.
+pub(crate) struct RegionMemory(Mapping);
+
+/// The one who reads and writes a region.
+pub(crate) struct RegionBytes {
+    memory: Arc<RegionMemory>,
+    len: usize,
+}
+
+impl RegionBytes {
+    /// `len` bytes of address space, and no memory yet.
+    ///
+    /// # Errors
+    /// If the process may not have so many addresses.
+    pub(crate) fn new(len: usize) -> io::Result<RegionBytes> {
+        let mapping = Mapping::new(len, true)?;
+        let all = 0..mapping.len();
+        // Pages come and go one by one. A child would read zeros, and its share in a page keeps that from being moved.
+        mapping.advise(all.clone(), Advice::SmallPages)?;
+        mapping.advise(all.clone(), Advice::DoNotFork)?;
+        mapping.advise(all, Advice::DoNotDump)?;
+        let memory = Arc::new(RegionMemory(mapping));
+        Ok(RegionBytes { memory, len })
+    }
+
+    /// Its addresses.
+    pub(crate) fn memory(&self) -> &Arc<RegionMemory> {
+        &self.memory
+    }
+
+    /// The first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.memory.0.start()
+    }
+
+    /// All of it.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is readable, that long and lives as long as `self`, of which there is one. A page that is
+        // not there comes when it is touched, as it was written last.
+        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len) }
+    }
+
+    /// All of it, to change.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, writable, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len) }
+    }
+}
+
+impl RegionMemory {
+    fn page(&self, page: u64) -> usize {
+        let offset = page as usize * kernel_page();
+        assert!(offset < self.0.len(), "page {page} of {} bytes", self.0.len());
+        self.0.start().addr().get() + offset
+    }
+
+    /// The page at an address, if it is one of these.
+    pub(crate) fn page_at(&self, address: usize) -> Option<u64> {
+        let offset = address.checked_sub(self.0.start().addr().get())?;
+        (offset < self.0.len()).then_some((offset / kernel_page()) as u64)
+    }
+}
+
+/// The right to move a page of a region between there and its frame, and to read it in the frame.
+pub(crate) struct InHand<'a> {
+    pub(crate) memory: &'a RegionMemory,
+    pub(crate) page: u64,
+    pub(crate) frame: FrameNo,
+}
+
+/// Why a page could not be moved out of its region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stuck {
+    /// A device reads or writes it, or a child of this process shares it.
+    Pinned,
+}
+
+/// What moves pages.
+pub(crate) struct Exchange {
+    uffd: Userfault,
+    table: Arc<Table<Arena>>,
+}
+
+impl Exchange {
+    /// Between this arena and regions. The arena's memory below `frames` is made whole, and registered.
+    ///
+    /// # Errors
+    /// If userfaultfd is refused or can't move pages, which the error explains.
+    pub(crate) fn new(table: Arc<Table<Arena>>) -> io::Result<Exchange> {
+        let uffd = Userfault::new()?;
+        Ok(Exchange { uffd, table })
+    }
+
+    /// Where faults are read.
+    pub(crate) fn uffd(&self) -> &Userfault {
+        &self.uffd
+    }
+
+    /// Frames may be exchanged from now on. They have their memory already, so that nothing in the arena is ever missing
+    /// but what is in a region.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn add_frames(&self, frames: Range<u32>) -> io::Result<()> {
+        let (start, end) = (
+            self.table.memory().address(frames.start),
+            self.table.memory().address(frames.end),
+        );
+        self.uffd.register(start, end - start)
+    }
+
+    /// The pages of a region may come and go from now on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn add_region(&self, memory: &RegionMemory) -> io::Result<()> {
+        self.uffd.register(memory.page(0), memory.0.len())
+    }
+
+    /// Moves a page from its frame into its region, and wakes who waits for it.
+    ///
+    /// # Panics
+    /// If there is no page in the frame, or one in the region.
+    pub(crate) fn move_in(&self, page: &InHand<'_>) {
+        let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
+        for n in 0..MOVE_TRIES {
+            // SAFETY: the page is in our hands alone (`InHand`), and was in the arena only.
+            let (_, moved) = unsafe { self.uffd.move_pages(to, from, kernel_page()) };
+            match moved.as_ref().map_err(io::Error::raw_os_error) {
+                Ok(()) => return,
+                // A page lock, or a pin of a transfer that has just ended.
+                Err(Some(libc::EAGAIN | libc::EBUSY)) => {}
+                Err(_) => panic!("moving {:?} to page {}: {moved:?}", page.frame, page.page),
+            }
+            if n > 10 {
+                std::thread::yield_now();
+            }
+        }
+        // Somebody has kept a pin on the arena's page, whatever for: the content is what matters.
+        // SAFETY: the page is in our hands alone, and nobody changes it.
+        let copied = unsafe { self.uffd.copy_page(to, from, kernel_page()) };
+        assert!(
+            copied.is_ok(),
+            "copying {:?} to page {}: {copied:?}",
+            page.frame,
+            page.page
+        );
+        self.table.memory().empty(page.frame);
+    }
+
+    /// Moves pages that follow one another, as do their frames, out of their region. How many were; the next one is stuck.
+    pub(crate) fn move_out(&self, pages: &[InHand<'_>]) -> (usize, Option<Stuck>) {
+        let (mut done, mut tries, mut most) = (0, 0, pages.len());
+        while let Some(page) = pages.get(done) {
+            let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
+            let count = most.min(pages.len() - done);
+            let len = count * kernel_page();
+            // SAFETY: the pages are in our hands alone (`InHand`); whoever uses the region touches what is not there, and
+            // gets it back.
+            let (moved, result) = unsafe { self.uffd.move_pages(to, from, len) };
+            done += moved / kernel_page();
+            if moved > 0 {
+                tries = 0;
+                continue;
+            }
+            tries += 1;
+            match result.as_ref().map_err(io::Error::raw_os_error) {
+                // The kernel keeps memory that was made accessible at several times apart, and moves none across.
+                Err(Some(libc::EINVAL)) if count > 1 => most = 1,
+                Err(Some(libc::EAGAIN)) if tries < MOVE_TRIES => {
+                    if tries > 10 {
+                        std::thread::yield_now();
+                    }
+                }
+                Err(Some(libc::EBUSY | libc::EAGAIN)) => return (done, Some(Stuck::Pinned)),
+                // Somebody has told the kernel, behind our back, to drop it: it reads as zeros.
+                Err(Some(libc::ENOENT)) => {
+                    self.fill(page.frame);
+                    done += 1;
+                }
+                _ => panic!("moving page {} to {:?}: {result:?}", page.page, page.frame),
+            }
+        }
+        (done, None)
+    }
+
+    /// The bytes of a page that is in its frame.
+    pub(crate) fn bytes<'a>(&'a self, page: &'a InHand<'_>) -> &'a [u8] {
+        let start = self.table.memory().pointer(page.frame).as_ptr();
+        // SAFETY: the frame's memory is in the arena, and in our hands alone for as long as `page` is borrowed; a device
+        // may read it.
+        unsafe { std::slice::from_raw_parts(start, kernel_page()) }
+    }
+
+    /// The pages of a region are no more, wherever they are; the frames of those that were in the region have zeros.
+    pub(crate) fn discard(&self, memory: &RegionMemory, pages: Range<u64>, frames: &[FrameNo]) {
+        let start = pages.start as usize * kernel_page();
+        let end = pages.end as usize * kernel_page();
+        // SAFETY: whoever discards pages has the region to itself, and knows that they read as zeros afterwards.
+        unsafe { memory.0.discard(start..end) };
+        frames.iter().for_each(|&frame| self.fill(frame));
+    }
+
+    /// Puts zeros into a frame if it has no memory.
+    pub(crate) fn fill(&self, frame: FrameNo) {
+        let filled = self.uffd.zero(self.frame(frame), kernel_page());
+        let is_there = |error: &io::Error| error.raw_os_error() == Some(libc::EEXIST);
+        assert!(
+            filled.as_ref().is_ok() || filled.as_ref().is_err_and(is_there),
+            "{frame:?}: {filled:?}"
+        );
+    }
+
+    /// Puts zeros where the arena has no memory, for whoever waits there.
+    pub(crate) fn fill_at(&self, address: usize) {
+        // If it is there meanwhile, all is well; else whoever waits comes again.
+        if self.uffd.zero(address, kernel_page()).is_err() {
+            self.uffd.wake(address, kernel_page());
+        }
+    }
+
+    /// Whoever waits for the page tries again.
+    pub(crate) fn wake(&self, memory: &RegionMemory, page: u64) {
+        self.uffd.wake(memory.page(page), kernel_page());
+    }
+
+    /// Whoever touches the page, which is not there, gets `SIGBUS`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn poison(&self, memory: &RegionMemory, page: u64) -> io::Result<()> {
+        self.uffd.poison(memory.page(page), kernel_page())
+    }
+
+    fn frame(&self, frame: FrameNo) -> usize {
+        self.table.memory().address(frame.0)
+    }
+}

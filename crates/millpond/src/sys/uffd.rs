@@ -1,0 +1,328 @@
+//! userfaultfd: missing pages of memory that this process has registered are its own affair.
+//!
+//! ```text
+//!   a thread touches a page that is not there ──► it sleeps; its address can be read here
+//!   move, zero, poison the page               ──► whoever sleeps for it goes on
+//! ```
+//!
+//! The system calls and their structures as `linux/userfaultfd.h` (6.8 and later) has them; there is no crate that knows
+//! `UFFDIO_MOVE`. What is moved where, and that nobody reads it meanwhile, is `exchange.rs`.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// A pending fault is reported as this (`UFFD_EVENT_PAGEFAULT`); other events are not asked for.
+const EVENT_PAGEFAULT: u8 = 0x12;
+const API_VERSION: u64 = 0xAA;
+const FEATURE_POISON: u64 = 1 << 14;
+const FEATURE_MOVE: u64 = 1 << 16;
+const REGISTER_MODE_MISSING: u64 = 1;
+const USER_MODE_ONLY: libc::c_int = 1;
+
+/// `_IOWR(0xAA, number, size)`.
+const fn read_write(number: u64, size: usize) -> u64 {
+    0xC000_AA00 | (size as u64) << 16 | number
+}
+
+/// `_IOR(0xAA, number, size)`.
+const fn read_only(number: u64, size: usize) -> u64 {
+    0x8000_AA00 | (size as u64) << 16 | number
+}
+
+const API: u64 = read_write(0x3F, size_of::<Api>());
+const REGISTER: u64 = read_write(0x00, size_of::<Register>());
+const WAKE: u64 = read_only(0x02, size_of::<Span>());
+const COPY: u64 = read_write(0x03, size_of::<Transfer>());
+const ZEROPAGE: u64 = read_write(0x04, size_of::<Marked>());
+const MOVE: u64 = read_write(0x05, size_of::<Transfer>());
+const POISON: u64 = read_write(0x08, size_of::<Marked>());
+
+#[repr(C)]
+struct Api {
+    version: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Span {
+    start: u64,
+    len: u64,
+}
+
+#[repr(C)]
+struct Register {
+    span: Span,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// Of `COPY` and `MOVE`.
+#[repr(C)]
+struct Transfer {
+    to: u64,
+    from: u64,
+    len: u64,
+    mode: u64,
+    done: i64,
+}
+
+/// Of `ZEROPAGE` and `POISON`.
+#[repr(C)]
+struct Marked {
+    span: Span,
+    mode: u64,
+    done: i64,
+}
+
+/// One event as it is read.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Message {
+    event: u8,
+    reserved: [u8; 7],
+    flags: u64,
+    address: u64,
+    thread: u64,
+}
+
+impl Message {
+    /// The address that was touched, down to its page.
+    pub(crate) fn address(&self) -> Option<usize> {
+        (self.event == EVENT_PAGEFAULT).then_some(self.address as usize & !4095)
+    }
+}
+
+/// A userfaultfd.
+#[derive(Debug)]
+pub(crate) struct Userfault {
+    fd: OwnedFd,
+    in_kernel: bool,
+}
+
+impl Userfault {
+    /// A new one, which can move pages. Preferably one that also sees what system calls touch.
+    ///
+    /// # Errors
+    /// With the way out: no such system call, not allowed, or a kernel before 6.8.
+    pub(crate) fn new() -> io::Result<Userfault> {
+        let (fd, in_kernel) = match open(0) {
+            Ok(fd) => (fd, true),
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                (open(USER_MODE_ONLY).map_err(|e| explained(&e))?, false)
+            }
+            Err(error) => return Err(explained(&error)),
+        };
+        let mut api = Api {
+            version: API_VERSION,
+            features: FEATURE_MOVE | FEATURE_POISON,
+            ioctls: 0,
+        };
+        let uffd = Userfault { fd, in_kernel };
+        // SAFETY: the structure is that of this request and outlives the call.
+        let answer = unsafe { libc::ioctl(uffd.fd(), API as _, &raw mut api) };
+        if answer != 0 {
+            let said = io::Error::last_os_error();
+            let why = format!("userfaultfd can't move pages here ({said}): regions need Linux 6.8 or newer");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        Ok(uffd)
+    }
+
+    /// Whether system calls that touch a page which is not there wait for it, too; else they fail with `EFAULT`.
+    pub(crate) fn sees_system_calls(&self) -> bool {
+        self.in_kernel
+    }
+
+    /// For poll(2).
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Reads faults that nobody has read yet, without waiting. How many.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn read(&self, messages: &mut [Message]) -> io::Result<usize> {
+        let len = size_of_val(messages);
+        // SAFETY: the buffer is `len` bytes long, is not used by others, and any bytes are a message.
+        let read = unsafe { libc::read(self.fd(), messages.as_mut_ptr().cast(), len) };
+        if let Ok(read) = usize::try_from(read) {
+            return Ok(read / size_of::<Message>());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => Ok(0),
+            _ => Err(error),
+        }
+    }
+
+    /// Missing pages of this memory are to be reported from now on.
+    ///
+    /// # Errors
+    /// `EBUSY` if another userfaultfd has it.
+    pub(super) fn register(&self, start: usize, len: usize) -> io::Result<()> {
+        let mut register = Register {
+            span: span(start, len),
+            mode: REGISTER_MODE_MISSING,
+            ioctls: 0,
+        };
+        // SAFETY: the structure is that of this request and outlives the call.
+        let answer = unsafe { libc::ioctl(self.fd(), REGISTER as _, &raw mut register) };
+        said(answer)
+    }
+
+    /// Whoever sleeps for these pages tries again.
+    pub(super) fn wake(&self, start: usize, len: usize) {
+        let mut span = span(start, len);
+        // SAFETY: the structure is that of this request and outlives the call.
+        let answer = unsafe { libc::ioctl(self.fd(), WAKE as _, &raw mut span) };
+        assert_eq!(answer, 0, "UFFDIO_WAKE: {}", io::Error::last_os_error());
+    }
+
+    /// Moves pages, and wakes who sleeps for them. How many bytes were, before an error.
+    ///
+    /// # Safety
+    /// Nobody may have a reference to what is moved, or reach `to` but as memory whose pages come and go.
+    pub(super) unsafe fn move_pages(&self, to: usize, from: usize, len: usize) -> (usize, io::Result<()>) {
+        let mut transfer = Transfer {
+            to: to as u64,
+            from: from as u64,
+            len: len as u64,
+            mode: 0,
+            done: 0,
+        };
+        // SAFETY: the structure is that of this request and outlives the call; the caller answers for the pages.
+        let answer = unsafe { libc::ioctl(self.fd(), MOVE as _, &raw mut transfer) };
+        (usize::try_from(transfer.done).unwrap_or(0), said(answer))
+    }
+
+    /// Copies a page to where none is, and wakes who sleeps for it.
+    ///
+    /// # Errors
+    /// `EEXIST` if one is there.
+    ///
+    /// # Safety
+    /// As of [`Userfault::move_pages`]; what is copied must stay as it is meanwhile.
+    pub(super) unsafe fn copy_page(&self, to: usize, from: usize, len: usize) -> io::Result<()> {
+        let mut transfer = Transfer {
+            to: to as u64,
+            from: from as u64,
+            len: len as u64,
+            mode: 0,
+            done: 0,
+        };
+        // SAFETY: the structure is that of this request and outlives the call; the caller answers for the pages.
+        let answer = unsafe { libc::ioctl(self.fd(), COPY as _, &raw mut transfer) };
+        said(answer)
+    }
+
+    /// Puts zeros where no pages are, and wakes who sleeps for them.
+    ///
+    /// # Errors
+    /// `EEXIST` if one is there.
+    pub(super) fn zero(&self, start: usize, len: usize) -> io::Result<()> {
+        self.mark(ZEROPAGE, start, len)
+    }
+
+    /// Whoever touches these pages, which are not there, gets `SIGBUS`, or `EFAULT` from a system call.
+    ///
+    /// # Errors
+    /// `EEXIST` if one is there.
+    pub(super) fn poison(&self, start: usize, len: usize) -> io::Result<()> {
+        self.mark(POISON, start, len)
+    }
+
+    fn mark(&self, request: u64, start: usize, len: usize) -> io::Result<()> {
+        let mut marked = Marked {
+            span: span(start, len),
+            mode: 0,
+            done: 0,
+        };
+        // SAFETY: the structure is that of this request and outlives the call. Only pages that are not there change.
+        let answer = unsafe { libc::ioctl(self.fd(), request as _, &raw mut marked) };
+        said(answer)
+    }
+}
+
+fn span(start: usize, len: usize) -> Span {
+    Span {
+        start: start as u64,
+        len: len as u64,
+    }
+}
+
+fn said(answer: libc::c_int) -> io::Result<()> {
+    match answer {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn open(mode: libc::c_int) -> io::Result<OwnedFd> {
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | mode;
+    // SAFETY: takes numbers and gives a new descriptor.
+    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+    match RawFd::try_from(fd) {
+        // SAFETY: the descriptor is new, and nobody else's.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn explained(error: &io::Error) -> io::Error {
+    let way = match error.raw_os_error() {
+        Some(libc::ENOSYS) => "the kernel was built without CONFIG_USERFAULTFD; take one with it",
+        Some(libc::EPERM) => {
+            "a filter of system calls forbids it; allow userfaultfd (containers: a seccomp profile that has it)"
+        }
+        _ => "regions need it",
+    };
+    io::Error::new(error.kind(), format!("userfaultfd is refused ({error}): {way}"))
+}
+
+/// A descriptor that wakes who polls it.
+#[derive(Debug)]
+pub(crate) struct Alarm(OwnedFd);
+
+impl Alarm {
+    /// # Errors
+    /// If the process has too many descriptors.
+    pub(crate) fn new() -> io::Result<Alarm> {
+        // SAFETY: takes numbers and gives a new descriptor.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        Ok(Alarm(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Whoever polls it wakes up, until somebody has [cleared](Alarm::clear) it.
+    pub(crate) fn ring(&self) {
+        let one = 1_u64;
+        // SAFETY: eight bytes, which outlive the call. It can't fail but for a count near 2^64.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Back to silence.
+    pub(crate) fn clear(&self) {
+        let mut count = 0_u64;
+        // SAFETY: eight bytes, which outlive the call. That it was silent already is no harm.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+/// Waits until there are faults to read or the alarm rings, or `ms` milliseconds (-1: for ever). Whether it rang.
+pub(crate) fn wait(uffd: &Userfault, alarm: &Alarm, ms: i32) -> bool {
+    let poll = |fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut both = [poll(uffd.fd()), poll(alarm.0.as_raw_fd())];
+    // SAFETY: two structures, which outlive the call.
+    unsafe { libc::poll(both.as_mut_ptr(), 2, ms) };
+    both[1].revents & libc::POLLIN != 0
+}

@@ -1,0 +1,164 @@
+//! Files and regions in one budget; what is given up is free.
+
+use super::{MIB, cache, check, fill, folder};
+use crate::support::bounded;
+use millpond::{OpenOptions, RegionAdvice};
+use std::process::Command;
+
+/// Says to the test that it is the child, and in which folder.
+const FOLDER: &str = "MILLPOND_REGION_BUDGET_FOLDER";
+const MEMORY: u64 = 32 * MIB;
+
+/// Kilobytes of anonymous memory that this process has.
+fn anonymous_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// A file and a region of four budgets each, used in turn; what the process has in memory meanwhile.
+#[test]
+fn a_file_and_a_region_together_stay_within_one_budget() {
+    let Ok(folder) = std::env::var(FOLDER) else {
+        // Nothing else runs in a child's process, so its memory is the cache's.
+        let folder = folder();
+        let name = "budget::a_file_and_a_region_together_stay_within_one_budget";
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(FOLDER, folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        print!("{said}");
+        return assert!(
+            child.status.success(),
+            "{said}{}",
+            String::from_utf8_lossy(&child.stderr)
+        );
+    };
+    let before = anonymous_kib();
+    let folder = std::path::Path::new(&folder);
+    let Some(cache) = cache(folder, MEMORY, 4 * MEMORY) else {
+        return;
+    };
+    let path = folder.join("file");
+    let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
+    let mut region = cache.region(4 * MEMORY as usize).unwrap();
+    let mut most = 0;
+    let mut bytes = vec![0; MIB as usize];
+    for n in 0..4 * MEMORY / MIB {
+        fill(n as usize, &mut bytes);
+        file.write_at(&bytes, n * MIB).unwrap();
+        fill(
+            n as usize + 1000,
+            &mut region.as_mut_slice()[(n * MIB) as usize..][..MIB as usize],
+        );
+        most = most.max(anonymous_kib());
+    }
+    for n in 0..4 * MEMORY / MIB {
+        file.read_at(&mut bytes, n * MIB).unwrap();
+        check(n as usize, &bytes);
+        check(
+            n as usize + 1000,
+            &region.as_slice()[(n * MIB) as usize..][..MIB as usize],
+        );
+        most = most.max(anonymous_kib());
+    }
+    // Beside it: this test's own buffer, stacks, and what the allocator keeps.
+    let bound = MEMORY / 1024 + 6 * 1024;
+    assert!(most - before <= bound, "{} KiB of {bound}", most - before);
+    assert!(
+        most - before > MEMORY / 1024 / 2,
+        "{} KiB: is it measured?",
+        most - before
+    );
+    let stats = cache.stats();
+    assert!(stats.metadata.0 < MEMORY / 20, "{stats}");
+}
+
+#[test]
+fn what_is_given_up_reads_as_zeros_and_is_free() {
+    bounded(|| {
+        let folder = folder();
+        let Some(cache) = cache(folder.path(), 4 * MIB, 16 * MIB) else {
+            return;
+        };
+        let all = cache.stats().occupancy.frames;
+        let mut region = cache.region(16 * MIB as usize).unwrap();
+        assert!(
+            cache.stats().occupancy.frames < all,
+            "what is known of its pages is in the budget"
+        );
+        for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+            fill(n + 1, page);
+        }
+        let used = cache.stats().swap_used.0;
+        assert!(used >= 3 * MIB / 4096, "{used} slots");
+        // From the middle of the second page to the middle of the last but one, which stay.
+        let end = region.len() - 4096 - 100;
+        region.advise(4096 + 100..end, RegionAdvice::DontNeed).unwrap();
+        for (n, page) in region.as_slice().chunks(4096).enumerate() {
+            match n {
+                0 | 1 | 4094 | 4095 => check(n + 1, page),
+                _ if n % 61 == 0 => assert!(page.iter().all(|&byte| byte == 0), "page {n}"),
+                _ => {}
+            }
+        }
+        region.advise(.., RegionAdvice::DontNeed).unwrap();
+        assert_eq!(cache.stats().swap_used.0, 0);
+        let occupancy = cache.stats().occupancy;
+        assert_eq!(occupancy.free, occupancy.frames);
+        drop(region);
+        let occupancy = cache.stats().occupancy;
+        assert_eq!((occupancy.free, occupancy.frames), (all, all));
+    });
+}
+
+#[test]
+fn what_will_be_needed_comes_before_it_is_touched() {
+    bounded(|| {
+        let folder = folder();
+        let Some(cache) = cache(folder.path(), 4 * MIB, 16 * MIB) else {
+            return;
+        };
+        let mut region = cache.region(16 * MIB as usize).unwrap();
+        for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+            fill(n, page);
+        }
+        // Memory that is free, for what was evicted long ago.
+        region.advise(8 * MIB as usize.., RegionAdvice::DontNeed).unwrap();
+        let before = cache.stats().counters;
+        region.advise(..MIB as usize, RegionAdvice::WillNeed).unwrap();
+        let read = cache.stats().counters.pswpin - before.pswpin;
+        assert!(
+            (64..=256).contains(&read),
+            "{read} pages: most were not in memory"
+        );
+        for (n, page) in region.as_slice()[..MIB as usize].chunks(4096).enumerate() {
+            check(n, page);
+        }
+        let waited = cache.stats().counters.pgmajfault - before.pgmajfault;
+        assert_eq!(waited, 0, "nobody has waited for a read of its own");
+        assert!(region.advise(..region.len() + 1, RegionAdvice::WillNeed).is_err());
+    });
+}
+
+#[test]
+fn the_budget_can_be_made_smaller_and_larger_beneath_a_region() {
+    bounded(|| {
+        let folder = folder();
+        let Some(cache) = cache(folder.path(), 8 * MIB, 16 * MIB) else {
+            return;
+        };
+        let mut region = cache.region(16 * MIB as usize).unwrap();
+        for memory in [8, 2, 12, 3, 8] {
+            cache.set_memory(memory * MIB).unwrap();
+            for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+                fill(n ^ memory as usize, page);
+            }
+            for (n, page) in region.as_slice().chunks(4096).enumerate() {
+                check(n ^ memory as usize, page);
+            }
+        }
+    });
+}

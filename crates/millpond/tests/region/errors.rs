@@ -1,0 +1,200 @@
+//! A swap file that can't be used, or can't be read, or can't be written.
+
+use super::{MIB, cache, cache_with, check, fill, folder};
+use crate::support::bounded;
+use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Threads};
+use millpond::{Error, PageCache, SwapFile, Warning};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn a_swap_file_is_one_cache_s_alone_private_and_without_holes() {
+    let folder = folder();
+    let Some(first) = cache(folder.path(), 4 * MIB, 8 * MIB) else {
+        return;
+    };
+    let path = folder.path().join("swap");
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    assert!(metadata.blocks() * 512 >= 8 * MIB);
+    let second = |path| PageCache::builder().swap(SwapFile::new(path, 8 * MIB)).build();
+    let error = second(&path).unwrap_err();
+    assert!(error.to_string().contains("somebody has it locked"), "{error}");
+    drop(first);
+    drop(second(&path).unwrap());
+    let other = folder.path().join("diary");
+    fs::write(&other, "Dear diary").unwrap();
+    let error = second(&other).unwrap_err();
+    assert!(error.to_string().contains("it holds something else"), "{error}");
+    assert_eq!(fs::read(&other).unwrap(), b"Dear diary");
+}
+
+#[test]
+fn an_unlinked_swap_file_has_no_name_and_works() {
+    let folder = folder();
+    let path = folder.path().join("gone");
+    let builder = PageCache::builder().memory(2 * MIB);
+    let cache = match builder.swap(SwapFile::new(&path, 4 * MIB).unlinked(true)).build() {
+        Err(error @ Error::Setup { .. }) => return crate::skip(error),
+        cache => cache.unwrap(),
+    };
+    assert!(!path.exists());
+    let mut region = cache.region(4 * MIB as usize).unwrap();
+    for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+        fill(n, page);
+    }
+    for (n, page) in region.as_slice().chunks(4096).enumerate() {
+        check(n, page);
+    }
+}
+
+#[test]
+fn regions_are_refused_without_swap_and_beyond_it() {
+    let plain = PageCache::builder().build().unwrap();
+    assert!(matches!(plain.region(4096), Err(Error::NoSwap)));
+    let folder = folder();
+    let Some(cache) = cache(folder.path(), 4 * MIB, 8 * MIB) else {
+        return;
+    };
+    let region = cache.region(6 * MIB as usize).unwrap();
+    let error = cache.region(3 * MIB as usize).unwrap_err();
+    assert!(error.to_string().contains("allowed is 1 to 2097152"), "{error}");
+    assert!(cache.region(0).is_err());
+    drop(region);
+    drop(cache.region(8 * MIB as usize).unwrap());
+    let error = PageCache::builder()
+        .page_size(8192)
+        .swap(SwapFile::new(folder.path().join("other"), MIB))
+        .build()
+        .unwrap_err();
+    assert!(error.to_string().contains("page_size can't be 8192"), "{error}");
+}
+
+/// Whether the kernel can read the page: `EFAULT` where the program would get `SIGBUS`.
+fn can_be_read(page: &[u8]) -> bool {
+    match tempfile::tempfile().unwrap().write_all(page) {
+        Ok(()) => true,
+        Err(error) => {
+            assert_eq!(error.raw_os_error(), Some(libc::EFAULT), "{error}");
+            false
+        }
+    }
+}
+
+#[test]
+fn a_page_that_swap_can_t_give_back_is_lost_alone_and_said_so() {
+    bounded(|| {
+        let folder = folder();
+        let device = Arc::new(Faulty::new(Arc::new(Threads::new("a test")), 1));
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let told = warnings.clone();
+        let hook = move |warning: &Warning| told.lock().unwrap().push(warning.to_string());
+        let with = |builder: millpond::Builder| builder.device(device.clone()).on_warning(hook);
+        let Some(cache) = cache_with(folder.path(), 2 * MIB, 8 * MIB, with) else {
+            return;
+        };
+        if cache.notices().contains(&millpond::host::Notice::NoKernelFaults) {
+            return crate::skip("system calls don't see faults here");
+        }
+        let mut region = cache.region(8 * MIB as usize).unwrap();
+        for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+            fill(n, page);
+        }
+        let fails = FaultRule::always(FaultTarget::Reads, Fault::Fail(libc::EIO));
+        device.add(FaultRule { times: 1, ..fails });
+        let before = cache.stats().warnings;
+        let lost: Vec<_> = region
+            .as_slice()
+            .chunks(4096)
+            .enumerate()
+            .filter(|(_, page)| !can_be_read(page))
+            .collect();
+        assert_eq!(lost.len(), 1, "one read failed");
+        let lost = lost[0].0;
+        assert_eq!(cache.stats().warnings, before + 1);
+        let said = warnings.lock().unwrap()[0].clone();
+        assert!(
+            said.starts_with(&format!("page {lost} of a region is lost: slot ")),
+            "{said}"
+        );
+        for (n, page) in region
+            .as_slice()
+            .chunks(4096)
+            .enumerate()
+            .filter(|(n, _)| *n != lost)
+        {
+            check(n, page);
+        }
+        // Given up, it is a page like any other.
+        region
+            .advise(lost * 4096..lost * 4096 + 4096, millpond::RegionAdvice::DontNeed)
+            .unwrap();
+        let page = &mut region.as_mut_slice()[lost * 4096..][..4096];
+        assert!(page.iter().all(|&byte| byte == 0));
+        fill(lost, page);
+    });
+}
+
+#[test]
+fn content_that_swap_changes_is_not_given_out() {
+    bounded(|| {
+        let folder = folder();
+        let quiet = |builder: millpond::Builder| builder.on_warning(|_| {});
+        let Some(cache) = cache_with(folder.path(), 2 * MIB, 4 * MIB, quiet) else {
+            return;
+        };
+        if cache.notices().contains(&millpond::host::Notice::NoKernelFaults) {
+            return crate::skip("system calls don't see faults here");
+        }
+        let mut region = cache.region(4 * MIB as usize).unwrap();
+        for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+            fill(n, page);
+        }
+        // All slots are overwritten behind the cache's back; what is in memory is right still. Past the kernel's page
+        // cache, which would be at odds with the cache's own transfers.
+        let bytes = vec![0xAA; 5 * MIB as usize];
+        let aligned = bytes.as_ptr().align_offset(4096);
+        let mut swap = fs::OpenOptions::new();
+        let swap = swap
+            .write(true)
+            .custom_flags(libc::O_DIRECT)
+            .open(folder.path().join("swap"));
+        let swap = swap.unwrap();
+        swap.write_all_at(&bytes[aligned..][..4 * MIB as usize], 4096)
+            .unwrap();
+        let (mut right, mut lost) = (0, 0);
+        for (n, page) in region.as_slice().chunks(4096).enumerate() {
+            if can_be_read(page) {
+                check(n, page);
+                right += 1;
+            } else {
+                lost += 1;
+            }
+        }
+        assert!(lost > 500 && right + lost == 1024, "{right} right, {lost} lost");
+    });
+}
+
+#[test]
+fn pages_that_swap_does_not_take_stay_in_memory_until_it_does() {
+    bounded(|| {
+        let folder = folder();
+        let device = Arc::new(Faulty::new(Arc::new(Threads::new("a test")), 1));
+        let with = |builder: millpond::Builder| builder.device(device.clone());
+        let Some(cache) = cache_with(folder.path(), 2 * MIB, 8 * MIB, with) else {
+            return;
+        };
+        let mut region = cache.region(8 * MIB as usize).unwrap();
+        let fails = FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::EIO));
+        device.add(FaultRule { times: 20, ..fails });
+        for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+            fill(n, page);
+        }
+        assert!(cache.stats().counters.pswpout_failed > 0);
+        for (n, page) in region.as_slice().chunks(4096).enumerate() {
+            check(n, page);
+        }
+    });
+}
