@@ -28,6 +28,7 @@
 //! cache answers now and then always looks healthy that way, so this takes a high percentile. Seed 003
 //! (Dillon 2000) counts bytes, not requests: what one write costs depends on its size.
 
+mod aim;
 mod lead;
 mod overtaking;
 #[cfg(test)]
@@ -38,6 +39,7 @@ mod window;
 use super::{InTransit, Verdict};
 use crate::event::Reason;
 use crate::units::{Bytes, Instant, Nanos};
+use aim::Aim;
 use lead::Lead;
 use turns::Turns;
 use window::{Recent, WINDOW_READS_P99, Window};
@@ -102,6 +104,8 @@ pub struct GoalState {
     options: GoalOptions,
     allowance: Bytes,
     window: Window,
+    /// Whether windows alone keep the goal.
+    aim: Aim,
     /// A read of the window had writes beside it: only then does it say something about the allowance.
     disturbed: bool,
     /// A write of the window waited for the allowance: only then does a larger one change anything.
@@ -124,6 +128,7 @@ impl GoalState {
             options,
             allowance,
             window: Window::new(Instant(0)),
+            aim: Aim::new(),
             disturbed: false,
             limited: false,
             calm: Window::new(Instant(0)),
@@ -245,6 +250,10 @@ impl GoalState {
     fn judge(&mut self, now: Instant, latency: Nanos, disturbed: bool) {
         self.disturbed |= disturbed;
         self.window.add(latency);
+        let goal = self.goal();
+        if disturbed && !self.turns.overtakes {
+            self.aim.add(now, latency, goal);
+        }
         if self.window.reads() < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
             return;
         }
@@ -314,7 +323,7 @@ impl GoalState {
 
     /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal.
     fn adapt(&mut self) {
-        let (goal, seen) = (self.goal(), self.window.tail());
+        let (goal, seen) = (self.aim.of(self.goal()), self.window.tail());
         if seen > goal || (seen.0 < goal.0 - goal.0 / 4 && self.limited) {
             let aim = u128::from(goal.0 - goal.0 / 8);
             let wanted = u128::from(self.allowance.0) * aim / u128::from(seen.0.max(1));
