@@ -162,7 +162,7 @@ fn the_documents_limits_are_a_caches() {
         lines.map(str::to_owned).collect()
     };
     let limits = says(folder, "inspect limits");
-    let (limits, goal) = limits.split_once("admission.goal = 4000 us now\n").unwrap();
+    let (limits, goal) = limits.split_once("admission.goal = 2000 us now\n").unwrap();
     assert!(
         goal.starts_with("    = 3 * 0 us (the slowest of the last reads "),
         "{goal}"

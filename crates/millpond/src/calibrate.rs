@@ -25,7 +25,7 @@ const TIME_MAX: Duration = Duration::from_millis(250);
 const FILE_BYTES_MIN: u64 = 1 << 20;
 
 /// The goals that are chosen, for the quickest device and for the slowest.
-const GOAL_MIN: Duration = Duration::from_millis(4);
+const GOAL_MIN: Duration = Duration::from_millis(2);
 const GOAL_MAX: Duration = Duration::from_millis(60);
 
 /// What a device is like.

@@ -47,10 +47,10 @@ use window::{Recent, WINDOW_READS_P99, Window};
 /// The settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GoalOptions {
-    /// What 99 of 100 reads should not exceed while writers are at work. Default 4 ms, twice
-    /// `blk-wbt`'s target for devices that don't rotate: at 2 ms the writers of a fast virtual disk take a fifth longer than
-    /// the kernel's, at 4 ms they don't. The engine measures the device and takes up to 60 ms for one that rotates. Where reads
-    /// take more than a third of it even while nothing is written, three times what they take is aimed at.
+    /// What 99 of 100 reads should not exceed while writers are at work. Default 2 ms, `blk-wbt`'s target for devices that
+    /// don't rotate: the writers of a fast virtual disk were no slower than with 4 ms, the reader had half as much again. The
+    /// engine measures the device and takes up to 60 ms for one that rotates. Where reads take more than a third of it even
+    /// while nothing is written, three times what they take is aimed at.
     pub read_latency: Nanos,
     /// Bytes of writes that may be in transit when nobody reads: enough to keep the device busy, not
     /// so much that the next reader waits for long. Default 8 MiB.
@@ -68,7 +68,7 @@ pub struct GoalOptions {
 impl Default for GoalOptions {
     fn default() -> Self {
         GoalOptions {
-            read_latency: Nanos::from_millis(4),
+            read_latency: Nanos::from_millis(2),
             idle: Bytes::from_mib(8),
             allowance_min: Bytes::from_kib(64),
             share_waited: 80,

@@ -109,11 +109,11 @@ fn the_goal_says_what_was_set_and_what_the_device_needs() {
     let goal = manager.inspect_goal().unwrap();
     assert_eq!(
         (goal.goal, goal.setting),
-        (Nanos::from_millis(4), Nanos::from_millis(4))
+        (Nanos::from_millis(2), Nanos::from_millis(2))
     );
     assert_eq!(
         goal.formula,
-        "3 * 0 us (the slowest of the last reads that no write was beside), 4000 us (admission.read_latency) at least"
+        "3 * 0 us (the slowest of the last reads that no write was beside), 2000 us (admission.read_latency) at least"
     );
     let options = Options {
         admission: AdmissionOptions::Off,
