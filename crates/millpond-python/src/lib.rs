@@ -1,0 +1,184 @@
+//! What the Python package `millpond` does in Rust: ponds, and blocks of memory that NumPy arrays stand on.
+//!
+//! ```text
+//!   ndarray ──base──► Block ──► Region          the array keeps its memory, and memory keeps its pond
+//!                       └─────► Pond ──► PageCache, with a swap file
+//! ```
+//!
+//! NumPy learns of a block's memory by `__array_interface__`, a dictionary, so nothing here is unsafe and one build serves
+//! every Python from 3.10 on. Shapes, element types and sizes in words ("512M") are checked in Python
+//! (`python/millpond/__init__.py`); what is out of a cache's range becomes `ValueError`, what the system refuses
+//! `OSError`, both with the engine's message.
+//!
+//! No thread of a cache ever asks for Python's lock: a thread that holds it waits for them when it touches a page.
+
+use millpond::{Error, PageCache, Region, SwapFile};
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::mem::ManuallyDrop;
+use std::path::PathBuf;
+use std::process;
+
+fn raise(error: Error) -> PyErr {
+    match &error {
+        Error::MemoryLimit { given, limit } => PyValueError::new_err(format!(
+            "a budget of {given} bytes is above the memory limit of {limit}: ask for less"
+        )),
+        Error::Option(_)
+        | Error::BudgetTooSmall { .. }
+        | Error::SwapTooSmall { .. }
+        | Error::RegionRange { .. } => PyValueError::new_err(error.to_string()),
+        Error::Swap { source, .. } | Error::Setup { source, .. } => match source.raw_os_error() {
+            // Two arguments become errno and strerror, and the class that fits (PermissionError).
+            Some(errno) => PyOSError::new_err((errno, error.to_string())),
+            None => PyOSError::new_err(error.to_string()),
+        },
+        _ => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+/// A value that only the process which made it gives back. A forked child has neither the threads nor the memory of its
+/// parent's caches: dropping one there would wait for threads that don't exist.
+struct Own<T> {
+    value: ManuallyDrop<T>,
+    process: u32,
+}
+
+impl<T> Own<T> {
+    fn new(value: T) -> Own<T> {
+        Own {
+            value: ManuallyDrop::new(value),
+            process: process::id(),
+        }
+    }
+
+    /// # Errors
+    /// In a forked child.
+    fn here(&self) -> PyResult<&T> {
+        if self.process == process::id() {
+            return Ok(&self.value);
+        }
+        Err(PyRuntimeError::new_err(format!(
+            "this memory belongs to process {}, and a forked child can't use it: start processes with the method \"spawn\"",
+            self.process
+        )))
+    }
+
+    fn take(self) -> Option<T> {
+        (self.process == process::id()).then(|| ManuallyDrop::into_inner(self.value))
+    }
+}
+
+/// One budget, and the swap file behind it.
+#[pyclass(frozen, weakref, module = "millpond._millpond")]
+struct Pond {
+    cache: Mutex<Option<Own<PageCache>>>,
+}
+
+#[pymethods]
+impl Pond {
+    /// `memory` and `size` in bytes; `unlinked`: whether the swap file's name goes at once.
+    #[new]
+    fn new(py: Python<'_>, memory: u64, swap: PathBuf, size: u64, unlinked: bool) -> PyResult<Pond> {
+        let swap = SwapFile::new(swap, size).unlinked(unlinked);
+        // Getting memory and blocks of the file takes a while.
+        let cache = py
+            .detach(|| PageCache::builder().memory(memory).swap(swap).build())
+            .map_err(raise)?;
+        Ok(Pond {
+            cache: Mutex::new(Some(Own::new(cache))),
+        })
+    }
+
+    /// The budget in bytes from now on.
+    fn set_memory(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+        let cache = self.cache()?;
+        py.detach(|| cache.set_memory(bytes)).map_err(raise)
+    }
+
+    /// What it has done and how full it is.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let cache = self.cache()?;
+        let (stats, page) = (cache.stats(), cache.options().page_size.bytes());
+        let used = stats.occupancy.frames.0 - stats.occupancy.free.0;
+        let dict = PyDict::new(py);
+        dict.set_item("resident_bytes", used * page)?;
+        dict.set_item("faults", stats.counters.pgmajfault)?;
+        dict.set_item("swap_ins", stats.counters.pswpin)?;
+        dict.set_item("swap_outs", stats.counters.pswpout)?;
+        dict.set_item("swap_outs_failed", stats.counters.pswpout_failed)?;
+        dict.set_item("swap_used_bytes", stats.swap_used.0 * page)?;
+        dict.set_item("swap_total_bytes", stats.swap_total.0 * page)?;
+        dict.set_item("warnings", stats.warnings)?;
+        Ok(dict)
+    }
+}
+
+impl Pond {
+    /// Another handle of the cache.
+    fn cache(&self) -> PyResult<PageCache> {
+        match &*self.cache.lock() {
+            Some(own) => own.here().cloned(),
+            None => Err(PyRuntimeError::new_err("this pond is being freed")),
+        }
+    }
+}
+
+impl Drop for Pond {
+    fn drop(&mut self) {
+        let _ = self.cache.get_mut().take().and_then(Own::take);
+    }
+}
+
+/// Memory of one array: it is given back when nothing stands on it any more.
+#[pyclass(frozen, module = "millpond._millpond")]
+struct Block {
+    region: Option<Own<Region>>,
+    /// Kept as long as its memory is in use.
+    #[pyo3(get)]
+    pond: Py<Pond>,
+}
+
+#[pymethods]
+impl Block {
+    /// `len` bytes of zeros in `pond`.
+    #[new]
+    fn new(py: Python<'_>, pond: Py<Pond>, len: usize) -> PyResult<Block> {
+        let cache = pond.get().cache()?;
+        let region = py.detach(|| cache.region(len)).map_err(raise)?;
+        Ok(Block {
+            region: Some(Own::new(region)),
+            pond,
+        })
+    }
+
+    /// Where the memory is, for NumPy: its array interface, version 3. A view of it keeps this object.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Some(own) = &self.region else {
+            return Err(PyRuntimeError::new_err("this block is being freed"));
+        };
+        let region = own.here()?;
+        let (is_read_only, dict) = (false, PyDict::new(py));
+        dict.set_item("version", 3)?;
+        dict.set_item("typestr", "|u1")?;
+        dict.set_item("shape", (region.len(),))?;
+        dict.set_item("data", (region.as_ptr().addr(), is_read_only))?;
+        Ok(dict)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let _ = self.region.take().and_then(Own::take);
+    }
+}
+
+/// The half of the package that is in Rust.
+#[pymodule]
+mod _millpond {
+    #[pymodule_export]
+    use super::{Block, Pond};
+}

@@ -1,0 +1,184 @@
+"""What the package promises; run by tests/python.rs, or by pytest where the package is installed."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import millpond
+import numpy as np
+import pytest
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def folder():
+    """A folder on a disk, with direct I/O: what the caller says, else where swap is by default."""
+    return os.environ.get("MILLPOND_TEST_FOLDER", "/var/tmp")
+
+
+def test_an_array_four_times_its_budget_is_sorted_and_summed_as_numpy_does(folder):
+    # 64 MiB under a budget of 16.
+    n = 8 * MIB
+    numbers = np.random.default_rng(7).integers(-(1 << 40), 1 << 40, n)
+    array = millpond.empty(n, "i8", memory=16 * MIB, swap=folder)
+    assert isinstance(array, np.ndarray) and array.dtype == np.int64 and array.flags.writeable
+    assert not array[:: 1 << 12].any(), "zeros at first"
+    array[:] = numbers
+    assert array.sum() == numbers.sum()
+    array.sort()
+    numbers.sort()
+    assert np.array_equal(array, numbers)
+    did = millpond.stats()
+    assert did["swap_outs"] * 4096 > 48 * MIB, did
+    assert did["swap_ins"] * 4096 > 48 * MIB, did
+    assert did["resident_bytes"] <= 16 * MIB, did
+    assert did["swap_outs_failed"] == did["warnings"] == 0, did
+
+
+def test_views_keep_the_memory_and_the_last_one_gives_it_back(folder):
+    gc.collect()
+    before = millpond.stats()["ponds"]
+    array = millpond.empty((1000, 1000), np.float32, memory="16M", swap=folder)
+    row = array[500, ::2].T
+    row[:] = 3
+    del array
+    gc.collect()
+    assert millpond.stats()["ponds"] == before + 1
+    assert row.sum() == 1500
+    del row
+    gc.collect()
+    assert millpond.stats()["ponds"] == before
+    assert not [name for name in os.listdir("/proc/self/task") if thread_name(name).startswith("millpond-fault")]
+
+
+def thread_name(task):
+    try:
+        with open(f"/proc/self/task/{task}/comm") as comm:
+            return comm.read()
+    except FileNotFoundError:
+        return ""
+
+
+def test_arrays_of_a_pond_share_its_budget_and_its_swap(folder):
+    pond = millpond.Pond("16M", "64M", swap=folder)
+    arrays = [pond.empty(2 * MIB, "f8") for _ in range(3)]
+    for n, array in enumerate(arrays):
+        array[:] = n
+    assert [a.mean() for a in arrays] == [0, 1, 2]
+    assert pond.stats()["resident_bytes"] <= 16 * MIB
+    with pytest.raises(ValueError, match="16777216 of 67108864 bytes of swap are left"):
+        pond.empty(3 * MIB, "f8")
+    del array, arrays[2]
+    pond.empty(3 * MIB, "f8")
+    pond.set_memory("32M")
+    assert [a.mean() for a in arrays] == [0, 1]
+
+
+def test_several_threads_work_on_one_array(folder):
+    array = millpond.empty((8, MIB), "u4", memory="16M", swap=folder)
+
+    def fill(n):
+        for _ in range(3):
+            array[n] += np.arange(MIB, dtype="u4") + n
+
+    threads = [threading.Thread(target=fill, args=(n,)) for n in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    for n in range(8):
+        assert np.array_equal(array[n], 3 * (np.arange(MIB, dtype="u4") + n))
+
+
+def test_shapes_and_types_are_numpys(folder):
+    for shape, dtype in [(5, None), ((), "i4"), ((2, 3), "c16"), ([4], "S3"), ((3,), [("a", "i4"), ("b", "f8")])]:
+        array = millpond.empty(shape, dtype, memory="16M", swap=folder)
+        like = np.zeros(shape, dtype)
+        assert (array.shape, array.dtype, array.strides) == (like.shape, like.dtype, like.strides)
+        assert np.array_equal(array, like)
+    assert millpond.empty((0, 7), memory="16M", swap=folder).shape == (0, 7)
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "call"),
+    [
+        (TypeError, "references to Python objects", dict(shape=3, dtype=object, memory="16M")),
+        (TypeError, "shape must be an integer", dict(shape="3x4", memory="16M")),
+        (TypeError, "shape must be an integer", dict(shape=2.5, memory="16M")),
+        (ValueError, "no dimension may be negative", dict(shape=(3, -1), memory="16M")),
+        (ValueError, r"less than 2\^47", dict(shape=(1 << 40, 1 << 40), memory="16M")),
+        (TypeError, "memory must be a number of bytes", dict(shape=3, memory=1.5)),
+        (ValueError, "memory can't be 'much'", dict(shape=3, memory="much")),
+        (ValueError, "memory can't be 0 bytes", dict(shape=3, memory=0)),
+        (ValueError, "too small: at least", dict(shape=3, memory="64K")),
+        (TypeError, "memory", dict(shape=3)),
+        (FileNotFoundError, "No such file", dict(shape=3, memory="16M", swap="/nowhere/at/all")),
+        (OSError, "something else", dict(shape=3, memory="16M", swap=__file__)),
+    ],
+)
+def test_what_can_not_be_is_refused_with_what_can(error, says, call):
+    before = set(os.listdir("/var/tmp"))
+    with pytest.raises(error, match=says):
+        millpond.empty(**call)
+    left = {name for name in set(os.listdir("/var/tmp")) - before if name.startswith("millpond-")}
+    assert not left, "a swap file is left behind"
+
+
+def test_a_swap_file_with_a_name_is_kept_locked_and_private(folder):
+    path = os.path.join(folder, f"millpond-test-{os.getpid()}.swap")
+    try:
+        array = millpond.empty(MIB, "f8", memory="16M", swap=path)
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        with pytest.raises(OSError, match="locked"):
+            millpond.empty(MIB, "f8", memory="16M", swap=path)
+        del array
+        gc.collect()
+        millpond.empty(MIB, "f8", memory="16M", swap=path)
+    finally:
+        os.unlink(path)
+
+
+def run(code, folder):
+    program = [sys.executable, "-c", textwrap.dedent(code), folder]
+    return subprocess.run(program, capture_output=True, text=True, timeout=120)
+
+
+def test_a_program_that_ends_with_arrays_ends(folder):
+    ended = run(
+        """
+        import millpond, sys
+        array = millpond.empty(1 << 20, "f8", memory="16M", swap=sys.argv[1])
+        array[:] = 1
+        cycle = [array]
+        cycle.append(cycle)
+        print(array.sum())
+        """,
+        folder,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1048576.0\n", "")
+
+
+def test_a_forked_child_gives_nothing_back_and_its_parent_goes_on(folder):
+    ended = run(
+        """
+        import gc, millpond, os, sys, warnings
+        warnings.simplefilter("ignore")
+        pond = millpond.Pond("16M", "32M", swap=sys.argv[1])
+        array = pond.empty(1 << 20, "f8")
+        array[:] = 1
+        child = os.fork()
+        if child == 0:
+            del array
+            gc.collect()
+            try:
+                pond.empty(3)
+            except RuntimeError as error:
+                sys.exit(7 if "spawn" in str(error) else 8)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), array.sum())
+        """,
+        folder,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "7 1048576.0\n", "")
