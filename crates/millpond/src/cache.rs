@@ -13,6 +13,7 @@ use crate::file::{self, File, FileInner, Keeping, OpenOptions};
 use crate::history::History;
 use crate::host::{Notice, Notices};
 use crate::stats::Stats;
+use crate::sys::direct;
 use millpond_core::event::Event;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
@@ -20,8 +21,10 @@ use millpond_core::units::PageCount;
 use parking_lot::{Condvar, Mutex};
 pub(crate) use room::Budget;
 use std::collections::HashMap;
+use std::fs;
+use std::io;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -98,14 +101,43 @@ impl PageCache {
     /// that the first file with stable pages needs.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
+        self.handle.shared.poison.check()?;
+        let keeping = Keeping::new(&options).map_err(|e| open_failed(path, e))?;
+        let device = DeviceFile::open(path, options.access()).map_err(|e| open_failed(path, e))?;
+        self.admit(device, path, &options, keeping)
+    }
+
+    /// Takes a file that is open already, for instance one that has no name any more, or that only whoever has made it
+    /// may write. For writing with [`OpenOptions::write`], for which it must be open for both reading and writing;
+    /// [`OpenOptions::create`] asks for nothing else here. Its cursor is neither used nor moved. It is opened once more
+    /// for direct I/O, through `/proc/self/fd`, and if that is refused its transfers go through the kernel's page cache.
+    ///
+    /// # Errors
+    /// As [`PageCache::open`]; [`Error::Open`] also if it is to be written and is not open for that.
+    pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
+        self.handle.shared.poison.check()?;
+        let here = Path::new("a file that is open");
+        let keeping = Keeping::new(&options).map_err(|e| open_failed(here, e))?;
+        let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
+        let device = DeviceFile::from_file(file).map_err(|e| open_failed(here, e))?;
+        let path = PathBuf::from(device.name());
+        if options.writes() && !is_writable {
+            let why = io::Error::new(io::ErrorKind::PermissionDenied, "it is open for reading only");
+            return Err(open_failed(&path, why));
+        }
+        self.admit(device, &path, &options, keeping)
+    }
+
+    /// A handle of the file that is open as `device`.
+    fn admit(
+        &self,
+        device: DeviceFile,
+        path: &Path,
+        options: &OpenOptions,
+        keeping: Keeping,
+    ) -> Result<File> {
         let shared = &self.handle.shared;
-        shared.poison.check()?;
-        let failed = |source| Error::Open {
-            path: path.to_owned(),
-            source,
-        };
-        let keeping = Keeping::new(&options).map_err(failed)?;
-        let device = DeviceFile::open(path, options.access()).map_err(failed)?;
+        let failed = |source| open_failed(path, source);
         self.handle.calibrate(&device, device.len().map_err(failed)?);
         let identity = device.identity();
         for notice in device.notices() {
@@ -123,7 +155,7 @@ impl PageCache {
         }
         let writable = options.writes();
         if let Some((inner, handles)) = files.open.get_mut(&identity) {
-            inner.keeping.agrees_with(&options).map_err(failed)?;
+            inner.keeping.agrees_with(options).map_err(failed)?;
             if writable && !inner.is_writable() {
                 inner.reopen(device);
             }
@@ -355,6 +387,13 @@ impl Handle {
         shared.core().files[inner.id.0 as usize] = None;
         let written = written.map_err(|e| inner.write_failed(e.0));
         Ok(log.err().into_iter().chain(written.err()).collect())
+    }
+}
+
+fn open_failed(path: &Path, source: io::Error) -> Error {
+    Error::Open {
+        path: path.to_owned(),
+        source,
     }
 }
 

@@ -157,3 +157,32 @@ fn a_file_that_is_closed_with_errors_gives_its_number_back_and_all_of_them_are_t
         assert_eq!(numbers.0.load(Ordering::SeqCst), 0);
     });
 }
+
+#[test]
+fn a_file_that_is_open_already_needs_no_name_and_shares_its_pages_with_those_opened_by_name() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    let cache = PageCache::builder().memory(4 << 20).build().unwrap();
+    let open = |write: bool| {
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(write).create(write).truncate(false);
+        options.open(&path).unwrap()
+    };
+    let (writer, reader, third) = (open(true), open(false), open(false));
+    let refused = cache.open_file(open(false), OpenOptions::new().write(true));
+    let said = refused.unwrap_err().to_string();
+    assert!(said.ends_with("it is open for reading only"), "{said}");
+    let named = cache.open(&path, OpenOptions::new().write(true)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+
+    let by_descriptor = cache.open_file(writer, OpenOptions::new().write(true)).unwrap();
+    by_descriptor.write_at(&[7; 5000], 0).unwrap();
+    assert_eq!(named.page(1).unwrap()[..], [7; 904]);
+    let read_only = cache.open_file(reader, OpenOptions::new()).unwrap();
+    assert_eq!(read_only.len(), 5000);
+    assert!(matches!(read_only.write_at(&[1], 0), Err(Error::ReadOnly { .. })));
+    drop((named, by_descriptor, read_only));
+    // What the last handle has left is on the device.
+    let again = cache.open_file(third, OpenOptions::new()).unwrap();
+    assert_eq!(again.page(1).unwrap()[..], [7; 904]);
+}
