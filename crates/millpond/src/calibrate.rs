@@ -44,7 +44,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 4 to 60 ms
+    /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 2 to 60 ms
     /// (what shorter and longer goals cost stands in decision 0004).
     pub fn read_latency_goal(&self) -> Duration {
         (self.read_latency * 16).clamp(GOAL_MIN, GOAL_MAX)
