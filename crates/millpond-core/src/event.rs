@@ -180,6 +180,14 @@ pub enum Event<'a> {
         /// The page that was marked.
         at: PageIndex,
     },
+    /// Somebody waits for a page that is being read. If it was read ahead of a reader it is now as if the reader had asked
+    /// for it himself.
+    Awaited {
+        /// The file.
+        file: FileId,
+        /// The page.
+        page: PageIndex,
+    },
     /// A transfer that reads has ended. After an error the driver has already taken its pages out of the table.
     ReadDone {
         /// Which.

@@ -19,6 +19,8 @@ pub struct Io {
     pub issued_at: Instant,
     /// Somebody waits for just this write: it is a part of a brief sync.
     pub brief: bool,
+    /// Since when somebody waits for this read, which was made ahead of a reader.
+    pub awaited: Option<Instant>,
 }
 
 /// Transfers for which there is memory from the start, and for whose lists there is once they were that many: more than
@@ -63,6 +65,14 @@ impl IoTable {
         }
         self.slots.push(Some(io));
         IoId(self.slots.len() as u32 - 1)
+    }
+
+    /// The read ahead that brings the page.
+    pub fn read_ahead_of(&mut self, file: FileId, page: PageIndex) -> Option<&mut Io> {
+        self.slots.iter_mut().flatten().find(|io| {
+            let pages = io.first.0..io.first.0 + io.frames.len() as u64;
+            io.reason == Reason::ReadAhead && io.file == file && pages.contains(&page.0)
+        })
     }
 
     /// Takes out a transfer that has ended.

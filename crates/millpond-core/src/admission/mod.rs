@@ -272,16 +272,17 @@ impl Admission {
         !matches!(self.state, State::Goal(_))
     }
 
-    /// A write that somebody waits for as for a read, that of a brief sync, was issued.
-    pub fn brief_issued(&mut self, now: Instant) {
+    /// Somebody waits for a transfer that was not made for him alone, as for a read: the write of a brief sync, or what was
+    /// read ahead.
+    pub fn wait_begun(&mut self, now: Instant) {
         self.in_transit.waits.transfer_begun(now);
     }
 
     /// It has ended.
-    pub fn brief_completed(&mut self, now: Instant, issued_at: Instant) {
-        self.in_transit.waits.transfer_ended(now, issued_at);
+    pub fn wait_ended(&mut self, now: Instant, begun: Instant) {
+        self.in_transit.waits.transfer_ended(now, begun);
         if let State::Goal(s) = &mut self.state {
-            s.brief_done(now, issued_at, &self.in_transit);
+            s.wait_done(now, begun, &self.in_transit);
         }
     }
 

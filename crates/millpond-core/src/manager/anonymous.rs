@@ -232,6 +232,7 @@ impl Manager {
             frames,
             issued_at: now,
             brief: false,
+            awaited: None,
         };
         let (io, frames) = self.issue(transfer, effects);
         effects.list.push(Effect::SwapIn {
@@ -361,6 +362,7 @@ impl Manager {
             frames: run,
             issued_at: now,
             brief: false,
+            awaited: None,
         };
         let (io, frames) = self.issue(transfer, effects);
         effects.list.push(Effect::SwapOut { io, first, frames });

@@ -187,6 +187,7 @@ impl Manager {
             frames: granted,
             issued_at: now,
             brief: false,
+            awaited: None,
         };
         let (io, frames) = self.issue(transfer, effects);
         effects.list.push(Effect::Read {
@@ -285,6 +286,15 @@ impl Manager {
         }
     }
 
+    /// Somebody waits for the page, which is being read.
+    pub(super) fn awaited(&mut self, now: Instant, file: FileId, page: PageIndex) {
+        let io = self.ios.read_ahead_of(file, page);
+        if let Some(io) = io.filter(|io| io.awaited.is_none()) {
+            io.awaited = Some(now);
+            self.admission.wait_begun(now);
+        }
+    }
+
     pub(super) fn read_done(
         &mut self,
         now: Instant,
@@ -299,6 +309,10 @@ impl Manager {
         self.stats.io_ended(io.reason, took);
         if io.reason == Reason::Fault {
             self.reads.add(now, took);
+        }
+        if let Some(since) = io.awaited {
+            self.reads.add(now, now.since(since));
+            self.admission.wait_ended(now, since);
         }
         for &frame in &io.frames {
             if result.is_ok() {

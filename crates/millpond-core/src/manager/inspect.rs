@@ -3,7 +3,7 @@
 //! Seed 004: a limit had become 0, and it took a debugger on the running kernel to see it. Here each value says its formula
 //! with the numbers in it, the setting, and when that was set to something else last.
 
-use super::Manager;
+use super::{Manager, Occupancy};
 use crate::admission::goal::CALM_TAILS;
 use crate::dirty::limits::{BURST, DirtyLimit, DirtyableMemory, HARD_MIN, HARD_PAGES_MIN};
 use crate::memory::watermark::{WatermarkRule, linux_min_free_kib};
@@ -133,6 +133,22 @@ fn rule(rule: WatermarkRule) -> String {
 }
 
 impl Manager {
+    /// How full the pool is at `now`.
+    pub fn occupancy(&self, now: Instant) -> Occupancy {
+        Occupancy {
+            frames: self.derived.frames,
+            free: self.free.len(),
+            active: self.lru.active(),
+            inactive: self.lru.inactive(),
+            dirty: self.flusher.dirty(),
+            writing: self.writing,
+            failed: self.flusher.failed(),
+            dirtiers_blocked: self.blocked.len() as u64,
+            in_transit_writes: self.admission.in_transit().writes(),
+            allowance: self.admission.allowance(now),
+        }
+    }
+
     /// Every value that is derived from options and memory, and how. The same for all who ask.
     pub fn inspect(&self) -> Vec<DerivedValue> {
         let mut values = self.inspect_memory();

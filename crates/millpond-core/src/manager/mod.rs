@@ -284,6 +284,7 @@ impl Manager {
                 pump = false;
                 self.readahead_due(now, file, at, frames, effects);
             }
+            Event::Awaited { file, page } => self.awaited(now, file, page),
             Event::ReadDone { io, result } => self.read_done(now, io, result, effects),
             Event::WriteDone { io, result } => self.write_done(now, io, result, frames, effects),
             Event::Dirtied {
@@ -422,7 +423,7 @@ impl Manager {
         let frames = effects.add_frames(io.frames.iter().copied());
         self.admission.issued(io.issued_at, io.reason, bytes);
         if io.brief {
-            self.admission.brief_issued(io.issued_at);
+            self.admission.wait_begun(io.issued_at);
         }
         self.stats.io_issued(io.reason, bytes.0);
         (self.ios.start(io), frames)
@@ -469,22 +470,6 @@ impl Manager {
     /// The phase of the page in `frame`.
     pub fn phase(&self, frame: FrameNo) -> Phase {
         self.states[frame.index()].phase
-    }
-
-    /// How full the pool is at `now`.
-    pub fn occupancy(&self, now: Instant) -> Occupancy {
-        Occupancy {
-            frames: self.derived.frames,
-            free: self.free.len(),
-            active: self.lru.active(),
-            inactive: self.lru.inactive(),
-            dirty: self.flusher.dirty(),
-            writing: self.writing,
-            failed: self.flusher.failed(),
-            dirtiers_blocked: self.blocked.len() as u64,
-            in_transit_writes: self.admission.in_transit().writes(),
-            allowance: self.admission.allowance(now),
-        }
     }
 
     /// Bytes that the manager holds: part of the budget.

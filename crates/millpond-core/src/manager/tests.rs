@@ -281,6 +281,32 @@ fn sequential_misses_read_ahead_and_marks_ask_for_more() {
     );
 }
 
+/// A reader in order waits for what was read ahead of him, and nothing else: writes overtook him for a quarter of a second.
+#[test]
+fn who_waits_for_what_was_read_ahead_waits_for_the_device_from_then_on() {
+    let mut w = World::new(Options::default(), 1024);
+    w.fault(0, 1, Intent::Read);
+    let waits = |w: &World| w.manager.admission.in_transit().waits();
+    assert_eq!(waits(&w), 1, "for the page itself");
+    let page = PageIndex(7);
+    for _ in 0..2 {
+        w.step(Event::Awaited { file: FILE, page });
+        assert_eq!(waits(&w), 2);
+    }
+    let page = PageIndex(500);
+    w.step(Event::Awaited { file: FILE, page });
+    assert_eq!(waits(&w), 2, "nobody reads that page");
+    for (io, _, _) in core::mem::take(&mut w.reads) {
+        w.step(Event::ReadDone { io, result: Ok(()) });
+    }
+    assert_eq!(waits(&w), 0);
+    assert_eq!(
+        w.manager.stats().io_requests[Reason::ReadAhead as usize],
+        1,
+        "it counts as what it was"
+    );
+}
+
 #[test]
 fn retuning_leaves_only_the_last_setting() {
     let mut w = World::new(quiet(), 1024);

@@ -192,6 +192,7 @@ impl Manager {
             frames: cluster,
             issued_at: now,
             brief: job.brief,
+            awaited: None,
         };
         let (io, frames) = self.issue(transfer, effects);
         if self.stream_end != Some((file, first)) {
@@ -232,7 +233,7 @@ impl Manager {
             io.issued_at,
         );
         if io.brief {
-            self.admission.brief_completed(now, io.issued_at);
+            self.admission.wait_ended(now, io.issued_at);
         }
         self.writing -= pages;
         let result = match mutation::is(Mutation::DropDirtyPage) {

@@ -70,6 +70,7 @@ fn kept(event: &Event<'_>) -> Event<'static> {
             intent,
         },
         Event::ReadAheadDue { file, at } => Event::ReadAheadDue { file, at },
+        Event::Awaited { file, page } => Event::Awaited { file, page },
         Event::ReadDone { io, result } => Event::ReadDone { io, result },
         Event::WriteDone { io, result } => Event::WriteDone { io, result },
         Event::Dirtied {

@@ -60,10 +60,14 @@ impl File {
         PageKey::new(self.inner.id, PageIndex(page))
     }
 
-    /// Waits for a page that is being loaded, in `call`.
+    /// Waits for a page that is being loaded, in `call`. The core is told: what was read ahead has somebody who waits now.
     #[cold]
     fn wait_loading(&self, frame: FrameNo, key: PageKey, call: Call) {
         explain::waits_in(call);
+        self.shared().tell(Event::Awaited {
+            file: key.file(),
+            page: key.index(),
+        });
         explain::timed(Wait::Read, || self.shared().table.wait_loading(frame, key));
     }
 

@@ -231,9 +231,9 @@ impl GoalState {
         }
     }
 
-    /// A write of a brief sync that was issued at `begun` has ended: the next best to a read. Its own end says nothing about
-    /// writes beside it.
-    pub(super) fn brief_done(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
+    /// A transfer that somebody has waited for since `begun` has ended: a write of a brief sync, or what was read ahead of a
+    /// reader. Its own end says nothing about writes beside it.
+    pub(super) fn wait_done(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
         self.turns
             .transfer_ended(now, self.goal(), self.allowance, self.share(), in_transit);
         self.judge(now, now.since(begun), in_transit.writes() > Bytes(0));

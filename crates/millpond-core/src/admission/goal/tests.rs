@@ -257,14 +257,14 @@ fn writes_stop_for_whoever_waits_for_a_brief_sync() {
     let at = |us| Instant(0) + Nanos::from_micros(us);
     a.issued(at(0), Background, KIB_64);
     a.issued(at(1), Sync, PAGE);
-    a.brief_issued(at(1));
+    a.wait_begun(at(1));
     assert_eq!(a.may_write(at(400), Background, KIB_64), Verdict::Go);
     assert_eq!(
         a.may_write(at(501), Background, KIB_64),
         Verdict::Wait(Some(at(2_501)))
     );
     a.completed(at(600), Sync, PAGE, at(1));
-    a.brief_completed(at(600), at(1));
+    a.wait_ended(at(600), at(1));
     a.device_sync_begun(at(601));
     a.completed(at(700), Background, KIB_64, at(0));
     assert!(matches!(

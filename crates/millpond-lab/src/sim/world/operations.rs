@@ -121,6 +121,10 @@ impl World {
         };
         let state = self.frames.state(frame);
         if state.loading {
+            self.step(Event::Awaited {
+                file: key.file(),
+                page: key.index(),
+            });
             self.wait(pid, State::Page(frame), None);
             return Found::Waiting;
         }
