@@ -83,8 +83,8 @@ stats! {
     nr_write_failed,
     /// Times that a dirtier had to wait; being told again while it waits counts no more.
     balance_dirty_pauses,
-    /// Files that reclaim put first in the flusher's order.
-    flusher_flagged_files,
+    /// Pages that reclaim put first in the flusher's order.
+    flusher_flagged_pages,
     /// Pages read ahead.
     readahead_pages,
     /// Pages that could not be read ahead because memory was short.

@@ -88,6 +88,23 @@ impl PageSet {
         len.min(max)
     }
 
+    /// How many pages right before `page` are in the set without a gap, at most `max`.
+    pub fn contiguous_before(&self, page: PageIndex, max: u64) -> u64 {
+        let mut len = 0;
+        while len < max.min(page.0) {
+            let last = page.0 - len - 1;
+            let Some(bits) = self.runs.get(&(last / 64)) else {
+                break;
+            };
+            let ones = u64::from((bits << (63 - last % 64)).leading_ones());
+            len += ones;
+            if ones < last % 64 + 1 {
+                break;
+            }
+        }
+        len.min(max)
+    }
+
     /// Adds all pages of `other`.
     pub fn merge(&mut self, other: &PageSet) {
         for (&run, &more) in &other.runs {
@@ -198,6 +215,8 @@ mod tests {
                 _ => {
                     let run = (page..).take_while(|p| model.contains(p)).count() as u64;
                     assert_eq!(set.contiguous(PageIndex(page), 600), run);
+                    let run = (0..page).rev().take_while(|p| model.contains(p)).count() as u64;
+                    assert_eq!(set.contiguous_before(PageIndex(page), 600), run);
                     assert_eq!(set.contains(PageIndex(page)), model.contains(&page));
                 }
             }

@@ -202,7 +202,7 @@ impl Manager {
     }
 
     fn grant_zeros(&mut self, file: FileId, page: PageIndex, frame: FrameNo, effects: &mut Effects) {
-        self.transition(frame, PageEvent::Filled);
+        self.filled(frame);
         self.transition(frame, PageEvent::Changed);
         self.swap.dirty += PageCount(1);
         let frames = effects.add_frames([frame]);

@@ -4,6 +4,7 @@ use super::{FREE, Manager};
 use crate::event::{Effect, Effects, Intent, IoError, IoId, Reason, Waiters};
 use crate::frame::FrameTable;
 use crate::io::Io;
+use crate::lru::PutBack;
 use crate::memory::free::Purpose;
 use crate::memory::reserve::{AllocationClass, may_take};
 use crate::page::PageEvent;
@@ -74,7 +75,7 @@ impl Manager {
             Intent::Overwrite => {
                 let range = effects.add_frames(granted.iter().copied());
                 for &frame in &granted {
-                    self.transition(frame, PageEvent::Filled);
+                    self.filled(frame);
                 }
                 self.ios.recycle(granted);
                 effects.list.push(Effect::Grant {
@@ -169,6 +170,14 @@ impl Manager {
         }
         self.memory_waiters = true;
         effects.list.push(Effect::Wait { reason, at_most });
+    }
+
+    /// The page's content is there. If a scan met it before that, it has been off the lists since.
+    pub(super) fn filled(&mut self, frame: FrameNo) {
+        self.transition(frame, PageEvent::Filled);
+        if self.lru.list_of(frame).is_none() {
+            self.lru.put_back(frame, PutBack::WarmInactive);
+        }
     }
 
     fn start_read(
@@ -316,7 +325,7 @@ impl Manager {
         }
         for &frame in &io.frames {
             if result.is_ok() {
-                self.transition(frame, PageEvent::Filled);
+                self.filled(frame);
             } else {
                 self.transition(frame, PageEvent::ReadFailed);
                 self.lru.remove(frame);

@@ -8,7 +8,7 @@ use crate::memory::watermark::Watermarks;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, PageKind, Phase};
 use crate::reclaim::launder::linux::Caller;
-use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, PRIORITY_TROUBLE, at_cold_end};
+use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_in_trouble};
 use crate::reclaim::trace::{Outcome, Trace};
 use crate::units::{FrameNo, PageCount, PageKey};
 
@@ -41,7 +41,8 @@ impl Manager {
         // What can't be taken goes round on its list. In trouble it goes to the active list: else a list that holds
         // nothing else would be scanned again and again while the other has clean pages. Linux (5.5 and later) comes to
         // those by shrinking the active list by force in the end (`force_deactivate`).
-        let round = if priority < PRIORITY_TROUBLE {
+        let trouble = is_in_trouble(priority, self.lru.quota(priority), self.lru.quota(0));
+        let round = if trouble {
             PutBack::Active
         } else {
             PutBack::WarmInactive
@@ -70,29 +71,32 @@ impl Manager {
                 });
                 return false;
             }
-            let decision = at_cold_end(state.phase, state.lap, priority);
+            let decision = at_cold_end(state.phase, state.lap, trouble);
             if decision != Decision::Take {
                 // The table knows nothing yet of a page that was granted in this very step.
                 let key = || match state.phase {
                     Phase::Loading => (now, PageKey::NONE, priority),
                     _ => (now, frames.key(frame), priority),
                 };
-                self.trace.note(caller, PageKind::File, outcome(decision), key);
+                let outcome = outcome(decision, state.phase);
+                self.trace.note(caller, PageKind::File, outcome, key);
             }
             match decision {
                 Decision::Take => {
                     taken.push((frame, frames.key(frame)));
                     return true;
                 }
-                Decision::SendRound => {}
+                // Off the lists until its read has ended.
+                Decision::KeepOff => return false,
                 Decision::MarkLap => self.states[frame.index()].lap = true,
                 Decision::FreeOnClean { flag } => {
                     // Active, so that it isn't met again at once: the end of its write makes it the next victim.
                     self.lru.put_back(frame, PutBack::Active);
                     self.states[frame.index()].free_on_clean = true;
                     self.stats.nr_vmscan_immediate_reclaim += 1;
-                    if flag && self.flusher.flag(frames.key(frame).file()) {
-                        self.stats.flusher_flagged_files += 1;
+                    let key = frames.key(frame);
+                    if flag && self.flusher.flag(key.file(), key.index()) {
+                        self.stats.flusher_flagged_pages += 1;
                     }
                     return false;
                 }
@@ -304,12 +308,12 @@ impl Manager {
 }
 
 /// What a decision comes to in the trace.
-fn outcome(decision: Decision) -> Outcome {
+fn outcome(decision: Decision, phase: Phase) -> Outcome {
     match decision {
         Decision::Take => Outcome::Freed,
-        Decision::SendRound => Outcome::KeptInUse,
+        Decision::KeepOff => Outcome::KeptInUse,
         Decision::MarkLap => Outcome::MarkedLap,
-        Decision::FreeOnClean { flag: true } => Outcome::Tagged,
-        Decision::FreeOnClean { flag: false } => Outcome::KeptWriting,
+        Decision::FreeOnClean { .. } if phase == Phase::Dirty => Outcome::Tagged,
+        Decision::FreeOnClean { .. } => Outcome::KeptWriting,
     }
 }

@@ -3,18 +3,22 @@
 //! ```text
 //!   clean                          take it
 //!   dirty, first meeting           mark its lap, send it round                (seed 003: two laps)
-//!   dirty, met again, or trouble   tag it "free on clean", flag its file      (seed 000, patches 4 and 5)
+//!   dirty, met again               tag it "free on clean"                     (seed 000, patch 4)
+//!   dirty, in trouble              the same, and flag it for the flusher      (seed 000, patch 5)
 //!   being written                  tag it "free on clean"
-//!   loading, pinned                send it round
+//!   pinned                         send it round
+//!   being read                     off the lists until it is there
 //! ```
 //!
 //! A tagged page goes to the active list, so that the scan doesn't meet it again and again while its write is on
 //! its way, and becomes the next victim when that ends (Linux 7.0). Without it a streaming writer made every
 //! allocation walk the whole list: 65 million pages were looked at to write 12 GiB.
 //!
-//! A clean page costs nothing to take; a dirty one costs the device a write. So a dirty page gets one lap
-//! more to be used again, or to be written in its file's turn, before anybody is told to hurry. In trouble
-//! (Linux: a priority below `DEF_PRIORITY - 2`) the lap is skipped.
+//! A clean page costs nothing to take; a dirty one costs the device a write. So a dirty page gets one lap more to be used
+//! again, and after that it stays until its file's turn has come, by its age or by the limits on dirty pages: nobody
+//! writes it for reclaim's sake while there are clean pages to be had. Only in trouble is it flagged, and at the first
+//! meeting. (With the second meeting as a reason to write, a news server's disk was full of writes, where 2.5 readers
+//! waited under seed 003's own rules and 39 under this: docs/experiments/dillon2000.md.)
 
 pub mod filesystem;
 pub mod linux;
@@ -22,6 +26,7 @@ pub mod linux;
 use crate::mutation::{self, Mutation};
 use crate::page::Phase;
 use crate::reclaim::freebsd::FreeBsdRules;
+use crate::units::PageCount;
 use linux::LinuxRules;
 
 /// Who decides about a dirty page at the cold end: a closed set.
@@ -38,35 +43,45 @@ pub enum Laundering {
 /// Linux' `DEF_PRIORITY`: a scan begins by offering 1/4096 of a list.
 pub const PRIORITY_DEFAULT: u32 = 12;
 
-/// From this priority down, reclaim is in trouble: Linux' `DEF_PRIORITY - 2`.
+/// Below this priority reclaim is in trouble: Linux' `DEF_PRIORITY - 2`.
 pub const PRIORITY_TROUBLE: u32 = PRIORITY_DEFAULT - 2;
+
+/// In trouble a scan has looked at so many pages at least and not found what it needs: Linux' `SWAP_CLUSTER_MAX`. For pools
+/// below 64 MiB, where a low priority alone says nothing: 1/1024 of them is a page or two.
+const TROUBLE_PAGES: PageCount = PageCount(32);
+
+/// Whether a scan at `priority`, where it may look at `offered` of `all` pages, is in trouble: those before it, at higher
+/// priorities, have not found enough that is clean.
+pub fn is_in_trouble(priority: u32, offered: PageCount, all: PageCount) -> bool {
+    priority < PRIORITY_TROUBLE && offered >= TROUBLE_PAGES.min(all)
+}
 
 /// What to do with the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
     /// Evict it, unless it turns out to be pinned.
     Take,
-    /// To the warm end.
-    SendRound,
+    /// Keep it off the lists: it is being read, and comes back when that has ended.
+    KeepOff,
     /// To the warm end, with its lap marked.
     MarkLap,
-    /// Free it as soon as its write ends; `flag`: and let its file be written first.
+    /// Free it as soon as its write ends; `flag`: and let it be written next.
     FreeOnClean {
         /// Whether the flusher must be told.
         flag: bool,
     },
 }
 
-/// Decides for a page in `phase` that is met at `priority`. `lap`: it was met dirty before.
+/// Decides for a page in `phase`. `lap`: it was met dirty before; `trouble`: [`is_in_trouble`].
 #[inline]
-pub fn at_cold_end(phase: Phase, lap: bool, priority: u32) -> Decision {
+pub fn at_cold_end(phase: Phase, lap: bool, trouble: bool) -> Decision {
     match phase {
         Phase::Clean => Decision::Take,
         Phase::Dirty if mutation::is(Mutation::EvictDirty) => Decision::Take,
-        Phase::Dirty if lap || priority < PRIORITY_TROUBLE => Decision::FreeOnClean { flag: true },
+        Phase::Dirty if lap || trouble => Decision::FreeOnClean { flag: trouble },
         Phase::Dirty => Decision::MarkLap,
         Phase::Writing | Phase::Redirtied => Decision::FreeOnClean { flag: false },
-        Phase::Loading | Phase::Free => Decision::SendRound,
+        Phase::Loading | Phase::Free => Decision::KeepOff,
     }
 }
 
@@ -76,20 +91,36 @@ mod tests {
 
     #[test]
     fn a_dirty_page_gets_two_trips() {
-        assert_eq!(at_cold_end(Phase::Dirty, false, 12), Decision::MarkLap);
+        assert_eq!(at_cold_end(Phase::Dirty, false, false), Decision::MarkLap);
         assert_eq!(
-            at_cold_end(Phase::Dirty, true, 12),
-            Decision::FreeOnClean { flag: true }
+            at_cold_end(Phase::Dirty, true, false),
+            Decision::FreeOnClean { flag: false },
+            "and waits for its file's turn"
         );
     }
 
     #[test]
-    fn in_trouble_the_lap_is_skipped() {
-        assert_eq!(at_cold_end(Phase::Dirty, false, 10), Decision::MarkLap);
-        assert_eq!(
-            at_cold_end(Phase::Dirty, false, 9),
-            Decision::FreeOnClean { flag: true }
-        );
+    fn in_trouble_the_lap_is_skipped_and_the_flusher_is_told() {
+        for lap in [false, true] {
+            assert_eq!(
+                at_cold_end(Phase::Dirty, lap, true),
+                Decision::FreeOnClean { flag: true }
+            );
+        }
+    }
+
+    #[test]
+    fn trouble_begins_below_priority_10_and_not_before_32_pages_were_looked_at() {
+        let begins = |pages: u64| {
+            let at =
+                |priority: &u32| is_in_trouble(*priority, PageCount(pages >> priority), PageCount(pages));
+            (0..=PRIORITY_DEFAULT).rev().find(at)
+        };
+        assert_eq!(begins(1 << 18), Some(9), "1 GiB");
+        assert_eq!(begins(16_384), Some(9), "64 MiB");
+        assert_eq!(begins(11_212), Some(8));
+        assert_eq!(begins(256), Some(3));
+        assert_eq!(begins(20), Some(0), "whatever there is");
     }
 
     #[test]
@@ -101,12 +132,12 @@ mod tests {
             Phase::Redirtied,
             Phase::Loading,
         ] {
-            for priority in 0..=12 {
-                let decision = at_cold_end(phase, true, priority);
+            for trouble in [false, true] {
+                let decision = at_cold_end(phase, true, trouble);
                 assert_eq!(
                     decision == Decision::Take,
                     phase == Phase::Clean,
-                    "{phase:?} at {priority}"
+                    "{phase:?}, {trouble}"
                 );
             }
         }

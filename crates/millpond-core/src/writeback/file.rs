@@ -82,7 +82,13 @@ pub(super) struct FileWork {
     pub(super) place: Place,
     /// Whatever its age: some of its pages have failed and are to be tried again.
     pub(super) hurry: bool,
+    /// Those of the dirty pages that reclaim wants to be clean.
+    pub(super) wanted: PageSet,
+    /// Whether the file is in the flusher's queue of files with such pages.
     pub(super) flagged: bool,
+    /// Where the search in `wanted` goes on, and whether it is worth it to begin at the start again.
+    pub(super) wanted_from: PageIndex,
+    pub(super) wanted_progress: bool,
     pub(super) cursor: PageIndex,
     pub(super) slice_left: u64,
     /// Whether a page was issued since `cursor` last began at the start.
@@ -115,7 +121,10 @@ impl FileWork {
                 number: 0,
             },
             hurry: false,
+            wanted: PageSet::default(),
             flagged: false,
+            wanted_from: zero,
+            wanted_progress: false,
             cursor: zero,
             slice_left: 0,
             progress: false,
@@ -143,6 +152,7 @@ impl FileWork {
             &self.parked,
             &self.retried,
             &self.suspect,
+            &self.wanted,
         ];
         let pass = self.pass.iter().flat_map(|pass| [&pass.todo, &pass.held]);
         own.into_iter().chain(pass).map(PageSet::metadata_bytes).sum()

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   1  passes       somebody waits for a file to be durable
-//!   2  flagged      reclaim met the file's dirty pages at the cold end (seed 000, patch 5)
+//!   2  flagged      reclaim is short of clean pages: those that it met, with their neighbours (seed 000, patch 5)
 //!   3  ready        pages that were to be written before, and are allowed to be by now
 //!   4  order        by the time of the first dirtied page, when more is dirty than the background limit
 //!                   allows, or when that time is `expire` ago; a slice at a time
@@ -15,6 +15,7 @@
 mod failed;
 mod held;
 mod jobs;
+mod wanted;
 
 use super::file::{FileWork, Pass, Place};
 use super::{BRIEF, FlusherOptions};
@@ -176,6 +177,7 @@ impl Flusher {
             work.retried.insert(page);
             self.parked -= PageCount(1);
         } else if work.dirty.remove(page) {
+            work.wanted.remove(page);
             if work.dirty.is_empty() {
                 let key = (work.place, file);
                 self.order.remove(&key);
@@ -218,18 +220,6 @@ impl Flusher {
             pass.held.remove(page);
         }
         self.no_more_failed(file, page);
-    }
-
-    /// Reclaim met dirty pages of the file: it is next. `true` if it was not already.
-    pub fn flag(&mut self, file: FileId) -> bool {
-        let slice = self.slice_pages();
-        let work = self.work(file);
-        if work.flagged || work.dirty.is_empty() {
-            return false;
-        }
-        (work.flagged, work.slice_left) = (true, slice);
-        self.flagged.push_back(file);
-        true
     }
 
     /// Somebody wants all that is dirty in the file now to be durable. Call [`Flusher::ended`] afterwards: it
@@ -305,6 +295,7 @@ impl Flusher {
     pub fn look_again(&mut self, file: FileId) {
         if let Some(Some(work)) = self.files.get_mut(file.0 as usize) {
             work.progress = true;
+            self.queue_wanted(file);
         }
     }
 
@@ -337,7 +328,11 @@ impl Flusher {
                     pass.progress |= issued;
                 }
             }
-            Source::Flagged | Source::Order => {
+            Source::Flagged => {
+                work.wanted_from = behind;
+                work.wanted_progress |= issued;
+            }
+            Source::Order => {
                 work.cursor = behind;
                 work.progress |= issued;
                 work.slice_left = work.slice_left.saturating_sub(count);
@@ -379,6 +374,7 @@ impl Flusher {
             let Some(work) = &mut self.files[at] else { continue };
             work.progress = true;
             self.queue_ready(FileId(at as u32));
+            self.queue_wanted(FileId(at as u32));
             let Some(work) = &mut self.files[at] else { continue };
             if let Some(pass) = &mut work.pass {
                 pass.progress = true;
@@ -460,6 +456,9 @@ impl Flusher {
                 work.flagged,
                 "{file:?} among the flagged"
             );
+            work.wanted.validate();
+            let wanted = work.wanted.iter().find(|&page| !work.dirty.contains(page));
+            assert_eq!(wanted, None, "{file:?}: wanted, but not dirty");
             if let Some(pass) = &work.pass {
                 pass.todo.validate();
                 for io in &pass.waiting {

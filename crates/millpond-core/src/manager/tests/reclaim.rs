@@ -18,7 +18,7 @@ fn reclaim_takes_clean_pages_and_never_writes() {
 }
 
 #[test]
-fn dirty_pages_at_the_cold_end_are_tagged_and_their_file_is_flagged() {
+fn dirty_pages_at_the_cold_end_are_tagged_and_flagged_when_nothing_else_is_left() {
     let mut options = quiet();
     options.dirty.background = DirtyLimit::Share(Ratio::percent(90));
     options.dirty.hard = DirtyLimit::Share(Ratio::percent(93));
@@ -31,7 +31,7 @@ fn dirty_pages_at_the_cold_end_are_tagged_and_their_file_is_flagged() {
         w.read(page);
     }
     assert!(w.manager.stats().nr_vmscan_immediate_reclaim > 0);
-    assert!(w.manager.stats().flusher_flagged_files > 0);
+    assert!(w.manager.stats().flusher_flagged_pages > 0);
     assert!(!w.writes.is_empty(), "the flusher was told");
     assert!(w.manager.stats().io_requests[Reason::Reclaim as usize] > 0);
     assert_eq!(w.manager.stats().nr_vmscan_write, 0);

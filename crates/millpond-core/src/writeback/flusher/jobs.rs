@@ -50,24 +50,6 @@ impl Flusher {
         None
     }
 
-    fn flagged_job(&mut self) -> Option<Job> {
-        while let Some(&file) = self.flagged.front() {
-            if let Some(first) = self.next_in_slice(file) {
-                return Some(Job {
-                    brief: false,
-                    file,
-                    reason: Reason::Reclaim,
-                    first,
-                    max: u64::MAX,
-                    source: Source::Flagged,
-                });
-            }
-            self.work(file).flagged = false;
-            self.flagged.pop_front();
-        }
-        None
-    }
-
     fn ready_job(&mut self, blocked: bool) -> Option<Job> {
         while let Some(&file) = self.ready.front() {
             let work = self.work(file);

@@ -56,14 +56,59 @@ fn a_page_of_30_seconds_leaves_below_the_limit() {
 }
 
 #[test]
-fn a_flagged_file_is_first() {
+fn a_flagged_page_is_first_and_takes_its_neighbours_along_but_not_its_file() {
     let mut f = flusher();
     f.dirtied(at(1), FileId(0), PageIndex(5), 1);
-    f.dirtied(at(2), FileId(1), PageIndex(5), 1);
-    assert!(f.flag(FileId(1)) && !f.flag(FileId(1)) && !f.flag(FileId(2)));
+    f.dirtied(at(2), FileId(1), PageIndex(3), 5);
+    f.dirtied(at(2), FileId(1), PageIndex(900), 1);
+    let page = PageIndex(5);
+    assert!(f.flag(FileId(1), page) && !f.flag(FileId(1), page) && !f.flag(FileId(2), page));
+    assert!(!f.flag(FileId(1), PageIndex(50)), "it is not dirty");
+    assert_eq!(drain(&mut f, at(3), false), [(1, Reason::Reclaim, 3, 5)]);
     assert_eq!(
         drain(&mut f, at(3), true),
-        [(1, Reason::Reclaim, 5, 1), (0, Reason::Background, 5, 1)]
+        [(0, Reason::Background, 5, 1), (1, Reason::Background, 900, 1)]
+    );
+}
+
+#[test]
+fn neighbours_of_a_flagged_page_are_those_of_one_write() {
+    let mut f = flusher();
+    f.dirtied(at(1), FileId(0), PageIndex(200), 400);
+    assert!(f.flag(FileId(0), PageIndex(300)));
+    // The largest write is 256 pages and begins at a multiple of that.
+    let first = f.job(at(2), false, false).map(|job| job.first);
+    assert_eq!(first, Some(PageIndex(256)));
+}
+
+#[test]
+fn a_flagged_page_in_other_hands_is_passed_over_and_comes_again() {
+    let mut f = flusher();
+    f.dirtied(at(1), FileId(0), PageIndex(3), 3);
+    f.flag(FileId(0), PageIndex(4));
+    let mut firsts = Vec::new();
+    while let Some(job) = f.job(at(2), false, false) {
+        f.passed_over(&job, 1);
+        firsts.push(job.first.0);
+        f.validate();
+    }
+    assert_eq!(firsts, [3, 4], "the neighbour before it, and itself");
+    f.look_again(FileId(0));
+    assert_eq!(drain(&mut f, at(2), false), [(0, Reason::Reclaim, 3, 3)]);
+    assert!(!f.flag(FileId(0), PageIndex(4)), "it is clean now");
+}
+
+#[test]
+fn a_page_that_is_no_more_is_not_wanted_either() {
+    let mut f = flusher();
+    f.dirtied(at(1), FileId(0), PageIndex(3), 2);
+    f.flag(FileId(0), PageIndex(3));
+    f.discarded(FileId(0), PageIndex(3));
+    f.validate();
+    assert_eq!(
+        f.job(at(2), false, false),
+        None,
+        "the other page was not asked for"
     );
 }
 

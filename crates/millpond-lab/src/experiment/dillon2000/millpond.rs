@@ -182,6 +182,24 @@ fn load(waits: &[(Instant, Instant)], from: Instant, length: Nanos) -> Vec<f64> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::bsd;
+    use millpond_core::reclaim::freebsd::System;
+
+    /// The second meeting of a dirty page used to be a reason to write all of its file, and pages that were being read
+    /// filled the inactive list: 39 readers waited on the average, and the disk was full of writes.
+    #[test]
+    fn no_more_readers_wait_than_with_two_laps() {
+        let machine = BsdOptions::new(System::FreeBsdPatches);
+        let length = Nanos::from_secs(60);
+        let of = |outcome: &Outcome| outcome.value("load_mean").unwrap();
+        let laps = bsd::run(machine, (WARM_UP, length), &mut |_| true).unwrap();
+        let laps = of(&measures::of_bsd(&laps.unwrap()));
+        let ours = |options: &Options| run(&machine, options, length, &mut |_| true).unwrap().unwrap();
+        let (default, no_sync) = (ours(&Options::default()), ours(&no_sync()));
+        assert!(of(&default) <= laps, "{} and {laps}", of(&default));
+        assert!(of(&no_sync) <= laps / 2.0, "{} and {laps}", of(&no_sync));
+        assert!(no_sync.value("pageouts_per_s").unwrap() < 10.0);
+    }
 
     #[test]
     fn a_wait_counts_in_each_second_that_it_covers() {

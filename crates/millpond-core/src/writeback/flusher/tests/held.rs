@@ -22,7 +22,7 @@ fn a_page_that_is_held_is_met_again_when_it_is_released_and_not_before() {
     f.dirtied(at(0), FILE, PageIndex(0), 100);
     assert_eq!(hold_all(&mut f, at(1), true), 100);
     f.tick(at(2));
-    assert!(!f.flag(FILE), "reclaim's question changes nothing");
+    assert!(!f.flag(FILE, PageIndex(0)), "reclaim's question changes nothing");
     // Nor does word that it has changed, which may come late.
     f.dirtied(at(3), FILE, PageIndex(7), 1);
     assert_eq!((hold_all(&mut f, at(3), true), f.dirty()), (0, PageCount(100)));

@@ -1,0 +1,61 @@
+//! Pages that reclaim wants to be clean: those that it met while clean ones were hard to come by.
+//!
+//! They leave in their file's order, each with the dirty neighbours that one write takes, and nothing else of their file
+//! leaves with them (seed 003: a page costs its way, its neighbours cost nothing; and what is written too early was
+//! written for nothing). Of several files each has its turn until it has no such pages left.
+
+use super::{Flusher, Job, Source};
+use crate::event::Reason;
+use crate::units::{FileId, PageIndex};
+
+impl Flusher {
+    /// Reclaim wants this dirty page to be clean: it is next, with its neighbours. `true` if that is new.
+    pub fn flag(&mut self, file: FileId, page: PageIndex) -> bool {
+        let work = self.work(file);
+        if !work.dirty.contains(page) || !work.wanted.insert(page) {
+            return false;
+        }
+        work.wanted_progress |= page < work.wanted_from;
+        self.queue_wanted(file);
+        true
+    }
+
+    /// The file's turn among those of which pages are wanted.
+    pub(super) fn queue_wanted(&mut self, file: FileId) {
+        let work = self.work(file);
+        if !work.wanted.is_empty() && !work.flagged {
+            work.flagged = true;
+            self.flagged.push_back(file);
+        }
+    }
+
+    /// The next of them, or the first of its neighbours.
+    pub(super) fn flagged_job(&mut self) -> Option<Job> {
+        while let Some(&file) = self.flagged.front() {
+            let run = self.run_pages();
+            let work = self.work(file);
+            if let Some(page) = work.wanted.next(work.wanted_from) {
+                // Its neighbours go with it for the price of one: those before it as well, to where a write would begin
+                // (FreeBSD, `vm_pageout_cluster`), but not again what was passed over.
+                let start = PageIndex(page.0 / run * run).max(work.wanted_from);
+                let first = PageIndex(page.0 - work.dirty.contiguous_before(page, page.0 - start.0));
+                return Some(Job {
+                    brief: false,
+                    file,
+                    reason: Reason::Reclaim,
+                    first,
+                    max: u64::MAX,
+                    source: Source::Flagged,
+                });
+            }
+            // The end. What is left is in other hands, until a write ends or a tick comes, or was wanted meanwhile.
+            (work.wanted_from, work.flagged) = (PageIndex(0), false);
+            let goes_on = core::mem::take(&mut work.wanted_progress);
+            self.flagged.pop_front();
+            if goes_on {
+                self.queue_wanted(file);
+            }
+        }
+        None
+    }
+}
