@@ -8,6 +8,7 @@
 use super::facts::{self, DeviceFacts};
 use crate::host::Notice;
 use crate::sys::direct;
+use rustix::fs::FallocateFlags;
 use std::ffi::CString;
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -251,6 +252,16 @@ impl DeviceFile {
     /// As `ftruncate` fails; a block device cannot change its size.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         self.buffered.set_len(len)
+    }
+
+    /// Gives the blocks of a range back to the file system, so that it reads as zeros. The length stays, also if the
+    /// range goes beyond it.
+    ///
+    /// # Errors
+    /// As `fallocate` fails: file systems need not be able to.
+    pub fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.buffered, flags, offset, len)?)
     }
 
     /// The same open file once more.

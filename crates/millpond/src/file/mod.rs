@@ -8,6 +8,8 @@
 //! | `inner` | what all handles of one file share, and the length of the file on the device |
 //! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
 //! | `resize` | the length as users see it |
+//! | `punch` | ranges that are given back to the file system |
+//! | `unwritten` | what the device has not got yet: written out, asked for |
 //! | `invalidate` | files that others have changed |
 
 mod guards;
@@ -15,8 +17,10 @@ mod inner;
 mod invalidate;
 mod keeping;
 mod options;
+mod punch;
 mod read;
 mod resize;
+mod unwritten;
 mod write;
 
 pub(crate) use inner::{FileInner, check_len};
