@@ -1,7 +1,7 @@
 //! The `millpond` program.
 //!
 //! `millpond lab` runs the experiments, `millpond doctor` says what this machine allows, `millpond slowdisk` serves a
-//! slow disk; `millpond set`, `inspect`, `stat` and `caches` look into running caches and retune them. Results go to
+//! slow disk; `millpond mount` serves a directory through a cache; `millpond set`, `inspect`, `stat` and `caches` look into running caches and retune them. Results go to
 //! stdout, progress and errors to stderr. Exit codes: 0 done, 1 something failed, 2 the command line is
 //! wrong, 3 a target cannot run on this machine or in this build, 128 + the signal's number when stopped by
 //! one (130 after Ctrl-C); whatever was made on disk is removed in each case.
@@ -10,6 +10,7 @@
 mod control;
 mod doctor;
 mod lab;
+mod mount;
 mod output;
 mod progress;
 mod signals;
@@ -40,6 +41,10 @@ enum Command {
     Doctor(doctor::Args),
     /// Serve a file that is as slow as a disk, for a loop device and a file system to stand on.
     Slowdisk(slowdisk::Args),
+    /// Mount a directory through a cache, for any program.
+    Mount(mount::MountArgs),
+    /// Unmount it: write everything, say whether all is on the disk.
+    Umount(mount::UmountArgs),
     /// Change settings of a running cache.
     Set(control::SetArgs),
     /// Say why a running cache's limits are what they are, what its settings are, and who has changed them.
@@ -57,6 +62,8 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(command),
         Command::Doctor(args) => doctor::run(&args),
         Command::Slowdisk(args) => slowdisk::run(&args),
+        Command::Mount(args) => mount::mount(&args),
+        Command::Umount(args) => mount::umount(&args),
         Command::Set(args) => control::set(&args),
         Command::Inspect(args) => control::inspect(&args),
         Command::Stat(args) => control::stat(&args),

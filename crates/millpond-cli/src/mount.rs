@@ -1,0 +1,367 @@
+//! `millpond mount` and `millpond umount`: a directory through the cache, for any program.
+//!
+//! In the background the program starts itself once more, in a session of its own, and ends when that one has mounted.
+
+use crate::Failure;
+use crate::signals::Signals;
+use indicatif::{ProgressBar, ProgressStyle};
+use millpond::PageCache;
+use millpond_core::units::Bytes;
+use millpond_fuse::{Mount, MountError, Options, PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE, Unmounted};
+use millpond_lab::quantity::{parse_size, size};
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use rustix::process::Pid;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+Examples:
+  millpond mount ./data /mnt/pond --memory 512M            serves until Ctrl-C, with a line that shows what it does
+  millpond mount ./data /mnt/pond --daemon --log pond.log  in the background
+  millpond mount ./data /mnt/pond --allow-other            as root, for all users, each with their own permissions
+  millpond stat 1                                          what its cache does, meanwhile
+  millpond umount /mnt/pond                                writes everything, says whether all is on the disk, ends
+
+Programs see at MNT what is in SRC. While it is mounted, change the files through MNT only: what others write in SRC is
+seen when nobody has the file open. docs/MOUNT.md has the rest.
+Exit codes: 0 ended and all is on the disk, 1 failed or something could not be written, 2 bad command line, 3 no FUSE or
+not allowed to mount.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct MountArgs {
+    /// The directory with the files.
+    #[arg(value_name = "SRC")]
+    source: PathBuf,
+    /// Where they are to be: an empty directory.
+    #[arg(value_name = "MNT")]
+    point: PathBuf,
+    /// The cache's budget; `millpond set memory=` changes it later.
+    #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = parse_size)]
+    memory: Bytes,
+    /// Serve in the background.
+    #[arg(long)]
+    daemon: bool,
+    /// Write the number of the process that serves into this file; it is removed at the end.
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+    /// In the background, what there is to say goes to the end of this file. Default: nowhere.
+    #[arg(long, value_name = "FILE", requires = "daemon")]
+    log: Option<PathBuf>,
+    /// Let other users in, each with their own permissions.
+    #[arg(long)]
+    allow_other: bool,
+    /// Mount also over a directory that is not empty, which hides what is there.
+    #[arg(long)]
+    nonempty: bool,
+    /// Nothing may be changed.
+    #[arg(long)]
+    read_only: bool,
+    /// For how long the kernel may keep names and attributes without asking.
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    attribute_timeout: Duration,
+    /// Threads that answer the kernel. Default: two for each processor, 8 at least.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
+    threads: Option<u16>,
+    /// No control socket: `millpond stat`, `set` and `inspect` will not find its cache.
+    #[arg(long)]
+    no_control: bool,
+    /// Straight to the files, through the kernel's page cache: for comparing.
+    #[arg(long, hide = true)]
+    no_cache: bool,
+    /// This is the process that serves in the background.
+    #[arg(long, hide = true)]
+    in_background: bool,
+}
+
+const UMOUNT_HELP: &str = "\
+Examples:
+  millpond umount /mnt/pond
+  millpond umount /mnt/pond --lazy     although it is in use: it has no name any more, and ends when its users are done
+
+It writes everything first; if that fails it stays mounted, unless --force says that what can't be written may be lost.
+What a mount whose process was killed has left is cleared away.
+Exit codes: 0 unmounted and all is on the disk, 1 failed, 2 bad command line.";
+
+#[derive(clap::Args)]
+#[command(after_help = UMOUNT_HELP)]
+pub(crate) struct UmountArgs {
+    /// Where it is mounted.
+    #[arg(value_name = "MNT")]
+    point: PathBuf,
+    /// Also if it is in use.
+    #[arg(long)]
+    lazy: bool,
+    /// Also if some of it can't be written.
+    #[arg(long)]
+    force: bool,
+}
+
+impl From<MountError> for Failure {
+    fn from(error: MountError) -> Failure {
+        let code = match &error {
+            MountError::Place { .. } => 2,
+            MountError::Unavailable { .. } => 3,
+            _ => 1,
+        };
+        Failure {
+            code,
+            message: Some(error.to_string()),
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok().filter(|s| (0.0..=86_400.0).contains(s));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "give seconds, 0 to 86400".into())
+}
+
+fn failed(message: String) -> Failure {
+    Failure {
+        code: 1,
+        message: Some(message),
+    }
+}
+
+pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
+    if args.daemon && !args.in_background {
+        return start_in_background(args);
+    }
+    let log = match (&args.log, args.in_background) {
+        (_, false) => None,
+        (Some(log), true) => Some(open_log(log)?),
+        (None, true) => Some(OpenOptions::new().write(true).open("/dev/null")?),
+    };
+    if args.in_background {
+        // Not ended by what ends the terminal. It fails if we have a session already.
+        let _ = rustix::process::setsid();
+    }
+    let signals = Signals::catch()?;
+    let mount = Mount::new(&args.options())?;
+    for notice in mount.notices() {
+        eprintln!("millpond mount: {notice}");
+    }
+    let pid_file = args.pid_file.as_deref().map(PidFile::write).transpose()?;
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{}", mount.point().display())?;
+    stdout.flush()?;
+    drop(stdout);
+    match log {
+        Some(log) => leave_terminal(&log)?,
+        None => eprintln!(
+            "millpond mount: {} is at {}; Ctrl-C or `millpond umount` ends it",
+            mount.source().display(),
+            mount.point().display()
+        ),
+    }
+    serve(&mount, &signals)?;
+    let point = mount.point().to_owned();
+    let (ended, served) = mount.wait();
+    drop(pid_file);
+    for lost in &ended.lost {
+        eprintln!("millpond mount: {lost}");
+    }
+    served?;
+    if !ended.lost.is_empty() {
+        return Err(failed(format!(
+            "{} has ended, and not everything is on the disk",
+            point.display()
+        )));
+    }
+    eprintln!(
+        "millpond mount: {} has ended, everything is on the disk",
+        point.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Until it is unmounted, by whomever.
+fn serve(mount: &Mount, signals: &Signals) -> Result<(), Failure> {
+    let line = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{msg}") {
+        line.set_style(style);
+    }
+    let mut shown = Instant::now();
+    let mut detached = false;
+    while !mount.is_ended() {
+        thread::sleep(Duration::from_millis(20));
+        if signals.caught().is_some() && !detached {
+            if mount.unmount()? == Unmounted::Gone {
+                break;
+            }
+            detached = true;
+            eprintln!(
+                "millpond mount: {} is in use: it has no name any more, and ends when the last user has closed it; \
+                 another Ctrl-C ends it at once, and what is not synced is lost",
+                mount.point().display()
+            );
+        }
+        if shown.elapsed() >= Duration::from_secs(1) {
+            shown = Instant::now();
+            if let Some(cache) = mount.cache().filter(|_| !line.is_hidden()) {
+                line.set_message(status(mount, cache));
+            }
+        }
+    }
+    line.finish_and_clear();
+    Ok(())
+}
+
+fn status(mount: &Mount, cache: &PageCache) -> String {
+    let stats = cache.stats();
+    let (now, page) = (&stats.occupancy, cache.options().page_size.bytes());
+    let bytes = |pages: u64| size(Bytes(pages * page));
+    let read = stats
+        .read_p50
+        .map_or("none".into(), |p50| format!("{} us", p50.0 / 1000));
+    format!(
+        "{}: {} of {} in memory, {} dirty, {} being written, reads from disk {read}, {} files known",
+        mount.point().display(),
+        bytes(now.frames.0 - now.free.0),
+        bytes(now.frames.0),
+        bytes(now.dirty.0),
+        bytes(now.writing.0),
+        mount.files()
+    )
+}
+
+/// Starts this program once more, and waits until that one serves or has failed.
+fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
+    if let Some(log) = &args.log {
+        open_log(log)?;
+    }
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .arg("--in-background")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    if line.is_empty() {
+        // It has said why.
+        let code = child.wait()?.code().and_then(|code| u8::try_from(code).ok());
+        return Ok(ExitCode::from(code.filter(|&code| code > 0).unwrap_or(1)));
+    }
+    write!(io::stdout(), "{line}")?;
+    eprintln!(
+        "millpond mount: process {} serves {} in the background; `millpond umount` ends it",
+        child.id(),
+        line.trim_end()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_log(path: &Path) -> Result<File, Failure> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|e| Failure::bad_usage(format!("--log {}: {e}", path.display())))
+}
+
+fn leave_terminal(log: &File) -> io::Result<()> {
+    rustix::stdio::dup2_stderr(log)?;
+    rustix::stdio::dup2_stdout(log)?;
+    Ok(())
+}
+
+/// The file with the number of this process, until it is dropped.
+struct PidFile(PathBuf);
+
+impl PidFile {
+    fn write(path: &Path) -> Result<PidFile, Failure> {
+        let path = std::path::absolute(path)?;
+        let written = fs::write(&path, format!("{}\n", std::process::id()));
+        written.map_err(|e| Failure::bad_usage(format!("--pid-file {}: {e}", path.display())))?;
+        Ok(PidFile(path))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl MountArgs {
+    fn options(&self) -> Options {
+        let mut options = Options::new(&self.source, &self.point);
+        options.memory = self.memory.0;
+        options.cached = !self.no_cache;
+        options.allow_other = self.allow_other;
+        options.read_only = self.read_only;
+        options.nonempty = self.nonempty;
+        options.attribute_timeout = self.attribute_timeout;
+        options.threads = self.threads.map_or(options.threads, usize::from);
+        options.control = !self.no_control;
+        options
+    }
+}
+
+pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
+    let point = std::path::absolute(&args.point)?;
+    let mut process = [0; 16];
+    let process = match rustix::fs::getxattr(&point, PROCESS_ATTRIBUTE, &mut process) {
+        Ok(len) => std::str::from_utf8(&process[..len])
+            .ok()
+            .and_then(|pid| pid.parse().ok()),
+        Err(Errno::NOTCONN) => {
+            Mount::unmount_at(&point, true)?;
+            eprintln!(
+                "millpond umount: the process that served {} is gone: what was synced is on the disk, what was not is \
+                 lost",
+                point.display()
+            );
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
+        Err(error) => return Err(Failure::bad_usage(format!("{}: {error}", point.display()))),
+    };
+    let Some(process) = process else {
+        return Err(Failure::bad_usage(format!(
+            "no millpond mount is at {}",
+            point.display()
+        )));
+    };
+    if let Err(error) = rustix::fs::setxattr(&point, SYNC_ATTRIBUTE, b"1", XattrFlags::empty()) {
+        let message = format!("not everything at {} can be written: {error}", point.display());
+        if !args.force {
+            return Err(failed(format!(
+                "{message}; it stays mounted: mend the disk, or say --force to lose what can't be written"
+            )));
+        }
+        eprintln!("millpond umount: {message}");
+    }
+    Mount::unmount_at(&point, args.lazy).map_err(|error| match error {
+        MountError::System { source, .. } if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            failed(format!(
+                "{} is in use: end the programs that have files open there (`fuser -vm {0}` lists them), or say --lazy",
+                point.display()
+            ))
+        }
+        other => other.into(),
+    })?;
+    if args.lazy {
+        eprintln!(
+            "millpond umount: {} has no name any more and ends when nobody uses it",
+            point.display()
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    // It has little left to write: what came since.
+    while Pid::from_raw(process).is_some_and(|process| rustix::process::test_kill_process(process).is_ok()) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    eprintln!(
+        "millpond umount: {} is unmounted, everything is on the disk",
+        point.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,103 @@
+//! Attributes as FUSE has them, of what the file system below says.
+
+use fuser::{FileAttr, FileType, INodeNo};
+use rustix::fs::{Stat, Timespec};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What the kernel is told of the file `id`.
+pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(id),
+        size: stat.st_size as u64,
+        blocks: stat.st_blocks as u64,
+        atime: system_time(stat.st_atime, stat.st_atime_nsec),
+        mtime: system_time(stat.st_mtime, stat.st_mtime_nsec),
+        ctime: system_time(stat.st_ctime, stat.st_ctime_nsec),
+        crtime: UNIX_EPOCH,
+        kind: kind(stat.st_mode),
+        perm: (stat.st_mode & 0o7777) as u16,
+        nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        rdev: encode_device(stat.st_rdev),
+        blksize: u32::try_from(stat.st_blksize).unwrap_or(4096),
+        flags: 0,
+    }
+}
+
+pub(crate) fn kind(mode: u32) -> FileType {
+    use rustix::fs::FileType as Kind;
+    match Kind::from_raw_mode(mode) {
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+/// Device numbers cross FUSE in 32 bits: `new_encode_dev` (Linux 6.18, include/linux/kdev_t.h).
+fn encode_device(device: u64) -> u32 {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
+/// `new_decode_dev` of the same file.
+pub(crate) fn decode_device(device: u32) -> u64 {
+    let (major, minor) = (
+        (device & 0xf_ff00) >> 8,
+        (device & 0xff) | ((device >> 12) & 0xf_ff00),
+    );
+    rustix::fs::makedev(major, minor)
+}
+
+/// The fields of stat have other types on other machines.
+fn system_time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<u32>) -> SystemTime {
+    let (seconds, nanoseconds) = (
+        seconds.try_into().unwrap_or(0),
+        nanoseconds.try_into().unwrap_or(0),
+    );
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let base = match seconds < 0 {
+        true => UNIX_EPOCH.checked_sub(whole),
+        false => UNIX_EPOCH.checked_add(whole),
+    };
+    let time = base.and_then(|base| base.checked_add(Duration::from_nanos(nanoseconds.into())));
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+pub(crate) fn timespec(time: SystemTime) -> Timespec {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => Timespec {
+            tv_sec: since.as_secs() as i64,
+            tv_nsec: since.subsec_nanos().into(),
+        },
+        Err(before) => {
+            let before = before.duration();
+            let borrow = i64::from(before.subsec_nanos() > 0);
+            Timespec {
+                tv_sec: -(before.as_secs() as i64) - borrow,
+                tv_nsec: (borrow * 1_000_000_000 - i64::from(before.subsec_nanos())) as _,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_and_devices_of_any_number_come_back_as_they_went() {
+        for (seconds, nanoseconds) in [(0, 0), (7, 999_999_999), (-1, 1), (-1_000, 0), (-3, 999_999_999)] {
+            let time = timespec(system_time(seconds, nanoseconds));
+            assert_eq!((time.tv_sec, time.tv_nsec as u32), (seconds, nanoseconds));
+        }
+        for (major, minor) in [(8, 1), (259, 300), (4095, 0xf_ffff)] {
+            let device = rustix::fs::makedev(major, minor);
+            assert_eq!(decode_device(encode_device(device)), device);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Making files as whoever asks for them.
+//!
+//! A mount that root makes serves many users. The kernel has checked what they may (`default_permissions`), from the
+//! attributes that the file system below has; but a new file is to be theirs, with the group of a directory that hands
+//! its group on, and within their quota. So the thread that makes it takes their user and group for the time of the call,
+//! as kernels know them per thread, and keeps the right to pass permissions, which were checked with groups that it
+//! does not have.
+
+use rustix::process::{Gid, Uid};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_res_gid, set_thread_res_uid};
+
+/// Until it is dropped, this thread makes files as somebody else.
+pub(crate) struct Caller {
+    user: bool,
+    group: bool,
+}
+
+impl Caller {
+    /// `None` changes nothing.
+    pub(crate) fn act_as(caller: Option<(u32, u32)>) -> rustix::io::Result<Caller> {
+        let (user, group) = caller.unwrap_or((0, 0));
+        let mut acting = Caller {
+            user: false,
+            group: false,
+        };
+        if group != 0 {
+            set_thread_res_gid(None, Gid::from_raw(group), None)?;
+            acting.group = true;
+        }
+        if user != 0 {
+            set_thread_res_uid(None, Uid::from_raw(user), None)?;
+            acting.user = true;
+            let mut sets = capabilities(None)?;
+            let kept = CapabilitySet::DAC_OVERRIDE
+                | CapabilitySet::DAC_READ_SEARCH
+                | CapabilitySet::FOWNER
+                | CapabilitySet::FSETID
+                | CapabilitySet::MKNOD;
+            sets.effective = sets.permitted & kept;
+            set_capabilities(None, sets)?;
+        }
+        Ok(acting)
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let root = (Uid::ROOT, Gid::ROOT);
+        let user = !self.user || set_thread_res_uid(None, root.0, None).is_ok();
+        let group = !self.group || set_thread_res_gid(None, root.1, None).is_ok();
+        if !(user && group) {
+            // What this thread did from now on would be done as the wrong user.
+            eprintln!("millpond: a thread can't become root again; what was synced is on the disk");
+            std::process::abort();
+        }
+    }
+}

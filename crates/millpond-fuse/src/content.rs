@@ -1,0 +1,165 @@
+//! The data of one regular file: in the cache, or straight from below for comparing.
+
+use millpond::{OpenOptions, PageCache};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// What the calls of the system return.
+pub(crate) type Result<T> = std::result::Result<T, Errno>;
+
+/// An open file.
+pub(crate) struct Content {
+    data: Data,
+    pub(crate) is_writable: bool,
+}
+
+enum Data {
+    Cached(millpond::File),
+    Plain(fs::File),
+}
+
+impl Content {
+    /// Takes an open file.
+    pub(crate) fn open(file: fs::File, is_writable: bool, cache: Option<&PageCache>) -> Result<Content> {
+        let data = match cache {
+            Some(cache) => {
+                let options = OpenOptions::new().write(is_writable);
+                Data::Cached(cache.open_file(file, options).map_err(|e| errno(&e))?)
+            }
+            None => Data::Plain(file),
+        };
+        Ok(Content { data, is_writable })
+    }
+
+    /// The length with everything that was written, if the file below need not have it.
+    pub(crate) fn cached_len(&self) -> Option<u64> {
+        match &self.data {
+            Data::Cached(file) => Some(file.len()),
+            Data::Plain(_) => None,
+        }
+    }
+
+    /// Calls `with` with the `len` bytes from `offset` on, or with those that there are. `buffer` is for what does not lie
+    /// in one page.
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        len: usize,
+        buffer: &mut Vec<u8>,
+        with: impl FnOnce(&[u8]),
+    ) -> Result<()> {
+        /// Pages are as large or larger.
+        const PAGE: u64 = 4096;
+        if let Data::Cached(file) = &self.data
+            && offset % PAGE + len as u64 <= PAGE
+            && let Ok(page) = file.page(offset / PAGE)
+        {
+            let from = (offset % PAGE) as usize;
+            let to = (from + len).min(page.len());
+            with(page.get(from..to).unwrap_or_default());
+            return Ok(());
+        }
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        let buffer = &mut buffer[..len];
+        let read = match &self.data {
+            Data::Cached(file) => file.read_at(buffer, offset).map_err(|e| errno(&e))?,
+            Data::Plain(file) => read_plain(file, buffer, offset).map_err(of_io)?,
+        };
+        with(&buffer[..read]);
+        Ok(())
+    }
+
+    pub(crate) fn read_into(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        match &self.data {
+            Data::Cached(file) => file.read_at(buffer, offset).map_err(|e| errno(&e)),
+            Data::Plain(file) => read_plain(file, buffer, offset).map_err(of_io),
+        }
+    }
+
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        match &self.data {
+            Data::Cached(file) => file.write_at(bytes, offset).map_err(|e| errno(&e)),
+            Data::Plain(file) => file.write_all_at(bytes, offset).map_err(of_io),
+        }
+    }
+
+    pub(crate) fn set_len(&self, len: u64) -> Result<()> {
+        match &self.data {
+            Data::Cached(file) => file.set_len(len).map_err(|e| errno(&e)),
+            Data::Plain(file) => file.set_len(len).map_err(of_io),
+        }
+    }
+
+    pub(crate) fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        match &self.data {
+            Data::Cached(file) => file.punch(offset, len).map_err(|e| errno(&e)),
+            Data::Plain(file) => {
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(file, flags, offset, len)
+            }
+        }
+    }
+
+    /// Makes durable what was written.
+    pub(crate) fn sync(&self) -> Result<()> {
+        match &self.data {
+            Data::Cached(file) => file.sync_data().map_err(|e| errno(&e)),
+            Data::Plain(file) => file.sync_data().map_err(of_io),
+        }
+    }
+
+    /// Makes the file below hold what was written, so that it can be asked about it.
+    pub(crate) fn write_out(&self) -> Result<()> {
+        match &self.data {
+            Data::Cached(file) => file.write_out().map_err(|e| errno(&e)),
+            Data::Plain(_) => Ok(()),
+        }
+    }
+
+    /// Why some of it can't be written, as far as that is known.
+    pub(crate) fn failure(&self) -> Option<Errno> {
+        match &self.data {
+            Data::Cached(file) => file.failure().map(|e| errno(&e)),
+            Data::Plain(_) => None,
+        }
+    }
+
+    /// Forgets what is in memory and not changed, since others have changed the file below.
+    pub(crate) fn invalidate(&self) -> Result<()> {
+        match &self.data {
+            Data::Cached(file) => file.invalidate(..).map(|_| ()).map_err(|e| errno(&e)),
+            Data::Plain(_) => Ok(()),
+        }
+    }
+}
+
+fn read_plain(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn of_io(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// What a program is told.
+fn errno(error: &millpond::Error) -> Errno {
+    match error {
+        // Longer than a cache can have: as of a file system with such a limit.
+        millpond::Error::OutOfRange { .. } => Errno::FBIG,
+        other => Errno::from_raw_os_error(other.errno()),
+    }
+}

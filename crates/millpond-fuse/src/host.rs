@@ -1,0 +1,173 @@
+//! What has to be so before anything is mounted, and what a mount that was killed has left behind.
+
+use crate::error::{MountError, Result, system};
+use crate::options::Options;
+use procfs::process::Process;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use rustix::process::{Resource, Rlimit};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the kernel calls a mount of ours (the type in /proc/self/mountinfo).
+pub(crate) const TYPE: &str = "fuse.millpond";
+
+/// The second part of it.
+pub(crate) const SUBTYPE: &str = "millpond";
+
+/// Descriptors that a process may have where nobody has said otherwise (`sysctl_nr_open`, Linux 6.18).
+const DESCRIPTORS_MAX: u64 = 1 << 20;
+
+fn bad(path: &Path, role: &'static str, why: impl Into<String>) -> MountError {
+    MountError::Place {
+        path: path.to_owned(),
+        role,
+        why: why.into(),
+    }
+}
+
+/// The source, by the path that it has whoever looks.
+pub(crate) fn check_source(options: &Options) -> Result<PathBuf> {
+    let bad = |why: String| bad(&options.source, "the source", why);
+    let source = fs::canonicalize(&options.source).map_err(|e| bad(e.to_string()))?;
+    match source.is_dir() {
+        true => Ok(source),
+        false => Err(bad("it is no directory".into())),
+    }
+}
+
+/// Makes sure that the mount point can be one; what had to be cleared away for it, in a sentence.
+pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(PathBuf, Option<String>)> {
+    let given = &options.mount_point;
+    let bad = |why: String| bad(given, "the mount point", why);
+    // Of a mount whose process was killed the kernel may remember enough for a path, or not even that.
+    let mut point = fs::canonicalize(given);
+    let mut cleared = None;
+    if !is_alive(given) {
+        let place = std::path::absolute(given).map_err(|e| bad(e.to_string()))?;
+        let place = point.unwrap_or(place);
+        if !is_ours(&place)? {
+            return Err(bad(format!(
+                "another program's mount there has lost its process: umount {}",
+                place.display()
+            )));
+        }
+        unmount(&place, true).map_err(|e| bad(format!("a mount that was killed is in the way: {e}")))?;
+        cleared = Some(format!(
+            "cleared away what a killed mount had left at {}: what was synced is in its source, what was not is lost",
+            place.display()
+        ));
+        point = fs::canonicalize(given);
+    }
+    let point = point.map_err(|e| bad(e.to_string()))?;
+    if point != source && point.starts_with(source) {
+        return Err(bad(format!(
+            "it lies within the source {}, which would then contain itself: choose a place outside",
+            source.display()
+        )));
+    }
+    if is_ours(&point)? {
+        return Err(bad(
+            "a millpond mount is there already: millpond umount it first".into()
+        ));
+    }
+    let mut entries = fs::read_dir(&point).map_err(|e| bad(e.to_string()))?;
+    if !options.nonempty && entries.next().is_some() {
+        return Err(bad(
+            "it is not empty; --nonempty mounts over what is there, which hides it".into(),
+        ));
+    }
+    Ok((point, cleared))
+}
+
+/// Whether whatever is mounted there has somebody who answers.
+fn is_alive(point: &Path) -> bool {
+    !matches!(rustix::fs::statfs(point), Err(Errno::NOTCONN))
+}
+
+/// Whether a mount of this program is there, alive or not.
+///
+/// # Errors
+/// If /proc can't be read.
+pub(crate) fn is_ours(point: &Path) -> Result<bool> {
+    let mounts = Process::myself().and_then(|process| process.mountinfo());
+    let mounts = mounts.map_err(|e| system("can't read /proc/self/mountinfo")(io::Error::other(e)))?;
+    // The last of those at one place is the one to be seen.
+    let top = mounts.into_iter().rfind(|mount| mount.mount_point == point);
+    Ok(top.is_some_and(|mount| mount.fs_type == TYPE))
+}
+
+/// Takes a mount away; `lazily`: also if it is in use or its process is gone.
+///
+/// # Errors
+/// `EBUSY` if it is in use; the system's.
+pub(crate) fn unmount(point: &Path, lazily: bool) -> io::Result<()> {
+    let flags = match lazily {
+        true => UnmountFlags::DETACH,
+        false => UnmountFlags::empty(),
+    };
+    match rustix::mount::unmount(point, flags | UnmountFlags::NOFOLLOW) {
+        // Whoever is not root has a helper for it.
+        Err(Errno::PERM) => {
+            let how = if lazily { "-uz" } else { "-u" };
+            let output = Command::new("fusermount3")
+                .arg(how)
+                .arg("--")
+                .arg(point)
+                .output()?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            match output.status.success() {
+                true => Ok(()),
+                false if said.contains("busy") => Err(Errno::BUSY.into()),
+                false => Err(io::Error::other(said.trim().to_owned())),
+            }
+        }
+        other => Ok(other?),
+    }
+}
+
+/// Lets this process have as many files open as it may; how many those are.
+pub(crate) fn raise_descriptors() -> u64 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raise = |to: Rlimit| {
+        let most = to.current;
+        rustix::process::setrlimit(Resource::Nofile, to).ok().and(most)
+    };
+    // Root may more than it was given.
+    let wanted = Rlimit {
+        current: Some(DESCRIPTORS_MAX),
+        maximum: Some(
+            limit
+                .maximum
+                .map_or(DESCRIPTORS_MAX, |most| most.max(DESCRIPTORS_MAX)),
+        ),
+    };
+    let allowed = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    raise(wanted)
+        .or_else(|| raise(allowed))
+        .or(limit.current)
+        .unwrap_or(DESCRIPTORS_MAX)
+}
+
+/// Why mounting failed, with what it needs.
+pub(crate) fn unavailable(point: &Path, source: io::Error) -> MountError {
+    let is_root = rustix::process::geteuid().is_root();
+    let hint = match Path::new("/dev/fuse").exists() {
+        false => "there is no /dev/fuse: `modprobe fuse`, or start the container with that device",
+        true if is_root => "mounting needs CAP_SYS_ADMIN, which a container may lack",
+        true => {
+            "mounting needs root or a working fusermount3 (package fuse3), and --allow-other needs user_allow_other in \
+             /etc/fuse.conf"
+        }
+    };
+    MountError::Unavailable {
+        path: point.to_owned(),
+        source,
+        hint,
+    }
+}

@@ -1,0 +1,46 @@
+//! A directory mounted once more: any program then uses Millpond's page cache for the data of its files.
+//!
+//! ```text
+//!   program ── read(2), write(2), mmap ──► kernel ── FUSE, past its page cache ──► operations/ ──► millpond::File
+//!                                                                                       │               │ direct I/O
+//!                                              names, attributes, links, xattrs ────────┴──► the directory below
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `options` `session` `host` `error` | what is mounted where; the mount's life; what the host allows; why not |
+//! | `filesystem` | what the kernel asks, one line each, and who answers |
+//! | `operations/` | the answers, a file for each family |
+//! | `pond` `nodes` `content` `times` `idle` | what is known: files by number, their data, what of their times the disk does not know yet, what nobody has open |
+//! | `directory` `attributes` | entries of a directory as they come from below; attributes as FUSE wants them |
+//! | `caller` `pool` | making files as whoever asks; threads for what takes long |
+//!
+//! Everything but data goes straight to the file system below, so names, permissions and links are what that makes of
+//! them. `docs/MOUNT.md` has the semantics.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod caller;
+mod content;
+mod directory;
+mod error;
+mod filesystem;
+mod host;
+mod idle;
+mod nodes;
+mod operations;
+mod options;
+mod pond;
+mod pool;
+mod session;
+mod times;
+
+pub use error::MountError;
+pub use options::Options;
+pub use session::{Ended, Mount, Unmounted};
+
+/// The extended attribute of the mount's root that has the process that serves it: what `millpond umount` asks for.
+pub const PROCESS_ATTRIBUTE: &str = "millpond.process";
+
+/// The extended attribute of the mount's root that makes everything durable when it is set to anything.
+pub const SYNC_ATTRIBUTE: &str = "millpond.sync";

@@ -1,0 +1,224 @@
+//! Files by the numbers that the kernel knows them by.
+//!
+//! Each file that the kernel knows is held open here (`O_PATH`), so that it is found whatever becomes of its name, and
+//! so that the file system below gives its number to no other. The kernel's number is that of the file system below, so
+//! that programs see it (`st_ino`); but 1 is the root's, and files of other file systems, mounted below the source, have
+//! numbers of their own.
+//!
+//! A file that the kernel has forgotten stays as long as its data are not written.
+
+use crate::content::Content;
+use crate::times::Times;
+use parking_lot::Mutex;
+use rustix::fs::Stat;
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The number of the root (FUSE_ROOT_ID).
+const ROOT: u64 = 1;
+
+/// Numbers from here on are given to files whose own are another's.
+const OWN_NUMBERS: u64 = 1 << 63;
+
+/// Which file it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    #[expect(clippy::unnecessary_cast, reason = "stat has other types on other machines")]
+    pub(crate) fn of(stat: &Stat) -> Identity {
+        Identity {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+        }
+    }
+}
+
+/// A file, directory, link or whatever else has a name.
+pub(crate) struct Node {
+    pub(crate) id: u64,
+    pub(crate) identity: Identity,
+    /// Names it, whatever it is called by now; not for reading or writing.
+    pub(crate) place: OwnedFd,
+    /// Its data, if it is a regular file.
+    pub(crate) data: Mutex<Data>,
+    pub(crate) times: Mutex<Times>,
+    /// Attributes were changed that no sync has made durable yet.
+    pub(crate) attributes_changed: AtomicBool,
+}
+
+/// The data of a regular file.
+#[derive(Default)]
+pub(crate) struct Data {
+    /// Stays for a while when nobody has the file open.
+    pub(crate) content: Option<Arc<Content>>,
+    pub(crate) opens: u32,
+    /// Counts what was opened, so that `idle` knows whether it was since.
+    pub(crate) turn: u64,
+    /// How the file below was when nothing was left to write to it.
+    pub(crate) seen: Option<Seen>,
+}
+
+/// What shows that others have changed a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    len: i64,
+    modified: (i64, u64),
+}
+
+impl Seen {
+    #[expect(clippy::unnecessary_cast, reason = "stat has other types on other machines")]
+    pub(crate) fn of(stat: &Stat) -> Seen {
+        Seen {
+            len: stat.st_size as i64,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+        }
+    }
+}
+
+impl Node {
+    fn new(id: u64, identity: Identity, place: OwnedFd) -> Node {
+        Node {
+            id,
+            identity,
+            place,
+            data: Mutex::default(),
+            times: Mutex::default(),
+            attributes_changed: AtomicBool::new(false),
+        }
+    }
+
+    /// A name for system calls that take no descriptor of this kind.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.place.as_raw_fd())
+    }
+}
+
+struct Known {
+    node: Arc<Node>,
+    /// How often the kernel was told of it, and has not forgotten.
+    lookups: u64,
+}
+
+/// All files that the kernel knows.
+pub(crate) struct Nodes {
+    device: u64,
+    table: Mutex<Table>,
+}
+
+struct Table {
+    by_id: HashMap<u64, Known>,
+    by_identity: HashMap<Identity, u64>,
+    next_own: u64,
+}
+
+impl Nodes {
+    pub(crate) fn new(root: OwnedFd, stat: &Stat) -> Nodes {
+        let identity = Identity::of(stat);
+        let known = Known {
+            node: Arc::new(Node::new(ROOT, identity, root)),
+            lookups: 1,
+        };
+        let table = Table {
+            by_id: HashMap::from([(ROOT, known)]),
+            by_identity: HashMap::from([(identity, ROOT)]),
+            next_own: OWN_NUMBERS,
+        };
+        Nodes {
+            device: identity.device,
+            table: Mutex::new(table),
+        }
+    }
+
+    /// The file with this number.
+    pub(crate) fn find(&self, id: u64) -> Option<Arc<Node>> {
+        self.table.lock().by_id.get(&id).map(|known| known.node.clone())
+    }
+
+    /// The file, if it is known, of which the kernel is told once more.
+    pub(crate) fn known(&self, identity: Identity) -> Option<Arc<Node>> {
+        let mut table = self.table.lock();
+        let id = *table.by_identity.get(&identity)?;
+        let known = table.by_id.get_mut(&id)?;
+        known.lookups += 1;
+        Some(known.node.clone())
+    }
+
+    /// The file that `place` names, of which the kernel is told once more.
+    pub(crate) fn enter(&self, place: OwnedFd, stat: &Stat) -> Arc<Node> {
+        let identity = Identity::of(stat);
+        if let Some(node) = self.known(identity) {
+            return node;
+        }
+        let mut table = self.table.lock();
+        let table = &mut *table;
+        if let Some(id) = table.by_identity.get(&identity)
+            && let Some(known) = table.by_id.get_mut(id)
+        {
+            known.lookups += 1;
+            return known.node.clone();
+        }
+        let is_free = identity.device == self.device && identity.inode > ROOT && identity.inode < OWN_NUMBERS;
+        let id = match is_free && !table.by_id.contains_key(&identity.inode) {
+            true => identity.inode,
+            false => {
+                table.next_own += 1;
+                table.next_own
+            }
+        };
+        let node = Arc::new(Node::new(id, identity, place));
+        table.by_identity.insert(identity, id);
+        let known = Known {
+            node: node.clone(),
+            lookups: 1,
+        };
+        table.by_id.insert(id, known);
+        node
+    }
+
+    /// The kernel has forgotten `count` of what it was told. The file, if that was all: it is to be let go of.
+    pub(crate) fn forget(&self, id: u64, count: u64) -> Option<Arc<Node>> {
+        let mut table = self.table.lock();
+        let known = table.by_id.get_mut(&id)?;
+        known.lookups = known.lookups.saturating_sub(count);
+        (known.lookups == 0 && id != ROOT).then(|| known.node.clone())
+    }
+
+    /// Lets go of a file if the kernel still does not know it, and nothing of its data is here.
+    pub(crate) fn remove(&self, node: &Arc<Node>) {
+        let mut table = self.table.lock();
+        let is_unknown = table.by_id.get(&node.id).is_some_and(|known| known.lookups == 0);
+        let data = node.data.lock();
+        if is_unknown && data.content.is_none() && data.opens == 0 {
+            table.by_id.remove(&node.id);
+            table.by_identity.remove(&node.identity);
+        }
+    }
+
+    /// Whether the kernel has forgotten it.
+    pub(crate) fn is_forgotten(&self, node: &Node) -> bool {
+        self.table
+            .lock()
+            .by_id
+            .get(&node.id)
+            .is_none_or(|known| known.lookups == 0)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Node>> {
+        self.table
+            .lock()
+            .by_id
+            .values()
+            .map(|known| known.node.clone())
+            .collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.table.lock().by_id.len()
+    }
+}

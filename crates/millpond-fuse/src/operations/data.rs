@@ -1,0 +1,183 @@
+//! Data: opened, read, written, made durable, closed.
+
+use super::names::Making;
+use crate::content::{Content, Result};
+use crate::nodes::{Data, Node, Seen};
+use crate::pond::{OpenFile, Pond};
+use fuser::FileAttr;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// One write.
+pub(crate) struct Write<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) offset: u64,
+    /// As `fcntl(F_GETFL)` says of whoever writes, with what this call asks for.
+    pub(crate) flags: i32,
+    /// Bits that run a file as its owner or group have to go.
+    pub(crate) drops_privileges: bool,
+}
+
+impl Pond {
+    /// Opens a file. Its handle, and whether it is for reading only.
+    pub(crate) fn open(self: &Arc<Pond>, id: u64, flags: i32) -> Result<(u64, bool)> {
+        let node = self.node(id)?;
+        let is_for_reading = OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE == OFlags::RDONLY;
+        let content = self.content(&node, !is_for_reading)?;
+        Ok((self.files.add(OpenFile { node, content }), is_for_reading))
+    }
+
+    /// Makes a file and opens it. Its handle, and what stat says.
+    pub(crate) fn create(self: &Arc<Pond>, at: &Making<'_>, flags: i32) -> Result<(u64, FileAttr)> {
+        let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
+        let made = self.make_file(at, exclusive)?;
+        let node = made.node;
+        let content = self.take(&node, &mut node.data.lock(), made.file, true)?;
+        let narrowed = match made.added.is_empty() {
+            true => Ok(()),
+            false => rustix::fs::fstat(&node.place).and_then(|stat| {
+                let mode = Mode::from_raw_mode(stat.st_mode) - made.added;
+                rustix::fs::chmodat(CWD, node.path(), mode, AtFlags::empty())
+            }),
+        };
+        let attributes = narrowed.and_then(|()| self.attributes(&node));
+        let handle = self.files.add(OpenFile { node, content });
+        match attributes {
+            Ok(attributes) => Ok((handle, attributes)),
+            Err(error) => {
+                self.release(handle);
+                Err(error)
+            }
+        }
+    }
+
+    /// The data of a file, which the caller has open from now on.
+    pub(crate) fn content(&self, node: &Node, writes: bool) -> Result<Arc<Content>> {
+        let mut data = node.data.lock();
+        if let Some(content) = data.content.clone()
+            && (content.is_writable || !writes)
+        {
+            self.look_behind(node, &mut data, &content)?;
+            data.opens += 1;
+            data.turn += 1;
+            return Ok(content);
+        }
+        let flags = if writes { OFlags::RDWR } else { OFlags::RDONLY };
+        let file = self.reopen(node, flags)?;
+        self.take(node, &mut data, file.into(), writes)
+    }
+
+    /// Takes an open file for its data. If they are here already, for reading only, they are the same from then on.
+    fn take(&self, node: &Node, data: &mut Data, file: File, writes: bool) -> Result<Arc<Content>> {
+        let content = match data.content.clone() {
+            Some(content) if content.is_writable || !writes => content,
+            _ => {
+                let content = Arc::new(Content::open(file, writes, self.cache.as_ref())?);
+                if data.content.is_none() {
+                    data.seen = Some(Seen::of(&rustix::fs::fstat(&node.place)?));
+                }
+                data.content = Some(content.clone());
+                content
+            }
+        };
+        data.opens += 1;
+        data.turn += 1;
+        Ok(content)
+    }
+
+    /// Nobody has the file open, and nothing of it waits to be written: if others have changed it below, what is in memory
+    /// is old.
+    fn look_behind(&self, node: &Node, data: &mut Data, content: &Content) -> Result<()> {
+        if data.opens > 0 || self.cache.is_none() || node.times.lock().to_settle().is_some() {
+            return Ok(());
+        }
+        let now = Some(Seen::of(&rustix::fs::fstat(&node.place)?));
+        if data.seen != now {
+            content.invalidate()?;
+            data.seen = now;
+        }
+        Ok(())
+    }
+
+    /// The caller has it open no more.
+    pub(crate) fn close(self: &Arc<Pond>, node: &Arc<Node>) {
+        let mut data = node.data.lock();
+        data.opens -= 1;
+        if data.opens > 0 {
+            return;
+        }
+        let turn = data.turn;
+        drop(data);
+        if let Some(other) = self.idle.add(node.clone(), turn) {
+            let pond = self.clone();
+            self.pool.run(move || pond.let_go(&other));
+        }
+    }
+
+    pub(crate) fn release(self: &Arc<Pond>, handle: u64) {
+        if let Some(file) = self.files.remove(handle) {
+            self.close(&file.node);
+        }
+    }
+
+    pub(crate) fn write(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
+        file.content.write(write.bytes, write.offset)?;
+        self.written(&file.node);
+        if write.drops_privileges {
+            self.drop_privileges(&file.node)?;
+        }
+        let flags = OFlags::from_bits_retain(write.flags as u32);
+        if flags.contains(OFlags::SYNC) {
+            return self.sync_file(file, false);
+        }
+        match flags.contains(OFlags::DSYNC) {
+            true => file.content.sync(),
+            false => Ok(()),
+        }
+    }
+
+    /// What closing a file says: whether some of it can't be written, as far as that is known.
+    pub(crate) fn flush(&self, handle: u64) -> Result<()> {
+        match self.file(handle)?.content.failure() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn sync(&self, handle: u64, data_only: bool) -> Result<()> {
+        self.sync_file(&*self.file(handle)?, data_only)
+    }
+
+    fn sync_file(&self, file: &OpenFile, data_only: bool) -> Result<()> {
+        use std::sync::atomic::Ordering;
+        file.content.sync()?;
+        let node = &file.node;
+        if data_only || !(node.attributes_changed.swap(false, Ordering::AcqRel)) {
+            return Ok(());
+        }
+        // The times that somebody has set, which writing has changed on disk.
+        let modified = {
+            let times = node.times.lock();
+            times.to_settle().filter(|_| times.is_set())
+        };
+        let settled = modified.map_or(Ok(()), |modified| self.set_modified(node, modified));
+        let synced = settled
+            .and_then(|()| self.descriptor(node))
+            .and_then(rustix::fs::fsync);
+        if synced.is_err() {
+            node.attributes_changed.store(true, Ordering::Release);
+        }
+        synced
+    }
+
+    /// A descriptor of the file for whichever it can be opened.
+    pub(crate) fn descriptor(&self, node: &Node) -> Result<OwnedFd> {
+        match self.reopen(node, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Err(Errno::ACCESS) => self.reopen(node, OFlags::WRONLY | OFlags::NONBLOCK),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Directories, read.
+
+use crate::attributes::{attributes, kind};
+use crate::content::Result;
+use crate::directory::{Directory, Entry};
+use crate::pond::Pond;
+use fuser::{FileAttr, FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::sync::Arc;
+
+impl Pond {
+    pub(crate) fn open_directory(&self, id: u64) -> Result<u64> {
+        let node = self.node(id)?;
+        let file = self.reopen(&node, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok(self.directories.add(Directory::new(file)))
+    }
+
+    pub(crate) fn sync_directory(&self, handle: u64) -> Result<()> {
+        rustix::fs::fsync(&self.directory(handle)?.file)
+    }
+
+    fn directory(&self, handle: u64) -> Result<Arc<Directory>> {
+        self.directories.find(handle).ok_or(Errno::BADF)
+    }
+
+    pub(crate) fn read_directory(&self, handle: u64, from: u64, reply: &mut ReplyDirectory) -> Result<()> {
+        self.directory(handle)?.read(from, |entry| {
+            Ok(!reply.add(INodeNo(entry.inode), entry.next, kind_of(entry), entry.name))
+        })
+    }
+
+    /// The same, each entry with what a lookup of it would say.
+    pub(crate) fn read_directory_plus(
+        self: &Arc<Pond>,
+        handle: u64,
+        from: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> Result<()> {
+        let directory = self.directory(handle)?;
+        let mut is_empty = true;
+        directory.read(from, |entry| {
+            let is_self = entry.name == "." || entry.name == "..";
+            // The kernel takes nothing but the number and the kind of these two.
+            let told = match is_self {
+                true => rustix::fs::fstat(&directory.file).map(|stat| FileAttr {
+                    ino: INodeNo(entry.inode),
+                    ..attributes(entry.inode, &stat)
+                }),
+                false => self
+                    .look(&directory.file, entry.name)
+                    .map(|(node, stat)| self.told(&node, stat)),
+            };
+            let told = match told {
+                Ok(told) => told,
+                // Gone meanwhile.
+                Err(Errno::NOENT) => return Ok(true),
+                Err(error) if is_empty => return Err(error),
+                Err(_) => return Ok(false),
+            };
+            let timeout = &self.attribute_timeout;
+            let is_full = reply.add(told.ino, entry.next, entry.name, timeout, &told, Generation(0));
+            if is_full && !is_self {
+                self.forget(told.ino.0, 1);
+            }
+            is_empty = false;
+            Ok(!is_full)
+        })
+    }
+}
+
+fn kind_of(entry: &Entry<'_>) -> FileType {
+    kind(entry.kind.as_raw_mode())
+}

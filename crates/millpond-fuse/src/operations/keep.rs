@@ -1,0 +1,149 @@
+//! What is kept of files that nobody has open, and how it is let go of.
+//!
+//! A file's data leave the cache only when they are on the disk. What can't be written stays, and is tried again: the
+//! kernel may have forgotten the file long since.
+
+use crate::content::Result;
+use crate::nodes::{Node, Seen};
+use crate::pond::Pond;
+use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A file's times on disk are set right when it was closed for so long: its pages have left by themselves then, 30 s
+/// after they were changed (`flusher.age`), and there is nothing to wait for.
+const SETTLE_AFTER: Duration = Duration::from_secs(40);
+
+impl Pond {
+    /// Lets go of a file's data, if still nobody has it open, once they are written.
+    pub(crate) fn let_go(self: &Arc<Pond>, node: &Arc<Node>) {
+        if self.try_let_go(node).is_err() {
+            self.unwritten.lock().push(node.clone());
+        }
+    }
+
+    /// # Errors
+    /// What it has can't be written.
+    pub(crate) fn try_let_go(&self, node: &Arc<Node>) -> Result<()> {
+        let turn = {
+            let data = node.data.lock();
+            if data.opens > 0 {
+                return Ok(());
+            }
+            if let Some(content) = &data.content
+                && content.is_writable
+                && rustix::fs::fstat(&node.place).is_ok_and(|stat| stat.st_nlink == 0)
+            {
+                // It has no name any more: nobody will read what would be written. If that fails it is written.
+                let _ = content.set_len(0);
+            }
+            data.turn
+        };
+        self.settle(node, turn)?;
+        let mut data = node.data.lock();
+        if data.opens == 0 && data.turn == turn {
+            let content = data.content.take();
+            drop(data);
+            drop(content);
+        } else {
+            drop(data);
+        }
+        self.nodes.remove(node);
+        Ok(())
+    }
+
+    /// Writes what is changed of a file that was closed in `turn`, and gives it its times on disk, unless somebody has
+    /// opened it since.
+    fn settle(&self, node: &Node, turn: u64) -> Result<()> {
+        let content = node.data.lock().content.clone();
+        let Some(content) = content else {
+            return Ok(());
+        };
+        content.write_out()?;
+        let mut data = node.data.lock();
+        if data.opens > 0 || data.turn != turn {
+            return Ok(());
+        }
+        let mut times = node.times.lock();
+        if let Some(modified) = times.to_settle() {
+            self.set_modified(node, modified)?;
+            let stat = rustix::fs::fstat(&node.place)?;
+            times.settled(&stat);
+            data.seen = Some(Seen::of(&stat));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_modified(&self, node: &Node, modified: Timespec) -> Result<()> {
+        let times = Timestamps {
+            last_access: Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            },
+            last_modification: modified,
+        };
+        rustix::fs::utimensat(&node.place, "", &times, AtFlags::EMPTY_PATH)
+    }
+
+    /// What has to be done now and then: files that were closed a while ago get their times, those that could not be
+    /// written are tried again.
+    pub(crate) fn tidy(self: &Arc<Pond>) {
+        for node in self.idle.since(SETTLE_AFTER) {
+            let turn = node.data.lock().turn;
+            if self.settle(&node, turn).is_err() {
+                self.unwritten.lock().push(node);
+            }
+        }
+        let unwritten = std::mem::take(&mut *self.unwritten.lock());
+        for node in unwritten {
+            match self.nodes.is_forgotten(&node) {
+                true => self.let_go(&node),
+                false => {
+                    let turn = node.data.lock().turn;
+                    if self.settle(&node, turn).is_err() {
+                        self.unwritten.lock().push(node);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes everything durable that was written so far.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        match &self.cache {
+            Some(cache) => cache
+                .sync_all()
+                .map_err(|e| rustix::io::Errno::from_raw_os_error(e.errno())),
+            None => rustix::fs::syncfs(&self.descriptor(&*self.node(1)?)?),
+        }
+    }
+
+    /// At the end: makes everything durable, lets go of all files. What could not be saved, in sentences.
+    pub(crate) fn end(self: &Arc<Pond>) -> Vec<String> {
+        let mut lost = Vec::new();
+        if let Some(cache) = &self.cache
+            && let Err(error) = cache.sync_all()
+        {
+            lost.push(error.to_string());
+        }
+        for node in self.nodes.all() {
+            let mut data = node.data.lock();
+            // The kernel is gone, and with it whoever had it open.
+            data.opens = 0;
+            let turn = data.turn;
+            drop(data);
+            let settled = self.settle(&node, turn);
+            let content = node.data.lock().content.take();
+            drop(content);
+            if let Err(error) = settled
+                && lost.is_empty()
+            {
+                lost.push(error.to_string());
+            }
+        }
+        if let Some(cache) = &self.cache {
+            lost.extend(cache.take_lost().iter().map(ToString::to_string));
+        }
+        lost
+    }
+}

@@ -1,0 +1,111 @@
+//! Attributes: asked for and changed. The length goes through the cache, all else straight to the file system below.
+
+use crate::attributes::timespec;
+use crate::content::Result;
+use crate::nodes::{Node, Seen};
+use crate::pond::Pond;
+use crate::times;
+use fuser::{FileAttr, TimeOrNow};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid};
+use std::sync::Arc;
+
+/// What is to be changed.
+#[derive(Default)]
+pub(crate) struct Change {
+    pub(crate) mode: Option<u32>,
+    pub(crate) user: Option<u32>,
+    pub(crate) group: Option<u32>,
+    pub(crate) len: Option<u64>,
+    pub(crate) accessed: Option<TimeOrNow>,
+    pub(crate) modified: Option<TimeOrNow>,
+    /// Of who has the file open that is changed.
+    pub(crate) handle: Option<u64>,
+    /// Who asks for it is not root.
+    pub(crate) by_user: bool,
+}
+
+impl Pond {
+    pub(crate) fn change(self: &Arc<Pond>, id: u64, change: &Change) -> Result<FileAttr> {
+        let node = self.node(id)?;
+        if let Some(mode) = change.mode {
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmodat(CWD, node.path(), mode, AtFlags::empty())?;
+            self.attributes_changed(&node);
+        }
+        if change.user.is_some() || change.group.is_some() {
+            let (user, group) = (change.user.map(Uid::from_raw), change.group.map(Gid::from_raw));
+            rustix::fs::chownat(&node.place, "", user, group, AtFlags::EMPTY_PATH)?;
+            self.attributes_changed(&node);
+        }
+        if let Some(len) = change.len {
+            self.set_len(&node, len, change)?;
+        }
+        if change.accessed.is_some() || change.modified.is_some() {
+            self.set_times(&node, change)?;
+        }
+        self.attributes(&node)
+    }
+
+    fn set_len(self: &Arc<Pond>, node: &Arc<Node>, len: u64, change: &Change) -> Result<()> {
+        let open = change.handle.and_then(|handle| self.files.find(handle));
+        match open.filter(|file| file.content.is_writable) {
+            Some(file) => file.content.set_len(len)?,
+            None => {
+                let content = self.content(node, true)?;
+                let cut = content.set_len(len);
+                drop(content);
+                self.close(node);
+                cut?;
+            }
+        }
+        self.written(node);
+        if change.by_user {
+            self.drop_privileges(node)?;
+        }
+        Ok(())
+    }
+
+    fn set_times(&self, node: &Node, change: &Change) -> Result<()> {
+        let now = times::now();
+        let time = |given: Option<TimeOrNow>| match given {
+            Some(TimeOrNow::SpecificTime(time)) => timespec(time),
+            Some(TimeOrNow::Now) => now,
+            None => Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            },
+        };
+        let stamps = Timestamps {
+            last_access: time(change.accessed),
+            last_modification: time(change.modified),
+        };
+        rustix::fs::utimensat(&node.place, "", &stamps, AtFlags::EMPTY_PATH)?;
+        if change.modified.is_some() {
+            node.times.lock().set(stamps.last_modification, now);
+        }
+        self.attributes_changed(node);
+        let mut data = node.data.lock();
+        if data.content.is_some() && node.times.lock().to_settle().is_none() {
+            data.seen = Some(Seen::of(&rustix::fs::fstat(&node.place)?));
+        }
+        Ok(())
+    }
+
+    /// Who changes a file that runs as its owner or its group, and is not root, takes that from it: `setattr_should_drop_suidgid`
+    /// (Linux 6.18).
+    pub(crate) fn drop_privileges(&self, node: &Node) -> Result<()> {
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&node.place)?.st_mode);
+        let mut dropped = Mode::SUID;
+        if mode.contains(Mode::XGRP) {
+            dropped |= Mode::SGID;
+        }
+        if mode.intersects(dropped) {
+            rustix::fs::chmodat(CWD, node.path(), mode - dropped, AtFlags::empty())?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn statistics(&self, id: u64) -> Result<StatVfs> {
+        rustix::fs::fstatvfs(&self.node(id)?.place)
+    }
+}

@@ -1,0 +1,170 @@
+//! Names: found, given, changed, taken away.
+
+use crate::attributes::decode_device;
+use crate::caller::Caller;
+use crate::content::Result;
+use crate::nodes::{Identity, Node};
+use crate::pond::Pond;
+use fuser::FileAttr;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Where something is to be made, and who asks for it.
+pub(crate) struct Making<'a> {
+    pub(crate) parent: u64,
+    pub(crate) name: &'a OsStr,
+    /// User and group.
+    pub(crate) caller: (u32, u32),
+    pub(crate) mode: u32,
+    pub(crate) umask: u32,
+}
+
+/// A file that was made, or was there.
+pub(crate) struct Made {
+    pub(crate) file: File,
+    pub(crate) node: Arc<Node>,
+    /// Permissions that it has and is not to keep.
+    pub(crate) added: Mode,
+}
+
+impl Pond {
+    /// The file of this name, of which the kernel is told.
+    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Result<FileAttr> {
+        let parent = self.node(parent)?;
+        let (node, stat) = self.look(&parent.place, name)?;
+        Ok(self.told(&node, stat))
+    }
+
+    pub(crate) fn look(&self, directory: impl AsFd, name: &OsStr) -> Result<(Arc<Node>, Stat)> {
+        let directory = directory.as_fd();
+        let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        // Its number is given to no other as long as it is known.
+        if let Some(node) = self.nodes.known(Identity::of(&stat)) {
+            return Ok((node, stat));
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let place = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&place)?;
+        Ok((self.nodes.enter(place, &stat), stat))
+    }
+
+    /// The kernel has forgotten `count` of what it was told of the file.
+    pub(crate) fn forget(self: &Arc<Pond>, id: u64, count: u64) {
+        let Some(node) = self.nodes.forget(id, count) else {
+            return;
+        };
+        if node.data.lock().content.is_none() {
+            return self.nodes.remove(&node);
+        }
+        let pond = self.clone();
+        self.pool.run(move || pond.let_go(&node));
+    }
+
+    /// Does `make` in a directory as the caller, with the mode that the new file is to have.
+    fn making<T>(&self, at: &Making<'_>, make: impl FnOnce(&Node, Mode) -> Result<T>) -> Result<T> {
+        let parent = self.node(at.parent)?;
+        let mode = Mode::from_raw_mode(self.mode(&parent, at));
+        let _acting = Caller::act_as(self.is_root.then_some(at.caller))?;
+        make(&parent, mode)
+    }
+
+    /// The umask counts unless the directory has a default ACL, from which the file system below makes the mode.
+    fn mode(&self, parent: &Node, at: &Making<'_>) -> u32 {
+        const DEFAULT_ACL: &str = "system.posix_acl_default";
+        let mode = at.mode & 0o7777;
+        if !self.applies_umask.load(Ordering::Relaxed) {
+            return mode;
+        }
+        let mut none: [u8; 0] = [];
+        match rustix::fs::getxattr(parent.path(), DEFAULT_ACL, &mut none) {
+            Ok(len) if len > 0 => mode,
+            _ => mode & !at.umask,
+        }
+    }
+
+    pub(crate) fn make_node(&self, at: &Making<'_>, device: u32) -> Result<FileAttr> {
+        self.making(at, |parent, mode| {
+            let (kind, device) = (FileType::from_raw_mode(at.mode), decode_device(device));
+            rustix::fs::mknodat(&parent.place, at.name, kind, mode, device)
+        })?;
+        self.lookup(at.parent, at.name)
+    }
+
+    pub(crate) fn make_directory(&self, at: &Making<'_>) -> Result<FileAttr> {
+        self.making(at, |parent, mode| {
+            rustix::fs::mkdirat(&parent.place, at.name, mode)
+        })?;
+        self.lookup(at.parent, at.name)
+    }
+
+    pub(crate) fn make_symlink(&self, at: &Making<'_>, target: &Path) -> Result<FileAttr> {
+        self.making(at, |parent, _| {
+            rustix::fs::symlinkat(target, &parent.place, at.name)
+        })?;
+        self.lookup(at.parent, at.name)
+    }
+
+    /// Makes a file, if there is none, and opens it for reading and writing, whatever its mode will be.
+    pub(crate) fn make_file(&self, at: &Making<'_>, exclusive: bool) -> Result<Made> {
+        // The cache opens it once more for direct I/O, which root may whatever the mode.
+        let own = match self.is_root {
+            true => Mode::empty(),
+            false => Mode::RUSR | Mode::WUSR,
+        };
+        let (file, added) = self.making(at, |parent, mode| {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+            let open = |flags, mode| rustix::fs::openat(&parent.place, at.name, flags, mode);
+            match open(flags | OFlags::EXCL, mode | own) {
+                Ok(file) => Ok((file, own - mode)),
+                Err(Errno::EXIST) if !exclusive => Ok((open(flags, mode)?, Mode::empty())),
+                Err(error) => Err(error),
+            }
+        })?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let stat = rustix::fs::fstat(&place)?;
+        Ok(Made {
+            file: file.into(),
+            node: self.nodes.enter(place, &stat),
+            added,
+        })
+    }
+
+    pub(crate) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<()> {
+        let parent = self.node(parent)?;
+        rustix::fs::unlinkat(&parent.place, name, flags)
+    }
+
+    pub(crate) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<()> {
+        let (old, new) = (self.node(from.0)?, self.node(to.0)?);
+        let flags = RenameFlags::from_bits_retain(flags);
+        rustix::fs::renameat_with(&old.place, from.1, &new.place, to.1, flags)
+    }
+
+    pub(crate) fn link(&self, id: u64, parent: u64, name: &OsStr) -> Result<FileAttr> {
+        let (node, parent_node) = (self.node(id)?, self.node(parent)?);
+        // Through its name in /proc, since a descriptor alone may be linked by root only.
+        rustix::fs::linkat(
+            CWD,
+            node.path(),
+            &parent_node.place,
+            name,
+            AtFlags::SYMLINK_FOLLOW,
+        )?;
+        self.attributes_changed(&node);
+        self.lookup(parent, name)
+    }
+
+    pub(crate) fn read_link(&self, id: u64) -> Result<OsString> {
+        let node = self.node(id)?;
+        let target = rustix::fs::readlinkat(&node.place, "", Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()))
+    }
+}

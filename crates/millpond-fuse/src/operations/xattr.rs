@@ -1,0 +1,78 @@
+//! Extended attributes, and ACLs, which are some of them: passed on. Two of the root's are the mount's own.
+
+use crate::content::Result;
+use crate::nodes::Node;
+use crate::pond::Pond;
+use crate::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use std::ffi::OsStr;
+
+/// The longest value, or list of names, that there is (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
+const BYTES_MAX: usize = 64 << 10;
+
+/// The number of the root.
+const ROOT: u64 = 1;
+
+/// What is asked for has so many bytes, or is this.
+pub(crate) enum Answer {
+    Len(u32),
+    Bytes(Vec<u8>),
+}
+
+impl Pond {
+    pub(crate) fn xattr(&self, id: u64, name: &OsStr, room: u32) -> Result<Answer> {
+        if id == ROOT && name == PROCESS_ATTRIBUTE {
+            let process = std::process::id().to_string();
+            return answer(room, |buffer| {
+                let is_asked = !buffer.is_empty();
+                match buffer.get_mut(..process.len()) {
+                    Some(place) => place.copy_from_slice(process.as_bytes()),
+                    None if is_asked => return Err(Errno::RANGE),
+                    None => {}
+                }
+                Ok(process.len())
+            });
+        }
+        let node = self.node(id)?;
+        answer(room, |buffer| rustix::fs::getxattr(node.path(), name, buffer))
+    }
+
+    pub(crate) fn xattrs(&self, id: u64, room: u32) -> Result<Answer> {
+        let node = self.node(id)?;
+        answer(room, |buffer| rustix::fs::listxattr(node.path(), buffer))
+    }
+
+    pub(crate) fn set_xattr(&self, id: u64, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
+        if id == ROOT && name == SYNC_ATTRIBUTE {
+            return self.sync_all();
+        }
+        let node = self.node(id)?;
+        let flags = XattrFlags::from_bits_retain(flags as u32);
+        rustix::fs::setxattr(node.path(), name, value, flags)?;
+        self.xattrs_changed(&node);
+        Ok(())
+    }
+
+    pub(crate) fn remove_xattr(&self, id: u64, name: &OsStr) -> Result<()> {
+        let node = self.node(id)?;
+        rustix::fs::removexattr(node.path(), name)?;
+        self.xattrs_changed(&node);
+        Ok(())
+    }
+
+    fn xattrs_changed(&self, node: &Node) {
+        self.attributes_changed(node);
+    }
+}
+
+/// Asks with a buffer of the room that whoever asks has; without any, for the length only.
+fn answer(room: u32, ask: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<Answer> {
+    let mut buffer = vec![0; BYTES_MAX.min(room as usize)];
+    let len = ask(&mut buffer)?;
+    if room == 0 {
+        return Ok(Answer::Len(len as u32));
+    }
+    buffer.truncate(len);
+    Ok(Answer::Bytes(buffer))
+}

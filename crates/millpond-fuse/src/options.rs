@@ -1,0 +1,50 @@
+//! What is mounted, where, and how.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a directory is mounted. [`Options::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory with the files.
+    pub source: PathBuf,
+    /// The directory at which they are to be seen.
+    pub mount_point: PathBuf,
+    /// The cache's budget in bytes; 512 MiB.
+    pub memory: u64,
+    /// Whether data go through the cache. Without it they go straight to the files below, through the kernel's page
+    /// cache: for comparing.
+    pub cached: bool,
+    /// Whether others than the user who mounts may use it.
+    pub allow_other: bool,
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// Whether it may hide what the mount point has.
+    pub nonempty: bool,
+    /// For how long the kernel may keep names and attributes without asking: so late may changes be seen that others
+    /// make to the directory below; 1 s.
+    pub attribute_timeout: Duration,
+    /// Threads that answer the kernel; at least 2.
+    pub threads: usize,
+    /// Whether `millpond stat`, `set` and `inspect` may look into the cache.
+    pub control: bool,
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new(source: impl Into<PathBuf>, mount_point: impl Into<PathBuf>) -> Options {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        Options {
+            source: source.into(),
+            mount_point: mount_point.into(),
+            memory: 512 << 20,
+            cached: true,
+            allow_other: false,
+            read_only: false,
+            nonempty: false,
+            attribute_timeout: Duration::from_secs(1),
+            threads: (2 * processors).clamp(8, 32),
+            control: true,
+        }
+    }
+}

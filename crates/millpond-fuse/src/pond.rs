@@ -1,0 +1,161 @@
+//! What a mount knows: its files, who has them open, the cache.
+
+use crate::attributes::attributes;
+use crate::content::{Content, Result};
+use crate::directory::Directory;
+use crate::idle::Idle;
+use crate::nodes::{Node, Nodes};
+use crate::options::Options;
+use crate::pool::Pool;
+use crate::times;
+use fuser::FileAttr;
+use millpond::PageCache;
+use parking_lot::{Mutex, RwLock};
+use rustix::fs::{Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The size of the cache's pages, which answers of one page depend on.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// The state of a mount.
+pub(crate) struct Pond {
+    pub(crate) nodes: Nodes,
+    pub(crate) files: Handles<OpenFile>,
+    pub(crate) directories: Handles<Directory>,
+    pub(crate) cache: Option<PageCache>,
+    pub(crate) idle: Idle,
+    pub(crate) pool: Pool,
+    pub(crate) attribute_timeout: Duration,
+    /// Root's: it makes files as whoever asks.
+    pub(crate) is_root: bool,
+    /// The umask is left to us, since a directory may have a default ACL instead.
+    pub(crate) applies_umask: AtomicBool,
+    /// Threads that answer the kernel, and how many of them are in a write, which may pause.
+    pub(crate) threads: usize,
+    pub(crate) writing: AtomicUsize,
+    /// Files that could not be let go of, because they could not be written: tried again.
+    pub(crate) unwritten: Mutex<Vec<Arc<Node>>>,
+    /// What the host's FUSE lacks, in sentences.
+    pub(crate) lacks: Mutex<Vec<String>>,
+}
+
+/// Somebody's open file.
+pub(crate) struct OpenFile {
+    pub(crate) node: Arc<Node>,
+    pub(crate) content: Arc<Content>,
+}
+
+impl Pond {
+    pub(crate) fn new(
+        root: OwnedFd,
+        stat: &Stat,
+        cache: Option<PageCache>,
+        options: &Options,
+        idle_max: usize,
+    ) -> Pond {
+        Pond {
+            nodes: Nodes::new(root, stat),
+            files: Handles::default(),
+            directories: Handles::default(),
+            cache,
+            idle: Idle::new(idle_max),
+            pool: Pool::default(),
+            attribute_timeout: options.attribute_timeout,
+            is_root: rustix::process::geteuid().is_root(),
+            applies_umask: AtomicBool::new(false),
+            threads: options.threads,
+            writing: AtomicUsize::new(0),
+            unwritten: Mutex::default(),
+            lacks: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn node(&self, id: u64) -> Result<Arc<Node>> {
+        self.nodes.find(id).ok_or(Errno::STALE)
+    }
+
+    pub(crate) fn file(&self, handle: u64) -> Result<Arc<OpenFile>> {
+        self.files.find(handle).ok_or(Errno::BADF)
+    }
+
+    /// What stat says of a file.
+    pub(crate) fn attributes(&self, node: &Node) -> Result<FileAttr> {
+        let stat = rustix::fs::fstat(&node.place)?;
+        Ok(self.told(node, stat))
+    }
+
+    /// What the disk says of it, and what it does not know yet.
+    pub(crate) fn told(&self, node: &Node, mut stat: Stat) -> FileAttr {
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() && self.cache.is_some() {
+            let len = node
+                .data
+                .lock()
+                .content
+                .as_ref()
+                .and_then(|content| content.cached_len());
+            if let Some(len) = len {
+                stat.st_size = len as _;
+            }
+            node.times.lock().tell(&mut stat);
+        }
+        attributes(node.id, &stat)
+    }
+
+    /// Opens a file, which the kernel knows by number, for what a descriptor that only names it can't do.
+    pub(crate) fn reopen(&self, node: &Node, flags: OFlags) -> Result<OwnedFd> {
+        rustix::fs::open(
+            node.path(),
+            flags | OFlags::CLOEXEC | OFlags::NOCTTY,
+            Mode::empty(),
+        )
+    }
+
+    /// Data of the file were changed, by a program and just now.
+    pub(crate) fn written(&self, node: &Node) {
+        if self.cache.is_some() {
+            node.times.lock().written(times::now());
+        }
+    }
+
+    /// Attributes of the file were changed below, by us.
+    pub(crate) fn attributes_changed(&self, node: &Node) {
+        node.attributes_changed.store(true, Ordering::Release);
+        node.times.lock().changed(times::now());
+    }
+}
+
+/// What is open, by the number that the kernel gives back.
+pub(crate) struct Handles<T> {
+    open: RwLock<HashMap<u64, Arc<T>>>,
+    next: AtomicU64,
+}
+
+impl<T> Default for Handles<T> {
+    fn default() -> Handles<T> {
+        Handles {
+            open: RwLock::default(),
+            next: AtomicU64::new(1),
+        }
+    }
+}
+
+impl<T> Handles<T> {
+    pub(crate) fn add(&self, opened: T) -> u64 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.open.write().insert(number, Arc::new(opened));
+        number
+    }
+
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<T>> {
+        self.open.read().get(&number).cloned()
+    }
+
+    pub(crate) fn remove(&self, number: u64) -> Option<Arc<T>> {
+        self.open.write().remove(&number)
+    }
+}
