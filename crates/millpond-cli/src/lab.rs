@@ -205,7 +205,7 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
         match experiment.name {
             "hills2015" => hills2015::run(&args.hills2015()?, &mut bar),
             "gorman2011" => gorman2011::run(&args.gorman2011()?, &mut bar),
-            "dillon2000" => dillon2000::run(&args.dillon2000(), &mut bar),
+            "dillon2000" => dillon2000::run(&args.dillon2000()?, &mut bar),
             "kim2020" => kim2020::run(&args.kim2020(), &mut bar),
             _ => axboe2016::run(&args.axboe2016()?, &mut bar),
         }
@@ -304,15 +304,21 @@ impl RunArgs {
         }
     }
 
-    fn dillon2000(&self) -> dillon2000::Options {
-        dillon2000::Options {
+    fn dillon2000(&self) -> Result<dillon2000::Options, Failure> {
+        Ok(dillon2000::Options {
             on: self.on.clone(),
+            device: self.device.parse()?,
+            kernel_variants: self.kernel_variant.clone(),
+            dir: self.dir.clone().unwrap_or_else(default_dir),
+            memory: self.memory,
+            runs: self.runs,
+            program: Program::this(&["lab", "worker"]),
             variants: self.variant.clone(),
             workloads: self.workload.clone(),
             scale: self.scale,
             seed: self.seed,
             command: command_line(std::env::args().skip(1)),
-        }
+        })
     }
 
     fn gorman2011(&self) -> Result<gorman2011::Options, Failure> {

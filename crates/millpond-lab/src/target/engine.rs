@@ -13,6 +13,7 @@ use super::{
 };
 use crate::error::{LabError, Result};
 use crate::outcome::{Measure, Setting};
+use crate::workload::data::PAGE;
 use crate::workload::hills2015::Both;
 use millpond::device::{self, Modelled};
 use millpond::{Explanation, OpenOptions, PageCache, Stats, explain};
@@ -165,6 +166,10 @@ impl Target for Engine {
         Ok(Box::new(EnginePages(EngineFile { file, slowest })))
     }
 
+    fn open_to_change(&self, path: &Path) -> io::Result<Box<dyn TargetFile>> {
+        self.file(path, OpenOptions::new().write(true))
+    }
+
     fn reclaim(&self) -> Vec<Measure> {
         reclaim_of(&self.cache.stats())
     }
@@ -288,6 +293,13 @@ impl TargetFile for EngineFile {
     fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
         let written = self.slowest.explained(WRITE, || self.file.write_at(buf, offset));
         written.map_err(error)
+    }
+
+    fn change_at(&self, offset: u64, word: u64) -> io::Result<()> {
+        let (page, at) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
+        let locked = self.slowest.explained(WRITE, || self.file.page_mut(page));
+        locked.map_err(error)?[at..at + size_of::<u64>()].copy_from_slice(&word.to_ne_bytes());
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -206,6 +206,12 @@ impl Target for Kernel {
         Ok(Box::new(KernelMapping { file, mapped }))
     }
 
+    fn open_to_change(&self, path: &Path) -> io::Result<Box<dyn TargetFile>> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let mapped = MappedFile::new(&file, file.metadata()?.len())?;
+        Ok(Box::new(KernelWords { file, mapped }))
+    }
+
     fn reclaim(&self) -> Vec<Measure> {
         reclaim::of_kernel()
     }
@@ -318,6 +324,32 @@ impl TargetFile for KernelMapping {
     fn sync(&self) -> io::Result<()> {
         let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         mapped.sync()
+    }
+}
+
+/// A file words of which are changed through a mapping, by several threads.
+struct KernelWords {
+    file: File,
+    mapped: MappedFile,
+}
+
+impl TargetFile for KernelWords {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
+        self.file.read_exact_at(buf, offset)?;
+        Ok(Served::Unknown)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(buf, offset)
+    }
+
+    fn change_at(&self, offset: u64, word: u64) -> io::Result<()> {
+        self.mapped.store(offset, word);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.mapped.sync()
     }
 }
 

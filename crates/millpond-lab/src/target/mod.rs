@@ -187,6 +187,14 @@ pub trait Target: Send + Sync {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    /// Opens a file that exists to change words of it where they are in memory, anywhere: with [`TargetFile::change_at`].
+    ///
+    /// # Errors
+    /// The system's or the target's own; that this target has no such way.
+    fn open_to_change(&self, _path: &Path) -> io::Result<Box<dyn TargetFile>> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
     /// How many files of that size a program keeps open behind the one that it writes, so that closing one finds nothing
     /// to write. None where closing writes nothing.
     fn files_kept_open(&self, _file_bytes: u64) -> usize {
@@ -257,6 +265,15 @@ pub trait TargetFile: Send + Sync {
     /// # Errors
     /// The system's or the target's own.
     fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()>;
+
+    /// Stores `word` at `offset`, a multiple of 8, in the page that is in memory or is brought there. Of a file from
+    /// [`Target::open_to_change`].
+    ///
+    /// # Errors
+    /// The system's or the target's own; that the file was not opened so.
+    fn change_at(&self, _offset: u64, _word: u64) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
 
     /// Brings what was written to this file to the device.
     ///

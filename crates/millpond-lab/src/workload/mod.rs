@@ -5,6 +5,7 @@
 
 pub mod axboe2016;
 pub mod data;
+pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
 
@@ -19,6 +20,8 @@ use serde::{Deserialize, Serialize};
 pub enum Workload {
     /// Writers of many files beside a random reader (seed 001, Axboe 2016).
     Axboe2016(axboe2016::Axboe2016),
+    /// Readers of a news server (seed 003, Dillon 2000).
+    Dillon2000(dillon2000::Dillon2000),
     /// Files, or a mapping, written on memory that is too small for them (seed 000, Gorman 2011).
     Gorman2011(gorman2011::Gorman2011),
     /// Writers under limits on dirty pages (seed 004, Hills 2015).
@@ -50,6 +53,7 @@ pub fn perform(
 ) -> Result<Outcome> {
     match workload {
         Workload::Axboe2016(work) => axboe2016::perform(work, target, setup, progress),
+        Workload::Dillon2000(work) => dillon2000::perform(work, target, setup, progress),
         Workload::Gorman2011(work) => gorman2011::perform(work, target, setup, progress),
         Workload::Hills2015(work) => hills2015::perform(work, target, setup, progress),
     }
@@ -61,6 +65,10 @@ impl Workload {
     pub fn with_run(&self, run: u32) -> Workload {
         match self {
             Workload::Axboe2016(work) => Workload::Axboe2016(axboe2016::Axboe2016 {
+                seed: work.seed.wrapping_add(u64::from(run)),
+                ..work.clone()
+            }),
+            Workload::Dillon2000(work) => Workload::Dillon2000(dillon2000::Dillon2000 {
                 seed: work.seed.wrapping_add(u64::from(run)),
                 ..work.clone()
             }),

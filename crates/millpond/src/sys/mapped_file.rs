@@ -1,6 +1,6 @@
 //! A file that is written through a mapping: the kernel's own page cache, page by page, as programs use it with mmap(2).
 //!
-//! Not how this crate does anything: it is for whoever compares with it. Bytes are copied in and out, and nobody gets a
+//! Not how this crate does anything: it is for whoever compares with it. Bytes are copied in, and nobody gets a
 //! reference into the mapping, so what others do to the file meanwhile is no matter of memory safety. It is one of signals:
 //! the process gets SIGBUS if the file is cut, or the file system has no space left, below a page that is touched.
 
@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file mapped for reading and writing, shared with the page cache. Unmapped when dropped.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub struct MappedFile {
 
 // SAFETY: a range of addresses belongs to no thread.
 unsafe impl Send for MappedFile {}
-// SAFETY: methods that take `&self` only make system calls; whoever copies has `&mut`.
+// SAFETY: methods that take `&self` make system calls or store atomically; whoever copies has `&mut`.
 unsafe impl Sync for MappedFile {}
 
 impl MappedFile {
@@ -72,6 +73,28 @@ impl MappedFile {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
+    /// Stores a word at `offset`, as one of a program's threads does while others store elsewhere, or there.
+    ///
+    /// # Panics
+    /// If that is not a whole word inside the mapping, at a multiple of its size.
+    pub fn store(&self, offset: u64, word: u64) {
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        assert!(
+            at.is_multiple_of(size_of::<u64>())
+                && self
+                    .len
+                    .checked_sub(size_of::<u64>())
+                    .is_some_and(|last| at <= last),
+            "no word is at {offset} in a mapping of {}",
+            self.len
+        );
+        let to = self.start.as_ptr().wrapping_add(at).cast::<AtomicU64>();
+        // SAFETY: a whole word inside the mapping, as asserted, which is readable and writable until the drop; aligned, as
+        // the mapping begins with a page. Whoever else stores there while `self` is shared does it here, atomically.
+        let to = unsafe { &*to };
+        to.store(word, Ordering::Relaxed);
+    }
+
     /// Brings what was written to the device, as msync(2) does; returns when it would survive a loss of power.
     ///
     /// # Errors
@@ -113,6 +136,33 @@ mod tests {
         assert_eq!(&bytes, b"over the edge");
         file.read_exact_at(&mut bytes[..1], 9_999).unwrap();
         assert_eq!(bytes[0], b'!');
+    }
+
+    #[test]
+    fn words_are_stored_from_several_threads() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8192).unwrap();
+        let mapped = MappedFile::new(&file, 8192).unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..4 {
+                let mapped = &mapped;
+                scope.spawn(move || (0..256).for_each(|word| mapped.store((word * 4 + n) * 8, word * 4 + n)));
+            }
+        });
+        mapped.sync().unwrap();
+        let mut bytes = [0; 8];
+        for word in 0..1024 {
+            file.read_exact_at(&mut bytes, word * 8).unwrap();
+            assert_eq!(u64::from_ne_bytes(bytes), word);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no word is at 4092 in a mapping of 4096")]
+    fn a_word_that_is_not_aligned_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        MappedFile::new(&file, 4096).unwrap().store(4092, 1);
     }
 
     #[test]

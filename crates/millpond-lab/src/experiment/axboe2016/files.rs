@@ -47,25 +47,33 @@ pub(super) fn write_rate(dir: &Path, watch: &mut dyn Watch) -> Result<f64> {
 
 /// Writes the file that is read, in full, so that no read finds a hole. Returns the bytes written a second.
 pub(super) fn make_read_file(dir: &Path, bytes: u64, share: f64, watch: &mut dyn Watch) -> Result<f64> {
-    let path = Axboe2016::read_file(dir);
+    let step = (bytes, "writing the file to be read");
+    make_file(&Axboe2016::read_file(dir), READ_FILE, step, share, watch)
+}
+
+/// Writes a file of stamped pages, `number` in their stamps, and leaves none of it in the page cache. Returns the bytes
+/// written a second.
+pub(in crate::experiment) fn make_file(
+    path: &Path,
+    number: u64,
+    (bytes, step): (u64, &str),
+    share: f64,
+    watch: &mut dyn Watch,
+) -> Result<f64> {
     let began = Instant::now();
-    write_file(&path, READ_FILE, bytes, &mut |written| {
+    write_file(path, number, bytes, &mut |written| {
         let detail = format!(
             "{} of {}",
             crate::quantity::size(Bytes(written)),
             crate::quantity::size(Bytes(bytes))
         );
-        match watch.at(
-            share * written as f64 / bytes as f64,
-            "writing the file to be read",
-            &detail,
-        ) {
+        match watch.at(share * written as f64 / bytes as f64, step, &detail) {
             Proceed::Stop => Step::Stop,
             Proceed::Yes => Step::On,
         }
     })?;
     // the name as well
-    sync_file_system(dir)?;
+    sync_file_system(path.parent().unwrap_or(path))?;
     Ok(bytes as f64 / began.elapsed().as_secs_f64())
 }
 
@@ -131,7 +139,7 @@ fn write_file(path: &Path, number: u64, bytes: u64, step: &mut dyn FnMut(u64) ->
 
 /// Drops a file's pages from the page cache. Only clean ones go, so sync first. Dropping the whole machine's
 /// caches would add nothing for these files, and slow everybody else down.
-fn forget(file: &File) -> io::Result<()> {
+pub(in crate::experiment) fn forget(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 

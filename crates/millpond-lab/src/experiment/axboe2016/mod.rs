@@ -14,7 +14,7 @@
 
 mod charts;
 mod company;
-mod files;
+pub(in crate::experiment) mod files;
 mod frontier;
 mod options;
 mod post;

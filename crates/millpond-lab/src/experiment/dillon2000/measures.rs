@@ -8,11 +8,11 @@ use millpond_core::units::Nanos;
 pub(super) const BIN_S: usize = 5;
 
 /// What is noted each second, of the part that is measured.
-pub(super) struct Seconds {
+pub(crate) struct Seconds {
     /// Mean number of readers that waited.
-    pub(super) load: Vec<f64>,
+    pub(crate) load: Vec<f64>,
     /// Pages written.
-    pub(super) pageouts: Vec<f64>,
+    pub(crate) pageouts: Vec<f64>,
 }
 
 /// Mean and coefficient of variation.
@@ -23,25 +23,28 @@ fn mean_and_variation(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (mean > 0.0).then(|| deviation / mean))
 }
 
-/// Means of each five seconds.
-fn binned(seconds: &[f64]) -> Vec<f64> {
-    let bins = seconds.chunks_exact(BIN_S);
-    bins.map(|bin| bin.iter().sum::<f64>() / BIN_S as f64).collect()
+/// Means of each so many seconds.
+fn binned(seconds: &[f64], bin: usize) -> Vec<f64> {
+    let bins = seconds.chunks_exact(bin);
+    bins.map(|values| values.iter().sum::<f64>() / bin as f64)
+        .collect()
 }
 
-fn series(name: &str, unit: &str, values: &[f64]) -> Series {
+fn series(name: &str, unit: &str, values: &[f64], bin: usize) -> Series {
     Series {
         name: name.into(),
         unit: unit.into(),
-        step_s: BIN_S as f64,
+        step_s: bin as f64,
         values: values.iter().map(|&value| Some(value)).collect(),
     }
 }
 
 /// What every row of the news has.
-pub(super) fn news(seconds: &Seconds, mut latencies: Vec<Nanos>, busy_percent: f64) -> Outcome {
+pub(crate) fn news(seconds: &Seconds, mut latencies: Vec<Nanos>, busy_percent: Option<f64>) -> Outcome {
     let mut outcome = Outcome::default();
-    let (load, pageouts) = (binned(&seconds.load), binned(&seconds.pageouts));
+    // Each second of a run that has few.
+    let bin = if seconds.load.len() < 2 * BIN_S { 1 } else { BIN_S };
+    let (load, pageouts) = (binned(&seconds.load, bin), binned(&seconds.pageouts, bin));
     let (mean, variation) = mean_and_variation(&load);
     outcome.push("load_mean", "1", mean);
     outcome.push("load_max", "1", load.iter().copied().fold(0.0, f64::max));
@@ -56,9 +59,13 @@ pub(super) fn news(seconds: &Seconds, mut latencies: Vec<Nanos>, busy_percent: f
     if let Some(variation) = variation {
         outcome.push("pageouts_variation", "1", variation);
     }
-    outcome.push("disk_busy_percent", "%", busy_percent);
-    outcome.series.push(series("load", "1", &load));
-    outcome.series.push(series("pageouts_per_s", "1/s", &pageouts));
+    if let Some(busy) = busy_percent {
+        outcome.push("disk_busy_percent", "%", busy);
+    }
+    outcome.series.push(series("load", "1", &load, bin));
+    outcome
+        .series
+        .push(series("pageouts_per_s", "1/s", &pageouts, bin));
     outcome
 }
 
@@ -92,7 +99,7 @@ pub(super) fn of_bsd(ran: &Ran) -> Outcome {
     let measured = ran.noted.latencies.iter().filter(|(at, _)| *at >= ran.from);
     let latencies = measured.map(|&(_, took)| took).collect();
     let busy = 100.0 * ran.disk.busy_time.0 as f64 / ran.disk.span.0.max(1) as f64;
-    let mut outcome = news(&seconds, latencies, busy);
+    let mut outcome = news(&seconds, latencies, Some(busy));
     let counters = &ran.counters;
     let length = (to - from) as f64;
     for (name, value) in [
@@ -160,7 +167,7 @@ mod tests {
             load: vec![1.0; 20],
             pageouts: [10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 30.0].repeat(2),
         };
-        let outcome = news(&seconds, vec![Nanos(3000), Nanos(1000)], 75.0);
+        let outcome = news(&seconds, vec![Nanos(3000), Nanos(1000)], Some(75.0));
         let of = |name| outcome.value(name).unwrap();
         assert_eq!((of("load_mean"), of("load_variation")), (1.0, 0.0));
         assert_eq!((of("pageouts_per_s"), of("pageouts_variation")), (4.0, 0.5));

@@ -153,7 +153,7 @@ pub(super) fn run(
     };
     let measured = seen.articles.iter().filter(|(at, _)| *at >= from);
     let latencies = measured.map(|&(_, took)| took).collect();
-    let mut outcome = measures::news(&seconds, latencies, 100.0 * busy as f64 / length.0 as f64);
+    let mut outcome = measures::news(&seconds, latencies, Some(100.0 * busy as f64 / length.0 as f64));
     let stats = world.manager().stats();
     outcome.push("pages_written_by_reclaim", "1", stats.nr_vmscan_write as f64);
     // of all of the run, the beginning included

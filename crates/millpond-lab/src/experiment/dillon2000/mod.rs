@@ -2,30 +2,38 @@
 //!
 //! ```text
 //!   news        550 readers take 8 MB/s from a spool on 512 MB: four rules for dirty pages, what came of them, Millpond
+//!   saturated   64 readers who want the next article at once, as many as the disk has: real files only
 //!   budgets     the news in queue order and with two laps, when a scan may write 16, 32, 64 clusters or all that it meets
 //!   in-transit  one writer of a huge file among readers, with and without a limit on bytes on their way
 //!   deadlock    nothing but dirty pages, and writes that need a frame: with and without the reserve for I/O
 //! ```
 //!
-//! In virtual time only, on a machine like the post's: FreeBSD's rules by `sim/bsd`, Millpond by its own manager on the same
-//! disk with the memory that is left for files there.
+//! In virtual time on a machine like the post's: FreeBSD's rules by `sim/bsd`, Millpond by its own manager on the same disk
+//! with the memory that is left for files there. On real files (`real.rs`) Millpond's engine beside the kernel.
 
+mod files;
 mod measures;
 mod millpond;
 mod options;
+mod real;
+mod real_report;
 mod report;
 mod runs;
 mod verdict;
 
+pub(crate) use measures::{Seconds, news};
 pub use options::Options;
 
 use super::{Experiment, Watch};
 use crate::error::Result;
 use crate::report::Report;
+use crate::target::TargetKind;
 
 /// The news server.
 pub const NEWS: &str = "news";
-/// The same with other budgets.
+/// Readers who want the next article at once, on real files.
+pub const SATURATED: &str = "saturated";
+/// The news with other budgets.
 pub const BUDGETS: &str = "budgets";
 /// One huge file among readers.
 pub const IN_TRANSIT: &str = "in-transit";
@@ -38,17 +46,28 @@ pub const EXPERIMENT: Experiment = Experiment {
     post: "Matthew Dillon, \"Interesting item came up while working on FreeBSD's pageout daemon\", December 2000 (seed 003)",
     shows: "a news server close to thrashing: when dirty pages are written, how much may be on its way, whose the last frames are",
     variants: &options::VARIANTS,
-    workloads: &[NEWS, BUDGETS, IN_TRANSIT, DEADLOCK],
+    workloads: &[NEWS, SATURATED, BUDGETS, IN_TRANSIT, DEADLOCK],
 };
 
 /// Runs the experiment and returns its report.
 ///
 /// # Errors
-/// Options out of range, before anything is done; a target that can't run it; [`Interrupted`](crate::LabError::Interrupted).
+/// Options out of range, before anything is done; a target that can't run it; a run that failed;
+/// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
+    let (simulated, real): (Vec<&TargetKind>, Vec<&TargetKind>) = options
+        .targets()?
+        .into_iter()
+        .partition(|kind| kind.name == "sim");
     let plan = options.plan()?;
-    let results = runs::perform(&plan, watch)?;
-    let mut report = report::report(&plan, &results);
+    options.check_real(!real.is_empty())?;
+    let mut report = match simulated[..] {
+        [] => report::empty(),
+        _ => report::report(&plan, &runs::perform(&plan, watch)?),
+    };
+    if !real.is_empty() {
+        real_report::add(&mut report, &real::measure(options, &real, watch)?);
+    }
     report.command = options.command.clone();
     Ok(report)
 }

@@ -1,9 +1,14 @@
 //! The experiment's options, checked into a plan.
 
-use super::EXPERIMENT;
+use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, SATURATED};
+use crate::child::Program;
 use crate::error::{LabError, Result};
+use crate::quantity::size_typed;
+use crate::room;
+use crate::target::{self, Device, TargetKind};
 use millpond_core::reclaim::freebsd::System;
-use millpond_core::units::Nanos;
+use millpond_core::units::{Bytes, Nanos};
+use std::path::PathBuf;
 
 /// Who runs the news.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,20 +64,52 @@ impl Variant {
 }
 
 /// What a user can choose. Ranges are checked by [`run`](super::run).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` and `sim` are the same.
     pub on: Option<Vec<String>>,
+    /// The device of engine and kernel.
+    pub device: Device,
+    /// How the kernel is set up on a modelled disk; none is as most machines are.
+    pub kernel_variants: Vec<String>,
+    /// Where their files go on a real device.
+    pub dir: PathBuf,
+    /// All memory of `saturated`, readers' own included.
+    pub memory: Bytes,
+    /// Runs of each of their rows: 1 to 100.
+    pub runs: u32,
     /// Rules, or systems; none is all of them.
     pub variants: Vec<String>,
     /// Workloads; none is all of them.
     pub workloads: Vec<String>,
-    /// What the length of the news, ten minutes, is multiplied by, 0.1 to 100. `None`: 1.
+    /// What the length of the news in virtual time, ten minutes, is multiplied by, 0.1 to 100; on real files length, sizes
+    /// and the number of the news' readers, 0.005 to 1. `None`: 1.
     pub scale: Option<f64>,
     /// The seed of everything random.
     pub seed: u64,
+    /// What starts a run's process.
+    pub program: Program,
     /// The command line, for the report.
     pub command: String,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            on: None,
+            device: Device::Real,
+            kernel_variants: Vec::new(),
+            dir: "/var/tmp".into(),
+            memory: Bytes::from_mib(512),
+            runs: 3,
+            variants: Vec::new(),
+            workloads: Vec::new(),
+            scale: None,
+            seed: 1,
+            program: Program::this(&["lab", "worker"]),
+            command: String::new(),
+        }
+    }
 }
 
 /// The news begin to be measured after this, when memory is full and queues have their lengths.
@@ -105,14 +142,108 @@ impl Plan {
 }
 
 impl Options {
-    pub(super) fn plan(&self) -> Result<Plan> {
-        if let Some(target) = self.on.iter().flatten().find(|name| *name != "sim") {
-            crate::target::find(target)?;
-            return Err(LabError::Unavailable {
-                target: target.clone(),
-                why: "dillon2000 runs in virtual time only: --on sim".into(),
+    /// The targets that were named.
+    pub(super) fn targets(&self) -> Result<Vec<&'static TargetKind>> {
+        let Some(names) = &self.on else {
+            return Ok(vec![target::find("sim")?]);
+        };
+        for name in names {
+            target::find(name)?;
+            if name == "paced" {
+                return Err(LabError::Unavailable {
+                    target: name.clone(),
+                    why: "it paces the writers of axboe2016 only".into(),
+                });
+            }
+        }
+        let chosen = |kind: &&TargetKind| names.iter().any(|name| name == kind.name);
+        Ok(target::TARGETS.iter().filter(chosen).collect())
+    }
+
+    /// Whether a workload takes part.
+    pub(super) fn has(&self, workload: &str) -> bool {
+        self.workloads.is_empty() || self.workloads.iter().any(|name| name == workload)
+    }
+
+    /// How the kernel is to be set up.
+    pub(super) fn kernel_configurations(&self) -> Result<Vec<room::Configuration>> {
+        if self.device == Device::Real && !self.kernel_variants.is_empty() {
+            return Err(LabError::BadValue {
+                option: "--kernel-variant",
+                value: self.kernel_variants.join(","),
+                allowed: "on a real device the kernel runs as this machine has it set".into(),
+                instead: "leave it out, or give a modelled disk with --device".into(),
             });
         }
+        room::Configuration::of_texts(&self.kernel_variants)
+    }
+
+    /// Checks the scale, and what is only for engine and kernel if there are any (`is_real`).
+    ///
+    /// # Errors
+    /// [`LabError::BadValue`]; [`LabError::Unavailable`] if no target has any of the workloads.
+    pub(super) fn check_real(&self, is_real: bool) -> Result<()> {
+        let bad = |option, value: String, allowed: &str, instead: &str| {
+            Err(LabError::BadValue {
+                option,
+                value,
+                allowed: allowed.into(),
+                instead: instead.into(),
+            })
+        };
+        let is_simulated = self.on.is_none() || self.on.iter().flatten().any(|name| name == "sim");
+        let scale = self.scale.unwrap_or(1.0);
+        if is_simulated && !(0.1..=100.0).contains(&scale) {
+            return bad(
+                "--scale",
+                scale.to_string(),
+                "allowed is 0.1 to 100",
+                "1 is ten minutes of news",
+            );
+        }
+        if is_real && !(0.005..=1.0).contains(&scale) {
+            return bad(
+                "--scale",
+                scale.to_string(),
+                "allowed is 0.005 to 1 on real files",
+                "1 has the post's memory",
+            );
+        }
+        if !(1..=100).contains(&self.runs) {
+            return bad(
+                "--runs",
+                self.runs.to_string(),
+                "allowed are 1 to 100 runs",
+                "three show whether a difference is one",
+            );
+        }
+        if self.memory < Bytes::from_mib(256) || self.memory > Bytes::from_mib(1 << 14) {
+            return bad(
+                "--memory",
+                size_typed(self.memory),
+                "allowed is 256M to 16G",
+                "the post has 512M, of which 128M are the readers' own",
+            );
+        }
+        let has_any = |workloads: &[&str]| workloads.iter().any(|workload| self.has(workload));
+        if is_simulated && !has_any(&[NEWS, BUDGETS, IN_TRANSIT, DEADLOCK]) {
+            return Err(LabError::Unavailable {
+                target: "sim".into(),
+                why: format!("{SATURATED} is for real files: --on engine,kernel"),
+            });
+        }
+        if is_real && !has_any(&[NEWS, SATURATED]) {
+            return Err(LabError::Unavailable {
+                target: self.on.iter().flatten().cloned().collect::<Vec<_>>().join(","),
+                why: format!("on real files there are {NEWS} and {SATURATED}"),
+            });
+        }
+        self.kernel_configurations().map(drop)
+    }
+
+    /// # Errors
+    /// [`LabError::UnknownName`].
+    pub(super) fn plan(&self) -> Result<Plan> {
         let unknown = |what, value: &str, allowed: String| LabError::UnknownName {
             what,
             value: value.into(),
@@ -130,14 +261,6 @@ impl Options {
             return Err(unknown("workload", name, EXPERIMENT.workloads.join(", ")));
         }
         let scale = self.scale.unwrap_or(1.0);
-        if !(0.1..=100.0).contains(&scale) {
-            return Err(LabError::BadValue {
-                option: "--scale",
-                value: scale.to_string(),
-                allowed: "allowed is 0.1 to 100".into(),
-                instead: "1 is ten minutes of news".into(),
-            });
-        }
         Ok(Plan {
             variants,
             workloads: self.workloads.clone(),
@@ -155,7 +278,7 @@ mod tests {
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
         type Change = fn(&mut Options);
-        let table: [(Change, &str, u8); 4] = [
+        let table: [(Change, &str, u8); 7] = [
             (
                 |o| o.variants = vec!["three-laps".into()],
                 "unknown variant `three-laps`; allowed: limited-order, clean-first, queue-order, two-laps, modern, millpond, \
@@ -164,20 +287,31 @@ mod tests {
             ),
             (
                 |o| o.workloads = vec!["mail".into()],
-                "unknown workload `mail`; allowed: news, budgets, in-transit, deadlock",
+                "unknown workload `mail`; allowed: news, saturated, budgets, in-transit, deadlock",
                 2,
             ),
             (|o| o.scale = Some(0.0), "--scale 0: allowed is 0.1 to 100", 2),
             (
-                |o| o.on = Some(vec!["engine".into()]),
-                "target `engine` cannot run: dillon2000 runs in virtual time only",
+                |o| (o.on, o.scale) = (Some(vec!["engine".into()]), Some(2.0)),
+                "--scale 2: allowed is 0.005 to 1 on real files",
+                2,
+            ),
+            (|o| o.runs = 0, "--runs 0: allowed are 1 to 100", 2),
+            (
+                |o| o.workloads = vec!["saturated".into()],
+                "target `sim` cannot run: saturated is for real files",
+                3,
+            ),
+            (
+                |o| (o.on, o.workloads) = (Some(vec!["engine".into()]), vec!["budgets".into()]),
+                "target `engine` cannot run: on real files there are news and saturated",
                 3,
             ),
         ];
         for (change, expected, code) in table {
             let mut options = Options::default();
             change(&mut options);
-            let error = options.plan().unwrap_err();
+            let error = super::super::run(&options, &mut ()).err().unwrap();
             assert!(error.to_string().starts_with(expected), "{error}");
             assert_eq!(error.exit_code(), code);
         }

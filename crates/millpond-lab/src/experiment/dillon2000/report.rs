@@ -3,7 +3,7 @@
 use super::options::Plan;
 use super::runs::Run;
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, verdict};
-use crate::outcome::Setting;
+use crate::outcome::{Outcome, Setting};
 use crate::quantity::number_tick;
 use crate::report::table::{Column, label, pick};
 use crate::report::{Axis, Chart, Line, Metric, Report, RowName, Runs, Scale};
@@ -59,6 +59,21 @@ const DEADLOCK_COLUMNS: [(&str, &str); 5] = [
     ("rounds", "rounds_finished"),
 ];
 
+/// A report without results.
+pub(super) fn empty() -> Report {
+    Report {
+        title: "dillon2000: a news server whose disk is nearly saturated".into(),
+        intro: vec![
+            "512 MB, 550 readers, 8 MB/s of articles, a history that is changed all the time, one disk that is 70 to 90 % busy with \
+             all this. What does it cost to write a dirty page early, and what to leave it for a while?"
+                .into(),
+            format!("After {}.", EXPERIMENT.post),
+        ],
+        definitions: definitions(),
+        ..Report::default()
+    }
+}
+
 pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     let metrics: Vec<Metric> = results
         .iter()
@@ -71,17 +86,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
             runs.metrics(EXPERIMENT.name)
         })
         .collect();
-    let mut report = Report {
-        title: "dillon2000: a news server whose disk is nearly saturated".into(),
-        intro: vec![
-            "512 MB, 550 readers, 8 MB/s of articles, a history that is changed all the time, one disk that is 70 to 90 % busy with \
-             all this. What does it cost to write a dirty page early, and what to leave it for a while?"
-                .into(),
-            format!("After {}.", EXPERIMENT.post),
-        ],
-        definitions: definitions(),
-        ..Report::default()
-    };
+    let mut report = empty();
     let tables: [(&str, &str, Columns); 5] = [
         (NEWS, "news (in virtual time)", &NEWS_COLUMNS),
         (NEWS, "news: where pages went", &MORE_COLUMNS),
@@ -120,7 +125,12 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
             .collect();
         report.tables.push(pick(title, "", &columns, &rows, &metrics));
     }
-    report.charts = charts(results);
+    let news: Vec<_> = results
+        .iter()
+        .filter(|run| run.workload == NEWS)
+        .map(|run| (run.row.clone(), &run.outcome))
+        .collect();
+    report.charts = charts("in virtual time", &news);
     report.verdict = verdict::of(&|workload, row, metric| {
         let run = results.iter().find(|r| r.workload == workload && r.row == row)?;
         run.outcome.value(metric)
@@ -154,21 +164,22 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     report
 }
 
-fn charts(results: &[Run]) -> Vec<Chart> {
+/// Load and pageouts over time of these rows; `whose`: for the titles.
+pub(super) fn charts(whose: &str, rows: &[(String, &Outcome)]) -> Vec<Chart> {
     let seconds = || Axis {
         label: "seconds since the measurement began".into(),
         scale: Scale::Linear,
         show: number_tick,
     };
     let lines = |name: &str, is_log: bool| -> Vec<Line> {
-        let news = results.iter().filter(|run| run.workload == NEWS).enumerate();
-        news.filter_map(|(look, run)| {
-            let series = run.outcome.series(name)?;
+        let rows = rows.iter().enumerate();
+        rows.filter_map(|(look, (row, outcome))| {
+            let series = outcome.series(name)?;
             let at = |n: usize| (n as f64 + 0.5) * series.step_s;
             // a logarithmic axis has no zero
             let shown = |value: Option<f64>| value.filter(|&v| !is_log || v > 0.0);
             Some(Line {
-                name: run.row.clone(),
+                name: row.clone(),
                 look,
                 is_reference: false,
                 labels: Vec::new(),
@@ -184,7 +195,7 @@ fn charts(results: &[Run]) -> Vec<Chart> {
     };
     let charts = [
         Chart {
-            title: "How many readers waited, over time".into(),
+            title: format!("How many readers waited, over time ({whose})"),
             caption: "The mean of each five seconds: what a load average is made of. A line that climbs is a disk that does not \
                       keep up."
                 .into(),
@@ -197,7 +208,7 @@ fn charts(results: &[Run]) -> Vec<Chart> {
             lines: lines("load", true),
         },
         Chart {
-            title: "Pages written by the daemon, over time".into(),
+            title: format!("Pages written, over time ({whose})"),
             caption: "The mean of each five seconds. The post calls two laps \"very consistent\" and clean pages first \"very \
                       inconsistent\"."
                 .into(),
@@ -230,7 +241,7 @@ fn definitions() -> Vec<(String, String)> {
         ),
         (
             "pageouts",
-            "Pages that the daemon wrote; in Millpond's row all pages written.",
+            "Pages that the daemon wrote; in Millpond's rows and on real files all pages written.",
         ),
         (
             "variation",
