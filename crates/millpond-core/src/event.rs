@@ -314,8 +314,8 @@ pub enum Effect {
         /// Which of [`Effects::frames`].
         frames: Range<u32>,
     },
-    /// Read the page of a region from its slot into the frame, which enters the table as loading, and answer
-    /// [`Event::ReadDone`].
+    /// Read pages of a region that follow one another from their slots, which do so as well, into the frames, which enter
+    /// the table as loading, and answer [`Event::ReadDone`].
     SwapIn {
         /// The transfer's name.
         io: IoId,
@@ -323,11 +323,11 @@ pub enum Effect {
         reason: Reason,
         /// The region.
         file: FileId,
-        /// The page.
+        /// The first page. One alone for [`Reason::Fault`].
         page: PageIndex,
         /// Where it is.
         slot: SlotNo,
-        /// Which of [`Effects::frames`]: one.
+        /// Which of [`Effects::frames`].
         frames: Range<u32>,
     },
     /// Write the pages of regions, whose writeback marks are set, to the slots from `first` on, and answer

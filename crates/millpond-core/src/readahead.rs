@@ -61,14 +61,30 @@ pub struct Window {
 }
 
 /// The streams of one file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReadAhead {
+    streams_max: usize,
     /// The most recently used first.
     streams: Vec<Stream>,
     pattern: Pattern,
 }
 
+impl Default for ReadAhead {
+    fn default() -> ReadAhead {
+        ReadAhead::with_streams(STREAMS_MAX)
+    }
+}
+
 impl ReadAhead {
+    /// With so many streams that are told apart.
+    pub fn with_streams(streams_max: usize) -> ReadAhead {
+        ReadAhead {
+            streams_max,
+            streams: Vec::new(),
+            pattern: Pattern::default(),
+        }
+    }
+
     /// The user says how the file is used.
     pub fn advise(&mut self, pattern: Pattern) {
         self.pattern = pattern;
@@ -117,7 +133,7 @@ impl ReadAhead {
         if let Some(at) = at {
             self.streams.remove(at);
         }
-        self.streams.truncate(STREAMS_MAX - 1);
+        self.streams.truncate(self.streams_max - 1);
         self.streams.insert(
             0,
             Stream {

@@ -93,6 +93,8 @@ stats! {
     reserve_taken,
     /// Pages of regions read from swap.
     pswpin,
+    /// Of them, pages that were read ahead.
+    swap_ra,
     /// Pages of regions written to swap.
     pswpout,
     /// Pages of regions whose write to swap has failed; they stay in memory.

@@ -1,23 +1,42 @@
-//! What a fault of a region costs here, with the floor beside it.
+//! What a fault of a region costs here, beside the kernel's swap with the same memory and the same disk.
 //!
-//! `cargo run --release -p millpond --example region_faults -- [region MiB] [budget MiB] [swap file]`; with `kernel` for the
-//! budget the same memory is the kernel's own, which swaps if its memory group is small enough.
+//! `cargo run --release -p millpond --example region_faults -- [MiB] [budget MiB] [seconds] [rounds] [folder] [cases]`
 //!
-//! Each line is one case: a page touched once, in random order, by one thread; p50 and p99 of the single touches, with
-//! two readings of the clock in them, and processor time of the whole process for each. The last cases are eight threads.
+//! Each round runs each case on each system, in a process of its own, one after the other: `region` (faults served by the
+//! cache's threads), `in thread` (by the thread that touches), `kernel` (a plain anonymous mapping in a memory group of the
+//! budget's size, with a swap file; needs root, `mkswap` and `swapon`), and `kernel 0`, the same with vm.page-cluster=0.
+//! The settings are put back afterwards. Cases: `floor`, and `read`, `write` or `scan` with a number of threads, as in
+//! `floor,read1,write8,scan1`.
+//!
+//! Random cases touch pages of memory that was filled before, and run twice as long as they are measured, so that what is
+//! read is clean. A touch that took at least 20 us is a swap-in: no device is faster, and no other fault that slow. The
+//! processor's time is that of all threads of the process.
 
-use millpond::{PageCache, SwapFile};
-use std::time::Instant;
+use millpond::{Faults, PageCache, RegionOptions, SwapFile};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
+const SWAP_IN_NS: u64 = 20_000;
+const GROUPS: [(&str, &str); 2] = [
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+    ("/sys/fs/cgroup", "memory.max"),
+];
+const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Nanoseconds of processor time of all threads so far.
 fn processor_ns() -> u64 {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
         return 0;
     };
-    let of = |task: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+    let of = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split_ascii_whitespace().next()?.parse::<u64>().ok()
     };
     tasks.flatten().filter_map(of).sum()
@@ -30,125 +49,327 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-fn shuffled(count: usize) -> Vec<usize> {
-    let (mut order, mut state): (Vec<usize>, u64) = ((0..count).collect(), 1);
-    for n in (1..count).rev() {
+/// What one case took.
+struct Took {
+    name: String,
+    ns: Vec<u64>,
+    cpu_ns: u64,
+    seconds: f64,
+}
+
+impl Took {
+    /// One line of words for the parent.
+    fn print(mut self) {
+        self.ns.sort_unstable();
+        let (touches, all) = (self.ns.len(), &self.ns[..]);
+        let at = |of: &[u64], share: usize| match of.len() {
+            0 => 0.0,
+            len => of[(len - 1) * share / 1000] as f64 / 1000.0,
+        };
+        let swap_ins = &all[all.partition_point(|&ns| ns < SWAP_IN_NS)..];
+        let cpu = self.cpu_ns as f64 / 1000.0 / touches as f64;
+        let _ = writeln!(
+            std::io::stdout(),
+            "row {} {} {} {} {} {} {}",
+            self.name,
+            at(all, 500),
+            at(swap_ins, 500),
+            at(swap_ins, 990),
+            cpu,
+            touches as f64 / self.seconds,
+            swap_ins.len() as f64 / self.seconds,
+        );
+    }
+}
+
+fn touch(page: &mut u8, writes: bool) -> u64 {
+    let at = Instant::now();
+    if writes {
+        *page = page.wrapping_add(1);
+    } else {
+        std::hint::black_box(*page);
+    }
+    at.elapsed().as_nanos() as u64
+}
+
+/// Pages one by one, each once, in random order.
+fn each(name: &str, memory: &mut [u8]) -> Took {
+    let (mut order, mut state): (Vec<usize>, u64) = ((0..memory.len() / PAGE).collect(), 1);
+    for n in (1..order.len()).rev() {
         order.swap(n, random(&mut state) as usize % (n + 1));
     }
-    order
-}
-
-fn report(case: &str, mut took: Vec<u64>, cpu_ns: u64, seconds: f64) {
-    took.sort_unstable();
-    let at = |share: usize| took[(took.len() - 1) * share / 1000] as f64 / 1000.0;
-    let cpu = cpu_ns as f64 / 1000.0 / took.len() as f64;
-    eprintln!(
-        "{case:34} {:8} touches  p50 {:7.2} us  p99 {:8.2} us  p99.9 {:8.2} us  cpu {cpu:6.2} us  {:8.0}/s",
-        took.len(),
-        at(500),
-        at(990),
-        at(999),
-        took.len() as f64 / seconds
-    );
-}
-
-/// Touches pages one by one.
-fn touch(case: &str, memory: &mut [u8], pages: &[usize], writes: bool) {
     let (cpu, began) = (processor_ns(), Instant::now());
-    let mut took = Vec::with_capacity(pages.len());
-    for &page in pages {
-        let at = Instant::now();
-        let byte = &mut memory[page * PAGE];
-        if writes {
-            *byte = byte.wrapping_add(1);
-        } else {
-            std::hint::black_box(*byte);
-        }
-        took.push(at.elapsed().as_nanos() as u64);
+    let ns = order.iter().map(|&page| touch(&mut memory[page * PAGE], true));
+    let ns = ns.collect();
+    Took {
+        name: name.into(),
+        ns,
+        cpu_ns: processor_ns() - cpu,
+        seconds: began.elapsed().as_secs_f64(),
     }
-    report(case, took, processor_ns() - cpu, began.elapsed().as_secs_f64());
 }
 
-/// The same by several threads, each in a part of its own.
-fn touch_together(case: &str, memory: &mut [u8], threads: usize, writes: bool) {
-    let part = memory.len() / threads / PAGE * PAGE;
-    let (cpu, began) = (processor_ns(), Instant::now());
-    let took: Vec<u64> = std::thread::scope(|scope| {
-        let work = |(n, memory): (usize, &mut [u8])| {
-            let (mut state, pages) = (n as u64 + 1, memory.len() / PAGE);
-            let mut took = Vec::new();
-            while began.elapsed().as_secs() < 3 {
-                let page = random(&mut state) as usize % pages;
-                let at = Instant::now();
-                let byte = &mut memory[page * PAGE];
-                if writes {
-                    *byte = byte.wrapping_add(1);
-                } else {
-                    std::hint::black_box(*byte);
+/// Random pages of all the memory, or, of a scan, the pages of each thread's part one after the other.
+///
+/// Any thread may touch any page, which takes a lock for each: with parts of their own a thread whose part is in memory
+/// would be all that is seen, as it touches a thousand pages while another waits for one.
+fn together(name: &str, memory: &mut [u8], threads: usize, seconds: u64) -> Took {
+    let (writes, scans) = (name.starts_with("write"), name.starts_with("scan"));
+    let pages: Vec<Mutex<&mut u8>> = memory
+        .chunks_mut(PAGE)
+        .map(|page| Mutex::new(&mut page[0]))
+        .collect();
+    let pages = &pages[..];
+    let (warm, all) = (Duration::from_secs(seconds), Duration::from_secs(2 * seconds));
+    let began = Instant::now();
+    let (mut cpu, mut ns) = (0, Vec::new());
+    std::thread::scope(|scope| {
+        let work = move |n: usize| {
+            let (mut state, mut next) = (n as u64 + 1, n * pages.len() / threads);
+            let mut took = Vec::with_capacity(1 << 18);
+            loop {
+                let page = match scans {
+                    true => next % pages.len(),
+                    false => random(&mut state) as usize % pages.len(),
+                };
+                next += 1;
+                let Ok(mut page) = pages[page].lock() else {
+                    return took;
+                };
+                let ns = touch(&mut page, writes);
+                match began.elapsed() {
+                    now if now >= all => return took,
+                    now if now >= warm => took.push(ns),
+                    _ => {}
                 }
-                took.push(at.elapsed().as_nanos() as u64);
             }
-            took
         };
-        let parts = memory.chunks_mut(part).take(threads).enumerate();
-        let threads: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        threads
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap_or_default())
-            .collect()
+        let threads: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
+        std::thread::sleep(warm.saturating_sub(began.elapsed()));
+        let before = processor_ns();
+        std::thread::sleep(all.saturating_sub(began.elapsed() + Duration::from_millis(20)));
+        cpu = processor_ns() - before;
+        for thread in threads {
+            ns.extend(thread.join().unwrap_or_default());
+        }
     });
-    report(case, took, processor_ns() - cpu, began.elapsed().as_secs_f64());
+    Took {
+        name: name.into(),
+        ns,
+        cpu_ns: cpu,
+        seconds: seconds as f64,
+    }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let len = args.first().map_or(Ok(512), |a| a.parse::<usize>())? << 20;
-    let order = shuffled(len / PAGE);
-    if args.get(1).is_some_and(|a| a == "kernel") {
-        let mut memory = vec![0_u8; len];
-        touch("kernel: first touch", &mut memory, &order, true);
-        touch_together("kernel: read, 1 thread, 3 s", &mut memory, 1, false);
-        touch_together("kernel: write, 8 threads, 3 s", &mut memory, 8, true);
-        touch_together("kernel: read, 8 threads, 3 s", &mut memory, 8, false);
+fn fill(memory: &mut [u8]) {
+    for (n, page) in memory.chunks_mut(PAGE).enumerate() {
+        // Not what the page before holds: nothing may be shared or left out.
+        page[..8].copy_from_slice(&n.to_ne_bytes());
+    }
+}
+
+fn run_case(case: &str, memory: &mut [u8], budget: usize, seconds: u64, is_region: bool) -> Result<()> {
+    if case == "floor" {
+        let small = &mut memory[..budget / 4];
+        each("first-touch", small).print();
+        if is_region {
+            // They have been moved out since, to see whether they are used: each touch brings one back.
+            each("soft-fault", small).print();
+        }
+        each("page-that-is-there", &mut small[..64 * PAGE]).print();
         return Ok(());
     }
-    let budget = args.get(1).map_or(Ok(128), |a| a.parse::<u64>())? << 20;
-    let path = args
-        .get(2)
-        .map_or("/var/tmp/millpond-faults.swap", String::as_str);
-    let swap = SwapFile::new(path, 2 * len as u64).unlinked(true);
-    let cache = PageCache::builder().memory(budget).swap(swap).build()?;
+    let threads = case.trim_start_matches(|c: char| c.is_alphabetic()).parse()?;
+    fill(memory);
+    together(case, memory, threads, seconds).print();
+    Ok(())
+}
 
-    let small = budget as usize / 4;
-    let some = shuffled(small / PAGE);
-    let mut plain = vec![0_u8; small];
-    touch("kernel: first touch", &mut plain, &some, true);
-    touch("a page that is there", &mut plain, &some, true);
-    drop(plain);
-    let mut region = cache.region(len)?;
-    touch("region: first touch", region.as_mut_slice(), &some, true);
-    // They have been moved out since, to see whether they are used: each touch brings one back.
-    touch("region: soft fault", region.as_mut_slice(), &some, true);
-    touch(
-        "region: a page that is there",
-        region.as_mut_slice(),
-        &some[..64],
-        true,
+/// What a child needs to know.
+struct Setting {
+    len: usize,
+    budget: usize,
+    seconds: u64,
+    folder: PathBuf,
+}
+
+fn child(system: &str, case: &str, setting: &Setting) -> Result<()> {
+    let Setting {
+        len,
+        budget,
+        seconds,
+        ref folder,
+    } = *setting;
+    if system.starts_with("kernel") {
+        if let Ok(procs) = std::env::var("REGION_FAULTS_GROUP") {
+            fs::write(procs, std::process::id().to_string())?;
+        }
+        // Zeroed by the kernel when it is touched; beyond 32 MiB it is a mapping of its own.
+        let mut memory = vec![0_u8; len];
+        return run_case(case, &mut memory, budget, seconds, false);
+    }
+    let swap = SwapFile::new(folder.join("millpond-faults.swap"), 2 * len as u64).unlinked(true);
+    let cache = PageCache::builder().memory(budget as u64).swap(swap).build()?;
+    let faults = match system {
+        "in-thread" => Faults::InThread,
+        _ => Faults::Handlers,
+    };
+    let mut region = cache.region_with(len, &RegionOptions::new().faults(faults))?;
+    run_case(case, region.as_mut_slice(), budget, seconds, true)?;
+    if std::env::var_os("REGION_FAULTS_STATS").is_some() {
+        eprint!("{}", cache.stats());
+    }
+    Ok(())
+}
+
+/// A memory group and a swap file, gone when dropped.
+struct Kernel {
+    group: PathBuf,
+    swap: PathBuf,
+    page_cluster: String,
+}
+
+fn call(program: &str, args: &[&str]) -> Result<()> {
+    let said = Command::new(program).args(args).output()?;
+    match said.status.success() {
+        true => Ok(()),
+        false => Err(format!("{program}: {}", String::from_utf8_lossy(&said.stderr)).into()),
+    }
+}
+
+impl Kernel {
+    fn new(setting: &Setting) -> Result<Kernel> {
+        let (base, limit) = GROUPS
+            .iter()
+            .find(|(base, limit)| *limit == "memory.max" || Path::new(base).join(limit).exists())
+            .ok_or("no memory groups")?;
+        let kernel = Kernel {
+            group: Path::new(base).join(format!("region-faults-{}", std::process::id())),
+            swap: setting
+                .folder
+                .join(format!("region-faults-{}.swap", std::process::id())),
+            page_cluster: fs::read_to_string(PAGE_CLUSTER)?,
+        };
+        fs::create_dir(&kernel.group)?;
+        fs::write(kernel.group.join(limit), setting.budget.to_string())?;
+        let path = kernel.swap.to_str().ok_or("the folder's name")?;
+        call("fallocate", &["-l", &(2 * setting.len).to_string(), path])?;
+        call("chmod", &["600", path])?;
+        call("mkswap", &[path])?;
+        call("swapon", &["-p", "32000", path])?;
+        Ok(kernel)
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let _ = call("swapoff", &[self.swap.to_str().unwrap_or_default()]);
+        let _ = fs::remove_file(&self.swap);
+        let _ = fs::remove_dir(&self.group);
+        let _ = fs::write(PAGE_CLUSTER, &self.page_cluster);
+    }
+}
+
+/// Numbers of the same row of several rounds.
+struct Row {
+    name: String,
+    system: &'static str,
+    rounds: Vec<Vec<f64>>,
+}
+
+fn print_table(rows: &[Row]) {
+    eprintln!(
+        "{:20} {:10} {:>20} {:>20} {:>20} {:>16} {:>22} {:>22}",
+        "", "", "p50, us", "swap-in p50, us", "swap-in p99, us", "cpu, us", "touches/s", "swap-ins/s"
     );
-    touch(
-        "region: all, first touch beyond",
-        region.as_mut_slice(),
-        &order,
-        true,
-    );
-    let before = cache.stats().counters.pswpin;
-    touch_together("region: read, 1 thread, 3 s", region.as_mut_slice(), 1, false);
-    eprintln!("  {} swap-ins", cache.stats().counters.pswpin - before);
-    let before = cache.stats().counters.pswpin;
-    touch_together("region: write, 8 threads, 3 s", region.as_mut_slice(), 8, true);
-    eprintln!("  {} swap-ins", cache.stats().counters.pswpin - before);
-    let before = cache.stats().counters.pswpin;
-    touch_together("region: read, 8 threads, 3 s", region.as_mut_slice(), 8, false);
-    eprintln!("  {} swap-ins", cache.stats().counters.pswpin - before);
+    for row in rows {
+        eprint!("{:20} {:10}", row.name, row.system);
+        for (n, width) in [20, 20, 20, 16, 22, 22].into_iter().enumerate() {
+            let mut values: Vec<f64> = row.rounds.iter().map(|round| round[n]).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            let show = |value: f64| match value >= 1000.0 {
+                true => format!("{value:.0}"),
+                false => format!("{value:.1}"),
+            };
+            let text = match (values.first(), values.get(values.len() / 2), values.last()) {
+                (_, Some(&0.0), _) => "-".into(),
+                (Some(&low), Some(&middle), Some(&high)) if values.len() > 1 => {
+                    format!("{} [{}..{}]", show(middle), show(low), show(high))
+                }
+                (_, Some(&middle), _) => show(middle),
+                _ => String::new(),
+            };
+            eprint!(" {text:>width$}");
+        }
+        eprintln!();
+    }
+}
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |n: usize, otherwise: u64| args.get(n).map_or(Ok(otherwise), |a| a.parse::<u64>());
+    let text = |n: usize, otherwise: &'static str| args.get(n).map_or(otherwise, String::as_str).to_owned();
+    let setting = Setting {
+        len: (number(0, 512)? << 20) as usize,
+        budget: (number(1, 128)? << 20) as usize,
+        seconds: number(2, 3)?,
+        folder: PathBuf::from(text(4, "/var/tmp")),
+    };
+    let (rounds, cases) = (number(3, 3)?, text(5, "floor,read1,write1,read8,write8,scan1"));
+    if let (Ok(system), Ok(case)) = (
+        std::env::var("REGION_FAULTS_SYSTEM"),
+        std::env::var("REGION_FAULTS_CASE"),
+    ) {
+        return child(&system, &case, &setting);
+    }
+    let kernel = Kernel::new(&setting)
+        .inspect_err(|error| eprintln!("without the kernel's swap: {error}"))
+        .ok();
+    let mut rows: Vec<Row> = Vec::new();
+    for (n, case) in (0..rounds).flat_map(|n| cases.split(',').map(move |case| (n, case))) {
+        for system in ["region", "in-thread", "kernel", "kernel-0"] {
+            let mut command = Command::new(std::env::current_exe()?);
+            if let Some(kernel) = kernel.as_ref().filter(|_| system.starts_with("kernel")) {
+                command.env("REGION_FAULTS_GROUP", kernel.group.join("cgroup.procs"));
+                let cluster = if system == "kernel-0" {
+                    "0"
+                } else {
+                    &kernel.page_cluster
+                };
+                fs::write(PAGE_CLUSTER, cluster)?;
+            } else if system.starts_with("kernel") {
+                continue;
+            }
+            command
+                .args(&args)
+                .env("REGION_FAULTS_SYSTEM", system)
+                .env("REGION_FAULTS_CASE", case);
+            let said = command.stderr(std::process::Stdio::inherit()).output()?;
+            if !said.status.success() {
+                eprintln!("round {n}, {case} on {system}: {}", said.status);
+            }
+            for line in String::from_utf8_lossy(&said.stdout).lines() {
+                let Some((name, values)) = line.strip_prefix("row ").and_then(|line| line.split_once(' '))
+                else {
+                    continue;
+                };
+                let values = values
+                    .split(' ')
+                    .map(str::parse)
+                    .collect::<std::result::Result<Vec<f64>, _>>()?;
+                let is_row = |row: &&mut Row| row.name == name && row.system == system;
+                match rows.iter_mut().find(is_row) {
+                    Some(row) => row.rounds.push(values),
+                    None => rows.push(Row {
+                        name: name.into(),
+                        system,
+                        rounds: vec![values],
+                    }),
+                }
+            }
+        }
+    }
+    rows.sort_by_key(|row| row.name.clone());
+    print_table(&rows);
     Ok(())
 }

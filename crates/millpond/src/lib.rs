@@ -70,6 +70,6 @@ pub use inspect::Limit;
 pub use millpond_core as core;
 pub use millpond_core::options::{Options, Preset};
 pub use order::LogOrder;
-pub use region::{Region, RegionAdvice, SwapFile};
+pub use region::{Faults, Region, RegionAdvice, RegionOptions, SwapFile};
 pub use settings::{Setting, SettingError};
 pub use stats::{FrameWaits, Stats};

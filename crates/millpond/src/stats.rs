@@ -33,6 +33,9 @@ pub struct Stats {
     pub swap_used: PageCount,
     /// Slots of the swap file; zero without one.
     pub swap_total: PageCount,
+    /// Pages of regions that were read ahead and then touched, or stood right behind one that was; those read ahead are
+    /// [`swap_ra`](millpond_core::stats::Stats::swap_ra).
+    pub swap_ahead_hits: u64,
     /// Warnings given so far ([`Builder::on_warning`](crate::Builder::on_warning)): each says that a transfer, a sync or a
     /// change of a length has been waiting for its device for long.
     pub warnings: u64,
@@ -97,6 +100,10 @@ impl Stats {
             is_huge: shared.table.memory().huge(),
             swap_used,
             swap_total,
+            swap_ahead_hits: shared
+                .regions
+                .as_ref()
+                .map_or(0, |regions| regions.ahead_hits.load(Ordering::Relaxed)),
             warnings: shared.device.warnings(),
             frame_waits: FrameWaits::of(shared),
             device: shared.device.name().to_owned(),
@@ -125,6 +132,7 @@ impl fmt::Display for Stats {
             ("metadata_bytes", self.metadata.0),
             ("swap_used_pages", self.swap_used.0),
             ("swap_total_pages", self.swap_total.0),
+            ("swap_ra_hit", self.swap_ahead_hits),
             ("warnings", self.warnings),
             ("frame_waits", waits.count),
             ("frame_wait_ns", ns(waits.total)),

@@ -21,6 +21,8 @@
 //! Invariant: a page of a region has a slot if and only if it is clean, being written, being read, or not in memory and not
 //! new. Regions have no more pages than there are slots, so that swap is never full.
 
+mod ahead;
+
 use super::fault::Want;
 use super::{Manager, PageCount};
 use crate::admission::Verdict;
@@ -29,6 +31,7 @@ use crate::frame::{BeginWrite, FrameTable};
 use crate::io::Io;
 use crate::memory::reserve::AllocationClass;
 use crate::page::{PageEvent, Phase};
+use crate::readahead::ReadAhead;
 use crate::swap::{SlotNo, SwapSlots};
 use crate::units::{Bytes, FileId, FrameNo, Instant, PageIndex, PageKey};
 use alloc::vec::Vec;
@@ -44,6 +47,9 @@ const WRITE_MAX: Bytes = Bytes::from_mib(1);
 /// Marks a page of a region that has no slot.
 const NO_SLOT: u32 = u32::MAX;
 
+/// Marks a slot that could not be read.
+const UNREADABLE: u32 = 1 << 31;
+
 /// Where the pages of a region are in the swap file, by the page: 4 bytes each.
 #[derive(Clone, Debug)]
 pub(super) struct Slots(Vec<u32>);
@@ -51,7 +57,13 @@ pub(super) struct Slots(Vec<u32>);
 impl Slots {
     fn of(&self, page: PageIndex) -> Option<SlotNo> {
         let slot = self.0[page.0 as usize];
-        (slot != NO_SLOT).then_some(SlotNo(slot))
+        (slot != NO_SLOT).then_some(SlotNo(slot & !UNREADABLE))
+    }
+
+    /// The same, if it may be read ahead.
+    pub(super) fn readable(&self, page: PageIndex) -> Option<SlotNo> {
+        let slot = *self.0.get(page.0 as usize)?;
+        (slot & UNREADABLE == 0).then_some(SlotNo(slot))
     }
 
     fn put(&mut self, page: PageIndex, slot: Option<SlotNo>) -> Option<SlotNo> {
@@ -113,6 +125,7 @@ impl Manager {
         self.swap.slots_bytes += (slots.0.capacity() * size_of::<u32>()) as u64;
         self.swap.regions += 1;
         self.enter(file, pages, Some(slots));
+        self.file(file).readahead = ReadAhead::with_streams(ahead::STREAMS_MAX);
     }
 
     /// Whether the file was a region; then its slots are free. Its pages in memory were discarded before.
@@ -123,7 +136,7 @@ impl Manager {
         self.swap.slots_bytes -= (slots.0.capacity() * size_of::<u32>()) as u64;
         self.swap.regions -= 1;
         for &slot in slots.0.iter().filter(|&&slot| slot != NO_SLOT) {
-            self.swap.give(Some(SlotNo(slot)));
+            self.swap.give(Some(SlotNo(slot & !UNREADABLE)));
         }
         true
     }
@@ -135,7 +148,7 @@ impl Manager {
         self.swap.regions > 0 && state().is_some_and(|state| state.slots.is_some())
     }
 
-    fn slots(&mut self, file: FileId) -> &mut Slots {
+    pub(super) fn slots(&mut self, file: FileId) -> &mut Slots {
         self.file(file).slots.as_mut().expect("it is a region")
     }
 
@@ -184,21 +197,27 @@ impl Manager {
             granted.push(frame);
         }
         let is_refused = granted.is_empty();
+        if ahead {
+            self.swap_in_ahead(now, (file, first), granted, effects);
+            return false;
+        }
         for (n, &frame) in granted.iter().enumerate() {
             let page = first.after(n as u64);
             match self.slots(file).of(page) {
                 None => self.grant_zeros(file, page, frame, effects),
                 Some(slot) => {
-                    let reason = if ahead { Reason::ReadAhead } else { Reason::Fault };
-                    self.swap_in(now, reason, (file, page, slot), frame, effects);
+                    let mut one = self.ios.frame_list();
+                    one.push(frame);
+                    self.swap_in(now, Reason::Fault, (file, page, slot), one, effects);
+                    self.swap_missed(now, (file, page), frames, effects);
                 }
             }
         }
         self.ios.recycle(granted);
-        if is_refused && !ahead {
+        if is_refused {
             self.wait_for_memory(effects);
         }
-        is_refused && !ahead
+        is_refused
     }
 
     fn grant_zeros(&mut self, file: FileId, page: PageIndex, frame: FrameNo, effects: &mut Effects) {
@@ -213,18 +232,18 @@ impl Manager {
         });
     }
 
-    fn swap_in(
+    /// Reads pages that follow one another, as do their slots.
+    pub(super) fn swap_in(
         &mut self,
         now: Instant,
         reason: Reason,
         (file, page, slot): (FileId, PageIndex, SlotNo),
-        frame: FrameNo,
+        frames: Vec<FrameNo>,
         effects: &mut Effects,
     ) {
         self.stats.pgmajfault += u64::from(reason == Reason::Fault);
-        self.stats.pswpin += 1;
-        let mut frames = self.ios.frame_list();
-        frames.push(frame);
+        self.stats.pswpin += frames.len() as u64;
+        self.stats.swap_ra += (frames.len() * usize::from(reason == Reason::ReadAhead)) as u64;
         let transfer = Io {
             reason,
             file,
@@ -279,6 +298,15 @@ impl Manager {
         }
     }
 
+    /// A page could not be read from its slot: nobody reads it ahead any more.
+    pub(super) fn swap_in_failed(&mut self, file: FileId, page: PageIndex) {
+        if self.is_region(file)
+            && let Some(slot) = self.slots(file).of(page)
+        {
+            self.slots(file).put(page, Some(SlotNo(slot.0 | UNREADABLE)));
+        }
+    }
+
     fn free_slot(&mut self, key: PageKey) {
         let slot = self.slots(key.file()).put(key.index(), None);
         self.swap.give(slot);
@@ -314,11 +342,19 @@ impl Manager {
         effects: &mut Effects,
     ) {
         let mut queue = core::mem::take(&mut self.swap.queue);
+        let is_wanted = |frame: &FrameNo| {
+            let state = &self.states[frame.index()];
+            state.phase == Phase::Dirty && state.free_on_clean
+        };
+        let mut batch = self.ios.frame_list();
+        batch.extend(queue.drain(..count).filter(is_wanted));
+        // Neighbours side by side: whoever goes through them finds them with one read.
+        batch.sort_unstable_by_key(|&frame| frames.key(frame).to_bits());
         let mut run = self.ios.frame_list();
         let mut first = SlotNo(0);
-        for frame in queue.drain(..count) {
-            let state = &mut self.states[frame.index()];
-            if state.phase != Phase::Dirty || !core::mem::take(&mut state.free_on_clean) {
+        for frame in batch.drain(..) {
+            // The same frame may have been tagged twice.
+            if !core::mem::take(&mut self.states[frame.index()].free_on_clean) {
                 continue;
             }
             let slot = self.swap.slots.as_mut().and_then(SwapSlots::take);
@@ -342,6 +378,7 @@ impl Manager {
             run.push(frame);
         }
         self.swap.queue = queue;
+        self.ios.recycle(batch);
         if run.is_empty() {
             self.ios.recycle(run);
         } else {

@@ -288,6 +288,9 @@ impl Manager {
         frames: &mut F,
         effects: &mut Effects,
     ) {
+        if self.is_region(file) {
+            return self.swap_due(now, (file, at), frames, effects);
+        }
         let (options, page_size) = (self.options.readahead, self.options.page_size);
         let state = self.file(file);
         if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
@@ -318,6 +321,9 @@ impl Manager {
         self.stats.io_ended(io.reason, took);
         if io.reason == Reason::Fault {
             self.reads.add(now, took);
+            if result.is_err() {
+                self.swap_in_failed(io.file, io.first);
+            }
         }
         if let Some(since) = io.awaited {
             self.reads.add(now, now.since(since));

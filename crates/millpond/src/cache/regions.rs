@@ -2,7 +2,7 @@
 
 use super::{Files, Handle, PageCache};
 use crate::error::{Error, Result};
-use crate::region::{PAGE_BYTES, Region};
+use crate::region::{PAGE_BYTES, Region, RegionOptions};
 use millpond_core::event::Event;
 use millpond_core::units::{FileId, PageCount};
 
@@ -16,6 +16,14 @@ impl PageCache {
     /// not all regions would fit into it, [`Error::BudgetTooSmall`] if what is known of its pages does not fit into the
     /// budget, [`Error::Setup`] if the process may not have so many addresses.
     pub fn region(&self, len: usize) -> Result<Region> {
+        self.region_with(len, &RegionOptions::new())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`PageCache::region`].
+    pub fn region_with(&self, len: usize, options: &RegionOptions) -> Result<Region> {
         let handle = &self.handle;
         let shared = &handle.shared;
         shared.poison.check()?;
@@ -48,7 +56,7 @@ impl PageCache {
         let pages = PageCount(pages);
         shared.tell(Event::RegionOpened { file: id, pages });
         // From here on dropping it undoes all.
-        Region::new(handle.clone(), len, id, pages.0 as usize)
+        Region::new(handle.clone(), (len, options), id, pages.0 as usize)
             .inspect_err(|_| handle.region_dropped(id, pages.0))
     }
 }

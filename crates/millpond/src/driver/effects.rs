@@ -148,14 +148,13 @@ impl Shared {
                 slot,
                 frames,
             } => {
-                let mut loads = self.insert(core, *file, *page, effects.frames(frames), Vec::new());
-                let Some(load) = loads.pop() else { return };
-                let (io, reason, slot) = (*io, *reason, *slot);
-                let read = self.hold_read(io, reason, PageKey::new(*file, *page), slot, load);
+                let loads = self.insert(core, *file, *page, effects.frames(frames), Vec::new());
+                let (io, reason, slot, count) = (*io, *reason, *slot, loads.len());
+                let read = self.hold_read(io, reason, PageKey::new(*file, *page), slot, loads);
                 if reason == Reason::Fault {
                     deferred.swap_read = Some(read);
                 } else {
-                    deferred.ahead += 1;
+                    deferred.ahead += count as u64;
                     self.read_later(core, read, deferred);
                 }
             }
@@ -186,6 +185,9 @@ impl Shared {
                 deferred.wake_syncs = true;
             }
             Effect::MarkReadAhead { file, at } => {
+                if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(*file)) {
+                    return self.mark_ahead(&region, at.0);
+                }
                 file_of(core, *file).readahead_mark.store(at.0, Ordering::Relaxed);
             }
             Effect::WakeReclaimer => {

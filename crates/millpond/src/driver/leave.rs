@@ -104,6 +104,7 @@ impl Shared {
     pub(super) fn settle(&self, region: &RegionInner, page: u64, to: At) {
         if region.pages.put(page, to) {
             self.regions().exchange.wake(&region.memory, page);
+            region.settled.announce();
         }
     }
 

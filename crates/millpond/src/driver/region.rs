@@ -13,7 +13,7 @@ use super::transfers::{Kind, Transfer};
 use super::{Core, Deferred, Shared};
 use crate::device::{Device, Request, Warning};
 use crate::error::Result;
-use crate::region::{At, RegionInner, Regions, swap};
+use crate::region::{Ahead, At, RegionInner, Regions, swap};
 use crate::sys::exchange::InHand;
 use crate::table::Load;
 use millpond_core::event::{Event, Intent, IoError, IoId, Reason};
@@ -27,14 +27,26 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A page that is being read from its slot.
+/// How long a thread waits at most for a page that another has in hand before it looks again: nobody forgets to announce
+/// it, so this is for the day when somebody does.
+const SETTLED_WAIT: Duration = Duration::from_millis(100);
+
+/// Pages that are moved into a region at a time at most, if they were read ahead: as Linux maps around a fault
+/// (`fault_around_bytes`, 64 KiB).
+const TOGETHER: usize = 16;
+
+/// Pages that are asked for at a time with [`RegionAdvice::WillNeed`](crate::RegionAdvice::WillNeed): 1 MiB.
+const AHEAD_BATCH: u64 = 256;
+
+/// Pages that are being read from their slots: they follow one another.
 pub(crate) struct SwapRead {
     pub(super) io: IoId,
     pub(super) region: Arc<RegionInner>,
+    /// The first.
     pub(super) page: u64,
     pub(super) slot: SlotNo,
     pub(super) reason: Reason,
-    pub(super) load: Load,
+    pub(super) loads: Vec<Load>,
 }
 
 /// What has become of a fault.
@@ -57,8 +69,15 @@ impl Shared {
         let pages = &region.pages;
         loop {
             match pages.at(page) {
-                // A fault that somebody else has served meanwhile, or will when it is poisoned.
-                At::In | At::Poisoned => {
+                // A fault that somebody else has served meanwhile.
+                At::In => {
+                    if pages.take(page, &[At::In]).is_some() {
+                        self.regions().exchange.restore(&region.memory, page);
+                        self.settle(region, page, At::In);
+                        return Fault::Served;
+                    }
+                }
+                At::Poisoned => {
                     self.regions().exchange.wake(&region.memory, page);
                     return Fault::Served;
                 }
@@ -85,11 +104,86 @@ impl Shared {
     /// A page that we hold comes back from its frame.
     fn soft_fault(&self, region: &RegionInner, page: u64) {
         let frame = self.frame_of(region, page);
-        let memory = &region.memory;
-        self.regions().exchange.move_in(&InHand { memory, page, frame });
+        let ahead = region.pages.ahead(page);
+        let memory = &*region.memory;
+        let first = InHand { memory, page, frame };
+        match ahead.was_read {
+            false => self.regions().exchange.move_in(&first),
+            true => self.move_in_with_others(region, first),
+        }
         self.table.note_use(frame);
-        // Moving it in has woken whoever wanted it.
-        let _ = region.pages.put(page, At::In);
+        self.landed(region, page);
+        if ahead.is_mark {
+            let (file, at) = (region.id, PageIndex(page));
+            self.tell(Event::ReadAheadDue { file, at });
+        }
+    }
+
+    /// A page that was read ahead, and those behind it whose frames are behind its own: whoever goes through them has one
+    /// fault for all.
+    fn move_in_with_others(&self, region: &RegionInner, first: InHand<'_>) {
+        let mut run = vec![first];
+        while run.len() < TOGETHER
+            && let Some(&InHand { memory, page, frame }) = run.last()
+            && region.pages.take_unused(page + 1)
+        {
+            let page = page + 1;
+            let behind = FrameNo(frame.0 + 1);
+            if self.frame_of(region, page) != behind {
+                self.settle(region, page, At::Out);
+                break;
+            }
+            run.push(InHand {
+                memory,
+                page,
+                frame: behind,
+            });
+        }
+        let moved = self.regions().exchange.move_in_run(&run);
+        self.regions()
+            .ahead_hits
+            .fetch_add(moved as u64, Ordering::Relaxed);
+        for (n, other) in run.iter().enumerate().skip(1) {
+            match n < moved {
+                true => self.landed(region, other.page),
+                false => self.settle(region, other.page, At::Out),
+            }
+        }
+    }
+
+    /// A page is in its region again. Moving it there has woken whoever sleeps for it; who serves its own faults waits
+    /// elsewhere.
+    fn landed(&self, region: &RegionInner, page: u64) {
+        if region.pages.put(page, At::In) {
+            region.settled.announce();
+        }
+    }
+
+    /// A thread serves its own touch of a page that is not there. `false`: the page is lost.
+    pub(crate) fn region_touched(&self, region: &Arc<RegionInner>, page: u64) -> bool {
+        let began = std::time::Instant::now();
+        loop {
+            let (settled, memory) = (region.settled.count(), self.memory_gate.count());
+            match region.pages.at(page) {
+                At::Poisoned => return false,
+                At::Held | At::Writing => {
+                    if region.pages.want(page) {
+                        region.settled.wait(settled, SETTLED_WAIT);
+                    }
+                }
+                At::In | At::Out | At::Nowhere => {
+                    let Fault::NoFrame(at_most) = self.region_fault(region, page, true) else {
+                        return true;
+                    };
+                    self.look();
+                    if began.elapsed() > self.patience() {
+                        self.give_up_fault(region, page);
+                    } else {
+                        self.memory_gate.wait(memory, at_most);
+                    }
+                }
+            }
+        }
     }
 
     /// The frame of a page that we hold.
@@ -132,8 +226,7 @@ impl Shared {
             let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
             self.regions().exchange.move_in(&InHand { memory, page, frame });
             self.table.finish_load_dirty(load);
-            // Moving it in has woken whoever wanted it.
-            let _ = region.pages.put(page, At::In);
+            self.landed(region, page);
         }
         if let Some(read) = read {
             self.read_now(read);
@@ -148,7 +241,7 @@ impl Shared {
         let reason = read.reason;
         let file = &self.regions().swap;
         let slot = swap::page_of(read.slot);
-        self.read_request((token, reason), file, slot, std::slice::from_mut(&mut read.load))
+        self.read_request((token, reason), file, slot, &mut read.loads)
     }
 
     /// Reads a page on this thread.
@@ -181,27 +274,40 @@ impl Shared {
         }
     }
 
-    /// The same of a page that is to be read.
+    /// The same of pages that are to be read.
     pub(super) fn hold_read(
         &self,
         io: IoId,
         reason: Reason,
         key: PageKey,
         slot: SlotNo,
-        load: Load,
+        loads: Vec<Load>,
     ) -> SwapRead {
         let (file, page) = (key.file(), key.index().0);
         let region = self.regions().of(file);
         let region = region.unwrap_or_else(|| panic!("{file:?} is no region"));
-        let taken = region.pages.take(page, &[At::Nowhere]);
-        assert_eq!(taken, Some(At::Nowhere), "{key:?} is to be read");
+        for page in (page..).take(loads.len()) {
+            let taken = region.pages.take(page, &[At::Nowhere]);
+            assert_eq!(taken, Some(At::Nowhere), "page {page} of {file:?} is to be read");
+            let was_read = reason == Reason::ReadAhead;
+            let is_mark = false;
+            region.pages.note_ahead(page, Ahead { was_read, is_mark });
+        }
         SwapRead {
             io,
             region,
             page,
             slot,
             reason,
-            load,
+            loads,
+        }
+    }
+
+    /// Whoever touches this page of a region first asks for more; if it is not on its way, nobody does.
+    pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
+        if region.pages.at(page) == At::Held {
+            let (was_read, is_mark) = (false, true);
+            region.pages.note_ahead(page, Ahead { was_read, is_mark });
         }
     }
 
@@ -224,57 +330,65 @@ impl Shared {
         }
     }
 
-    /// A page was read from its slot, or could not be: it goes where it was touched if it is what was written, else
-    /// whoever touches it gets `SIGBUS`.
+    /// Pages were read from their slots, or could not be. One that was touched goes there if it is what was written, else
+    /// whoever touches it gets `SIGBUS`. Those read ahead wait in their frames; if one of them is wrong they all go, and
+    /// whoever touches one has it read again.
     pub(super) fn swapped_in(&self, mut read: SwapRead, result: io::Result<usize>, deferred: &mut Deferred) {
-        let bytes = self.table.load_bytes(&mut read.load);
-        let wrong = match result {
-            Ok(len) if len != bytes.len() => Some(format!("only {len} bytes were read")),
-            Ok(_) if xxh3_64(bytes) != read.region.pages.sum(read.page) => {
-                Some("it is not what was written there".to_owned())
-            }
-            Ok(_) => None,
-            Err(error) => Some(error.to_string()),
-        };
+        let wrong = self.wrong(&mut read, result);
         let SwapRead {
             io,
             region,
             page,
             slot,
             reason,
-            load,
+            loads,
         } = read;
+        let pages = page..page + loads.len() as u64;
         if let Some(why) = wrong {
             let mut core = self.core();
-            self.table.locked(&mut core.turn).fail_load(load);
-            self.lose(
-                &region,
-                page,
-                &format!("slot {} of the swap file can't be read: {why}", slot.0),
-                deferred,
-            );
-            let error = IoError(libc::EIO);
-            return self.step(
-                &mut core,
-                Event::ReadDone {
-                    io,
-                    result: Err(error),
-                },
-                deferred,
-            );
+            for load in loads {
+                self.table.locked(&mut core.turn).fail_load(load);
+            }
+            if reason == Reason::Fault {
+                let why = format!("slot {} of the swap file can't be read: {why}", slot.0);
+                self.lose(&region, page, &why, deferred);
+            }
+            let result = Err(IoError(libc::EIO));
+            self.step(&mut core, Event::ReadDone { io, result }, deferred);
+            if reason != Reason::Fault {
+                pages.for_each(|page| self.settle(&region, page, At::Nowhere));
+            }
+            return;
         }
-        let mut to = At::In;
-        if reason == Reason::Fault {
-            let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
-            self.regions().exchange.move_in(&InHand { memory, page, frame });
-        } else {
-            // Where its first use will be seen.
-            to = At::Out;
+        // Where its first use will be seen.
+        let mut to = At::Out;
+        for (load, page) in loads.into_iter().zip(page..) {
+            if reason == Reason::Fault {
+                let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
+                self.regions().exchange.move_in(&InHand { memory, page, frame });
+                to = At::In;
+            }
+            self.table.finish_load(load);
         }
-        self.table.finish_load(load);
         self.step(&mut self.core(), Event::ReadDone { io, result: Ok(()) }, deferred);
         // Not before the core knows: who discards pages discards none that is loading.
-        self.settle(&region, page, to);
+        pages.for_each(|page| self.settle(&region, page, to));
+    }
+
+    /// What is wrong with pages that were read.
+    fn wrong(&self, read: &mut SwapRead, result: io::Result<usize>) -> Option<String> {
+        let SwapRead { region, loads, .. } = read;
+        let size = self.page_size.bytes() as usize;
+        match result {
+            Ok(len) if len != loads.len() * size => return Some(format!("only {len} bytes were read")),
+            Ok(_) => {}
+            Err(error) => return Some(error.to_string()),
+        }
+        let sums = loads.iter_mut().zip(read.page..);
+        let mut sums =
+            sums.map(|(load, page)| (xxh3_64(self.table.load_bytes(load)), region.pages.sum(page)));
+        let is_wrong = sums.any(|(is, was)| is != was);
+        is_wrong.then(|| "it is not what was written there".to_owned())
     }
 
     /// Nobody will have the page's content any more: whoever touches it gets `SIGBUS`. The page is loading or nowhere, and
@@ -292,9 +406,7 @@ impl Shared {
                 "page {page} of a region is lost ({why}) and can't be marked: {error}"
             ));
         }
-        if region.pages.put(page, At::Poisoned) {
-            regions.exchange.wake(&region.memory, page);
-        }
+        self.settle(region, page, At::Poisoned);
     }
 
     /// No frame could be had for a page for as long as a call waits at most.
@@ -314,28 +426,37 @@ impl Shared {
 
     /// Reads pages of the region that are in their slots, in the background, as far as there is memory for them.
     pub(crate) fn region_ahead(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
-        for page in pages {
+        let mut at = pages.start;
+        while at < pages.end {
             self.poison.check()?;
             let mut deferred = Deferred::default();
+            let count;
             {
                 let mut core = self.core();
-                if region.pages.at(page) != At::Nowhere || !core.manager.has_slot(region.id, PageIndex(page))
-                {
+                let is_away = |page: &u64| {
+                    region.pages.at(*page) == At::Nowhere
+                        && core.manager.has_slot(region.id, PageIndex(*page))
+                };
+                let most = pages.end.min(at + AHEAD_BATCH);
+                count = (at..most).take_while(is_away).count() as u64;
+                if count == 0 {
+                    at += 1;
                     continue;
                 }
                 let event = Event::Fault {
                     file: region.id,
-                    first: PageIndex(page),
-                    count: 1,
+                    first: PageIndex(at),
+                    count: count as u32,
                     intent: Intent::Prefetch,
                 };
                 self.step(&mut core, event, &mut deferred);
             }
-            let is_none = deferred.ahead == 0;
+            let came = deferred.ahead;
             self.finish(&mut deferred);
-            if is_none {
+            if came < count {
                 break;
             }
+            at += count;
         }
         Ok(())
     }

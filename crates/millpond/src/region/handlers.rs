@@ -5,13 +5,13 @@
 //! kept until memory is there; the thread goes on meanwhile, as soft faults need none. A handler waits for nobody but the
 //! core lock and its own read, and touches no region.
 //!
-//! One thread a processor, up to four: with one on another processor than the thread that waits, a fault takes two
-//! wake-ups across processors, which is most of its time (16 instead of 7 us where that was measured); the scheduler finds
-//! the near one as long as there is one.
+//! Two threads a processor, so that one is there for the next fault while others read; each fault wakes one of them. Who
+//! is on another processor than the thread that waits takes two wake-ups across processors, which is most of a fault's
+//! time (16 instead of 7 us where that was measured); the scheduler finds the near one as long as there is one.
 
 use super::{RegionInner, Regions};
 use crate::driver::{Fault, Shared};
-use crate::sys::uffd::{self, Alarm, Message};
+use crate::sys::uffd::{Ear, Message, Userfault};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +20,15 @@ use std::time::{Duration, Instant};
 
 /// Faults that are read at a time.
 const FAULTS: usize = 16;
-const THREADS_MAX: usize = 4;
+/// How long a handler sleeps at least and at most while faults wait for memory; it is woken when some is there.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+const THREADS_MIN: usize = 4;
+const THREADS_MAX: usize = 8;
 
 /// What wakes a handler.
 pub(crate) struct Bell {
-    alarm: Alarm,
+    ear: Ear,
     /// It has faults that wait for memory.
     waits: AtomicBool,
 }
@@ -33,13 +37,12 @@ pub(crate) struct Bell {
 ///
 /// # Errors
 /// If the process has too many descriptors.
-pub(crate) fn bells() -> io::Result<Vec<Bell>> {
-    let count = thread::available_parallelism()
-        .map_or(1, usize::from)
-        .clamp(2, THREADS_MAX);
+pub(crate) fn bells(uffd: &Userfault) -> io::Result<Vec<Bell>> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let count = (2 * processors).clamp(THREADS_MIN, THREADS_MAX);
     let bell = |_| {
         Ok(Bell {
-            alarm: Alarm::new()?,
+            ear: Ear::new(uffd)?,
             waits: AtomicBool::new(false),
         })
     };
@@ -51,14 +54,14 @@ impl Regions {
     pub(crate) fn memory_came(&self) {
         for bell in &self.bells {
             if bell.waits.load(Ordering::SeqCst) {
-                bell.alarm.ring();
+                bell.ear.ring();
             }
         }
     }
 
     /// Handlers are to look whether they should end.
     pub(crate) fn wake_handlers(&self) {
-        self.bells.iter().for_each(|bell| bell.alarm.ring());
+        self.bells.iter().for_each(|bell| bell.ear.ring());
     }
 }
 
@@ -94,13 +97,8 @@ fn run(shared: &Shared, regions: &Regions, bell: &Bell) {
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut pause = Duration::ZERO;
     while !shared.stopping.load(Ordering::Acquire) {
-        let ms = match waiting.is_empty() {
-            true => -1,
-            false => pause.as_millis().clamp(1, 1000) as i32,
-        };
-        if uffd::wait(regions.exchange.uffd(), &bell.alarm, ms) {
-            bell.alarm.clear();
-        }
+        let at_most = pause.clamp(PAUSE_MIN, PAUSE_MAX);
+        bell.ear.wait((!waiting.is_empty()).then_some(at_most));
         let faults = match regions.exchange.uffd().read(&mut messages) {
             Ok(faults) => faults,
             Err(error) => return shared.poison(format!("faults can't be read any more: {error}")),

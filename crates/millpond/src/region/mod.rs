@@ -11,29 +11,36 @@
 //! | `mod` | [`Region`]; which regions a cache has |
 //! | `pages` | where each page is, and who may move it |
 //! | `handlers` | the threads that serve faults |
+//! | `in_thread` | faults that the touching thread serves itself |
+//! | `options` | which of the two |
 //! | `swap` | the swap file |
 //!
 //! What a fault and an eviction do is in `driver/region.rs`, the exchange of pages in `sys/exchange.rs`, and which page
 //! leaves is the core's affair (`manager/anonymous.rs`): the same lists, shadows and budget as of files.
 
 pub(crate) mod handlers;
+mod in_thread;
+mod options;
 mod pages;
 pub(crate) mod swap;
 
-pub(crate) use pages::{At, Pages};
+pub use options::{Faults, RegionOptions};
+pub(crate) use pages::{Ahead, At, Pages};
 pub use swap::SwapFile;
 
 use crate::cache::Handle;
 use crate::error::{Error, Result};
 use crate::file::FileInner;
+use crate::gate::Gate;
 use crate::sys::exchange::{Exchange, RegionBytes, RegionMemory};
+use crate::sys::uffd::Touch;
 use bytemuck::{AnyBitPattern, Pod};
 use handlers::Bell;
 use millpond_core::units::FileId;
 use parking_lot::RwLock;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// What a page of a region costs beside its frame: 4 bytes of state, 8 of checksum, 4 of slot.
 pub(crate) const PAGE_BYTES: u64 = 16;
@@ -45,6 +52,8 @@ pub(crate) struct RegionInner {
     pub(crate) pages: Pages,
     /// It is being dropped: a fault that somebody reads late, of a page that is there since, must bring nothing back.
     pub(crate) closed: AtomicBool,
+    /// Announces, where threads serve their faults themselves, that a page which some wait for can be taken again.
+    pub(crate) settled: Gate,
 }
 
 /// The regions of a cache, and what moves their pages.
@@ -54,15 +63,19 @@ pub(crate) struct Regions {
     /// By number.
     list: RwLock<Vec<Option<Arc<RegionInner>>>>,
     bells: Vec<Bell>,
+    /// Pages that were read ahead and then moved into their regions.
+    pub(crate) ahead_hits: AtomicU64,
 }
 
 impl Regions {
     pub(crate) fn new(exchange: Exchange, swap: FileInner) -> std::io::Result<Regions> {
+        let bells = handlers::bells(exchange.uffd())?;
         Ok(Regions {
             exchange,
             swap: Arc::new(swap),
             list: RwLock::default(),
-            bells: handlers::bells()?,
+            bells,
+            ahead_hits: AtomicU64::new(0),
         })
     }
 
@@ -141,12 +154,20 @@ pub struct Region {
 }
 
 impl Region {
-    pub(crate) fn new(cache: Arc<Handle>, len: usize, id: FileId, count: usize) -> Result<Region> {
+    pub(crate) fn new(
+        cache: Arc<Handle>,
+        (len, options): (usize, &RegionOptions),
+        id: FileId,
+        count: usize,
+    ) -> Result<Region> {
         let setup = |source| Error::Setup {
             what: "making a region",
             source,
         };
-        let bytes = RegionBytes::new(len).map_err(setup)?;
+        if options.touch() == Touch::Signals {
+            in_thread::prepare().map_err(setup)?;
+        }
+        let bytes = RegionBytes::new(len, options.touch()).map_err(setup)?;
         let memory = bytes.memory().clone();
         let pages = Pages::new(count).map_err(setup)?;
         let inner = Arc::new(RegionInner {
@@ -154,10 +175,14 @@ impl Region {
             memory,
             pages,
             closed: AtomicBool::new(false),
+            settled: Gate::default(),
         });
         if let Some(regions) = &cache.shared.regions {
             regions.exchange.add_region(&inner.memory).map_err(setup)?;
             regions.enter(inner.clone());
+        }
+        if options.touch() == Touch::Signals {
+            in_thread::enter(&inner, &cache.shared);
         }
         Ok(Region { bytes, inner, cache })
     }
@@ -271,6 +296,7 @@ impl Drop for Region {
         if let Some(regions) = &self.cache.shared.regions {
             regions.remove(self.inner.id);
         }
+        in_thread::remove(&self.inner);
         self.cache.region_dropped(self.inner.id, self.inner.pages.len());
     }
 }

@@ -39,9 +39,20 @@ pub(crate) enum At {
 
 /// Somebody has touched the page meanwhile.
 const WANTED: u32 = 1 << 7;
+/// It was read ahead, and nobody has touched it since.
+const AHEAD: u32 = 1 << 6;
+/// Whoever touches it first asks for more read-ahead. Both are kept while the page is `Held` or `Out`.
+const MARK: u32 = 1 << 5;
+
+/// What is known of a page that was read ahead, at its first touch.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) was_read: bool,
+    pub(crate) is_mark: bool,
+}
 
 fn at(word: u32) -> At {
-    match word & !WANTED {
+    match word & !(WANTED | AHEAD | MARK) {
         0 => At::Nowhere,
         1 => At::In,
         2 => At::Out,
@@ -79,7 +90,7 @@ impl Pages {
         let word = &self.states[page as usize];
         let mut now = word.load(Ordering::Acquire);
         while from.contains(&at(now)) {
-            let held = At::Held as u32 | now & WANTED;
+            let held = At::Held as u32 | now & (WANTED | AHEAD | MARK);
             match word.compare_exchange_weak(now, held, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(at(now)),
                 Err(other) => now = other,
@@ -88,17 +99,54 @@ impl Pages {
         None
     }
 
+    /// The same of a page that was read ahead, is in its frame, and that nobody has touched or is to ask for more at.
+    pub(crate) fn take_unused(&self, page: u64) -> bool {
+        let unused = At::Out as u32 | AHEAD;
+        let word = self.states.get(page as usize);
+        word.is_some_and(|word| {
+            let held = At::Held as u32 | AHEAD;
+            word.compare_exchange(unused, held, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+        })
+    }
+
     /// Ends a state that only the caller may end. Whether somebody has touched the page meanwhile, who must be woken
     /// unless putting the page where it is did so.
     #[must_use]
     pub(crate) fn put(&self, page: u64, to: At) -> bool {
-        let before = self.states[page as usize].swap(to as u32, Ordering::AcqRel);
+        let word = &self.states[page as usize];
+        // Nobody else changes these two, as the page is ours.
+        let kept = match to {
+            At::Out | At::Writing => word.load(Ordering::Acquire) & (AHEAD | MARK),
+            _ => 0,
+        };
+        let before = word.swap(to as u32 | kept, Ordering::AcqRel);
         debug_assert!(
             !matches!(at(before), At::In | At::Out),
             "page {page} was {:?} and nobody's",
             at(before)
         );
         before & WANTED != 0
+    }
+
+    /// Notes that a page in our hands was read ahead, or whose first touch asks for more.
+    pub(crate) fn note_ahead(&self, page: u64, ahead: Ahead) {
+        let bits = [(ahead.was_read, AHEAD), (ahead.is_mark, MARK)];
+        let bits = bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum();
+        let word = &self.states[page as usize];
+        if at(word.fetch_or(bits, Ordering::AcqRel)) != At::Held {
+            // It went before it was noted.
+            word.fetch_and(!bits, Ordering::AcqRel);
+        }
+    }
+
+    /// What was noted of a page in our hands.
+    pub(crate) fn ahead(&self, page: u64) -> Ahead {
+        let word = self.states[page as usize].load(Ordering::Acquire);
+        Ahead {
+            was_read: word & AHEAD != 0,
+            is_mark: word & MARK != 0,
+        }
     }
 
     /// Leaves word that the page was touched, for whoever has it. `false`: nobody has.
@@ -127,6 +175,29 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_read_ahead_is_known_until_it_is_used_or_gone() {
+        let (pages, both) = (
+            Pages::new(2).unwrap(),
+            Ahead {
+                was_read: true,
+                is_mark: true,
+            },
+        );
+        for to in [At::In, At::Nowhere] {
+            assert!(pages.take(0, &[At::Nowhere, At::In]).is_some());
+            pages.note_ahead(0, both);
+            assert!(!pages.put(0, At::Out));
+            assert_eq!((pages.at(0), pages.take(0, &[At::Out])), (At::Out, Some(At::Out)));
+            assert_eq!(pages.ahead(0), both);
+            assert!(!pages.take_unused(0) && !pages.take_unused(7));
+            assert!(!pages.put(0, to));
+            assert_eq!((pages.at(0), pages.ahead(0)), (to, Ahead::default()));
+        }
+        pages.note_ahead(1, both);
+        assert_eq!((pages.at(1), pages.ahead(1)), (At::Nowhere, Ahead::default()));
+    }
 
     #[test]
     fn a_page_is_in_one_pair_of_hands_and_a_fault_meanwhile_is_not_forgotten() {

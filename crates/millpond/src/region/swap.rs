@@ -17,6 +17,9 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, Permi
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The core keeps a slot in 31 bits.
+const SLOTS_MAX: u64 = 1 << 31;
+
 /// How a swap file begins. No other file is overwritten.
 const MAGIC: &[u8] = b"millpond swap: nothing in here is of use to anybody\n";
 
@@ -68,8 +71,8 @@ impl SwapFile {
 
     fn prepare(&self, page_size: PageSize) -> io::Result<(FileInner, PageCount)> {
         let slots = Bytes(self.bytes).to_pages(page_size);
-        if slots.0 == 0 || slots.0 >= u64::from(u32::MAX) {
-            let most = PageCount(u64::from(u32::MAX) - 1).to_bytes(page_size);
+        if slots.0 == 0 || slots.0 >= SLOTS_MAX {
+            let most = PageCount(SLOTS_MAX - 1).to_bytes(page_size);
             let (least, given) = (page_size.bytes(), self.bytes);
             return Err(invalid(format!(
                 "its size can't be {given}: allowed is {least} to {most} bytes"
@@ -103,6 +106,10 @@ impl SwapFile {
         if self.unlinked && !is_block_device {
             fs::remove_file(&self.path)?;
         }
+        // Transfers go past the kernel's page cache; what is left of the first page there would have to be looked for at
+        // each of them.
+        file.sync_data()?;
+        direct::forget_cached(&file);
         let keeping = Keeping::new(&OpenOptions::new())?;
         let device = DeviceFile::from_file(file)?;
         let inner = FileInner::new(FileId(u32::MAX), device, &self.path, len, true, keeping);

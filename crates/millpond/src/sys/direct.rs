@@ -110,6 +110,12 @@ pub(crate) fn allocate(file: &File, len: u64) -> io::Result<()> {
     }
 }
 
+/// Lets the kernel's page cache forget what it has of the file and need not write. It may refuse.
+pub(crate) fn forget_cached(file: &File) {
+    // SAFETY: takes numbers; the file is open until the call returns.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+}
+
 /// Whether the file takes [`DONT_CACHE`].
 pub(crate) fn takes_dont_cache(file: &File) -> bool {
     let mut byte = 0_u8;

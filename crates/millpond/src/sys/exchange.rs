@@ -19,20 +19,23 @@
 
 use crate::sys::arena::Arena;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
-use crate::sys::uffd::Userfault;
+use crate::sys::uffd::{Touch, Userfault};
 use crate::table::Table;
 use millpond_core::units::FrameNo;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How often a move that the kernel could not do at the moment is tried before something else is done: it is a page lock
 /// or a pin of a transfer that has just ended, both gone within microseconds.
 const MOVE_TRIES: u32 = 100_000;
 
 /// The addresses of a region, as who exchanges pages knows them: nobody reads or writes there through this.
-pub(crate) struct RegionMemory(Mapping);
+pub(crate) struct RegionMemory {
+    mapping: Mapping,
+    touch: Touch,
+}
 
 /// The one who reads and writes a region.
 pub(crate) struct RegionBytes {
@@ -41,18 +44,18 @@ pub(crate) struct RegionBytes {
 }
 
 impl RegionBytes {
-    /// `len` bytes of address space, and no memory yet.
+    /// `len` bytes of address space, and no memory yet. `touch`: what becomes of a thread that touches what is not there.
     ///
     /// # Errors
     /// If the process may not have so many addresses.
-    pub(crate) fn new(len: usize) -> io::Result<RegionBytes> {
+    pub(crate) fn new(len: usize, touch: Touch) -> io::Result<RegionBytes> {
         let mapping = Mapping::new(len, true)?;
         let all = 0..mapping.len();
         // Pages come and go one by one. A child would read zeros, and its share in a page keeps that from being moved.
         mapping.advise(all.clone(), Advice::SmallPages)?;
         mapping.advise(all.clone(), Advice::DoNotFork)?;
         mapping.advise(all, Advice::DoNotDump)?;
-        let memory = Arc::new(RegionMemory(mapping));
+        let memory = Arc::new(RegionMemory { mapping, touch });
         Ok(RegionBytes { memory, len })
     }
 
@@ -63,7 +66,7 @@ impl RegionBytes {
 
     /// The first byte.
     pub(crate) fn start(&self) -> NonNull<u8> {
-        self.memory.0.start()
+        self.memory.mapping.start()
     }
 
     /// All of it.
@@ -85,18 +88,23 @@ impl RegionBytes {
 impl RegionMemory {
     fn page(&self, page: u64) -> usize {
         let offset = page as usize * kernel_page();
-        assert!(offset < self.0.len(), "page {page} of {} bytes", self.0.len());
-        self.0.start().addr().get() + offset
+        assert!(
+            offset < self.mapping.len(),
+            "page {page} of {} bytes",
+            self.mapping.len()
+        );
+        self.mapping.start().addr().get() + offset
     }
 
     /// The page at an address, if it is one of these.
     pub(crate) fn page_at(&self, address: usize) -> Option<u64> {
-        let offset = address.checked_sub(self.0.start().addr().get())?;
-        (offset < self.0.len()).then_some((offset / kernel_page()) as u64)
+        let offset = address.checked_sub(self.mapping.start().addr().get())?;
+        (offset < self.mapping.len()).then_some((offset / kernel_page()) as u64)
     }
 }
 
 /// The right to move a page of a region between there and its frame, and to read it in the frame.
+#[derive(Clone, Copy)]
 pub(crate) struct InHand<'a> {
     pub(crate) memory: &'a RegionMemory,
     pub(crate) page: u64,
@@ -111,8 +119,12 @@ pub(crate) enum Stuck {
 }
 
 /// What moves pages.
+///
+/// A page is moved by the userfaultfd of where it goes: the arena's, or the region's own if that is another.
 pub(crate) struct Exchange {
     uffd: Userfault,
+    /// Of regions whose threads get a signal, from the first of them on.
+    signals: OnceLock<Userfault>,
     table: Arc<Table<Arena>>,
 }
 
@@ -122,8 +134,19 @@ impl Exchange {
     /// # Errors
     /// If userfaultfd is refused or can't move pages, which the error explains.
     pub(crate) fn new(table: Arc<Table<Arena>>) -> io::Result<Exchange> {
-        let uffd = Userfault::new()?;
-        Ok(Exchange { uffd, table })
+        Ok(Exchange {
+            uffd: Userfault::new(Touch::Sleeps)?,
+            signals: OnceLock::new(),
+            table,
+        })
+    }
+
+    /// The one that has the region.
+    fn of(&self, memory: &RegionMemory) -> &Userfault {
+        match memory.touch {
+            Touch::Sleeps => &self.uffd,
+            Touch::Signals => self.signals.get().unwrap_or(&self.uffd),
+        }
     }
 
     /// Where faults are read.
@@ -149,7 +172,21 @@ impl Exchange {
     /// # Errors
     /// The system's.
     pub(crate) fn add_region(&self, memory: &RegionMemory) -> io::Result<()> {
-        self.uffd.register(memory.page(0), memory.0.len())
+        if memory.touch == Touch::Signals && self.signals.get().is_none() {
+            // If another thread was faster, this one is closed.
+            let _ = self.signals.set(Userfault::new(Touch::Signals)?);
+        }
+        self.of(memory).register(memory.page(0), memory.mapping.len())
+    }
+
+    /// Puts zeros where a page of a region should be and is not: somebody has told the kernel, behind our back, to drop
+    /// it. The page is in our hands.
+    pub(crate) fn restore(&self, memory: &RegionMemory, page: u64) {
+        let uffd = self.of(memory);
+        if uffd.zero(memory.page(page), kernel_page()).is_err() {
+            // It is there.
+            uffd.wake(memory.page(page), kernel_page());
+        }
     }
 
     /// Moves a page from its frame into its region, and wakes who waits for it.
@@ -160,7 +197,7 @@ impl Exchange {
         let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
         for n in 0..MOVE_TRIES {
             // SAFETY: the page is in our hands alone (`InHand`), and was in the arena only.
-            let (_, moved) = unsafe { self.uffd.move_pages(to, from, kernel_page()) };
+            let (_, moved) = unsafe { self.of(page.memory).move_pages(to, from, kernel_page()) };
             match moved.as_ref().map_err(io::Error::raw_os_error) {
                 Ok(()) => return,
                 // A page lock, or a pin of a transfer that has just ended.
@@ -173,7 +210,7 @@ impl Exchange {
         }
         // Somebody has kept a pin on the arena's page, whatever for: the content is what matters.
         // SAFETY: the page is in our hands alone, and nobody changes it.
-        let copied = unsafe { self.uffd.copy_page(to, from, kernel_page()) };
+        let copied = unsafe { self.of(page.memory).copy_page(to, from, kernel_page()) };
         assert!(
             copied.is_ok(),
             "copying {:?} to page {}: {copied:?}",
@@ -181,6 +218,28 @@ impl Exchange {
             page.page
         );
         self.table.memory().empty(page.frame);
+    }
+
+    /// Moves pages that follow one another, as do their frames, into their region, and wakes who waits for them. How many
+    /// were: the first at least.
+    ///
+    /// # Panics
+    /// As [`Exchange::move_in`].
+    pub(crate) fn move_in_run(&self, pages: &[InHand<'_>]) -> usize {
+        let Some(first) = pages.first() else { return 0 };
+        let (to, from) = (first.memory.page(first.page), self.frame(first.frame));
+        // SAFETY: the pages are in our hands alone (`InHand`), and were in the arena only.
+        let (moved, _) = unsafe {
+            self.of(first.memory)
+                .move_pages(to, from, pages.len() * kernel_page())
+        };
+        match moved / kernel_page() {
+            0 => {
+                self.move_in(first);
+                1
+            }
+            moved => moved,
+        }
     }
 
     /// Moves pages that follow one another, as do their frames, out of their region. How many were; the next one is stuck.
@@ -232,7 +291,7 @@ impl Exchange {
         let start = pages.start as usize * kernel_page();
         let end = pages.end as usize * kernel_page();
         // SAFETY: whoever discards pages has the region to itself, and knows that they read as zeros afterwards.
-        unsafe { memory.0.discard(start..end) };
+        unsafe { memory.mapping.discard(start..end) };
         frames.iter().for_each(|&frame| self.fill(frame));
     }
 
@@ -256,7 +315,7 @@ impl Exchange {
 
     /// Whoever waits for the page tries again.
     pub(crate) fn wake(&self, memory: &RegionMemory, page: u64) {
-        self.uffd.wake(memory.page(page), kernel_page());
+        self.of(memory).wake(memory.page(page), kernel_page());
     }
 
     /// Whoever touches the page, which is not there, gets `SIGBUS`.
@@ -264,7 +323,7 @@ impl Exchange {
     /// # Errors
     /// The system's.
     pub(crate) fn poison(&self, memory: &RegionMemory, page: u64) -> io::Result<()> {
-        self.uffd.poison(memory.page(page), kernel_page())
+        self.of(memory).poison(memory.page(page), kernel_page())
     }
 
     fn frame(&self, frame: FrameNo) -> usize {

@@ -17,6 +17,7 @@ pub(crate) mod peer;
 pub(crate) mod realtime;
 pub(crate) mod reserved;
 pub(crate) mod segment;
+pub(crate) mod sigbus;
 pub(crate) mod uffd;
 pub(crate) mod uring;
 

@@ -8,12 +8,15 @@
 //! The system calls and their structures as `linux/userfaultfd.h` (6.8 and later) has them; there is no crate that knows
 //! `UFFDIO_MOVE`. What is moved where, and that nobody reads it meanwhile, is `exchange.rs`.
 
+use rustix::event::epoll;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// A pending fault is reported as this (`UFFD_EVENT_PAGEFAULT`); other events are not asked for.
 const EVENT_PAGEFAULT: u8 = 0x12;
 const API_VERSION: u64 = 0xAA;
+const FEATURE_SIGBUS: u64 = 1 << 7;
 const FEATURE_POISON: u64 = 1 << 14;
 const FEATURE_MOVE: u64 = 1 << 16;
 const REGISTER_MODE_MISSING: u64 = 1;
@@ -94,6 +97,15 @@ impl Message {
     }
 }
 
+/// What becomes of a thread that touches a page which is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Touch {
+    /// It sleeps, and whoever reads the descriptor is told.
+    Sleeps,
+    /// It gets `SIGBUS`; if it is in a system call, that fails with `EFAULT`.
+    Signals,
+}
+
 /// A userfaultfd.
 #[derive(Debug)]
 pub(crate) struct Userfault {
@@ -102,11 +114,11 @@ pub(crate) struct Userfault {
 }
 
 impl Userfault {
-    /// A new one, which can move pages. Preferably one that also sees what system calls touch.
+    /// A new one, which can move pages. Preferably one that also sees what system calls touch, which signals can't.
     ///
     /// # Errors
     /// With the way out: no such system call, not allowed, or a kernel before 6.8.
-    pub(crate) fn new() -> io::Result<Userfault> {
+    pub(crate) fn new(touch: Touch) -> io::Result<Userfault> {
         let (fd, in_kernel) = match open(0) {
             Ok(fd) => (fd, true),
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
@@ -119,6 +131,10 @@ impl Userfault {
             features: FEATURE_MOVE | FEATURE_POISON,
             ioctls: 0,
         };
+        if touch == Touch::Signals {
+            api.features |= FEATURE_SIGBUS;
+        }
+        let in_kernel = in_kernel && touch == Touch::Sleeps;
         let uffd = Userfault { fd, in_kernel };
         // SAFETY: the structure is that of this request and outlives the call.
         let answer = unsafe { libc::ioctl(uffd.fd(), API as _, &raw mut api) };
@@ -135,8 +151,7 @@ impl Userfault {
         self.in_kernel
     }
 
-    /// For poll(2).
-    pub(crate) fn fd(&self) -> RawFd {
+    fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
@@ -284,12 +299,10 @@ fn explained(error: &io::Error) -> io::Error {
 
 /// A descriptor that wakes who polls it.
 #[derive(Debug)]
-pub(crate) struct Alarm(OwnedFd);
+struct Alarm(OwnedFd);
 
 impl Alarm {
-    /// # Errors
-    /// If the process has too many descriptors.
-    pub(crate) fn new() -> io::Result<Alarm> {
+    fn new() -> io::Result<Alarm> {
         // SAFETY: takes numbers and gives a new descriptor.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
@@ -300,29 +313,74 @@ impl Alarm {
     }
 
     /// Whoever polls it wakes up, until somebody has [cleared](Alarm::clear) it.
-    pub(crate) fn ring(&self) {
+    fn ring(&self) {
         let one = 1_u64;
         // SAFETY: eight bytes, which outlive the call. It can't fail but for a count near 2^64.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
     /// Back to silence.
-    pub(crate) fn clear(&self) {
+    fn clear(&self) {
         let mut count = 0_u64;
         // SAFETY: eight bytes, which outlive the call. That it was silent already is no harm.
         unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
 }
 
-/// Waits until there are faults to read or the alarm rings, or `ms` milliseconds (-1: for ever). Whether it rang.
-pub(crate) fn wait(uffd: &Userfault, alarm: &Alarm, ms: i32) -> bool {
-    let poll = |fd| libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let mut both = [poll(uffd.fd()), poll(alarm.0.as_raw_fd())];
-    // SAFETY: two structures, which outlive the call.
-    unsafe { libc::poll(both.as_mut_ptr(), 2, ms) };
-    both[1].revents & libc::POLLIN != 0
+impl AsFd for Userfault {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Where a thread waits for faults: of several that wait, each new fault wakes one.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    epoll: OwnedFd,
+    alarm: Alarm,
+}
+
+/// What the events of an [`Ear`] are told apart by.
+const FAULTS: u64 = 0;
+const ALARM: u64 = 1;
+
+impl Ear {
+    /// # Errors
+    /// If the process has too many descriptors.
+    pub(crate) fn new(uffd: &Userfault) -> io::Result<Ear> {
+        let (epoll, alarm) = (epoll::create(epoll::CreateFlags::CLOEXEC)?, Alarm::new()?);
+        let (of, exclusive) = (epoll::EventData::new_u64, epoll::EventFlags::EXCLUSIVE);
+        epoll::add(&epoll, uffd, of(FAULTS), epoll::EventFlags::IN | exclusive)?;
+        epoll::add(&epoll, &alarm, of(ALARM), epoll::EventFlags::IN)?;
+        Ok(Ear { epoll, alarm })
+    }
+
+    /// Wakes who waits, or the next who does.
+    pub(crate) fn ring(&self) {
+        self.alarm.ring();
+    }
+
+    /// Waits until there are faults to read, somebody rings, or `at_most` has passed.
+    pub(crate) fn wait(&self, at_most: Option<Duration>) {
+        let at_most = at_most.and_then(|at_most| epoll_time(at_most).ok());
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(FAULTS),
+        }; 2];
+        // A signal ends it as well, and no harm done.
+        let count = epoll::wait(&self.epoll, &mut events, at_most.as_ref()).unwrap_or(0);
+        if events[..count].iter().any(|event| event.data.u64() == ALARM) {
+            self.alarm.clear();
+        }
+    }
+}
+
+fn epoll_time(time: Duration) -> io::Result<rustix::event::Timespec> {
+    time.try_into().map_err(io::Error::other)
 }

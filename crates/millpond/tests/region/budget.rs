@@ -162,3 +162,31 @@ fn the_budget_can_be_made_smaller_and_larger_beneath_a_region() {
         }
     });
 }
+
+#[test]
+fn who_goes_through_a_region_waits_for_few_of_its_pages() {
+    bounded(|| {
+        let folder = folder();
+        let Some(cache) = cache(folder.path(), 8 * MIB, 32 * MIB) else {
+            return;
+        };
+        let mut region = cache.region(32 * MIB as usize).unwrap();
+        for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+            fill(n, page);
+        }
+        let before = cache.stats();
+        for (n, page) in region.as_slice().chunks(4096).enumerate() {
+            check(n, page);
+        }
+        let after = cache.stats();
+        let of = |count: fn(&millpond::Stats) -> u64| count(&after) - count(&before);
+        let (waited, ahead) = (of(|s| s.counters.pgmajfault), of(|s| s.counters.swap_ra));
+        let (read, used) = (of(|s| s.counters.pswpin), of(|s| s.swap_ahead_hits));
+        assert!(
+            read >= 6000,
+            "{read} pages read: 24 MiB at least were not in memory"
+        );
+        assert!(waited < read / 4, "waited for {waited} of {read} pages");
+        assert!(used > ahead / 2 && used <= ahead, "{used} of {ahead} were used");
+    });
+}

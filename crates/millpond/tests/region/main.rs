@@ -7,6 +7,7 @@
 //! | `words` | random writes and reads by several threads, word by word |
 //! | `budget` | files and regions in one budget; what is given up is free |
 //! | `errors` | a swap file that can't be used, or read, or written |
+//! | `in_thread` | faults that the touching thread serves itself, and how a process with a region ends |
 //! | `system` | system calls on a region's memory; processes that are killed |
 
 #![allow(
@@ -20,6 +21,7 @@ mod support;
 
 mod budget;
 mod errors;
+mod in_thread;
 mod system;
 mod words;
 

@@ -1,7 +1,8 @@
 //! Random and sequential writes and reads, word by word.
 
-use super::{MIB, cache, folder};
+use super::{MIB, cache, folder, in_thread};
 use crate::support::{Draw, bounded, number};
+use millpond::RegionOptions;
 use std::thread;
 
 /// What is in word `n` after it was written `times` times.
@@ -33,13 +34,13 @@ fn work(words: &mut [u64], seed: u64, rounds: u64) {
 }
 
 /// Four threads work on parts of a region that is `ratio` times the budget.
-fn write_and_read(memory: u64, ratio: u64, rounds: u64) {
+fn write_and_read(memory: u64, ratio: u64, rounds: u64, options: &RegionOptions) {
     let folder = folder();
     let len = memory * ratio;
     let Some(cache) = cache(folder.path(), memory, len) else {
         return;
     };
-    let mut region = cache.region(len as usize).unwrap();
+    let mut region = cache.region_with(len as usize, options).unwrap();
     let words = region.as_mut_slice_of::<u64>();
     let part = words.len() / 4;
     thread::scope(|scope| {
@@ -54,13 +55,19 @@ fn write_and_read(memory: u64, ratio: u64, rounds: u64) {
 #[test]
 fn words_of_a_region_four_times_the_budget_are_what_was_written() {
     let rounds = number("MILLPOND_ROUNDS").unwrap_or(2_000);
-    bounded(move || write_and_read(8 * MIB, 4, rounds));
+    bounded(move || write_and_read(8 * MIB, 4, rounds, &RegionOptions::new()));
 }
 
 #[test]
 fn words_of_a_region_eight_times_the_budget_are_what_was_written() {
     let rounds = number("MILLPOND_ROUNDS").unwrap_or(2_000);
-    bounded(move || write_and_read(4 * MIB, 8, rounds));
+    bounded(move || write_and_read(4 * MIB, 8, rounds, &RegionOptions::new()));
+}
+
+#[test]
+fn words_of_a_region_whose_threads_serve_their_faults_are_what_was_written() {
+    let rounds = number("MILLPOND_ROUNDS").unwrap_or(2_000);
+    bounded(move || write_and_read(4 * MIB, 8, rounds, &in_thread::options()));
 }
 
 #[test]
@@ -75,7 +82,11 @@ fn several_regions_at_a_time_don_t_mix_with_the_smallest_budget() {
                 let cache = &cache;
                 scope.spawn(move || {
                     for round in 0..3 {
-                        let mut region = cache.region(2 * MIB as usize).unwrap();
+                        let options = match n % 2 {
+                            0 => RegionOptions::new(),
+                            _ => in_thread::options(),
+                        };
+                        let mut region = cache.region_with(2 * MIB as usize, &options).unwrap();
                         work(region.as_mut_slice_of(), n * 10 + round, 200);
                     }
                 });

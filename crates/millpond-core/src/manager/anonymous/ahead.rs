@@ -1,0 +1,153 @@
+//! Pages of regions that are read before they are touched.
+//!
+//! ```text
+//!   touched   p   p+1 │ p+2 ... p+33 │ p+34 ... p+97 │        the windows of `readahead.rs`, by the page
+//!                      ▲ a use of it asks for the next
+//!   slots     9    3  │ 4 5 6 ... 20 │ 7 7 1 ...              one read for each run of slots
+//! ```
+//!
+//! A region is read ahead of as a file is: a fault behind the fault before opens a stream, and windows double for as long
+//! as somebody comes to their marks, which are the proof that what was read is used. What was written out together is
+//! together in the swap file, so a window is one read, or a few. Kernels read around the slot instead (`page-cluster`,
+//! Linux 2.4) or around the page (`swap_vma_readahead`, 4.14), up to 32 pages at a time and one at a time: a 512 KiB chunk
+//! is 16 round trips there.
+//!
+//! Random faults read nothing ahead. Windows are not as large as those of files: what is read too far was written by
+//! somebody else before, to make room.
+
+use crate::event::{Effect, Effects, Reason};
+use crate::frame::FrameTable;
+use crate::manager::Manager;
+use crate::manager::fault::Want;
+use crate::memory::reserve::AllocationClass;
+use crate::readahead::{ReadAheadOptions, Window};
+use crate::swap::SlotNo;
+use crate::units::{Bytes, FileId, FrameNo, Instant, PageIndex, PageKey};
+use alloc::vec::Vec;
+
+/// The largest window: with two of them under way a device of 1 GB/s and 0.25 ms is busy, and a program that works in
+/// chunks of 512 KiB (seed 002's ebizzy) is overtaken by half a chunk at most.
+const WINDOW_MAX: Bytes = Bytes::from_kib(256);
+
+/// Streams of a region that are told apart: threads that each go through a part of it, with random faults between.
+pub(in crate::manager) const STREAMS_MAX: usize = 16;
+
+impl Manager {
+    /// A page is read because it was touched: what to read behind it, if it belongs to a stream.
+    pub(in crate::manager) fn swap_missed<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        (file, page): (FileId, PageIndex),
+        frames: &mut F,
+        effects: &mut Effects,
+    ) {
+        let (options, page_size) = (self.swap_readahead(), self.options.page_size);
+        let state = self.file(file);
+        if let Some(window) = state.readahead.missed(page, 1, state.pages, &options, page_size) {
+            self.swap_ahead(now, file, window, frames, effects);
+        }
+    }
+
+    /// Somebody has come to a mark.
+    pub(in crate::manager) fn swap_due<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        (file, at): (FileId, PageIndex),
+        frames: &mut F,
+        effects: &mut Effects,
+    ) {
+        let (options, page_size) = (self.swap_readahead(), self.options.page_size);
+        let state = self.file(file);
+        if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
+            self.swap_ahead(now, file, window, frames, effects);
+        }
+    }
+
+    fn swap_readahead(&self) -> ReadAheadOptions {
+        let mut options = self.options.readahead;
+        // A small pool has no room for what nobody has asked for.
+        let share = Bytes(self.derived.frames.to_bytes(self.options.page_size).0 / 32);
+        options.max = options.max.min(WINDOW_MAX).min(share);
+        options
+    }
+
+    /// Reads the window's pages that are in their slots only, a run of slots with one read.
+    fn swap_ahead<F: FrameTable>(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        window: Window,
+        frames: &mut F,
+        effects: &mut Effects,
+    ) {
+        let mut run = self.ios.frame_list();
+        let mut first = window.first;
+        for n in 0..window.count.0 {
+            let page = window.first.after(n);
+            let key = PageKey::new(file, page);
+            let is_wanted = self.slots(file).readable(page).is_some() && frames.lookup(key).is_none();
+            let want = Want {
+                key,
+                class: AllocationClass::ReadAhead,
+                first_use: false,
+                is_run: window.count.0 > 1,
+            };
+            let frame = match is_wanted && self.free.len() > self.derived.reserve {
+                true => self.grant(want, frames, effects),
+                false => None,
+            };
+            if is_wanted && frame.is_none() {
+                // Whoever touches the page has it read; what is left of the window is dropped.
+                self.stats.readahead_dropped_pages += window.count.0 - n;
+                self.pending_refault = None;
+                break;
+            }
+            let Some(frame) = frame else {
+                if !run.is_empty() {
+                    let full = core::mem::replace(&mut run, self.ios.frame_list());
+                    self.swap_in_ahead(now, (file, first), full, effects);
+                }
+                continue;
+            };
+            if run.is_empty() {
+                first = page;
+            }
+            run.push(frame);
+        }
+        self.swap_in_ahead(now, (file, first), run, effects);
+        effects.list.push(Effect::MarkReadAhead {
+            file,
+            at: window.mark,
+        });
+    }
+
+    /// Reads pages that follow one another and have frames: as many reads as there are runs of slots.
+    pub(in crate::manager) fn swap_in_ahead(
+        &mut self,
+        now: Instant,
+        (file, first): (FileId, PageIndex),
+        granted: Vec<FrameNo>,
+        effects: &mut Effects,
+    ) {
+        let mut run = self.ios.frame_list();
+        let mut start: Option<(PageIndex, SlotNo)> = None;
+        for (n, &frame) in granted.iter().enumerate() {
+            let page = first.after(n as u64);
+            let slot = self.slots(file).of(page);
+            let next = start.map(|(_, slot)| SlotNo(slot.0 + run.len() as u32));
+            if let Some((page, slot)) = start.filter(|_| slot != next) {
+                let full = core::mem::replace(&mut run, self.ios.frame_list());
+                self.swap_in(now, Reason::ReadAhead, (file, page, slot), full, effects);
+            }
+            if run.is_empty() {
+                start = slot.map(|slot| (page, slot));
+            }
+            run.push(frame);
+        }
+        match start {
+            Some((page, slot)) => self.swap_in(now, Reason::ReadAhead, (file, page, slot), run, effects),
+            None => self.ios.recycle(run),
+        }
+        self.ios.recycle(granted);
+    }
+}
