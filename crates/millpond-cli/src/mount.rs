@@ -9,9 +9,9 @@ use millpond::PageCache;
 use millpond_core::units::Bytes;
 use millpond_fuse::{Mount, MountError, Options, PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE, Unmounted};
 use millpond_lab::quantity::{parse_size, size};
+use procfs::process::Process;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use rustix::process::Pid;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -356,7 +356,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     // It has little left to write: what came since.
-    while Pid::from_raw(process).is_some_and(|process| rustix::process::test_kill_process(process).is_ok()) {
+    while is_running(process) {
         thread::sleep(Duration::from_millis(10));
     }
     eprintln!(
@@ -364,4 +364,10 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         point.display()
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a process has not ended; one that has, and that nobody has asked for how, has.
+fn is_running(process: i32) -> bool {
+    let state = Process::new(process).and_then(|process| process.stat());
+    state.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }

@@ -68,20 +68,18 @@ fn system_time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<u32>) -> Sy
     time.unwrap_or(UNIX_EPOCH)
 }
 
-pub(crate) fn timespec(time: SystemTime) -> Timespec {
-    match time.duration_since(UNIX_EPOCH) {
+/// The time that a program has asked for. fuser 0.18 counts the nanoseconds of times before 1970 in the wrong direction
+/// (`system_time_from_time`); this undoes it.
+pub(crate) fn timespec(asked: SystemTime) -> Timespec {
+    match asked.duration_since(UNIX_EPOCH) {
         Ok(since) => Timespec {
             tv_sec: since.as_secs() as i64,
             tv_nsec: since.subsec_nanos().into(),
         },
-        Err(before) => {
-            let before = before.duration();
-            let borrow = i64::from(before.subsec_nanos() > 0);
-            Timespec {
-                tv_sec: -(before.as_secs() as i64) - borrow,
-                tv_nsec: (borrow * 1_000_000_000 - i64::from(before.subsec_nanos())) as _,
-            }
-        }
+        Err(before) => Timespec {
+            tv_sec: -(before.duration().as_secs() as i64),
+            tv_nsec: before.duration().subsec_nanos().into(),
+        },
     }
 }
 
@@ -90,11 +88,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_and_devices_of_any_number_come_back_as_they_went() {
-        for (seconds, nanoseconds) in [(0, 0), (7, 999_999_999), (-1, 1), (-1_000, 0), (-3, 999_999_999)] {
-            let time = timespec(system_time(seconds, nanoseconds));
-            assert_eq!((time.tv_sec, time.tv_nsec as u32), (seconds, nanoseconds));
-        }
+    fn times_before_1970_have_their_nanoseconds_counted_forward() {
+        let time = |seconds, nanoseconds| system_time(seconds, nanoseconds);
+        assert_eq!(time(7_i64, 5_u32), UNIX_EPOCH + Duration::new(7, 5));
+        assert_eq!(time(-1_i64, 999_999_999_u32), UNIX_EPOCH - Duration::new(0, 1));
+        assert_eq!(time(-3_i64, 0_u32), UNIX_EPOCH - Duration::from_secs(3));
+    }
+
+    #[test]
+    fn devices_of_any_number_cross_as_they_are() {
         for (major, minor) in [(8, 1), (259, 300), (4095, 0xf_ffff)] {
             let device = rustix::fs::makedev(major, minor);
             assert_eq!(decode_device(encode_device(device)), device);

@@ -82,8 +82,7 @@ impl Pond {
         if !self.applies_umask.load(Ordering::Relaxed) {
             return mode;
         }
-        let mut none: [u8; 0] = [];
-        match rustix::fs::getxattr(parent.path(), DEFAULT_ACL, &mut none) {
+        match rustix::fs::getxattr_query(parent.path(), DEFAULT_ACL) {
             Ok(len) if len > 0 => mode,
             _ => mode & !at.umask,
         }

@@ -35,12 +35,18 @@ impl Pond {
             });
         }
         let node = self.node(id)?;
-        answer(room, |buffer| rustix::fs::getxattr(node.path(), name, buffer))
+        answer(room, |buffer| match buffer.is_empty() {
+            true => rustix::fs::getxattr_query(node.path(), name),
+            false => rustix::fs::getxattr(node.path(), name, buffer),
+        })
     }
 
     pub(crate) fn xattrs(&self, id: u64, room: u32) -> Result<Answer> {
         let node = self.node(id)?;
-        answer(room, |buffer| rustix::fs::listxattr(node.path(), buffer))
+        answer(room, |buffer| match buffer.is_empty() {
+            true => rustix::fs::listxattr_query(node.path()),
+            false => rustix::fs::listxattr(node.path(), buffer),
+        })
     }
 
     pub(crate) fn set_xattr(&self, id: u64, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {

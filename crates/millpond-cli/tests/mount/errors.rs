@@ -1,0 +1,111 @@
+//! What the disk refuses, as programs at the mount are told.
+
+use crate::{Pond, folders, skip};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A small file system in memory, until it is dropped.
+struct Small(
+    PathBuf,
+    #[expect(dead_code, reason = "removed when dropped")] tempfile::TempDir,
+);
+
+impl Small {
+    fn new() -> Option<Small> {
+        let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+        let at = folder.path().join("small");
+        fs::create_dir(&at).unwrap();
+        match rustix::mount::mount("small", &at, "tmpfs", MountFlags::empty(), Some(c"size=8m")) {
+            Ok(()) => Some(Small(at, folder)),
+            Err(error) => {
+                skip(&format!("a small file system can't be mounted: {error}"));
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+fn is_full(result: io::Result<()>) {
+    assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+}
+
+#[test]
+fn what_the_disk_has_no_room_for_is_an_error_of_sync_and_close_until_there_is_some() {
+    let Some(small) = Small::new() else { return };
+    let Some(mut pond) = Pond::start(&small.0, &["--memory", "64M"]) else {
+        return;
+    };
+    fs::write(pond.at().join("other"), vec![1; 3 << 20]).unwrap();
+    File::open(pond.at().join("other")).unwrap().sync_all().unwrap();
+    let mut file = File::create_new(pond.at().join("file")).unwrap();
+    file.write_all(&vec![7; 6 << 20]).unwrap();
+    is_full(file.sync_all());
+    // It is still there, and every sync says so.
+    let mut bytes = vec![0; 6 << 20];
+    File::open(pond.at().join("file"))
+        .unwrap()
+        .read_exact_at(&mut bytes, 0)
+        .unwrap();
+    assert!(bytes.iter().all(|&byte| byte == 7));
+    is_full(file.sync_data());
+    // Who closes is told as well.
+    let again = File::options().write(true).open(pond.at().join("file")).unwrap();
+    is_full(close(again));
+    // Umount does not lose it.
+    let (code, said) = crate::millpond(&["umount", &pond.at().display().to_string()]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("it stays mounted"), "{said}");
+    fs::remove_file(pond.at().join("other")).unwrap();
+    // The kernel says a moment later that it has forgotten the file whose room it is.
+    let began = Instant::now();
+    while file.sync_all().is_err() {
+        assert!(began.elapsed() < crate::BOUND, "there is room");
+    }
+    drop(file);
+    let (said, code) = pond.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(fs::read(pond.source().join("file")).unwrap() == bytes);
+}
+
+#[test]
+fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
+    let Some(small) = Small::new() else { return };
+    let Some(mut pond) = Pond::start(&small.0, &["--memory", "64M"]) else {
+        return;
+    };
+    let mut file = File::create_new(pond.at().join("file")).unwrap();
+    file.write_all(&vec![7; 12 << 20]).unwrap();
+    drop(file);
+    let (said, code) = pond.end(Signal::TERM);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("/src/file") && said.contains("No space left"),
+        "{said}"
+    );
+    assert!(said.contains("not everything is on the disk"), "{said}");
+}
+
+/// Opens it once more and closes that, in a program that is told what `drop` is not.
+fn close(file: File) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let script = "import os, sys\nf = os.open(sys.argv[1], os.O_WRONLY)\ntry: os.close(f)\nexcept OSError as e: print(e.errno)";
+    let output = std::process::Command::new("python3")
+        .args(["-c", script, &path])
+        .output()?;
+    match String::from_utf8_lossy(&output.stdout).trim().parse() {
+        Ok(errno) => Err(io::Error::from_raw_os_error(errno)),
+        Err(_) => Ok(()),
+    }
+}
