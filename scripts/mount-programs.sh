@@ -1,0 +1,279 @@
+#!/usr/bin/env bash
+# Programs that nobody has changed, on `millpond mount`: each must do its work and find its data right, at the mount and
+# afterwards in the source. Says what it skipped and why; ends with 1 if anything failed.
+#
+#   scripts/mount-programs.sh                          in a folder below the one for temporary files
+#   DIR=/on/some/xfs scripts/mount-programs.sh         on another file system
+#   ONLY="fio sqlite" SCALE=10 MEMORY=512M scripts/mount-programs.sh
+#
+# MILLPOND names the program; else it is built for release. SCALE=1 (the default) takes a few minutes.
+
+set -uo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+scale=${SCALE:-1}
+memory=${MEMORY:-64M}
+only=${ONLY:-fio fsmark sqlite postgres git compile rsync}
+if [ -z "${MILLPOND:-}" ]; then
+    (cd "$here" && cargo build --release -p millpond-cli) || exit 1
+    MILLPOND=${CARGO_TARGET_DIR:-$here/target}/release/millpond
+fi
+room=$(mktemp -d "${DIR:-${TMPDIR:-/tmp}}/millpond-programs.XXXXXX")
+chmod 755 "$room"
+source=$room/src
+point=$room/mnt
+mkdir "$source" "$point"
+chmod 777 "$source"
+failed=()
+skipped=()
+
+on() {
+    local others=()
+    if [ "$(id -u)" = 0 ]; then others=(--allow-other); fi
+    "$MILLPOND" mount "$source" "$point" --memory "$memory" --daemon --log "$room/log" \
+        ${others[@]+"${others[@]}"} >/dev/null 2>>"$room/log"
+}
+off() { "$MILLPOND" umount "$point" 2>>"$room/log"; }
+finish() {
+    cd /
+    off 2>/dev/null
+    rm -rf "$room"
+}
+trap finish EXIT
+
+has() { command -v "$1" >/dev/null; }
+
+# Runs a function; what it prints is shown only if it fails.
+try() {
+    local name=$1 began=$SECONDS
+    shift
+    if "$@" >"$room/said" 2>&1; then
+        printf 'ok       %-44s %4d s\n' "$name" $((SECONDS - began))
+    else
+        printf 'FAILED   %-44s\n' "$name"
+        sed 's/^/         /' "$room/said" | tail -30
+        failed+=("$name")
+    fi
+}
+skip() {
+    printf 'skipped: %s: %s\n' "$1" "$2"
+    skipped+=("$1")
+}
+
+# Ends the mount, does something, and mounts again.
+below() {
+    local status=0
+    off || status=1
+    "$@" || status=1
+    on && return $status
+}
+# What is at the mount now must be in the source when it has ended.
+same_below() {
+    (cd "$point" && find . -type f -print0 | sort -z | xargs -0 -r sha256sum) >"$room/sums" || return 1
+    [ -s "$room/sums" ] && below check_sums
+}
+check_sums() { (cd "$source" && sha256sum --check --quiet "$room/sums"); }
+
+fio_job() {
+    local engine=$1 direct=$2 rw=$3 jobs=$4 depth=$5
+    fio --name=verify --directory="$point" --ioengine="$engine" --direct="$direct" --rw="$rw" --numjobs="$jobs" \
+        --iodepth="$depth" --size=$((24 * scale))M --bs=4k --bsrange=512-64k --bs_unaligned --verify=crc32c \
+        --verify_fatal=1 --verify_backlog=512 --end_fsync=1 --randrepeat=0 --group_reporting --output-format=terse
+}
+fio_aligned() {
+    fio --name=aligned --directory="$point" --ioengine="$1" --direct=1 --rw="$2" --numjobs=4 --iodepth=16 \
+        --size=$((24 * scale))M --bs=4k --verify=crc32c --verify_fatal=1 --end_fsync=1 --output-format=terse
+}
+run_fio() {
+    has fio || { skip fio "there is no fio"; return; }
+    local rw
+    for rw in write randwrite randrw; do
+        try "fio psync buffered $rw" fio_job psync 0 "$rw" 1 1
+        try "fio psync buffered $rw, 4 jobs" fio_job psync 0 "$rw" 4 1
+        try "fio mmap $rw" fio_job mmap 0 "$rw" 2 1
+        try "fio libaio direct $rw, 4 jobs" fio_aligned libaio "$rw"
+        try "fio io_uring direct $rw, 4 jobs" fio_aligned io_uring "$rw"
+    done
+    rm -f "$point"/verify* "$point"/aligned*
+}
+
+run_fsmark() {
+    has fs_mark || { skip fs_mark "there is no fs_mark (Debian: fsmark)"; return; }
+    # It takes short paths only.
+    cd "$point" && mkdir -p marks || return
+    try "fs_mark, small files, synced" fs_mark -d marks -n $((1000 * scale)) -s 10240 -S 1 -t 2 -k
+    try "fs_mark, not synced" fs_mark -d marks -n $((3000 * scale)) -s 4096 -S 0 -t 2 -D 16 -k
+    cd /
+    try "fs_mark: the files are in the source" same_below
+    rm -rf "$point/marks"
+}
+
+sqlite_job() {
+    local journal=$1 rows=$((50000 * scale)) said
+    said=$(sqlite3 "$point/db-$journal" "
+        pragma journal_mode=$journal; pragma mmap_size=268435456; pragma cache_size=200;
+        create table t(n integer primary key, s text, r blob);
+        begin;
+        with recursive c(n) as (select 1 union all select n + 1 from c where n < $rows)
+            insert into t select n, hex(n * 7919), randomblob(200) from c;
+        commit;
+        create index i on t(s); update t set s = hex(n) where n % 3 = 0; delete from t where n % 5 = 0;
+        vacuum; pragma integrity_check; select count(*) from t;") || return 1
+    printf '%s\n' "$said"
+    [ "$(printf '%s\n' "$said" | tail -2 | tr '\n' ' ')" = "ok $((rows - rows / 5)) " ]
+}
+sqlite_whole() {
+    local journal
+    for journal in delete wal; do
+        [ "$(sqlite3 "$source/db-$journal" 'pragma integrity_check')" = ok ] || return 1
+    done
+}
+run_sqlite() {
+    has sqlite3 || { skip sqlite "there is no sqlite3"; return; }
+    try "SQLite, rollback journal" sqlite_job delete
+    try "SQLite, write-ahead log" sqlite_job wal
+    try "SQLite: both are whole in the source" below sqlite_whole
+}
+
+postgres_tools() {
+    local folder
+    for folder in "$(dirname "$(command -v initdb || echo /none)")" /usr/lib/postgresql/*/bin; do
+        if [ -x "$folder/initdb" ] && [ -x "$folder/postgres" ]; then echo "$folder"; fi
+    done | tail -1
+}
+as_postgres() {
+    if [ "$(id -u)" = 0 ]; then setpriv --reuid="$user" --regid="$user" --clear-groups "$@"; else "$@"; fi
+}
+postgres_up() {
+    (
+        cd "$point/pg" || exit
+        set -- "$tools/postgres" -D "$point/pg/data" -k "$point/pg" -c listen_addresses= -c max_connections=20
+        if [ "$(id -u)" = 0 ]; then set -- setpriv --reuid="$user" --regid="$user" --clear-groups "$@"; fi
+        exec "$@"
+    ) >>"$room/pg.log" 2>&1 &
+    server=$!
+    local n
+    for n in $(seq 300); do
+        as_postgres "$tools/pg_isready" -q -h "$point/pg" -d postgres && return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$room/pg.log"
+    return 1
+}
+sql() { as_postgres "$tools/psql" -X -A -t -h "$point/pg" -d postgres -c "$1"; }
+bench() {
+    # Without -n it would empty the history, which is to agree with the rest.
+    (cd "$point/pg" && as_postgres "$pgbench" -n -h "$point/pg" -d postgres -c 4 -j 2 -T "$1")
+}
+# Each transaction of pgbench changes all four tables by the same amount.
+balanced() {
+    local said
+    said=$(sql "select (select sum(abalance) from pgbench_accounts) = (select sum(tbalance) from pgbench_tellers)
+        and (select sum(bbalance) from pgbench_branches) = (select sum(delta) from pgbench_history)
+        and (select sum(bbalance) from pgbench_branches) = (select sum(tbalance) from pgbench_tellers)") || return 1
+    [ "$said" = t ]
+}
+postgres_setup() {
+    mkdir "$point/pg" && chmod 700 "$point/pg" || return 1
+    if [ "$(id -u)" = 0 ]; then chown "$user:$user" "$point/pg" || return 1; fi
+    (cd "$point/pg" && as_postgres "$tools/initdb" -D "$point/pg/data" --data-checksums -A trust -U "$user") &&
+        postgres_up && as_postgres "$pgbench" -i -s $((4 * scale)) -q -h "$point/pg" -d postgres
+}
+postgres_killed() {
+    local n
+    for n in 1 2 3; do
+        bench 8 &
+        local load=$!
+        sleep $((2 + n))
+        # The server as a whole, as by the kernel when memory is out.
+        pkill -KILL -P "$server"
+        kill -KILL "$server"
+        wait "$load" "$server" 2>/dev/null
+        rm -f "$point/pg/data/postmaster.pid" "$point"/pg/.s.PGSQL*
+        postgres_up && balanced || return 1
+    done
+}
+postgres_end() {
+    kill -INT "$server" && wait "$server"
+    if [ -x "$tools/pg_checksums" ]; then as_postgres "$tools/pg_checksums" --check -D "$point/pg/data" || return 1; fi
+    same_below
+}
+run_postgres() {
+    tools=$(postgres_tools)
+    pgbench=$(ls "$tools/pgbench" 2>/dev/null || command -v pgbench)
+    user=$(id -un)
+    if [ -z "$tools" ] || [ -z "$pgbench" ]; then skip postgres "there is no initdb, postgres or pgbench"; return; fi
+    if [ "$(id -u)" = 0 ]; then
+        has setpriv || { skip postgres "there is no setpriv, and it does not run as root"; return; }
+        user=$(id -un postgres 2>/dev/null || id -un nobody)
+    fi
+    try "PostgreSQL: initdb and the tables of pgbench" postgres_setup
+    try "pgbench" bench $((10 * scale))
+    try "PostgreSQL: balances agree" balanced
+    try "PostgreSQL: killed three times under load" postgres_killed
+    try "PostgreSQL: checksums of all pages" postgres_end
+    rm -rf "$point/pg"
+}
+
+# In a shell of its own: who stands in the mount keeps it from being unmounted.
+git_job() (
+    git clone --quiet --no-hardlinks "$here" "$point/clone" && cd "$point/clone" && git gc --quiet --aggressive &&
+        git fsck --full --strict --no-dangling && git checkout --quiet HEAD~1 && git checkout --quiet - &&
+        [ -z "$(git status --porcelain)" ]
+)
+git_whole() { (cd "$source/clone" && git fsck --full --no-dangling && [ -z "$(git status --porcelain)" ]); }
+run_git() {
+    has git || { skip git "there is no git"; return; }
+    git -C "$here" rev-parse HEAD~1 >/dev/null 2>&1 || { skip git "this is no clone with a history"; return; }
+    try "git clone, gc, fsck, checkout" git_job
+    try "git: whole in the source" below git_whole
+    rm -rf "$point/clone"
+}
+
+compile_job() (
+    mkdir -p "$point/build" && cd "$point/build" || return 1
+    local n
+    for n in $(seq 60); do
+        printf '#include <stdio.h>\n#include "all.h"\nint f%d(int x) { return x * %d + N; }\n' "$n" "$n" >"f$n.c"
+    done
+    { echo '#define N 7'; for n in $(seq 60); do echo "int f$n(int);"; done; } >all.h
+    { echo '#include <stdio.h>'; echo '#include "all.h"'; echo 'int main(void) { int s = 0;'
+      for n in $(seq 60); do echo "s += f$n($n);"; done; echo 'printf("%d\n", s); return 0; }'; } >main.c
+    printf 'O := $(patsubst %%.c,%%.o,$(wildcard *.c))\nall: $(O)\n\tcc -o all $(O)\n%%.o: %%.c all.h\n\tcc -O1 -g -c $<\n' >Makefile
+    # 60 * 61 * 121 / 6 + 60 * 7; a second make has nothing to do, for times are in order.
+    make -j4 && [ "$(./all)" = 74230 ] && [ "$(make)" = "make: 'all' is up to date." ] &&
+        touch all.h && [ "$(make -j4 | grep -c 'cc -O1')" = 61 ]
+)
+run_compile() {
+    has cc && has make || { skip compile "there is no cc or make"; return; }
+    try "a compile with make, and what it made runs" compile_job
+    rm -rf "$point/build"
+}
+
+rsync_job() {
+    rsync -a --exclude target --exclude .git "$here/" "$point/copy/" &&
+        [ -z "$(rsync -a --exclude target --exclude .git --checksum --itemize-changes "$here/" "$point/copy/")" ] &&
+        [ -z "$(rsync -a --exclude target --exclude .git --itemize-changes "$here/" "$point/copy/")" ]
+}
+rsync_same() {
+    [ -z "$(rsync -a --exclude target --exclude .git --checksum --itemize-changes "$here/" "$source/copy/")" ] &&
+        [ -z "$(rsync -a --exclude target --exclude .git --itemize-changes "$here/" "$source/copy/")" ]
+}
+run_rsync() {
+    has rsync || { skip rsync "there is no rsync"; return; }
+    try "rsync: content, modes and times" rsync_job
+    try "rsync: the same in the source" below rsync_same
+    rm -rf "$point/copy"
+}
+
+if ! on; then
+    cat "$room/log"
+    echo "skipped: everything: nothing can be mounted here"
+    exit 1
+fi
+echo "at $point, $(stat -f -c %T "$source") below, memory $memory"
+for program in $only; do "run_$program"; cd /; done
+off || failed+=("the end: $(tail -1 "$room/log")")
+echo "${#failed[@]} failed, ${#skipped[@]} skipped${skipped[*]:+ (${skipped[*]})}"
+[ ${#failed[@]} = 0 ]
