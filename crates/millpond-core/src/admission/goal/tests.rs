@@ -315,3 +315,29 @@ fn a_turn_that_no_write_has_ended_was_over_after_the_goal() {
         Verdict::Wait(_)
     ));
 }
+
+/// A news server's disk (seed 003) did 224 single pages of background writes a second beside 400 reads.
+#[test]
+fn where_a_write_costs_its_way_two_that_nobody_waits_for_stand_beside_a_reader() {
+    let now = Instant(1);
+    for (ms, most) in [(60, 2), (4, ALLOWANCE_START.0 / PAGE.0)] {
+        let options = GoalOptions {
+            read_latency: Nanos::from_millis(ms),
+            ..GoalOptions::default()
+        };
+        let mut a = Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1));
+        a.issued(now, Fault, PAGE);
+        let mut issued = 0;
+        while issued < 1_000 && a.may_write(now, Background, PAGE) == Verdict::Go {
+            a.issued(now, Background, PAGE);
+            issued += 1;
+        }
+        assert_eq!(issued, most, "with a goal of {ms} ms");
+        let waited_for = a.may_write(now, Sync, PAGE);
+        assert_eq!(
+            waited_for == Verdict::Go,
+            most == 2,
+            "for a sync they are counted by bytes"
+        );
+    }
+}
