@@ -91,6 +91,11 @@ impl ReadAhead {
         self.streams.clear();
     }
 
+    /// Whether nothing but what is asked for is to be read.
+    pub fn is_off(&self, options: &ReadAheadOptions) -> bool {
+        options.max == Bytes(0) || self.pattern == Pattern::Random
+    }
+
     /// A reader missed pages `first..first + count` of a file of `pages` pages, and reads them itself. What
     /// to read beyond them, if anything.
     pub fn missed(
@@ -102,7 +107,7 @@ impl ReadAhead {
         page_size: PageSize,
     ) -> Option<Window> {
         let max = options.max.to_pages(page_size).0;
-        if max == 0 || self.pattern == Pattern::Random {
+        if max == 0 || self.is_off(options) {
             return None;
         }
         let end = first.after(count);

@@ -249,7 +249,7 @@ impl Builder {
             self.memory_beyond_limit,
         );
         if let Some(calibration) = self.calibration.filter(|_| self.goal.is_none()) {
-            handle.take_goal(calibration.read_latency_goal());
+            handle.take(calibration);
         }
         if let Some(place) = &self.control {
             handle.listen(place)?;

@@ -149,6 +149,67 @@ fn a_device_that_rotates_has_the_longest_goal_until_there_is_something_to_read()
     }
 }
 
+/// As it is measured of the modelled disk.
+const ROTATES: millpond::Calibration = millpond::Calibration {
+    facts: millpond::device::DeviceFacts::MEMORY,
+    reads: 24,
+    read_latency: Duration::from_micros(5_400),
+    read_latency_max: Duration::from_millis(10),
+    took: Duration::from_millis(130),
+};
+
+/// Seed 003's news server begins with nothing in memory: page by page its history took most of what the disk could do.
+#[test]
+fn on_a_disk_that_rotates_a_guard_brings_a_pages_neighbours_while_memory_is_free() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    std::fs::write(&path, vec![7; 1024 * PAGE as usize]).unwrap();
+    let model = Model::hdd(HddParameters::default()).unwrap();
+    let device = Arc::new(Modelled::new(device::best(), model).unwrap());
+    let cache = PageCache::builder()
+        .memory(8 << 20)
+        .device(device)
+        .calibration(ROTATES);
+    let resident = |file: &File| -> Vec<u64> { (0..1024).filter(|n| file.is_resident(n * PAGE)).collect() };
+    let cache = cache.build().unwrap();
+    let file = cache.open(&path, OpenOptions::new().write(true)).unwrap();
+    assert_eq!(file.page(40).unwrap()[0], 7);
+    assert_eq!(resident(&file), (32..64).collect::<Vec<_>>(), "128 KiB");
+    file.page_mut(1000).unwrap()[0] = 8;
+    assert_eq!(resident(&file).len(), 64);
+    // Whoever asks for bytes gets those.
+    let mut byte = [0];
+    file.read_at(&mut byte, 500 * PAGE).unwrap();
+    assert!(file.is_resident(500 * PAGE) && !file.is_resident(501 * PAGE));
+    file.close().unwrap();
+}
+
+/// A neighbour that can't be read is nobody's affair.
+#[test]
+fn a_page_is_read_though_one_beside_it_cannot_be() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    std::fs::write(&path, vec![7; 1024 * PAGE as usize]).unwrap();
+    let model = Model::hdd(HddParameters::default()).unwrap();
+    let faulty = Arc::new(Faulty::new(
+        Arc::new(Modelled::new(device::best(), model).unwrap()),
+        1,
+    ));
+    let cache = PageCache::builder()
+        .memory(8 << 20)
+        .device(faulty.clone())
+        .calibration(ROTATES)
+        .build()
+        .unwrap();
+    let file = cache.open(&path, OpenOptions::new()).unwrap();
+    faulty.add(FaultRule {
+        offsets: 41 * PAGE..42 * PAGE,
+        ..FaultRule::always(FaultTarget::Reads, Fault::Fail(libc::EIO))
+    });
+    assert_eq!(file.page(40).unwrap()[0], 7);
+    assert!(matches!(file.page(41), Err(Error::Read { .. })));
+}
+
 #[test]
 fn opening_a_file_that_exists_leaves_its_content() {
     let folder = Place::Disk.folder();

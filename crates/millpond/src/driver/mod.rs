@@ -102,6 +102,9 @@ pub(crate) struct Shared {
     sync_gate: Gate,
     /// A dirtier was told to pause: the next one asks first.
     throttling: AtomicBool,
+    /// Pages that are read together where one of them is used through a guard and memory is free; 0 or 1 on devices where
+    /// that gains nothing.
+    pub(crate) around_pages: AtomicU64,
     /// Memory for copies of pages that are being written, from the first file that needs it on.
     pub(crate) copies: OnceLock<Arc<Copies>>,
     /// A log has advanced that something waits for.
@@ -152,6 +155,7 @@ impl Shared {
             dirtier_gate: Gate::default(),
             sync_gate: Gate::default(),
             throttling: AtomicBool::new(false),
+            around_pages: AtomicU64::new(0),
             copies: OnceLock::new(),
             log_moved: AtomicBool::new(false),
             reclaim_wanted: AtomicBool::new(false),

@@ -42,6 +42,9 @@ impl File {
                 }
                 Lookup::Absent => {
                     explain::waits_in(Call::Read(len));
+                    if self.bring_around(page)? {
+                        continue;
+                    }
                     let why = (Intent::Read, Reach::Inside);
                     let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
                     if fault.outside {
@@ -191,7 +194,7 @@ impl File {
                 Lookup::Loading(frame) | Lookup::Busy(frame) => self.wait_loading(frame, key, call),
                 Lookup::Absent => {
                     explain::waits_in(call);
-                    if !self.bring(page, Reach::Inside)? {
+                    if !self.bring_around(page)? && !self.bring(page, Reach::Inside)? {
                         self.page_len(page)?;
                     }
                 }

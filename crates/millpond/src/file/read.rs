@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::explain::{self, Call};
 use crate::table::Lookup;
 use millpond_core::event::{Event, Intent};
-use millpond_core::units::PageIndex;
+use millpond_core::units::{PageCount, PageIndex};
 use std::sync::atomic::Ordering;
 
 impl File {
@@ -99,6 +99,46 @@ impl File {
         };
         self.shared().read(&self.inner, own, copy, false)?;
         Ok(Some(copied))
+    }
+
+    /// Reads a page that is missing with its neighbours, where that is worth it. Whether it is there now, or was a moment
+    /// ago.
+    pub(super) fn bring_around(&self, page: u64) -> Result<bool> {
+        let Some((first, count)) = self.around(page) else {
+            return Ok(false);
+        };
+        let why = (Intent::Read, Reach::Inside);
+        let fault = self
+            .shared()
+            .fault(&self.inner, PageIndex(first), count, why, false)?;
+        let Some(own) = fault.own else {
+            return Ok(!self.shared().table.lacks(self.key(page)));
+        };
+        // What can't be read is nobody's affair unless it is the page itself, which is then read alone.
+        let read = self.shared().read(&self.inner, own, |_, _| {}, false);
+        Ok(read.is_ok() && !self.shared().table.lacks(self.key(page)))
+    }
+
+    /// The missing pages around `page`, from the first on, if they are to be read with it: on a device where the way there is
+    /// what costs, while frames are free that nobody else needs.
+    fn around(&self, page: u64) -> Option<(u64, u32)> {
+        let shared = self.shared();
+        let pages = shared.around_pages.load(Ordering::Relaxed);
+        if pages < 2 {
+            return None;
+        }
+        let from = page / pages * pages;
+        let to = (from + pages).min(self.len().div_ceil(shared.page_size.bytes()));
+        let lacks = |n: &u64| shared.table.lacks(self.key(*n));
+        let first = (from..page).rev().take_while(lacks).last().unwrap_or(page);
+        let behind = (page + 1..to).take_while(lacks).last().unwrap_or(page) + 1;
+        let count = behind - first;
+        (count > 1
+            && shared
+                .core()
+                .manager
+                .may_read_around(self.inner.id, PageCount(count)))
+        .then_some((first, count as u32))
     }
 
     /// Reads a page that is missing. `false`: it is not within `reach` by now.

@@ -1,6 +1,7 @@
 //! Memory that is taken back: from whom, who waits for it, and a pool that changes its size.
 
 use super::*;
+use crate::event::Pattern;
 use crate::lru::{LinuxOptions, List, Replacement};
 use crate::page::PageKind;
 use crate::reclaim::launder::linux::Caller;
@@ -45,6 +46,24 @@ fn dirty_pages_at_the_cold_end_are_tagged_and_flagged_when_nothing_else_is_left(
     assert_eq!(tagged, w.manager.stats().nr_vmscan_immediate_reclaim);
     assert_eq!(traced(Outcome::Freed), w.manager.stats().pgsteal());
     assert_eq!(traced(Outcome::WriteStarted) + traced(Outcome::WriteRefused), 0);
+}
+
+#[test]
+fn neighbours_come_with_a_page_only_into_frames_that_are_free_and_not_of_a_file_read_at_random() {
+    let mut options = quiet();
+    options.readahead = Options::default().readahead;
+    let mut w = World::new(options, 256);
+    w.read(1);
+    assert!(w.manager.may_read_around(FILE, PageCount(32)));
+    for page in (4..3_000).step_by(3) {
+        w.read(page);
+    }
+    let (free, marks) = (w.manager.occupancy(w.now).free, w.manager.derived().watermarks);
+    let spare = free.saturating_sub(marks.high);
+    assert!(!w.manager.may_read_around(FILE, spare + PageCount(1)));
+    let pattern = Pattern::Random;
+    w.step(Event::Advised { file: FILE, pattern });
+    assert!(!w.manager.may_read_around(FILE, PageCount(0)));
 }
 
 #[test]
