@@ -23,6 +23,12 @@ pub trait FrameTable {
     /// A frame that was granted in the present step and is not in the table yet has no uses.
     fn take_uses(&mut self, frame: FrameNo) -> u8;
 
+    /// Whether a use of the page would have been counted since its uses were taken last. Not so of a page of a region that
+    /// is in the region, where nobody sees its uses; taking them ends that.
+    fn sees_uses(&self, _frame: FrameNo) -> bool {
+        true
+    }
+
     /// Takes pages out of the table, except those that are pinned, locked or changed since the core last
     /// heard of them; those it removes from `frames`. What is left in `frames`, in the same order, can no
     /// longer be found by anybody.

@@ -49,6 +49,8 @@ pub enum Answer {
     Lookup(PageKey, Option<FrameNo>),
     /// [`FrameTable::take_uses`].
     Uses(FrameNo, u8),
+    /// [`FrameTable::sees_uses`].
+    SeesUses(FrameNo, bool),
     /// [`FrameTable::evict`].
     Evict {
         /// The frames that were to leave.
@@ -110,6 +112,12 @@ impl<F: FrameTable> FrameTable for Overheard<'_, F> {
         let uses = self.table.take_uses(frame);
         self.note(Answer::Uses(frame, uses));
         uses
+    }
+
+    fn sees_uses(&self, frame: FrameNo) -> bool {
+        let sees = self.table.sees_uses(frame);
+        self.note(Answer::SeesUses(frame, sees));
+        sees
     }
 
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {

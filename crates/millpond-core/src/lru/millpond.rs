@@ -11,8 +11,9 @@
 //!    in, and are dropped when it goes on to the inactive list.
 //! 2. While the inactive list is longer than its target, the scan looks at its cold end: used pages become active, the
 //!    others are victims. Otherwise it looks at the cold end of the active list: a page gives up one saved use for
-//!    another lap, or is demoted to the warm end of the inactive list. After 32 such pages without a victim the next
-//!    one comes from the inactive list in any case.
+//!    another lap, or is demoted to the warm end of the inactive list. A page of a region whose uses nobody could see
+//!    gets a lap in which they are seen ([`FrameTable::sees_uses`]): not known to be used is not known to be unused.
+//!    After 32 such pages without a victim the next one comes from the inactive list in any case.
 //! 3. A page that comes back within memory's size in evictions belongs on the active list. It gets there if the
 //!    inactive list is above its target (then there is room), or else by *challenge*: it looks at up to four pages at
 //!    the active cold end, each of which gives up a saved use, and takes the place of the first that has none. If none
@@ -280,8 +281,15 @@ impl Lru {
         scanned: &mut Scanned,
     ) {
         scanned.refilled += 1;
+        let is_unseen = !frames.sees_uses(frame);
         let page = self.pages.page(frame);
         let uses = (page.uses + frames.take_uses(frame)).min(options.active_uses_max);
+        if uses == 0 && is_unseen {
+            // Taking its uses has begun a lap in which one will be seen.
+            self.pages.move_to_warm(frame, List::Active, List::Active);
+            scanned.rotated += 1;
+            return;
+        }
         page.uses = uses.saturating_sub(1);
         page.touched |= uses > 0;
         if uses > 0 {

@@ -74,6 +74,7 @@ impl Pair {
             lru,
             frames: TestFrames {
                 uses: alloc::vec![0; PAGES as usize],
+                unseen: Vec::new(),
             },
             model,
         }

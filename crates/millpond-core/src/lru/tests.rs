@@ -10,6 +10,8 @@ use crate::units::{FileId, PageIndex, PageSize, Ratio};
 /// Frames of which page `n` is in frame `n`, so that tests can name both by one number.
 pub(super) struct TestFrames {
     pub(super) uses: Vec<u8>,
+    /// Frames of pages that are in their regions, where no use of them is seen.
+    pub(super) unseen: Vec<FrameNo>,
 }
 
 impl FrameTable for TestFrames {
@@ -22,7 +24,12 @@ impl FrameTable for TestFrames {
     }
 
     fn take_uses(&mut self, frame: FrameNo) -> u8 {
+        self.unseen.retain(|&unseen| unseen != frame);
         core::mem::take(&mut self.uses[frame.index()])
+    }
+
+    fn sees_uses(&self, frame: FrameNo) -> bool {
+        !self.unseen.contains(&frame)
     }
 
     fn evict(&mut self, _: &mut Vec<FrameNo>) {
@@ -54,6 +61,7 @@ impl Pond {
             lru,
             frames: TestFrames {
                 uses: alloc::vec![0; FRAMES as usize],
+                unseen: Vec::new(),
             },
             victims: Vec::new(),
         }
@@ -228,6 +236,7 @@ fn memory_changed_there_and_back_has_the_same_limits_and_pages() {
     let mut lru = Lru::new(Replacement::default(), PageCount(1_000));
     let mut frames = TestFrames {
         uses: alloc::vec![0; 4_000],
+        unseen: Vec::new(),
     };
     for n in 0..1_000 {
         lru.insert(FrameNo(n), Refault::NEW, true, &mut frames);

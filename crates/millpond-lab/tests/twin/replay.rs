@@ -48,6 +48,13 @@ impl FrameTable for Twin<'_> {
         }
     }
 
+    fn sees_uses(&self, frame: FrameNo) -> bool {
+        match self.next() {
+            Answer::SeesUses(of, sees) if of == frame => sees,
+            other => panic!("the twin asks whether uses of {frame:?} are seen, the engine got {other:?}"),
+        }
+    }
+
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
         let Answer::Evict { asked, gone } = self.next() else {
             panic!("the twin evicts {frames:?}")

@@ -207,12 +207,15 @@ impl Frames<'_> {
         Some((regions.of(key.file())?, key.index().0))
     }
 
+    /// Whether this is a page of a region, and in it: nobody sees its uses there.
+    pub(super) fn is_in_region(&self, frame: FrameNo) -> bool {
+        let found = self.region_of(frame);
+        found.is_some_and(|(region, page)| page < region.pages.len() && region.pages.at(page) == At::In)
+    }
+
     /// The core has asked for a page's uses: notes it for [`Shared::sample`].
     pub(super) fn note_sampled(&mut self, frame: FrameNo) {
-        if let Some((region, page)) = self.region_of(frame)
-            && page < region.pages.len()
-            && region.pages.at(page) == At::In
-        {
+        if self.is_in_region(frame) {
             self.sampled.push(self.table.key(frame));
         }
     }

@@ -103,6 +103,10 @@ impl FrameTable for Frames<'_> {
         self.table.take_uses(frame)
     }
 
+    fn sees_uses(&self, frame: FrameNo) -> bool {
+        self.shared.regions.is_none() || !self.is_in_region(frame)
+    }
+
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
         match self.shared.regions {
             Some(_) => self.evict_with_regions(frames),

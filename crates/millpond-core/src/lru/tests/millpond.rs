@@ -272,3 +272,18 @@ fn without_a_fresh_share_only_the_newest_page_is_fresh() {
     pond.insert_all(0..3);
     assert_eq!(pond.list(List::Fresh), [2]);
 }
+
+#[test]
+fn an_active_page_whose_uses_nobody_saw_gets_a_lap_in_which_they_are() {
+    let mut pond = pond_with_active();
+    pond.frames.unseen.push(FrameNo(0));
+    pond.lru.isolate(0, 1, &mut pond.frames, &mut pond.victims);
+    assert_eq!(pond.list(List::Active).last(), Some(&0), "it goes round");
+    for _ in 0..500 {
+        pond.isolate(1);
+    }
+    assert!(
+        !pond.list(List::Active).contains(&0),
+        "and is demoted: no use was seen then"
+    );
+}
