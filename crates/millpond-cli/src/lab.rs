@@ -62,6 +62,7 @@ Examples:
   millpond lab run gorman2011 --on sim --table post        reclaim of 2011, patch by patch, and the post's tables
   millpond lab run gorman2011 --on kernel,engine --device hdd    the same loads on today's kernel and the engine, as root
   millpond lab run kim2020 --on sim --workload toy-detect,hot-cold    what comes back from swap, patch by patch
+  millpond lab run kim2020 --on kernel,engine --device sata-ssd --workload hot-cold,ebizzy-2048-0.7-1    as root
 
 While a row of the engine runs, `millpond stat 1`, `inspect` and `set` work on its cache.
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
@@ -346,9 +347,12 @@ impl RunArgs {
             variants: self.variant.clone(),
             workloads: self.workload.clone(),
             device: self.device.clone(),
+            dir: self.dir.clone().unwrap_or_else(default_dir),
+            runs: self.runs,
             scale: self.scale,
             seed: self.seed,
             command: command_line(std::env::args().skip(1)),
+            ..kim2020::Options::default()
         }
     }
 

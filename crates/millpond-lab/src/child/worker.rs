@@ -4,7 +4,7 @@ use super::{Event, Request};
 use crate::error::{LabError, Result};
 use crate::outcome::Outcome;
 use crate::target::{self, Driver, Proceed};
-use crate::workload::{self, Progress};
+use crate::workload::{self, Progress, Workload};
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
 use std::thread;
@@ -50,6 +50,10 @@ pub fn serve() -> ExitCode {
 pub fn perform(request: &Request, progress: &mut dyn FnMut(Progress) -> Proceed) -> Result<Outcome> {
     if let Some(group) = &request.enter {
         group.enter()?;
+    }
+    if let Workload::Kim2020(work) = &request.workload {
+        // Memory, not files: nothing to open.
+        return work.perform(&request.setup, progress);
     }
     match target::find(&request.setup.target)?.driver {
         Driver::Files(open) => {

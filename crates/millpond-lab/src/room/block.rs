@@ -52,6 +52,11 @@ impl Block {
         Ok(block)
     }
 
+    /// The device.
+    pub(super) fn device(&self) -> &Path {
+        &self.device
+    }
+
     /// Sets scheduler and throttling.
     ///
     /// # Errors

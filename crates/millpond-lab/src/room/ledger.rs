@@ -55,6 +55,10 @@ pub(super) enum Step {
     Text { path: PathBuf, before: String },
     /// A file system is mounted here.
     Mount(PathBuf),
+    /// A file was made.
+    File(PathBuf),
+    /// The kernel swaps to this file or device.
+    Swap(PathBuf),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -258,6 +262,11 @@ fn undo(step: &Step) -> Result<(), String> {
             fs::write(path, before).map_err(|e| format!("writing {before} to {}: {e}", path.display()))
         }
         Step::Mount(point) => unmount(point),
+        Step::File(path) => match fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(format!("removing {}: {e}", path.display())),
+            _ => Ok(()),
+        },
+        Step::Swap(path) => swap_off(path),
     }
 }
 
@@ -277,6 +286,27 @@ pub(super) fn unmount(point: &Path) -> Result<(), String> {
             }
             Err(error) => return Err(format!("unmounting {}: {error}", point.display())),
         }
+    }
+}
+
+/// Has the kernel read back what is there and swap to it no more.
+fn swap_off(path: &Path) -> Result<(), String> {
+    let is_on = || {
+        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+        swaps.lines().any(|line| {
+            line.split_whitespace()
+                .next()
+                .is_some_and(|on| Path::new(on) == path)
+        })
+    };
+    if !is_on() {
+        return Ok(());
+    }
+    let output = tool("swapoff").arg(path).output();
+    match output {
+        Err(e) => Err(format!("swapoff {}: {e}", path.display())),
+        Ok(_) if !is_on() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
     }
 }
 

@@ -15,9 +15,11 @@ mod block;
 mod configuration;
 mod disk;
 mod ledger;
+mod swap;
 
 pub use configuration::{ALL, Configuration, FileSystem, SYNTAX, Scheduler, Wbt};
 pub use disk::{serve, undo};
+pub use swap::{SwapPlan, SwapRoom};
 
 use crate::child::Program;
 use crate::disk_model::DiskModel;

@@ -23,6 +23,7 @@ pub mod faults;
 pub mod frames;
 pub mod hills;
 pub mod process;
+pub mod region;
 mod scripts;
 pub mod stream;
 pub mod swarm;

@@ -10,6 +10,7 @@ pub mod gorman2011;
 pub mod hills2015;
 
 use crate::error::Result;
+use crate::experiment::kim2020;
 use crate::outcome::Outcome;
 use crate::target::{Proceed, Setup, Target};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub enum Workload {
     Gorman2011(gorman2011::Gorman2011),
     /// Writers under limits on dirty pages (seed 004, Hills 2015).
     Hills2015(hills2015::Hills2015),
+    /// Memory that is larger than memory (seed 002, Kim 2020). Needs no target's files.
+    Kim2020(kim2020::Work),
 }
 
 /// How far a run has come, several times a second.
@@ -56,6 +59,7 @@ pub fn perform(
         Workload::Dillon2000(work) => dillon2000::perform(work, target, setup, progress),
         Workload::Gorman2011(work) => gorman2011::perform(work, target, setup, progress),
         Workload::Hills2015(work) => hills2015::perform(work, target, setup, progress),
+        Workload::Kim2020(work) => work.perform(setup, progress),
     }
 }
 
@@ -77,6 +81,10 @@ impl Workload {
                 ..work.clone()
             }),
             Workload::Hills2015(work) => Workload::Hills2015(hills2015::Hills2015 {
+                seed: work.seed.wrapping_add(u64::from(run)),
+                ..work.clone()
+            }),
+            Workload::Kim2020(work) => Workload::Kim2020(kim2020::Work {
                 seed: work.seed.wrapping_add(u64::from(run)),
                 ..work.clone()
             }),

@@ -81,6 +81,14 @@ impl Load {
 }
 
 impl Ebizzy {
+    /// The same with its size divided by `by`.
+    pub(super) fn shrunk(self, by: u64) -> Ebizzy {
+        Ebizzy {
+            mb: self.mb / by,
+            ..self
+        }
+    }
+
     fn name(&self) -> String {
         let (whole, tenths) = (self.skew_tenths / 10, self.skew_tenths % 10);
         format!("ebizzy-{}-{whole}.{tenths}-{}", self.mb, self.threads)
@@ -197,6 +205,22 @@ pub(super) fn script(load: Load, rounds: u64) -> Course {
 }
 
 impl Course {
+    /// The same with all sizes divided by `by`.
+    pub(super) fn shrunk(mut self, by: u64) -> Course {
+        self.pages = self.pages.map(|pages| pages / by);
+        for op in self.set_up.iter_mut().chain(&mut self.rounds) {
+            match op {
+                Op::Touch { first, pages, .. }
+                | Op::ReadFile { first, pages, .. }
+                | Op::Activate { first, pages } => {
+                    (*first, *pages) = (*first / by as u32, *pages / by);
+                }
+                _ => {}
+            }
+        }
+        self
+    }
+
     /// The pages in the order of their uses, and how many uses are before the rounds.
     pub(super) fn uses(&self) -> (Vec<u32>, usize) {
         let mut uses = Vec::new();

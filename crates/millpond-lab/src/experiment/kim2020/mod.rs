@@ -7,14 +7,27 @@
 //!   rows       Linux 5.5, its patches, what landed, and what no policy can be better than
 //! ```
 //!
-//! In virtual time only, on machines like the post's (`sim/era55`). One run says it: nothing is random but what ebizzy
-//! draws, and that from a seed.
+//! In virtual time on machines like the post's (`sim/era55`). One run says it: nothing is random but what ebizzy draws, and
+//! that from a seed. On real memory (`real.rs`): the kernel's swap beside a region of Millpond's engine.
 
+mod bounds;
+mod draws;
 mod loads;
 mod machines;
+#[cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::print_stdout,
+        reason = "a test fails by panicking"
+    )
+)]
+mod millpond;
 mod optimum;
 mod options;
 mod published;
+mod real;
+mod real_report;
 mod report;
 mod runs;
 #[cfg(test)]
@@ -22,8 +35,10 @@ mod runs;
 mod study;
 mod toys;
 mod verdict;
+mod work;
 
 pub use options::Options;
+pub use work::Work;
 
 use super::{Experiment, Watch};
 use crate::error::Result;
@@ -59,11 +74,18 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Runs the experiment and returns its report.
 ///
 /// # Errors
-/// Options out of range, before anything is done; a target that can't run it; [`Interrupted`](crate::LabError::Interrupted).
+/// Options out of range, before anything is done; a target that can't run it; a run that failed;
+/// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way, and swap as it was.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let plan = options.plan()?;
-    let results = runs::perform(&plan, watch)?;
-    let mut report = report::report(&plan, &results);
+    let (is_simulated, real) = options.targets()?;
+    let plan = options.plan(is_simulated)?;
+    let mut report = match is_simulated {
+        true => report::report(&plan, &runs::perform(&plan, watch)?),
+        false => report::empty(),
+    };
+    if !real.is_empty() {
+        real_report::add(&mut report, &real::measure(options, &real, &plan.loads, watch)?);
+    }
     report.command = options.command.clone();
     Ok(report)
 }

@@ -4,29 +4,45 @@ use super::loads::{Ebizzy, Load, ROUNDS};
 use super::machines::Which;
 use super::published::{SIZES, SIZES_V7, SKEWS, SKEWS_V7, THREADS};
 use super::{EXPERIMENT, TOY_DETECT, TOY_PROTECT};
+use crate::child::Program;
 use crate::error::{LabError, Result};
+use crate::target::{self, Device, TargetKind};
 use millpond_core::lru::anon::AnonRung;
+use std::path::PathBuf;
 
 /// What a row is: a kernel, under the name that users write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static str,
-    pub(super) rung: AnonRung,
+    pub(super) rules: Rules,
 }
+
+/// Whose rules a row has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rules {
+    Linux(AnonRung),
+    Millpond,
+}
+
+/// Millpond's own.
+const MILLPOND: Variant = Variant {
+    name: "millpond",
+    rules: Rules::Millpond,
+};
 
 /// The three that the post compares, on 5.5; all others are called as their rungs.
 const OF_THE_POST: [Variant; 3] = [
     Variant {
         name: "base",
-        rung: AnonRung::Linux5_5,
+        rules: Rules::Linux(AnonRung::Linux5_5),
     },
     Variant {
         name: "protect",
-        rung: AnonRung::Patch(2),
+        rules: Rules::Linux(AnonRung::Patch(2)),
     },
     Variant {
         name: "detect",
-        rung: AnonRung::Patch(9),
+        rules: Rules::Linux(AnonRung::Patch(9)),
     },
 ];
 
@@ -38,11 +54,14 @@ const LATER: [AnonRung; 4] = [
     AnonRung::Linux7_0,
 ];
 
+/// Cells of engine and kernel unless some are named: 1.25 times memory and more.
+const OVERCOMMITTED_MB: u64 = 1280;
+
 /// The seventh version's three.
 const OF_VERSION_7: [AnonRung; 3] = [AnonRung::Linux5_8, AnonRung::Linux5_8Protect, AnonRung::Linux5_9];
 
 /// All names.
-pub(super) const VARIANTS: [&str; 18] = [
+pub(super) const VARIANTS: [&str; 19] = [
     "base",
     "protect",
     "detect",
@@ -61,18 +80,28 @@ pub(super) const VARIANTS: [&str; 18] = [
     "linux-5.8+protect",
     "linux-5.9",
     "linux-7.0",
+    "millpond",
 ];
 
 /// What a user can choose. Ranges are checked by [`run`](super::run).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` and `sim` are the same.
     pub on: Option<Vec<String>>,
+    /// Where files and swap of engine and kernel go on a real device.
+    pub dir: PathBuf,
+    /// Runs of each of their rows: 1 to 100.
+    pub runs: u32,
+    /// What all their sizes are divided by, memory too: 1 to 16.
+    pub shrink: u64,
+    /// What starts a run's process.
+    pub program: Program,
     /// Kernels; none is each load's own choice.
     pub variants: Vec<String>,
     /// Workloads; none is all of the post's.
     pub workloads: Vec<String>,
-    /// Swap: empty or `real` for the post's own, `ram` for the machine of the series' seventh version.
+    /// Swap. In virtual time empty or `real` for the post's own, `ram` for the machine of the series' seventh version. Of
+    /// engine and kernel: `real`, or a modelled disk.
     pub device: String,
     /// What the number of rounds and records is multiplied by, 0.05 to 20; memory stays. `None`: 1.
     pub scale: Option<f64>,
@@ -80,6 +109,24 @@ pub struct Options {
     pub seed: u64,
     /// The command line, for the report.
     pub command: String,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            on: None,
+            dir: "/var/tmp".into(),
+            runs: 3,
+            shrink: 1,
+            program: Program::this(&["lab", "worker"]),
+            variants: Vec::new(),
+            workloads: Vec::new(),
+            device: String::new(),
+            scale: None,
+            seed: 1,
+            command: String::new(),
+        }
+    }
 }
 
 /// What is run.
@@ -113,7 +160,7 @@ impl Plan {
 fn of_rung(rung: AnonRung) -> Variant {
     Variant {
         name: rung.name(),
-        rung,
+        rules: Rules::Linux(rung),
     }
 }
 
@@ -134,15 +181,69 @@ fn grid(sizes: &[u64], skews: &[u32]) -> Vec<Load> {
 }
 
 impl Options {
-    pub(super) fn plan(&self) -> Result<Plan> {
-        if let Some(target) = self.on.iter().flatten().find(|name| *name != "sim") {
-            crate::target::find(target)?;
-            return Err(LabError::Unavailable {
-                target: target.clone(),
-                why: "kim2020 runs in virtual time only: --on sim".into(),
-            });
+    /// Whether there are rows in virtual time, and the other targets that were named.
+    pub(super) fn targets(&self) -> Result<(bool, Vec<&'static TargetKind>)> {
+        let Some(names) = &self.on else {
+            return Ok((true, Vec::new()));
+        };
+        for name in names {
+            target::find(name)?;
+            if name == "paced" {
+                return Err(LabError::Unavailable {
+                    target: name.clone(),
+                    why: "it paces the writers of axboe2016 only".into(),
+                });
+            }
         }
+        let chosen = |kind: &&TargetKind| kind.name != "sim" && names.iter().any(|name| name == kind.name);
+        let real: Vec<_> = target::TARGETS.iter().filter(chosen).collect();
+        if !real.is_empty() {
+            self.check_real()?;
+        }
+        Ok((names.iter().any(|name| name == "sim"), real))
+    }
+
+    /// The device under the swap of engine and kernel.
+    pub(super) fn real_device(&self) -> Result<Device> {
+        match self.device.as_str() {
+            "" => Ok(Device::Real),
+            other => other.parse(),
+        }
+    }
+
+    fn check_real(&self) -> Result<()> {
+        self.real_device()?;
+        let bad = |option, value: String, allowed: &str, instead: &str| {
+            Err(LabError::BadValue {
+                option,
+                value,
+                allowed: allowed.into(),
+                instead: instead.into(),
+            })
+        };
+        if !(1..=100).contains(&self.runs) {
+            return bad(
+                "--runs",
+                self.runs.to_string(),
+                "allowed are 1 to 100 runs",
+                "three show whether a difference is one",
+            );
+        }
+        if !(1..=16).contains(&self.shrink) {
+            return bad(
+                "shrink",
+                self.shrink.to_string(),
+                "allowed is 1 to 16",
+                "1 has the post's sizes in the traces, and a quarter of them in ebizzy",
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks everything into a plan. Without rows in virtual time the device is none of its business.
+    pub(super) fn plan(&self, is_simulated: bool) -> Result<Plan> {
         let which = match self.device.as_str() {
+            _ if !is_simulated => Which::Post,
             "" | "real" | "sata-ssd" => Which::Post,
             "ram" => Which::Version7,
             other => {
@@ -163,16 +264,25 @@ impl Options {
                 instead: "1 has 20 rounds, and 6 records of ebizzy for each of its chunks".into(),
             });
         }
-        let (toys, loads) = self.loads(which)?;
+        let (mut toys, mut loads) = self.loads(which)?;
+        if !is_simulated && self.workloads.is_empty() {
+            // The toys are lists, not memory; and what fits into memory says nothing.
+            toys.clear();
+            loads.retain(|load| !matches!(load, Load::Ebizzy(cell) if cell.mb < OVERCOMMITTED_MB));
+        }
         let variants = self
             .variants
             .iter()
             .map(|name| variant(name))
             .collect::<Result<Vec<_>>>()?;
+        let with_own = |mut kernels: Vec<Variant>| {
+            kernels.push(MILLPOND);
+            kernels
+        };
         let (variants, later) = match (variants.is_empty(), which) {
             (false, _) => (variants, Vec::new()),
-            (true, Which::Post) => (OF_THE_POST.to_vec(), LATER.map(of_rung).to_vec()),
-            (true, Which::Version7) => (OF_VERSION_7.map(of_rung).to_vec(), Vec::new()),
+            (true, Which::Post) => (with_own(OF_THE_POST.to_vec()), LATER.map(of_rung).to_vec()),
+            (true, Which::Version7) => (with_own(OF_VERSION_7.map(of_rung).to_vec()), Vec::new()),
         };
         Ok(Plan {
             toys,
@@ -223,7 +333,8 @@ impl Options {
 }
 
 fn variant(name: &str) -> Result<Variant> {
-    let of_the_post = OF_THE_POST.into_iter().find(|variant| variant.name == name);
+    let own = OF_THE_POST.into_iter().chain([MILLPOND]);
+    let of_the_post = own.into_iter().find(|variant| variant.name == name);
     of_the_post
         .or_else(|| AnonRung::from_name(name).map(of_rung))
         .ok_or_else(|| LabError::UnknownName {
@@ -240,7 +351,7 @@ mod tests {
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
         type Change = fn(&mut Options);
-        let table: [(Change, &str, u8); 6] = [
+        let table: [(Change, &str, u8); 7] = [
             (
                 |o| o.variants = vec!["p6".into()],
                 "unknown variant `p6`; allowed: base, protect, detect",
@@ -258,16 +369,22 @@ mod tests {
             ),
             (|o| o.scale = Some(0.01), "--scale 0.01: allowed is 0.05 to 20", 2),
             (
-                |o| o.on = Some(vec!["kernel".into()]),
-                "target `kernel` cannot run: kim2020 runs in virtual time only",
+                |o| o.on = Some(vec!["paced".into()]),
+                "target `paced` cannot run: it paces the writers",
                 3,
+            ),
+            (
+                |o| (o.on, o.runs) = (Some(vec!["engine".into()]), 0),
+                "--runs 0: allowed are 1 to 100 runs",
+                2,
             ),
             (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),
         ];
         for (change, expected, code) in table {
             let mut options = Options::default();
             change(&mut options);
-            let error = options.plan().unwrap_err();
+            let planned = options.targets().and_then(|(sim, _)| options.plan(sim));
+            let error = planned.unwrap_err();
             assert!(error.to_string().starts_with(expected), "{error}");
             assert_eq!(error.exit_code(), code);
         }
@@ -278,15 +395,15 @@ mod tests {
         for name in VARIANTS {
             assert_eq!(variant(name).unwrap().name, name);
         }
-        assert_eq!(VARIANTS.len(), AnonRung::all().count() + OF_THE_POST.len());
+        assert_eq!(VARIANTS.len(), AnonRung::all().count() + OF_THE_POST.len() + 1);
     }
 
     #[test]
-    fn without_a_choice_the_whole_grid_runs_on_three_kernels_and_the_rest_on_seven() {
-        let plan = Options::default().plan().unwrap();
+    fn without_a_choice_the_whole_grid_runs_on_three_kernels_and_millpond_and_the_rest_on_seven() {
+        let plan = Options::default().plan(true).unwrap();
         let cells = plan.loads.iter().filter(|load| matches!(load, Load::Ebizzy(_)));
         assert_eq!(cells.count(), 84);
         let rows = |load: Load| plan.rows(&load).count();
-        assert_eq!((rows(Load::HotCold), rows(plan.loads[10])), (7, 3));
+        assert_eq!((rows(Load::HotCold), rows(plan.loads[10])), (8, 4));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::loads::{Ebizzy, Load};
 use super::machines::Which;
-use super::options::{Plan, Variant};
+use super::options::{Plan, Rules, Variant};
 use super::published::{THREADS, swap_ins_v7, throughput};
 use super::runs::Run;
 use super::toys::{self, Step};
@@ -42,6 +42,20 @@ const COLUMNS: [(&str, &str); 6] = [
     ("LRU", "misses_lru_pages"),
 ];
 
+/// A report without rows.
+pub(super) fn empty() -> Report {
+    Report {
+        title: "kim2020: memory that is larger than memory".into(),
+        intro: vec![
+            "Anonymous pages that are used again, beside such that are not: which of them go to swap, and how many come back?"
+                .into(),
+            format!("After {}.", EXPERIMENT.post),
+        ],
+        definitions: definitions(),
+        ..Report::default()
+    }
+}
+
 pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     let metrics = |name: RowName, workload: String, outcome: &Outcome| {
         let runs = Runs {
@@ -51,16 +65,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         };
         runs.metrics(EXPERIMENT.name)
     };
-    let mut report = Report {
-        title: "kim2020: memory that is larger than memory".into(),
-        intro: vec![
-            "Anonymous pages that are used again, beside such that are not: which of them go to swap, and how many come back?"
-                .into(),
-            format!("After {}.", EXPERIMENT.post),
-        ],
-        definitions: definitions(),
-        ..Report::default()
-    };
+    let mut report = empty();
     report.metrics = results
         .iter()
         .flat_map(|run| metrics(row(run, plan.which), run.load.name(), &run.outcome))
@@ -144,7 +149,11 @@ fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
         ..Table::default()
     };
     for variant in variants(plan) {
-        let rules = variant.rung.rules();
+        // The examples are about Linux' lists: Millpond's rule has no such sizes.
+        let Rules::Linux(rung) = variant.rules else {
+            continue;
+        };
+        let rules = rung.rules();
         let steps = match toy {
             TOY_PROTECT => toys::protection(rules),
             _ => toys::detection(rules, toys::FRAMES, false, TOY_ROUNDS),
@@ -340,7 +349,13 @@ fn throughput_table(plan: &Plan, results: &[Run], threads: u32) -> Vec<Table> {
                 skews.iter().map(|&skew| of_bound(skew)),
             ));
         }
-        if let [first, .., last] = plan.variants.as_slice() {
+        let kernels: Vec<Variant> = plan
+            .variants
+            .iter()
+            .copied()
+            .filter(|variant| variant.rules != Rules::Millpond)
+            .collect();
+        if let [first, .., last] = kernels.as_slice() {
             let of = |skew| {
                 let rate = |variant| get(skew, Some(variant), "records_per_s");
                 Some(change(rate(*first)?, rate(*last)?))

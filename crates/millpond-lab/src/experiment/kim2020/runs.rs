@@ -1,33 +1,26 @@
 //! All runs of a plan, as many at a time as there are processors.
 
-use super::loads::{CHUNK, Copier, Ebizzy, Load, Zipf, script};
+use super::bounds;
+use super::draws::{Draws, FILLS, FILLS_WARM};
+use super::loads::{CHUNK, Copier, Ebizzy, Load, script};
 use super::machines::{Which, machine};
-use super::optimum::{Misses, misses};
-use super::options::{Plan, Variant};
+use super::millpond;
+use super::options::{Plan, Rules, Variant};
 use super::published::throughput;
 use crate::error::{LabError, Result};
 use crate::experiment::Watch;
 use crate::measure::process;
 use crate::outcome::{Outcome, Setting};
-use crate::sim::draw::Draw;
 use crate::sim::era55::{Counters, Era55Options, Machine, Op, Ops};
 use crate::target::Proceed;
 use millpond_core::lru::anon::AnonRung;
 use millpond_core::memory::watermark::{WatermarkRule, Watermarks};
+use millpond_core::options::Options;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Nanos, PageSize, Ratio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-
-/// How often ebizzy fills memory from swap before anything is counted, and after: by what comes back at least. It takes
-/// more records the fewer come back.
-const FILLS_WARM: f64 = 3.0;
-const FILLS: f64 = 3.0;
-/// Records for each chunk, at least and at most.
-const RECORDS_MIN: f64 = 2.0;
-const RECORDS_MAX: f64 = 60.0;
 
 /// A run's result.
 pub(super) struct Run {
@@ -104,27 +97,39 @@ struct On {
 }
 
 impl On {
-    fn new(plan: &Plan, load: Load, variant: Variant) -> Result<On> {
-        let machine =
-            Machine::new(machine(plan.which, &load, variant.rung)).map_err(|e| LabError::RunFailed {
-                row: format!("{} on {}", load.name(), variant.name),
-                why: e.to_string(),
-            })?;
+    fn new(machine: Era55Options, load: Load, variant: &str) -> Result<On> {
+        let machine = Machine::new(machine).map_err(|e| failed(load, variant, &e))?;
         Ok(On { machine })
     }
 
     fn finish(&mut self, stop: &AtomicBool) -> Result<()> {
-        while !self.machine.run(100_000) {
-            if stop.load(Relaxed) {
-                return Err(LabError::Interrupted);
-            }
+        finish_by(|steps| self.machine.run(steps), stop)
+    }
+}
+
+/// Runs to the end, by so many steps at a time.
+pub(super) fn finish_by(mut run: impl FnMut(u32) -> bool, stop: &AtomicBool) -> Result<()> {
+    while !run(100_000) {
+        if stop.load(Relaxed) {
+            return Err(LabError::Interrupted);
         }
-        Ok(())
+    }
+    Ok(())
+}
+
+pub(super) fn failed(load: Load, variant: &str, why: &dyn std::fmt::Display) -> LabError {
+    LabError::RunFailed {
+        row: format!("{} on {variant}", load.name()),
+        why: why.to_string(),
     }
 }
 
 fn run(plan: &Plan, load: Load, variant: Variant, stop: &AtomicBool) -> Result<Outcome> {
-    let mut on = On::new(plan, load, variant)?;
+    let rung = match variant.rules {
+        Rules::Linux(rung) => rung,
+        Rules::Millpond => return millpond::run(plan, load, &Options::default(), stop),
+    };
+    let mut on = On::new(machine(plan.which, &load, rung), load, variant.name)?;
     let mut outcome = Outcome::default();
     let (from, before) = match load {
         Load::Ebizzy(cell) => {
@@ -153,11 +158,11 @@ fn run(plan: &Plan, load: Load, variant: Variant, stop: &AtomicBool) -> Result<O
     push(&mut outcome, &counted);
     let took = on.machine.now().since(from);
     outcome.push("elapsed_seconds", "s", seconds(took));
-    outcome.settings = settings(&machine(plan.which, &load, variant.rung));
+    outcome.settings = settings(&machine(plan.which, &load, rung));
     Ok(outcome)
 }
 
-fn seconds(span: Nanos) -> f64 {
+pub(super) fn seconds(span: Nanos) -> f64 {
     span.0 as f64 / 1e9
 }
 
@@ -196,29 +201,17 @@ fn settings(machine: &Era55Options) -> Vec<Setting> {
 }
 
 /// What a record costs a processor while all is in memory: the post's own row of 512M says it for the skew and threads.
-fn record_cost(cell: Ebizzy) -> Nanos {
+pub(super) fn record_cost(cell: Ebizzy) -> Nanos {
     let threads = if cell.threads == 1 { 1 } else { 8 };
     let skew = (cell.skew_tenths / 2 * 2 + 1).clamp(1, 13);
     let per_s = throughput(512, skew, threads).map_or(7_000.0, |[base, _]| base);
     Nanos((f64::from(threads) / per_s * 1e9) as u64)
 }
 
-/// Records of each thread.
-fn records(plan: &Plan, cell: Ebizzy, zipf: &Zipf, fills: f64) -> u64 {
-    let chunks = (cell.mb * 2) as f64;
-    let room = frames_in_use(plan.which, &Load::Ebizzy(cell)) / CHUNK;
-    let missing = 1.0 - zipf.share_of(room);
-    let records = fills * room as f64 / missing.max(1e-9);
-    let records = records.clamp(chunks * RECORDS_MIN, chunks * RECORDS_MAX);
-    ((records * plan.scale) as u64 / u64::from(cell.threads)).max(1)
-}
-
-fn zipf(plan: &Plan, cell: Ebizzy) -> Arc<Zipf> {
-    Arc::new(Zipf::new(cell.mb * 2, cell.skew_tenths, plan.seed))
-}
-
-fn draw(plan: &Plan, phase: u64, thread: u32) -> Draw {
-    Draw(plan.seed.wrapping_mul(1_000_003) ^ (phase << 32) ^ u64::from(thread))
+/// What the threads of a cell draw on this machine.
+pub(super) fn draws(plan: &Plan, cell: Ebizzy) -> Draws {
+    let frames = frames_in_use(plan.which, &Load::Ebizzy(cell));
+    Draws::new(cell, frames, plan.scale, plan.seed)
 }
 
 /// Allocates, and copies until the lists are those of a machine that has done this for a while.
@@ -241,13 +234,13 @@ fn warm_up(on: &mut On, plan: &Plan, cell: Ebizzy, stop: &AtomicBool) -> Result<
 
 /// Adds the threads; answers how many records they copy together.
 fn copiers(machine: &mut Machine, plan: &Plan, cell: Ebizzy, fills: f64, phase: u64) -> u64 {
-    let zipf = zipf(plan, cell);
-    let each = records(plan, cell, &zipf, fills);
+    let draws = draws(plan, cell);
+    let each = draws.records(fills);
     let cost = Nanos(record_cost(cell).0.saturating_sub(CHUNK * 400) / CHUNK);
     for thread in 0..cell.threads {
         machine.add_task(Box::new(Copier {
-            zipf: zipf.clone(),
-            draw: draw(plan, phase, thread),
+            zipf: draws.zipf.clone(),
+            draw: draws.of(phase, thread),
             records: each,
             to: (cell.mb * 256) as u32 + thread * CHUNK as u32,
             each: cost,
@@ -267,52 +260,8 @@ pub(super) fn frames_in_use(which: Which, load: &Load) -> u64 {
 
 /// What no policy can be better than on this load, and what least recently used comes to.
 fn bounds(plan: &Plan, load: Load) -> Outcome {
-    let frames = frames_in_use(plan.which, &load);
-    let mut outcome = Outcome::default();
-    let Misses { optimum, lru } = match load {
-        Load::Ebizzy(cell) => {
-            let (chunks, from) = chunks_drawn(plan, cell);
-            let room = (frames / CHUNK).saturating_sub(cell.threads.into()).max(1);
-            let counted = (chunks.len() - from) as f64;
-            let misses = misses(&chunks, from, room);
-            for (name, chunks) in [("optimum", misses.optimum), ("lru", misses.lru)] {
-                let pages = (chunks * CHUNK) as f64 / counted;
-                outcome.push(&format!("swap_ins_per_record_{name}_pages"), "1", pages);
-            }
-            let popular = zipf(plan, cell).share_of(room);
-            outcome.push(
-                "swap_ins_per_record_most_popular_kept_pages",
-                "1",
-                (1.0 - popular) * CHUNK as f64,
-            );
-            Misses {
-                optimum: misses.optimum * CHUNK,
-                lru: misses.lru * CHUNK,
-            }
-        }
-        _ => {
-            let (uses, from) = script(load, plan.rounds()).uses();
-            misses(&uses, from, frames)
-        }
-    };
-    outcome.push("misses_optimum_pages", "1", optimum as f64);
-    outcome.push("misses_lru_pages", "1", lru as f64);
-    outcome
-}
-
-/// All chunks in the order of their uses, threads in turn, and how many are before what is counted.
-pub(super) fn chunks_drawn(plan: &Plan, cell: Ebizzy) -> (Vec<u32>, usize) {
-    let zipf = zipf(plan, cell);
-    let mut chunks: Vec<u32> = (0..(cell.mb * 2) as u32).collect();
-    let mut from = 0;
-    for (phase, fills) in [(0, FILLS_WARM), (1, FILLS)] {
-        from = chunks.len();
-        let mut draws: Vec<Draw> = (0..cell.threads)
-            .map(|thread| draw(plan, phase, thread))
-            .collect();
-        for _ in 0..records(plan, cell, &zipf, fills) {
-            chunks.extend(draws.iter_mut().map(|draw| zipf.draw(draw)));
-        }
+    match load {
+        Load::Ebizzy(cell) => bounds::of_draws(&draws(plan, cell)),
+        _ => bounds::of_course(&script(load, plan.rounds()), frames_in_use(plan.which, &load)),
     }
-    (chunks, from)
 }

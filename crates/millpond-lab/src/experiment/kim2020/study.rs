@@ -13,7 +13,7 @@ use super::loads::{CHUNK, Load, script};
 use super::machines::Which;
 use super::optimum::{Misses, misses};
 use super::options::{Options, Plan};
-use super::runs::{chunks_drawn, frames_in_use};
+use super::runs::{draws, frames_in_use};
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::lru::{
     Detection, InactiveRatio, LinuxOptions, List, Lru, MillpondOptions, Promotion, Replacement,
@@ -198,7 +198,7 @@ fn trace(plan: &Plan, name: &str) -> Trace {
     let frames = frames_in_use(Which::Post, &load);
     let (uses, from, frames) = match load {
         Load::Ebizzy(cell) => {
-            let (chunks, from) = chunks_drawn(plan, cell);
+            let (chunks, from) = draws(plan, cell).chunks();
             (chunks, from, frames / CHUNK - u64::from(cell.threads))
         }
         load => {
@@ -223,12 +223,12 @@ fn candidates_for_millponds_own_anonymous_pages() {
         seed: 1,
         ..Options::default()
     };
-    let plan = options.plan().unwrap();
+    let plan = options.plan(true).unwrap();
     let full = Options {
         seed: 1,
         ..Options::default()
     };
-    let full = full.plan().unwrap();
+    let full = full.plan(true).unwrap();
     let names = [
         "hot-cold",
         "moving-window",

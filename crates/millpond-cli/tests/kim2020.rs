@@ -1,0 +1,129 @@
+//! kim2020 on real memory, as small as it can be: a region of the engine, and as root the kernel's swap.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why it was skipped"
+)]
+
+use millpond_lab::LabError;
+use millpond_lab::child::Program;
+use millpond_lab::experiment::Watch;
+use millpond_lab::experiment::kim2020::{self, Options};
+use millpond_lab::report::Report;
+use millpond_lab::target::Proceed;
+use std::fs;
+
+fn options(on: &str, workloads: &[&str]) -> (tempfile::TempDir, Options) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let options = Options {
+        on: Some(vec![on.into()]),
+        dir: dir.path().to_owned(),
+        runs: 1,
+        shrink: 8,
+        scale: Some(0.1),
+        workloads: workloads.iter().map(|name| name.to_string()).collect(),
+        program: Program {
+            path: env!("CARGO_BIN_EXE_millpond").into(),
+            args: vec!["lab".into(), "worker".into()],
+        },
+        ..Options::default()
+    };
+    (dir, options)
+}
+
+/// The report; `None`, and said why, where the target can't run.
+fn run(options: &Options, watch: &mut dyn Watch) -> Option<Report> {
+    match kim2020::run(options, watch) {
+        Ok(report) => Some(report),
+        Err(error @ LabError::Unavailable { .. }) => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(LabError::RunFailed { why, .. }) if why.contains("userfaultfd") => {
+            println!("skipped: {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn of(report: &Report, target: &str, workload: &str, metric: &str) -> f64 {
+    let mut metrics = report.metrics.iter();
+    let is_it = |m: &&millpond_lab::report::Metric| {
+        m.target == target && m.workload == workload && m.metric == metric
+    };
+    metrics.find(is_it).unwrap().value
+}
+
+#[test]
+fn a_region_of_the_engine_does_what_the_load_says_and_no_better_than_can_be() {
+    let loads = ["hot-cold", "memory-scan", "ebizzy-2048-0.7-8"];
+    let (dir, options) = options("engine", &loads);
+    let Some(report) = run(&options, &mut ()) else {
+        return;
+    };
+    for load in loads {
+        let ins =
+            of(&report, "engine", load, "swap_ins_pages") + of(&report, "engine", load, "file_reads_pages");
+        let least = of(&report, "bounds", load, "misses_optimum_pages");
+        // Eight threads take other turns than the bound has them take.
+        let least = if load.starts_with("ebizzy") {
+            least * 0.9
+        } else {
+            least
+        };
+        assert!(ins >= least, "{load}: {ins} pages came back, and {least} must");
+    }
+    assert!(
+        report.verdict.is_empty(),
+        "nothing to compare with: {:?}",
+        report.verdict
+    );
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// What must be as before: swap, and how much is read around a page.
+fn machine() -> [String; 2] {
+    ["/proc/swaps", "/proc/sys/vm/page-cluster"].map(|path| fs::read_to_string(path).unwrap())
+}
+
+#[test]
+fn the_kernels_swap_is_there_for_the_run_and_gone_afterwards() {
+    let (dir, options) = options("kernel", &["hot-cold"]);
+    let before = machine();
+    let Some(report) = run(&options, &mut ()) else {
+        assert_eq!(machine(), before);
+        return;
+    };
+    let ins = of(&report, "kernel", "hot-cold", "swap_ins_pages");
+    let least = of(&report, "bounds", "hot-cold", "misses_optimum_pages");
+    assert!(ins >= least, "{ins} pages came back, and {least} must");
+    assert_eq!(machine(), before);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// Somebody who presses Ctrl-C when the load is at work.
+struct Impatient;
+
+impl Watch for Impatient {
+    fn at(&mut self, _: f64, _: &str, detail: &str) -> Proceed {
+        match detail.starts_with("rounds") {
+            true => Proceed::Stop,
+            false => Proceed::Yes,
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_no_swap_behind() {
+    let (dir, mut options) = options("kernel", &["hot-cold"]);
+    options.scale = Some(20.0);
+    let before = machine();
+    match kim2020::run(&options, &mut Impatient) {
+        Err(LabError::Interrupted) => {}
+        Err(error @ LabError::Unavailable { .. }) => println!("skipped: {error}"),
+        other => panic!("{:?}", other.map(|report| report.verdict)),
+    }
+    assert_eq!(machine(), before);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

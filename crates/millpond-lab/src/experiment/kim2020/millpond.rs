@@ -1,0 +1,204 @@
+//! Millpond's own manager on these loads, in virtual time: a region with what the kernels' load can have as its budget.
+
+use super::draws::Draws;
+use super::loads::{CHUNK, Copier, Load, script};
+use super::machines::machine;
+use super::options::Plan;
+use super::runs::{draws, finish_by, frames_in_use, record_cost, seconds};
+use crate::error::Result;
+use crate::outcome::{Outcome, Setting};
+use crate::sim::era55::{Op, Ops};
+use crate::sim::region::{Region, RegionCosts, RegionOptions};
+use millpond_core::lru::anon::AnonRung;
+use millpond_core::options::Options;
+use millpond_core::units::{Nanos, PageCount};
+use std::sync::atomic::AtomicBool;
+
+/// What is known of a frame and of a page of a region, in bytes: the engine's tables and the manager's.
+const FRAME_BYTES: u64 = 64;
+const PAGE_BYTES: u64 = 16;
+
+/// What a run has done up to a point.
+#[derive(Clone, Copy)]
+struct Counted {
+    swap_ins: u64,
+    swap_outs: u64,
+    file_reads: u64,
+    soft_faults: u64,
+    activated: u64,
+}
+
+impl Counted {
+    fn of(region: &Region) -> Counted {
+        let stats = region.manager().stats();
+        Counted {
+            swap_ins: stats.pswpin,
+            swap_outs: stats.pswpout,
+            file_reads: region.file_reads(),
+            soft_faults: region.soft_faults(),
+            activated: region.manager().lru_statistics().workingset_activate_file,
+        }
+    }
+}
+
+/// Runs a load.
+///
+/// # Errors
+/// [`Interrupted`](crate::LabError::Interrupted).
+pub(super) fn run(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool) -> Result<Outcome> {
+    // Memory and disks are those of the kernels' machine, whatever its rules.
+    let machine = machine(plan.which, &load, AnonRung::Linux5_5);
+    let (pages, file_pages, copies) = match load {
+        Load::Ebizzy(cell) => (cell.mb * 256, 0, u64::from(cell.threads) * CHUNK),
+        _ => {
+            let [pages, file_pages] = script(load, plan.rounds()).pages;
+            (pages, file_pages, 0)
+        }
+    };
+    let budget = frames_in_use(plan.which, &load) - copies;
+    let frames = (budget * 4096 - pages * PAGE_BYTES) / (4096 + FRAME_BYTES);
+    let mut region = Region::new(RegionOptions {
+        options: options.clone(),
+        frames: PageCount(frames),
+        pages,
+        file_pages,
+        slots: 2 * pages,
+        swap: machine.swap,
+        files: machine.files,
+        costs: RegionCosts::default(),
+    })
+    .map_err(|e| super::runs::failed(load, "millpond", &e))?;
+    let mut outcome = Outcome::default();
+    let (from, before) = match load {
+        Load::Ebizzy(cell) => {
+            let draws = draws(plan, cell);
+            let allocate = Op::Touch {
+                first: 0,
+                pages,
+                write: true,
+                each: Nanos(100),
+            };
+            region.add_task(Box::new(Ops::new(vec![allocate])));
+            finish_by(|steps| region.run(steps), stop)?;
+            copiers(&mut region, &draws, super::draws::FILLS_WARM, 0);
+            finish_by(|steps| region.run(steps), stop)?;
+            let (from, before) = (region.now(), Counted::of(&region));
+            let records = copiers(&mut region, &draws, super::draws::FILLS, 1);
+            finish_by(|steps| region.run(steps), stop)?;
+            let took = seconds(region.now().since(from));
+            outcome.push("records_per_s", "1/s", records as f64 / took);
+            let ins = Counted::of(&region).swap_ins - before.swap_ins;
+            outcome.push("swap_ins_per_record_pages", "1", ins as f64 / records as f64);
+            (from, before)
+        }
+        _ => {
+            let script = script(load, plan.rounds());
+            region.add_task(script.set_up());
+            finish_by(|steps| region.run(steps), stop)?;
+            let (from, before) = (region.now(), Counted::of(&region));
+            region.add_task(script.rounds());
+            finish_by(|steps| region.run(steps), stop)?;
+            (from, before)
+        }
+    };
+    let after = Counted::of(&region);
+    for (name, value) in [
+        ("swap_ins_pages", after.swap_ins - before.swap_ins),
+        ("swap_outs_pages", after.swap_outs - before.swap_outs),
+        ("file_reads_pages", after.file_reads - before.file_reads),
+        ("soft_faults", after.soft_faults - before.soft_faults),
+        ("workingset_activate_anon", after.activated - before.activated),
+    ] {
+        outcome.push(name, "1", value as f64);
+    }
+    outcome.push("elapsed_seconds", "s", seconds(region.now().since(from)));
+    outcome.settings = vec![
+        Setting::new("frames", frames),
+        Setting::new("swap", machine.swap.name()),
+        Setting::new("replacement", format_args!("{:?}", options.replacement)),
+    ];
+    Ok(outcome)
+}
+
+/// Adds the threads; answers how many records they copy together.
+fn copiers(region: &mut Region, draws: &Draws, fills: f64, phase: u64) -> u64 {
+    let (cell, each) = (draws.cell, draws.records(fills));
+    let cost = Nanos(record_cost(cell).0 / CHUNK);
+    for thread in 0..cell.threads {
+        region.add_task(Box::new(Copier {
+            zipf: draws.zipf.clone(),
+            draw: draws.of(phase, thread),
+            records: each,
+            to: 0,
+            each: cost,
+        }));
+    }
+    each * u64::from(cell.threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::Options as Chosen;
+    use super::*;
+    use millpond_core::lru::{MillpondOptions, Replacement};
+
+    fn ran(load: &str, options: &Options) -> Outcome {
+        let chosen = Chosen {
+            scale: Some(1.0),
+            workloads: vec![load.into()],
+            ..Chosen::default()
+        };
+        let plan = chosen.plan(true).unwrap();
+        run(&plan, plan.loads[0], options, &AtomicBool::new(false)).unwrap()
+    }
+
+    fn with(change: impl FnOnce(&mut MillpondOptions)) -> Options {
+        let mut own = MillpondOptions::default();
+        change(&mut own);
+        Options {
+            replacement: Replacement::Millpond(own),
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    #[ignore = "a study: prints a table, takes minutes"]
+    fn variants_of_the_rule_on_loads_of_a_region() {
+        let loads = [
+            "hot-cold",
+            "moving-window",
+            "phase-change",
+            "stationary",
+            "file-scan",
+            "memory-scan",
+            "ebizzy-1280-0.7-1",
+            "ebizzy-2048-0.1-1",
+            "ebizzy-2048-1.3-1",
+        ];
+        println!("| rule | {} |", loads.join(" | "));
+        println!("|---|{}", "---|".repeat(loads.len()));
+        for (name, options) in [
+            ("as it is", Options::default()),
+            ("trial one in 8", with(|own| own.trial_one_in = 8)),
+            ("challenge 16", with(|own| own.challenge_pages = 16)),
+            ("one saved use", with(|own| own.active_uses_max = 1)),
+            (
+                "inactive 5 % to 30 %",
+                with(|own| (own.inactive_start_per_mille, own.inactive_max_per_mille) = (50, 300)),
+            ),
+        ] {
+            let cells: Vec<String> = loads
+                .iter()
+                .map(|load| {
+                    let outcome = ran(load, &options);
+                    let ins = outcome.value("swap_ins_pages").unwrap_or_default();
+                    match outcome.value("swap_ins_per_record_pages") {
+                        Some(pages) => format!("{pages:.2}"),
+                        None => format!("{ins}"),
+                    }
+                })
+                .collect();
+            println!("| {name} | {} |", cells.join(" | "));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Swap for the kernel's rows: a file that the kernel swaps to, or a modelled disk, for the time of one run.
+//!
+//! ```text
+//!   real       a file of its own in the run's folder, with all its blocks
+//!   modelled   the loop device of a room, whole, with the scheduler that most machines have
+//! ```
+//!
+//! `vm.page-cluster` is set with it. All of it is in the room's ledger before it is done, and undone when this is dropped;
+//! after a program was killed, by the next one that wants a room (a modelled disk's own process does it at once).
+
+use super::block::tool;
+use super::configuration::Configuration;
+use super::ledger::{Ledger, PLACE, Step};
+use super::{PATIENCE, Room, unavailable};
+use crate::disk_model::DiskModel;
+use crate::error::{LabError, Result};
+use crate::outcome::Outcome;
+use crate::{child::Program, machine};
+use millpond_core::units::Bytes;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
+
+/// Swap that the kernel uses. Dropping it takes it away.
+pub struct SwapRoom {
+    on: On,
+}
+
+enum On {
+    File(Ledger),
+    Disk(Box<Room>),
+}
+
+/// What swap, for what.
+#[derive(Clone, Debug)]
+pub struct SwapPlan<'a> {
+    /// The disk; `None`: a file in `dir`.
+    pub model: Option<DiskModel>,
+    /// The folder of the file.
+    pub dir: &'a Path,
+    /// How much.
+    pub size: Bytes,
+    /// `vm.page-cluster`: two to the power of this are read at a time. `None`: as the machine has it.
+    pub page_cluster: Option<u32>,
+}
+
+impl SwapRoom {
+    /// Makes swap and has the kernel use it, after undoing what killed runs have left.
+    ///
+    /// # Errors
+    /// [`LabError::Unavailable`] with what is missing: root, room, a program of util-linux; that there is swap already,
+    /// which pages would go to as well.
+    pub fn set_up(program: &Program, plan: &SwapPlan<'_>) -> Result<SwapRoom> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(unavailable("swap of its own needs root".into()));
+        }
+        let on = match plan.model {
+            None => On::File(Ledger::begin(Path::new(PLACE), PATIENCE).map_err(unavailable)?),
+            Some(model) => {
+                let (room, block) = Room::new(program, model, plan.size, plan.size)?;
+                // what the kernel gives such a device is what most machines have
+                block.choose(Configuration::DEFAULT)?;
+                let device = block.device().to_owned();
+                let mut on = On::Disk(Box::new(room));
+                check_no_other_swap()?;
+                swap_on(on.ledger(), &device)?;
+                on
+            }
+        };
+        // from here on the drop undoes
+        let mut room = SwapRoom { on };
+        if plan.model.is_none() {
+            check_no_other_swap()?;
+            let path = plan.dir.join("millpond-lab.swap");
+            room.make_file(&path, plan.size)?;
+            swap_on(room.on.ledger(), &path)?;
+        }
+        if let Some(order) = plan.page_cluster {
+            let path = Path::new(PAGE_CLUSTER);
+            let before = fs::read_to_string(path).map_err(|e| LabError::path("cannot read", path, e))?;
+            let before = before.trim().to_owned();
+            room.on.ledger().set(path, before, &order.to_string())?;
+        }
+        Ok(room)
+    }
+
+    /// Begins the model's time.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn begin(&self) -> Result<()> {
+        match &self.on {
+            On::File(_) => Ok(()),
+            On::Disk(room) => {
+                room.control("timed")?;
+                room.control("reset")
+            }
+        }
+    }
+
+    /// Ends the model's time, with what the disk has seen.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn end(&self, outcome: &mut Outcome) -> Result<()> {
+        match &self.on {
+            On::File(_) => Ok(()),
+            On::Disk(room) => room.end(outcome),
+        }
+    }
+
+    /// Takes it away.
+    ///
+    /// # Errors
+    /// What could not be undone; the next run tries again.
+    pub fn take_down(mut self) -> Result<()> {
+        self.on.undo()
+    }
+
+    fn make_file(&mut self, path: &Path, size: Bytes) -> Result<()> {
+        let failed = |e: io::Error| LabError::path("cannot make", path, e);
+        if machine::is_in_memory(path.parent().unwrap_or(path)) {
+            return Err(unavailable(format!(
+                "{} is in memory: give --dir on a disk",
+                path.display()
+            )));
+        }
+        self.on.ledger().note(Step::File(path.to_owned()))?;
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600);
+        let file = options.open(path).map_err(failed)?;
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size.0)
+            .map_err(|e| failed(e.into()))
+    }
+}
+
+impl On {
+    fn ledger(&mut self) -> &mut Ledger {
+        match self {
+            On::File(ledger) => ledger,
+            On::Disk(room) => &mut room.ledger,
+        }
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        match self {
+            On::File(ledger) => ledger.undo(),
+            On::Disk(room) => room.undo(),
+        }
+    }
+}
+
+impl Drop for SwapRoom {
+    fn drop(&mut self) {
+        if let Err(error) = self.on.undo() {
+            eprintln!("{error}");
+        }
+    }
+}
+
+/// Swap that is there already would take pages too, and nobody knows what it stands on.
+fn check_no_other_swap() -> Result<()> {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    match swaps.lines().nth(1) {
+        None => Ok(()),
+        Some(line) => Err(unavailable(format!(
+            "this machine has swap already ({}): swapoff it for the experiment",
+            line.split_whitespace().next().unwrap_or_default()
+        ))),
+    }
+}
+
+fn swap_on(ledger: &mut Ledger, path: &Path) -> Result<()> {
+    run("mkswap", path)?;
+    ledger.note(Step::Swap(path.to_owned()))?;
+    run("swapon", path)
+}
+
+fn run(name: &str, path: &Path) -> Result<()> {
+    let output = tool(name).arg(path).output().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => unavailable(format!("there is no {name} here (package util-linux)")),
+        _ => unavailable(format!("{name}: {e}")),
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(unavailable(format!(
+        "{name}: {}",
+        said.trim().replace('\n', "; ")
+    )))
+}

@@ -1,0 +1,163 @@
+//! Where the pages of the region are, as the engine's `region/pages.rs` has it, and the frames that the core asks about.
+//!
+//! Nobody tells of a use or a change of a page that is in the region. When the core asks for its uses it is moved out
+//! behind the step; its next touch is a soft fault, which counts. When it is to leave, it is compared with its slot.
+
+use millpond_core::frame::{BeginWrite, FrameTable, USES_MAX};
+use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
+
+/// The number of the region; that of the file is one more.
+pub(super) const REGION: FileId = FileId(0);
+
+/// Where a page of the region is, or a page of the file: in memory or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum At {
+    Nowhere,
+    Loading,
+    In,
+    Out,
+    Writing,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page {
+    pub(super) at: At,
+    pub(super) frame: FrameNo,
+    /// It is not what its slot holds.
+    pub(super) differs: bool,
+    pub(super) uses: u8,
+}
+
+/// Pages of the region, then those of the file.
+#[derive(Debug)]
+pub(super) struct Frames {
+    pub(super) pages: Vec<Page>,
+    /// How many are the region's.
+    pub(super) of_region: usize,
+    keys: Vec<PageKey>,
+    /// Pages whose uses were asked for.
+    sampled: Vec<u32>,
+    /// Frames that were offered as clean and are not.
+    pub(super) changed: Vec<FrameNo>,
+}
+
+impl Frames {
+    pub(super) fn new(frames: usize, of_region: usize, of_file: usize) -> Frames {
+        let page = Page {
+            at: At::Nowhere,
+            frame: FrameNo(0),
+            differs: false,
+            uses: 0,
+        };
+        Frames {
+            pages: vec![page; of_region + of_file],
+            of_region,
+            keys: vec![PageKey::NONE; frames],
+            sampled: Vec::new(),
+            changed: Vec::new(),
+        }
+    }
+
+    pub(super) fn number(&self, key: PageKey) -> usize {
+        let page = key.index().0 as usize;
+        match key.file() {
+            REGION => page,
+            _ => self.of_region + page,
+        }
+    }
+
+    pub(super) fn number_of(&self, frame: FrameNo) -> usize {
+        self.number(self.keys[frame.index()])
+    }
+
+    pub(super) fn key_of(&self, number: usize) -> PageKey {
+        match number < self.of_region {
+            true => PageKey::new(REGION, PageIndex(number as u64)),
+            false => PageKey::new(FileId(1), PageIndex((number - self.of_region) as u64)),
+        }
+    }
+
+    pub(super) fn enter(&mut self, key: PageKey, frame: FrameNo, at: At) {
+        let number = self.number(key);
+        self.keys[frame.index()] = key;
+        let page = &mut self.pages[number];
+        assert_eq!(page.at, At::Nowhere, "page {number}");
+        (page.at, page.frame, page.uses) = (at, frame, 0);
+    }
+
+    /// A hit, or a soft fault.
+    pub(super) fn note_use(&mut self, number: usize) {
+        let uses = &mut self.pages[number].uses;
+        *uses = (*uses + 1).min(USES_MAX);
+    }
+
+    /// Moves out what was sampled.
+    pub(super) fn sample(&mut self) {
+        for number in self.sampled.drain(..) {
+            let page = &mut self.pages[number as usize];
+            if page.at == At::In {
+                page.at = At::Out;
+            }
+        }
+    }
+
+    fn page(&mut self, frame: FrameNo) -> &mut Page {
+        let number = self.number_of(frame);
+        &mut self.pages[number]
+    }
+}
+
+impl FrameTable for Frames {
+    fn key(&self, frame: FrameNo) -> PageKey {
+        self.keys[frame.index()]
+    }
+
+    fn lookup(&self, key: PageKey) -> Option<FrameNo> {
+        let page = &self.pages[self.number(key)];
+        (page.at != At::Nowhere).then_some(page.frame)
+    }
+
+    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+        if self.keys[frame.index()] == PageKey::NONE {
+            return 0;
+        }
+        let number = self.number_of(frame);
+        if self.pages[number].at == At::In && number < self.of_region {
+            self.sampled.push(number as u32);
+        }
+        std::mem::take(&mut self.pages[number].uses)
+    }
+
+    fn sees_uses(&self, frame: FrameNo) -> bool {
+        let number = self.number_of(frame);
+        number >= self.of_region || self.pages[number].at != At::In
+    }
+
+    fn evict(&mut self, frames: &mut Vec<FrameNo>) {
+        let mut changed = std::mem::take(&mut self.changed);
+        frames.retain(|&frame| {
+            let page = self.page(frame);
+            if !matches!(page.at, At::In | At::Out) || page.uses > 0 {
+                return false;
+            }
+            if page.differs {
+                page.at = At::Out;
+                changed.push(frame);
+                return false;
+            }
+            page.at = At::Nowhere;
+            self.keys[frame.index()] = PageKey::NONE;
+            true
+        });
+        self.changed = changed;
+    }
+
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
+        let page = self.page(frame);
+        if !matches!(page.at, At::In | At::Out) || page.uses > 0 {
+            return BeginWrite::Busy;
+        }
+        (page.at, page.differs) = (At::Writing, false);
+        BeginWrite::Begun
+    }
+}
