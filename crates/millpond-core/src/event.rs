@@ -117,10 +117,13 @@ pub enum Event<'a> {
         /// Pages up to the end of the file: read-ahead stops there.
         pages: PageCount,
     },
-    /// There is a swap file of so many slots, from 0. Once, before the first region.
+    /// There is a swap file of so many slots: from 0, or behind those of the last one and a number that is nobody's. Before
+    /// the first region.
     SwapAdded {
         /// How many.
         slots: PageCount,
+        /// The one with the highest is filled first; those of the same take turns.
+        priority: i16,
     },
     /// Anonymous memory is to be kept under this number: pages that no file has. None of them was touched yet. All
     /// regions together have no more pages than there are slots.

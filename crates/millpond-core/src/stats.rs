@@ -97,6 +97,8 @@ stats! {
     swap_ra,
     /// Pages of regions written to swap.
     pswpout,
+    /// Pages of regions that were given up, and went without a write when their memory was needed.
+    pglazyfreed,
     /// Pages of regions whose write to swap has failed; they stay in memory.
     pswpout_failed,
 }

@@ -8,78 +8,141 @@
 //!
 //! A page that was swapped in keeps its slot while it does not change: taking it again then costs no write. Slots are
 //! given out one behind the other in free runs, so victims of a time leave in appends and come back together.
+//!
+//! There may be several areas, each a file or a device. As with `swapon -p` the one with the highest priority is filled
+//! first, and those of the same take turns, a block of 64 slots each (Linux: a cluster of 256). The numbers of two areas
+//! have one between them that is nobody's, so that no run goes from one to the other.
 
 use crate::memory::free::{FreeFrames, Purpose};
 use crate::units::{FrameNo, PageCount};
+use alloc::vec::Vec;
+
+/// Slots of an area that are taken before it is the next one's turn.
+const TURN: u32 = 64;
 
 /// The number of a slot, from 0: a page's place in the swap file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SlotNo(pub u32);
 
+#[derive(Clone, Debug)]
+struct Area {
+    first: u32,
+    slots: PageCount,
+    priority: i16,
+    free: FreeFrames,
+}
+
 /// Which slots are free. A bit a slot and some summaries; every operation takes constant time but for looking through
 /// summaries.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SwapSlots {
-    free: FreeFrames,
-    slots: PageCount,
-    last: Option<SlotNo>,
+    /// By their first slots.
+    areas: Vec<Area>,
+    /// Which area had the last turn, and the slot taken last.
+    last: Option<(usize, SlotNo)>,
 }
 
 impl SwapSlots {
     /// A swap file of `slots` pages, empty.
     pub fn new(slots: PageCount) -> SwapSlots {
-        SwapSlots {
-            free: FreeFrames::new(slots),
-            slots,
-            last: None,
-        }
+        let mut swap = SwapSlots::default();
+        swap.add(slots, 0);
+        swap
     }
 
-    /// Takes a slot, behind the one taken last if that is free. `None`: swap is full.
+    /// One more, and the number of its first slot: behind the last one's slots and one that is nobody's.
+    pub fn add(&mut self, slots: PageCount, priority: i16) -> SlotNo {
+        let first = self
+            .areas
+            .last()
+            .map_or(0, |area| area.first + area.slots.0 as u32 + 1);
+        self.areas.push(Area {
+            first,
+            slots,
+            priority,
+            free: FreeFrames::new(slots),
+        });
+        SlotNo(first)
+    }
+
+    /// Takes a slot, behind the one taken last if that is free and its area's turn. `None`: swap is full.
     pub fn take(&mut self) -> Option<SlotNo> {
+        let at = self.turn()?;
+        let area = &mut self.areas[at];
         let purpose = match self.last {
-            Some(SlotNo(last)) => Purpose::Behind(FrameNo(last)),
-            None => Purpose::Run,
+            Some((last, SlotNo(slot))) if last == at => Purpose::Behind(FrameNo(slot - area.first)),
+            _ => Purpose::Run,
         };
-        let slot = SlotNo(self.free.take(purpose)?.0);
-        self.last = Some(slot);
+        let slot = SlotNo(area.free.take(purpose)?.0 + area.first);
+        self.last = Some((at, slot));
         Some(slot)
+    }
+
+    /// Whose turn it is: of those with the highest priority that have room.
+    fn turn(&self) -> Option<usize> {
+        let with_room = || (0..self.areas.len()).filter(|&n| !self.areas[n].free.is_empty());
+        let priority = with_room().map(|n| self.areas[n].priority).max()?;
+        let mut candidates = with_room().filter(|&n| self.areas[n].priority == priority);
+        let Some((last, SlotNo(slot))) = self.last else {
+            return candidates.next();
+        };
+        let is_over = (slot - self.areas[last].first) % TURN == TURN - 1;
+        let behind = |n: usize| match is_over {
+            true => n > last,
+            false => n >= last,
+        };
+        with_room()
+            .filter(|&n| self.areas[n].priority == priority)
+            .find(|&n| behind(n))
+            .or_else(|| candidates.next())
     }
 
     /// Gives one back: its content is of no use any more.
     pub fn give(&mut self, slot: SlotNo) {
-        self.free.give(FrameNo(slot.0));
+        let at = self.areas.partition_point(|area| area.first <= slot.0) - 1;
+        let area = &mut self.areas[at];
+        area.free.give(FrameNo(slot.0 - area.first));
     }
 
     /// How many there are.
     pub fn len(&self) -> PageCount {
-        self.slots
+        self.areas
+            .iter()
+            .map(|area| area.slots)
+            .fold(PageCount(0), |a, b| a + b)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.slots == PageCount(0)
+        self.len() == PageCount(0)
     }
 
     /// Bytes that this holds.
     pub fn metadata_bytes(&self) -> u64 {
-        self.free.metadata_bytes()
+        self.areas.iter().map(|area| area.free.metadata_bytes()).sum()
+    }
+
+    fn free(&self) -> PageCount {
+        self.areas
+            .iter()
+            .map(|area| area.free.len())
+            .fold(PageCount(0), |a, b| a + b)
     }
 
     /// Slots taken.
     pub fn taken(&self) -> PageCount {
-        self.slots - self.free.len()
+        self.len() - self.free()
     }
 
     /// Whether a page that was swapped in should give its slot back at once: more than half are taken
     /// (`vm_swap_full` of Linux).
     pub fn is_half_full(&self) -> bool {
-        self.taken().0 * 2 > self.slots.0
+        self.taken().0 * 2 > self.len().0
     }
 
     /// Whether none is left.
     pub fn is_full(&self) -> bool {
-        self.free.is_empty()
+        self.free() == PageCount(0)
     }
 }
 
@@ -102,5 +165,29 @@ mod tests {
         let mut swap = SwapSlots::new(PageCount(3));
         (0..3).for_each(|_| assert!(swap.take().is_some()));
         assert!(swap.is_full() && swap.take().is_none());
+    }
+
+    #[test]
+    fn the_highest_priority_is_filled_first_and_equals_take_turns_in_blocks() {
+        let mut swap = SwapSlots::new(PageCount(256));
+        let second = swap.add(PageCount(128), 5);
+        let third = swap.add(PageCount(128), 5);
+        assert_eq!((second, third), (SlotNo(257), SlotNo(257 + 129)));
+        let taken: alloc::vec::Vec<_> = (0..512).map(|_| swap.take().unwrap()).collect();
+        let of = |slot: &SlotNo| [SlotNo(0), second, third].partition_point(|first| first <= slot) - 1;
+        let turns: alloc::vec::Vec<_> = taken
+            .chunks(64)
+            .map(|chunk| (of(&chunk[0]), of(&chunk[63])))
+            .collect();
+        assert_eq!(
+            turns,
+            [(1, 1), (2, 2), (1, 1), (2, 2), (0, 0), (0, 0), (0, 0), (0, 0)]
+        );
+        assert!(swap.is_full() && swap.take().is_none());
+        swap.give(SlotNo(third.0 + 7));
+        swap.give(SlotNo(9));
+        assert_eq!(swap.take(), Some(SlotNo(third.0 + 7)));
+        assert_eq!(swap.take(), Some(SlotNo(9)));
+        assert_eq!((swap.len(), swap.taken()), (PageCount(512), PageCount(512)));
     }
 }

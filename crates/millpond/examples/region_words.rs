@@ -1,8 +1,11 @@
 //! Random writes and reads of a region that is larger than the budget, checked word by word by several threads.
 //!
-//! `cargo run --release -p millpond --example region_words -- [region MiB] [budget MiB] [threads] [seconds] [swap file]`
+//! `cargo run --release -p millpond --example region_words -- [region MiB] [budget MiB] [threads] [seconds] [swap file]
+//! [in-thread]`
+//!
+//! Each thread works on a part of its own: a page somewhere, or the 64 pages behind it one after the other.
 
-use millpond::{PageCache, SwapFile};
+use millpond::{Faults, PageCache, RegionOptions, SwapFile};
 use std::time::{Duration, Instant};
 
 fn word(n: usize, times: u32) -> u64 {
@@ -17,7 +20,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let swap = args.get(4).map_or("/var/tmp/millpond-words.swap", String::as_str);
     let swap = SwapFile::new(swap, region * 2).unlinked(true);
     let cache = PageCache::builder().memory(memory).swap(swap).build()?;
-    let mut region = cache.region(region as usize)?;
+    let faults = match args.get(5).map(String::as_str) {
+        Some("in-thread") => Faults::InThread,
+        _ => Faults::Handlers,
+    };
+    let mut region = cache.region_with(region as usize, &RegionOptions::new().faults(faults))?;
     let words = region.as_mut_slice_of::<u64>();
     let part = words.len().div_ceil(threads);
     let began = Instant::now();
@@ -32,14 +39,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
                 let at = ((u128::from(random) * words.len() as u128) >> 64) as usize;
-                let page = at / 512;
-                let is = |at, times| if times == 0 { 0 } else { word(at, times) };
-                assert_eq!(words[at], is(at, times[page]), "thread {n}, word {at}");
-                checked += 1;
-                if random >> 8 & 1 == 0 {
-                    times[page] += 1;
-                    let end = words.len().min(page * 512 + 512);
-                    (page * 512..end).for_each(|at| words[at] = word(at, times[page]));
+                let run = if random >> 9 & 31 == 0 { 64 } else { 1 };
+                for page in (at / 512..times.len()).take(run) {
+                    let at = (page * 512 + at % 512).min(words.len() - 1);
+                    let is = |at, times| if times == 0 { 0 } else { word(at, times) };
+                    assert_eq!(words[at], is(at, times[at / 512]), "thread {n}, word {at}");
+                    checked += 1;
+                    if random >> 8 & 1 == 0 {
+                        times[page] += 1;
+                        let end = words.len().min(page * 512 + 512);
+                        (page * 512..end).for_each(|at| words[at] = word(at, times[page]));
+                    }
                 }
             }
             for (at, &found) in words.iter().enumerate() {

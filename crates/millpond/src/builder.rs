@@ -39,7 +39,7 @@ pub struct Builder {
     notice_hook: Hook<Notice>,
     warning_hook: Hook<Warning>,
     control: Option<Place>,
-    swap: Option<SwapFile>,
+    swap: Vec<SwapFile>,
 }
 
 impl Builder {
@@ -152,7 +152,7 @@ impl Builder {
     /// Frames are in small pages then, and all of them get their memory when the cache is made. Needs pages of 4 KiB, and
     /// userfaultfd of Linux 6.8 or newer.
     pub fn swap(mut self, swap: SwapFile) -> Builder {
-        self.swap = Some(swap);
+        self.swap.push(swap);
         self
     }
 
@@ -176,10 +176,7 @@ impl Builder {
             g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
         }
         let aside = Aside {
-            region_bytes: self
-                .swap
-                .as_ref()
-                .map_or(0, |swap| swap.metadata_bytes(page_size)),
+            region_bytes: self.swap.iter().map(|swap| swap.metadata_bytes(page_size)).sum(),
             ..Aside::default()
         };
         let memory = Bytes(self.memory);
@@ -203,7 +200,7 @@ impl Builder {
         }
         let device = Watched::new(device, page_size, manager.options().watchdog, self.warning_hook);
         let memory_max = Bytes(crate::sys::machine_memory_bytes().max(self.memory));
-        let arena = Arena::new(memory_max, page_size, self.swap.is_some())
+        let arena = Arena::new(memory_max, page_size, !self.swap.is_empty())
             .map_err(setup("reserving addresses for the frames"))?;
         if let Some(why) = arena.small_pages() {
             notices.add(Notice::NoHugePages(why), 0);
@@ -217,20 +214,21 @@ impl Builder {
             table.memory().populate(0..frames.0 as u32);
         }
         let table = Arc::new(table);
-        let swap = match &self.swap {
-            Some(swap) => Some(swap::make(swap, &table, page_size)?),
-            None => None,
+        let regions = match self.swap.is_empty() {
+            true => None,
+            false => Some(swap::make(&self.swap, &table, page_size)?),
         };
-        let (regions, slots) = swap.unzip();
         if regions.as_ref().is_some_and(Regions::misses_system_calls) {
             notices.add(Notice::NoKernelFaults, 0);
         }
         let shared = Shared::new(table, turn, manager, device, self.recorder, regions);
         let shared = Arc::new(shared);
-        if let Some(slots) = slots {
+        if let Some(regions) = &shared.regions {
             let whole = shared.exchange_frames(0..frames.0 as u32);
             whole.map_err(setup("making the frames exchangeable"))?;
-            shared.tell(Event::SwapAdded { slots });
+            for (slots, priority) in regions.swap_areas() {
+                shared.tell(Event::SwapAdded { slots, priority });
+            }
         }
         let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
         let handlers = handlers::start(&shared).map_err(setup("starting the threads that serve faults"))?;
@@ -277,7 +275,7 @@ impl Default for Builder {
             notice_hook: Hook::new(host::to_stderr),
             warning_hook: Hook::new(device::to_stderr),
             control: None,
-            swap: None,
+            swap: Vec::new(),
         }
     }
 }

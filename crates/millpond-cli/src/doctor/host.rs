@@ -145,7 +145,7 @@ pub(super) fn userfaultfd() -> Check {
     Check::without(
         NAME,
         found,
-        "nothing yet: anonymous regions will need it",
+        "no anonymous memory beyond RAM (`Region`)",
         "take Linux 6.8, and access to /dev/userfaultfd, vm.unprivileged_userfaultfd=1 or CAP_SYS_PTRACE",
     )
 }

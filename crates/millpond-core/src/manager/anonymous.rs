@@ -90,9 +90,8 @@ pub(super) struct Swap {
 }
 
 impl Swap {
-    pub(super) fn added(&mut self, slots: PageCount) {
-        assert!(self.slots.is_none(), "there is a swap file already");
-        self.slots = Some(SwapSlots::new(slots));
+    pub(super) fn added(&mut self, slots: PageCount, priority: i16) {
+        self.slots.get_or_insert_default().add(slots, priority);
     }
 
     pub(super) fn dirty(&self) -> PageCount {
@@ -265,10 +264,11 @@ impl Manager {
     }
 
     /// Whether free memory comes to where it should be with what is on its way to swap, and what is to leave the pool as
-    /// well: to the high water mark, or a batch above the low one if the marks of a small pool are closer than that.
+    /// well: to the high water mark, or a batch above the low one if the marks of a small pool are closer than that. The
+    /// marks rise while whoever allocates is faster than what the device takes at a time.
     pub(super) fn is_swapping_enough(&self) -> bool {
         let coming = self.swap.writing + PageCount(self.swap.queue.len() as u64);
-        let marks = &self.derived.watermarks;
+        let marks = self.watermarks();
         let batch = (marks.low.0 + BATCH as u64).min(self.derived.frames.0 / 16);
         let wanted = marks.high.max(PageCount(batch)) + self.leaving();
         coming > PageCount(0) && self.free.len() + coming >= wanted
@@ -359,9 +359,13 @@ impl Manager {
             }
             let slot = self.swap.slots.as_mut().and_then(SwapSlots::take);
             let slot = slot.expect("regions have no more pages than there are slots");
-            if frames.begin_write(frame) != BeginWrite::Begun {
-                // In use again, or in the hands of a device.
+            let begun = frames.begin_write(frame);
+            if begun != BeginWrite::Begun {
+                // In use again, or in the hands of a device, or given up.
                 self.swap.give(Some(slot));
+                if begun == BeginWrite::Useless {
+                    self.given_up(frame, effects);
+                }
                 continue;
             }
             self.states[frame.index()].free_on_clean = true;
@@ -383,6 +387,18 @@ impl Manager {
             self.ios.recycle(run);
         } else {
             self.issue_swap_out(now, first, run, effects);
+        }
+    }
+
+    /// A page without a slot was given up before it was written.
+    fn given_up(&mut self, frame: FrameNo, effects: &mut Effects) {
+        self.swap.dirty -= PageCount(1);
+        self.stats.pglazyfreed += 1;
+        self.transition(frame, PageEvent::Discarded);
+        self.lru.remove(frame);
+        self.release(frame, effects);
+        if core::mem::take(&mut self.memory_waiters) {
+            effects.list.push(Effect::Wake(Waiters::Memory));
         }
     }
 

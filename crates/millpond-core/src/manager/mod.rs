@@ -251,7 +251,7 @@ impl Manager {
                 pump = false;
                 self.open(file, pages);
             }
-            Event::SwapAdded { slots } => self.swap.added(slots),
+            Event::SwapAdded { slots, priority } => self.swap.added(slots, priority),
             Event::RegionOpened { file, pages } => {
                 pump = false;
                 self.open_region(file, pages);

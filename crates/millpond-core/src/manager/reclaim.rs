@@ -243,7 +243,7 @@ impl Manager {
     }
 
     /// The watermarks as the background reclaimer sees them at present.
-    fn watermarks(&self) -> Watermarks {
+    pub(super) fn watermarks(&self) -> Watermarks {
         self.boost.over(self.derived.watermarks, self.derived.frames)
     }
 
@@ -251,8 +251,9 @@ impl Manager {
     pub(super) fn note_late_reclaimer(&mut self) {
         let marks = self.derived.watermarks;
         let half_used = self.free.len().0 * 2 < marks.min.0 + marks.low.0;
-        // With nothing to be had it can't help it.
-        if half_used && self.clean > marks.high {
+        // With nothing to be had it can't help it. What can be swapped out can be had.
+        let at_hand = self.clean.max(self.swap.dirty() + self.swap.writing());
+        if half_used && at_hand > marks.high {
             self.boost.late(self.now, marks, self.derived.frames);
         }
     }

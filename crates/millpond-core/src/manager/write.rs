@@ -162,7 +162,8 @@ impl Manager {
             }
             match frames.begin_write(frame) {
                 BeginWrite::Begun => {}
-                BeginWrite::Busy => break,
+                // The second is said of regions only, which are not written here.
+                BeginWrite::Busy | BeginWrite::Useless => break,
                 BeginWrite::Held => {
                     held = Some(key.index());
                     break;

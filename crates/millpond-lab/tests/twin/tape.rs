@@ -46,7 +46,7 @@ impl Tape {
 fn kept(event: &Event<'_>) -> Event<'static> {
     match *event {
         Event::Opened { file, pages } => Event::Opened { file, pages },
-        Event::SwapAdded { slots } => Event::SwapAdded { slots },
+        Event::SwapAdded { slots, priority } => Event::SwapAdded { slots, priority },
         Event::RegionOpened { file, pages } => Event::RegionOpened { file, pages },
         Event::Changed { frames } => Event::Changed {
             frames: frames.to_vec().leak(),

@@ -14,7 +14,7 @@ use super::transfers::{Kind, Transfer};
 use super::writes::Frames;
 use super::{Core, Deferred, Shared};
 use crate::error::Result;
-use crate::region::{At, RegionInner, swap};
+use crate::region::{At, RegionInner};
 use crate::sys::exchange::{InHand, Stuck};
 use millpond_core::event::{Event, IoId, Reason};
 use millpond_core::frame::{BeginWrite, FrameTable};
@@ -49,11 +49,10 @@ impl Shared {
         frames: &[FrameNo],
         deferred: &mut Deferred,
     ) {
-        let file = self.regions().swap.clone();
+        let (file, first) = self.regions().place(first);
         let table = self.table.locked(&mut core.turn);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
         deferred.written.extend(keys);
-        let first = swap::page_of(first);
         let token = (u64::from(io.0), Reason::Swap);
         let request = self.write_request(token, &file, first, frames);
         deferred.batch(self).push(file.clone(), request);
@@ -158,6 +157,45 @@ impl Shared {
             at = done;
         }
         Ok(())
+    }
+
+    /// The content of these pages is of no use unless they are touched: those in their slots only are no more, those in
+    /// memory go without a write when it is needed. Those that somebody else has in hand stay as they are.
+    pub(crate) fn region_free(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
+        for at in pages.clone().step_by(RUN_MAX) {
+            self.poison.check()?;
+            let mut deferred = Deferred::default();
+            self.free_some(region, at..pages.end.min(at + RUN_MAX as u64), &mut deferred);
+            self.finish(&mut deferred);
+        }
+        Ok(())
+    }
+
+    fn free_some(&self, region: &RegionInner, pages: Range<u64>, deferred: &mut Deferred) {
+        // A page that is nowhere can be taken only by who has the core.
+        let mut core = self.core();
+        for page in pages {
+            match region.pages.take(page, &[At::In, At::Out, At::Nowhere]) {
+                Some(At::Nowhere) => {
+                    let (file, pages) = (region.id, page..page + 1);
+                    self.step(&mut core, Event::Forgotten { file, pages }, deferred);
+                    self.settle(region, page, At::Nowhere);
+                }
+                Some(was) => {
+                    region.pages.note_lazy(page);
+                    let key = PageKey::new(region.id, PageIndex(page));
+                    let frame = self.table.locked(&mut core.turn).lookup(key);
+                    let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
+                    let memory = &*region.memory;
+                    match was {
+                        // So that a touch is seen.
+                        At::In => self.move_out(region, vec![InHand { memory, page, frame }]),
+                        _ => self.settle(region, page, At::Out),
+                    }
+                }
+                None => {}
+            }
+        }
     }
 
     /// Forgets pages up to one that somebody else has in hand: which.
@@ -289,6 +327,14 @@ impl Frames<'_> {
         let (region, page) = self.region_of(frame)?;
         if !self.hold_out(&region, page, frame) {
             return Some(BeginWrite::Busy);
+        }
+        if region.pages.is_lazy(page) {
+            let mut frames = vec![frame];
+            self.table.forget(&mut frames);
+            if !frames.is_empty() {
+                self.shared.settle(&region, page, At::Nowhere);
+                return Some(BeginWrite::Useless);
+            }
         }
         let begun = self.table.begin_write(frame);
         let to = match begun {

@@ -13,7 +13,7 @@ use super::transfers::{Kind, Transfer};
 use super::{Core, Deferred, Shared};
 use crate::device::{Device, Request, Warning};
 use crate::error::Result;
-use crate::region::{Ahead, At, RegionInner, Regions, swap};
+use crate::region::{Ahead, At, RegionInner, Regions};
 use crate::sys::exchange::InHand;
 use crate::table::Load;
 use millpond_core::event::{Event, Intent, IoError, IoId, Reason};
@@ -119,36 +119,34 @@ impl Shared {
         }
     }
 
-    /// A page that was read ahead, and those behind it whose frames are behind its own: whoever goes through them has one
-    /// fault for all.
+    /// A page that was read ahead, and those behind it that were as well: whoever goes through them has one fault for all.
     fn move_in_with_others(&self, region: &RegionInner, first: InHand<'_>) {
-        let mut run = vec![first];
-        while run.len() < TOGETHER
-            && let Some(&InHand { memory, page, frame }) = run.last()
-            && region.pages.take_unused(page + 1)
-        {
-            let page = page + 1;
-            let behind = FrameNo(frame.0 + 1);
-            if self.frame_of(region, page) != behind {
-                self.settle(region, page, At::Out);
+        let memory = first.memory;
+        let mut pages = vec![first];
+        while pages.len() < TOGETHER {
+            let page = first.page + pages.len() as u64;
+            if !region.pages.take_unused(page) {
                 break;
             }
-            run.push(InHand {
-                memory,
-                page,
-                frame: behind,
-            });
+            let frame = self.frame_of(region, page);
+            pages.push(InHand { memory, page, frame });
         }
-        let moved = self.regions().exchange.move_in_run(&run);
-        self.regions()
-            .ahead_hits
-            .fetch_add(moved as u64, Ordering::Relaxed);
-        for (n, other) in run.iter().enumerate().skip(1) {
-            match n < moved {
-                true => self.landed(region, other.page),
-                false => self.settle(region, other.page, At::Out),
+        let mut all = 0;
+        for run in pages.chunk_by(|a, b| b.frame.0 == a.frame.0 + 1) {
+            let moved = self.regions().exchange.move_in_run(run);
+            all += moved as u64;
+            for (n, other) in run
+                .iter()
+                .enumerate()
+                .filter(|(_, other)| other.page != first.page)
+            {
+                match n < moved {
+                    true => self.landed(region, other.page),
+                    false => self.settle(region, other.page, At::Out),
+                }
             }
         }
+        self.regions().ahead_hits.fetch_add(all, Ordering::Relaxed);
     }
 
     /// A page is in its region again. Moving it there has woken whoever sleeps for it; who serves its own faults waits
@@ -239,9 +237,8 @@ impl Shared {
 
     fn swap_request(&self, read: &mut SwapRead, token: u64) -> Request {
         let reason = read.reason;
-        let file = &self.regions().swap;
-        let slot = swap::page_of(read.slot);
-        self.read_request((token, reason), file, slot, &mut read.loads)
+        let (file, slot) = self.regions().place(read.slot);
+        self.read_request((token, reason), &file, slot, &mut read.loads)
     }
 
     /// Reads a page on this thread.
@@ -260,7 +257,7 @@ impl Shared {
     pub(super) fn read_later(&self, core: &mut Core, mut read: SwapRead, deferred: &mut Deferred) {
         let (io, first) = (read.io, PageIndex(read.page));
         let request = self.swap_request(&mut read, u64::from(io.0));
-        let file = self.regions().swap.clone();
+        let (file, _) = self.regions().place(read.slot);
         deferred.batch(self).push(file.clone(), request);
         let kind = Kind::SwapIn(read);
         core.transfers.insert(io, Transfer { file, first, kind });

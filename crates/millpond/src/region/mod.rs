@@ -26,6 +26,7 @@ pub(crate) mod swap;
 
 pub use options::{Faults, RegionOptions};
 pub(crate) use pages::{Ahead, At, Pages};
+use swap::SwapArea;
 pub use swap::SwapFile;
 
 use crate::cache::Handle;
@@ -36,7 +37,8 @@ use crate::sys::exchange::{Exchange, RegionBytes, RegionMemory};
 use crate::sys::uffd::Touch;
 use bytemuck::{AnyBitPattern, Pod};
 use handlers::Bell;
-use millpond_core::units::FileId;
+use millpond_core::swap::SlotNo;
+use millpond_core::units::{FileId, PageCount, PageIndex};
 use parking_lot::RwLock;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
@@ -59,7 +61,7 @@ pub(crate) struct RegionInner {
 /// The regions of a cache, and what moves their pages.
 pub(crate) struct Regions {
     pub(crate) exchange: Exchange,
-    pub(crate) swap: Arc<FileInner>,
+    swap: Vec<SwapArea>,
     /// By number.
     list: RwLock<Vec<Option<Arc<RegionInner>>>>,
     bells: Vec<Bell>,
@@ -68,15 +70,27 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    pub(crate) fn new(exchange: Exchange, swap: FileInner) -> std::io::Result<Regions> {
+    pub(crate) fn new(exchange: Exchange, swap: Vec<SwapArea>) -> std::io::Result<Regions> {
         let bells = handlers::bells(exchange.uffd())?;
         Ok(Regions {
             exchange,
-            swap: Arc::new(swap),
+            swap,
             list: RwLock::default(),
             bells,
             ahead_hits: AtomicU64::new(0),
         })
+    }
+
+    /// Where a slot is: in which file, and at which page of it. Behind the first page, which says what the file is.
+    pub(crate) fn place(&self, slot: SlotNo) -> (Arc<FileInner>, PageIndex) {
+        let at = self.swap.partition_point(|area| area.first <= slot) - 1;
+        let area = &self.swap[at];
+        (area.file.clone(), PageIndex(u64::from(slot.0 - area.first.0) + 1))
+    }
+
+    /// Slots of each swap file, and its priority, in order.
+    pub(crate) fn swap_areas(&self) -> impl Iterator<Item = (PageCount, i16)> + '_ {
+        self.swap.iter().map(|area| (area.slots, area.priority))
     }
 
     /// Whether system calls that touch a page which is not in memory fail.
@@ -124,6 +138,10 @@ impl Regions {
 pub enum RegionAdvice {
     /// Soon: what is in the swap file is read in the background, as far as there is memory.
     WillNeed,
+    /// Its content may be given up: each page reads as it was or, if its memory was needed meanwhile, as zeros, until it is
+    /// touched the next time; from then on it is kept. Costs no write if the memory is needed. As `MADV_FREE`, but a read
+    /// keeps a page as well.
+    Free,
     /// Its content is of no use any more: it reads as zeros from now on, and takes neither memory nor swap.
     DontNeed,
 }
@@ -229,7 +247,7 @@ impl Region {
     }
 
     /// Says how the bytes `range` will be used. Pages that it has only a part of are left alone by
-    /// [`RegionAdvice::DontNeed`].
+    /// [`RegionAdvice::DontNeed`] and [`RegionAdvice::Free`].
     ///
     /// # Errors
     /// [`Error::RegionRange`], [`Error::Poisoned`].
@@ -242,12 +260,16 @@ impl Region {
                 let pages = bytes.start / size..bytes.end.div_ceil(size);
                 shared.region_ahead(&self.inner, pages)
             }
-            RegionAdvice::DontNeed => {
+            RegionAdvice::DontNeed | RegionAdvice::Free => {
                 let end = match bytes.end == self.len() as u64 {
                     true => self.inner.pages.len(),
                     false => bytes.end / size,
                 };
-                shared.region_forget(&self.inner, bytes.start.div_ceil(size)..end)
+                let whole = bytes.start.div_ceil(size)..end;
+                match advice {
+                    RegionAdvice::Free => shared.region_free(&self.inner, whole),
+                    _ => shared.region_forget(&self.inner, whole),
+                }
             }
         }
     }

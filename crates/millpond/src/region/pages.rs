@@ -41,8 +41,12 @@ pub(crate) enum At {
 const WANTED: u32 = 1 << 7;
 /// It was read ahead, and nobody has touched it since.
 const AHEAD: u32 = 1 << 6;
-/// Whoever touches it first asks for more read-ahead. Both are kept while the page is `Held` or `Out`.
+/// Whoever touches it first asks for more read-ahead.
 const MARK: u32 = 1 << 5;
+/// Its content is of no use unless it is touched.
+const LAZY: u32 = 1 << 4;
+/// What is kept while the page is `Held`, `Out` or `Writing`, and nobody but its holder changes.
+const KEPT: u32 = AHEAD | MARK | LAZY;
 
 /// What is known of a page that was read ahead, at its first touch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -52,7 +56,7 @@ pub(crate) struct Ahead {
 }
 
 fn at(word: u32) -> At {
-    match word & !(WANTED | AHEAD | MARK) {
+    match word & !(WANTED | KEPT) {
         0 => At::Nowhere,
         1 => At::In,
         2 => At::Out,
@@ -90,7 +94,7 @@ impl Pages {
         let word = &self.states[page as usize];
         let mut now = word.load(Ordering::Acquire);
         while from.contains(&at(now)) {
-            let held = At::Held as u32 | now & (WANTED | AHEAD | MARK);
+            let held = At::Held as u32 | now & (WANTED | KEPT);
             match word.compare_exchange_weak(now, held, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(at(now)),
                 Err(other) => now = other,
@@ -115,9 +119,8 @@ impl Pages {
     #[must_use]
     pub(crate) fn put(&self, page: u64, to: At) -> bool {
         let word = &self.states[page as usize];
-        // Nobody else changes these two, as the page is ours.
         let kept = match to {
-            At::Out | At::Writing => word.load(Ordering::Acquire) & (AHEAD | MARK),
+            At::Out | At::Writing => word.load(Ordering::Acquire) & KEPT,
             _ => 0,
         };
         let before = word.swap(to as u32 | kept, Ordering::AcqRel);
@@ -138,6 +141,16 @@ impl Pages {
             // It went before it was noted.
             word.fetch_and(!bits, Ordering::AcqRel);
         }
+    }
+
+    /// Notes that the content of a page in our hands is of no use unless it is touched.
+    pub(crate) fn note_lazy(&self, page: u64) {
+        self.states[page as usize].fetch_or(LAZY, Ordering::AcqRel);
+    }
+
+    /// Whether that was noted of a page in our hands, and nobody has touched it since.
+    pub(crate) fn is_lazy(&self, page: u64) -> bool {
+        self.states[page as usize].load(Ordering::Acquire) & (LAZY | WANTED) == LAZY
     }
 
     /// What was noted of a page in our hands.

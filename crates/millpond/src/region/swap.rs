@@ -1,4 +1,4 @@
-//! The swap file: preallocated, one cache's alone, and nobody else's to read.
+//! Swap files: preallocated, one cache's alone, and nobody else's to read.
 
 use crate::device::DeviceFile;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::sys::exchange::Exchange;
 use crate::sys::mapping::kernel_page;
 use crate::table::Table;
 use millpond_core::swap::SlotNo;
-use millpond_core::units::{Bytes, FileId, PageCount, PageIndex, PageSize};
+use millpond_core::units::{Bytes, FileId, PageCount, PageSize};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -33,6 +33,16 @@ pub struct SwapFile {
     path: PathBuf,
     bytes: u64,
     unlinked: bool,
+    priority: i16,
+}
+
+/// A swap file that is open.
+pub(crate) struct SwapArea {
+    pub(super) file: Arc<FileInner>,
+    /// Its first slot among those of all.
+    pub(super) first: SlotNo,
+    pub(super) slots: PageCount,
+    pub(super) priority: i16,
 }
 
 impl SwapFile {
@@ -42,7 +52,15 @@ impl SwapFile {
             path: path.as_ref().to_owned(),
             bytes,
             unlinked: false,
+            priority: 0,
         }
+    }
+
+    /// Of several swap files, the one with the highest priority is filled first, and those of the same take turns.
+    /// Default: 0.
+    pub fn priority(mut self, priority: i16) -> SwapFile {
+        self.priority = priority;
+        self
     }
 
     /// Whether the file's name is removed as soon as the file is open: nothing is left behind then, whatever happens.
@@ -117,15 +135,11 @@ impl SwapFile {
     }
 }
 
-/// What a cache with swap has for its regions, and the slots that there are.
+/// What a cache with swap has for its regions.
 ///
 /// # Errors
 /// [`Error::Swap`]; [`Error::Setup`] if userfaultfd is refused.
-pub(crate) fn make(
-    swap: &SwapFile,
-    table: &Arc<Table<Arena>>,
-    page_size: PageSize,
-) -> Result<(Regions, PageCount)> {
+pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: PageSize) -> Result<Regions> {
     let setup = |source| Error::Setup {
         what: "userfaultfd, for regions",
         source,
@@ -137,13 +151,29 @@ pub(crate) fn make(
         ))));
     }
     let exchange = Exchange::new(table.clone()).map_err(setup)?;
-    let (file, slots) = swap.open(page_size)?;
-    Ok((Regions::new(exchange, file).map_err(setup)?, slots))
-}
-
-/// Where a slot is in the file, in pages: behind the first page, which says what the file is.
-pub(crate) fn page_of(slot: SlotNo) -> PageIndex {
-    PageIndex(u64::from(slot.0) + 1)
+    let (mut areas, mut first) = (Vec::new(), 0);
+    for swap in files {
+        let (file, slots) = swap.open(page_size)?;
+        let next = first + slots.0 + 1;
+        if next >= SLOTS_MAX {
+            return Err(Error::Swap {
+                path: swap.path.clone(),
+                source: invalid(format!(
+                    "with it there are {} slots, allowed is {SLOTS_MAX} for all swap files",
+                    first + slots.0
+                )),
+            });
+        }
+        areas.push(SwapArea {
+            file: Arc::new(file),
+            first: SlotNo(first as u32),
+            slots,
+            priority: swap.priority,
+        });
+        // As the core counts: a number between two files is nobody's.
+        first = next;
+    }
+    Regions::new(exchange, areas).map_err(setup)
 }
 
 fn invalid(why: String) -> io::Error {

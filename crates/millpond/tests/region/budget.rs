@@ -190,3 +190,43 @@ fn who_goes_through_a_region_waits_for_few_of_its_pages() {
         assert!(used > ahead / 2 && used <= ahead, "{used} of {ahead} were used");
     });
 }
+
+#[test]
+fn what_may_be_given_up_goes_without_a_write_unless_it_is_touched() {
+    bounded(|| {
+        let folder = folder();
+        let Some(cache) = cache(folder.path(), 8 * MIB, 16 * MIB) else {
+            return;
+        };
+        let mut region = cache.region(16 * MIB as usize).unwrap();
+        let (some, all) = (4 * MIB as usize, region.len());
+        for (n, page) in region.as_mut_slice()[..some].chunks_mut(4096).enumerate() {
+            fill(n + 1, page);
+        }
+        let written = cache.stats().counters.pswpout;
+        region.advise(..some, RegionAdvice::Free).unwrap();
+        // These are touched, and so kept.
+        for (n, page) in region.as_slice()[..some / 4].chunks(4096).enumerate() {
+            check(n + 1, page);
+        }
+        for (n, page) in region.as_mut_slice()[some..].chunks_mut(4096).enumerate() {
+            fill(n + 5000, page);
+        }
+        let counters = cache.stats().counters;
+        assert!(counters.pglazyfreed > 400, "{} of 768", counters.pglazyfreed);
+        assert!(counters.pswpout > written);
+        let mut gone = 0;
+        for (n, page) in region.as_slice()[..some].chunks(4096).enumerate() {
+            match page.iter().all(|&byte| byte == 0) {
+                true if n >= some / 4 / 4096 => gone += 1,
+                _ => check(n + 1, page),
+            }
+        }
+        // More of them went while others came back.
+        let all_that_went = counters.pglazyfreed..=cache.stats().counters.pglazyfreed;
+        assert!(all_that_went.contains(&gone), "{gone} of {all_that_went:?}");
+        for (n, page) in region.as_slice()[some..all].chunks(4096).enumerate() {
+            check(n + 5000, page);
+        }
+    });
+}

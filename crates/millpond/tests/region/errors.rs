@@ -200,3 +200,58 @@ fn pages_that_swap_does_not_take_stay_in_memory_until_it_does() {
         }
     });
 }
+
+#[test]
+fn several_swap_files_are_filled_by_priority_and_hold_what_one_could_not() {
+    bounded(|| {
+        let folder = folder();
+        let file = |name: &str, mib: u64| SwapFile::new(folder.path().join(name), mib * MIB);
+        let builder = PageCache::builder().memory(2 * MIB);
+        let builder = builder
+            .swap(file("slow", 8))
+            .swap(file("fast", 4).priority(10))
+            .swap(file("also-fast", 4).priority(10));
+        let cache = match builder.build() {
+            Err(error @ Error::Setup { .. }) => return crate::skip(error),
+            cache => cache.unwrap(),
+        };
+        // What the files hold behind the first page, read past the kernel's page cache.
+        let used = |name: &str| {
+            let mut options = fs::OpenOptions::new();
+            let file = options
+                .read(true)
+                .custom_flags(libc::O_DIRECT)
+                .open(folder.path().join(name));
+            let mut bytes = vec![0; 9 * MIB as usize];
+            let aligned = bytes.as_ptr().align_offset(4096);
+            let bytes = &mut bytes[aligned..][..8 * MIB as usize];
+            let len = file.unwrap().read_at(bytes, 4096).unwrap();
+            bytes[..len]
+                .chunks(4096)
+                .filter(|page| page.iter().any(|&byte| byte != 0))
+                .count()
+        };
+        let mut region = cache.region(16 * MIB as usize).unwrap();
+        let half = 8 * MIB as usize;
+        for (n, page) in region.as_mut_slice()[..half].chunks_mut(4096).enumerate() {
+            fill(n + 1, page);
+        }
+        let fast = [used("fast"), used("also-fast")];
+        assert!(
+            fast.iter().all(|&pages| pages >= 600) && used("slow") == 0,
+            "{fast:?}"
+        );
+        for (n, page) in region
+            .as_mut_slice()
+            .chunks_mut(4096)
+            .enumerate()
+            .skip(half / 4096)
+        {
+            fill(n + 1, page);
+        }
+        assert!(used("slow") >= 1000);
+        for (n, page) in region.as_slice().chunks(4096).enumerate() {
+            check(n + 1, page);
+        }
+    });
+}
