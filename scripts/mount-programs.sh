@@ -18,7 +18,7 @@ if [ -z "${MILLPOND:-}" ]; then
     (cd "$here" && cargo build --release -p millpond-cli) || exit 1
     MILLPOND=${CARGO_TARGET_DIR:-$here/target}/release/millpond
 fi
-room=$(mktemp -d "${DIR:-${TMPDIR:-/tmp}}/millpond-programs.XXXXXX")
+room=$(mktemp -d -p "${DIR:-${TMPDIR:-/tmp}}")
 chmod 755 "$room"
 source=$room/src
 point=$room/mnt
