@@ -16,7 +16,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,10 @@ pub struct DeviceFile {
     caching: Caching,
     identity: FileIdentity,
     is_block_device: bool,
-    facts: DeviceFacts,
+    /// Asked for once, and only by who wants to know: it takes longer than opening the file.
+    facts: OnceLock<DeviceFacts>,
+    /// Major and minor number of the disk below.
+    disk: (u32, u32),
 }
 
 struct Direct {
@@ -112,7 +115,8 @@ impl DeviceFile {
             caching: Caching::Stays,
             identity: identity(&metadata),
             is_block_device: false,
-            facts: DeviceFacts::MEMORY,
+            facts: OnceLock::from(DeviceFacts::MEMORY),
+            disk: (0, 0),
         })
     }
 
@@ -146,7 +150,8 @@ impl DeviceFile {
             caching,
             identity: identity(&metadata),
             is_block_device,
-            facts: DeviceFacts::of_block_device(major, minor).unwrap_or(DeviceFacts::UNKNOWN),
+            facts: OnceLock::new(),
+            disk: (major, minor),
         })
     }
 
@@ -219,7 +224,10 @@ impl DeviceFile {
 
     /// What is known of the disk below.
     pub fn facts(&self) -> DeviceFacts {
-        self.facts
+        *self.facts.get_or_init(|| {
+            let (major, minor) = self.disk;
+            DeviceFacts::of_block_device(major, minor).unwrap_or(DeviceFacts::UNKNOWN)
+        })
     }
 
     /// Whether it is a block device, whose length is its size.
