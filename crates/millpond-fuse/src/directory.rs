@@ -12,6 +12,8 @@ const BUFFER_BYTES: usize = 32 << 10;
 
 /// An open directory.
 pub(crate) struct Directory {
+    /// The number that the kernel knows it by.
+    pub(crate) id: u64,
     pub(crate) file: OwnedFd,
     /// Where its cursor is; `None`: somewhere.
     cursor: Mutex<Option<u64>>,
@@ -27,8 +29,9 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Directory {
-    pub(crate) fn new(file: OwnedFd) -> Directory {
+    pub(crate) fn new(id: u64, file: OwnedFd) -> Directory {
         Directory {
+            id,
             file,
             cursor: Mutex::new(Some(0)),
         }

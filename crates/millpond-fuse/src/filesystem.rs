@@ -5,6 +5,7 @@
 //! when half of the threads are in one the next is done by the pool as well, with a copy of its bytes: some thread is
 //! always there for a read.
 
+use crate::capabilities;
 use crate::content::Result;
 use crate::operations::data::Write;
 use crate::operations::meta::Change;
@@ -13,7 +14,7 @@ use crate::operations::xattr::Answer;
 use crate::pond::{PAGE_BYTES, Pond};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    INodeNo, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
@@ -25,14 +26,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
-
-/// The most that a request carries: 256 pages, which is all that Linux allows unless told otherwise
-/// (`fs.fuse.max_pages_limit`).
-const REQUEST_BYTES_MAX: u32 = 1 << 20;
-
-/// Asynchronous requests that the kernel sends before it waits for answers; 12 by default, with which a deep queue of
-/// reads would never reach the disk.
-const BACKGROUND_MAX: u16 = 256;
 
 thread_local! {
     /// For what is read and does not lie in one page.
@@ -98,49 +91,7 @@ const DIRECT: FopenFlags = FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_P
 
 impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let mut lacks = self.0.lacks.lock();
-        for (capability, without) in [
-            (
-                InitFlags::FUSE_ASYNC_DIO,
-                "asynchronous direct I/O is done one after the other",
-            ),
-            (
-                InitFlags::FUSE_PARALLEL_DIROPS,
-                "lookups in a directory are done one after the other",
-            ),
-            (
-                InitFlags::FUSE_DO_READDIRPLUS,
-                "listing a directory with attributes asks for each file",
-            ),
-            (
-                InitFlags::FUSE_READDIRPLUS_AUTO,
-                "listing a directory always asks for attributes",
-            ),
-            (
-                InitFlags::FUSE_CACHE_SYMLINKS,
-                "symbolic links are read again each time",
-            ),
-            (
-                InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-                "writing to a file leaves its set-user-ID bit",
-            ),
-            (
-                InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-                "shared memory maps of files are refused (Linux 6.6 or newer has them)",
-            ),
-        ] {
-            if config.add_capabilities(capability).is_err() {
-                lacks.push(format!("this kernel's FUSE has no {capability:?}: {without}"));
-            }
-        }
-        match config.add_capabilities(InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK) {
-            Ok(()) => self.0.applies_umask.store(true, Ordering::Relaxed),
-            Err(_) => lacks.push("this kernel's FUSE has no ACLs: they are kept but not obeyed".into()),
-        }
-        // All of these only make it slower where they are refused.
-        let _ = config.set_max_write(REQUEST_BYTES_MAX);
-        let _ = config.set_max_background(BACKGROUND_MAX);
-        let _ = config.set_congestion_threshold(BACKGROUND_MAX);
+        capabilities::ask(&self.0, config);
         Ok(())
     }
 

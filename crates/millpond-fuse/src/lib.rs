@@ -9,7 +9,7 @@
 //! | file | what |
 //! |---|---|
 //! | `options` `session` `host` `error` | what is mounted where; the mount's life; what the host allows; why not |
-//! | `filesystem` | what the kernel asks, one line each, and who answers |
+//! | `filesystem` `capabilities` | what the kernel asks, one line each, and who answers; what it is asked for |
 //! | `operations/` | the answers, a file for each family |
 //! | `pond` `nodes` `content` `times` `idle` | what is known: files by number, their data, what of their times the disk does not know yet, what nobody has open |
 //! | `directory` `attributes` | entries of a directory as they come from below; attributes as FUSE wants them |
@@ -21,6 +21,7 @@
 
 mod attributes;
 mod caller;
+mod capabilities;
 mod content;
 mod directory;
 mod error;

@@ -12,6 +12,7 @@ use crate::times::Times;
 use parking_lot::Mutex;
 use rustix::fs::Stat;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -48,6 +49,8 @@ pub(crate) struct Node {
     /// Its data, if it is a regular file.
     pub(crate) data: Mutex<Data>,
     pub(crate) times: Mutex<Times>,
+    /// Where it was found last: in which directory, under which name.
+    pub(crate) found: Mutex<Option<(u64, OsString)>>,
     /// Attributes were changed that no sync has made durable yet.
     pub(crate) attributes_changed: AtomicBool,
 }
@@ -89,6 +92,7 @@ impl Node {
             place,
             data: Mutex::default(),
             times: Mutex::default(),
+            found: Mutex::default(),
             attributes_changed: AtomicBool::new(false),
         }
     }

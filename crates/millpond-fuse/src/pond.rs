@@ -8,19 +8,25 @@ use crate::nodes::{Node, Nodes};
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::times;
-use fuser::FileAttr;
+use fuser::{FileAttr, Notifier};
 use millpond::PageCache;
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The size of the cache's pages, which answers of one page depend on.
 pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// Files that nobody has open and whose data stay in the cache: a part of the descriptors, of which each has two, and of
+/// what is known of a file, which is about a kilobyte.
+fn idle_max(descriptors: u64) -> usize {
+    (descriptors / 16).clamp(16, 16 << 10) as usize
+}
 
 /// The state of a mount.
 pub(crate) struct Pond {
@@ -40,6 +46,11 @@ pub(crate) struct Pond {
     pub(crate) writing: AtomicUsize,
     /// Files that could not be let go of, because they could not be written: tried again.
     pub(crate) unwritten: Mutex<Vec<Arc<Node>>>,
+    /// How many descriptors this process may have.
+    pub(crate) descriptors: u64,
+    /// For telling the kernel to forget names, and whether somebody does.
+    pub(crate) notifier: OnceLock<Notifier>,
+    pub(crate) forgetting: AtomicBool,
     /// What the host's FUSE lacks, in sentences.
     pub(crate) lacks: Mutex<Vec<String>>,
 }
@@ -56,14 +67,14 @@ impl Pond {
         stat: &Stat,
         cache: Option<PageCache>,
         options: &Options,
-        idle_max: usize,
+        descriptors: u64,
     ) -> Pond {
         Pond {
             nodes: Nodes::new(root, stat),
             files: Handles::default(),
             directories: Handles::default(),
             cache,
-            idle: Idle::new(idle_max),
+            idle: Idle::new(idle_max(descriptors)),
             pool: Pool::default(),
             attribute_timeout: options.attribute_timeout,
             is_root: rustix::process::geteuid().is_root(),
@@ -71,6 +82,9 @@ impl Pond {
             threads: options.threads,
             writing: AtomicUsize::new(0),
             unwritten: Mutex::default(),
+            descriptors,
+            notifier: OnceLock::new(),
+            forgetting: AtomicBool::new(false),
             lacks: Mutex::default(),
         }
     }
@@ -83,27 +97,34 @@ impl Pond {
         self.files.find(handle).ok_or(Errno::BADF)
     }
 
-    /// What stat says of a file.
+    /// What stat says of a file: what the disk says, and what it does not know yet.
     pub(crate) fn attributes(&self, node: &Node) -> Result<FileAttr> {
-        let stat = rustix::fs::fstat(&node.place)?;
-        Ok(self.told(node, stat))
-    }
-
-    /// What the disk says of it, and what it does not know yet.
-    pub(crate) fn told(&self, node: &Node, mut stat: Stat) -> FileAttr {
-        if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() && self.cache.is_some() {
-            let len = node
-                .data
-                .lock()
-                .content
-                .as_ref()
-                .and_then(|content| content.cached_len());
-            if let Some(len) = len {
+        let data = node.data.lock();
+        let times = node.times.lock();
+        // Not before: what is not written yet may be, meanwhile.
+        let mut stat = rustix::fs::fstat(&node.place)?;
+        if self.is_cached(&stat) {
+            // Where nobody has it open and nothing is left to write the disk knows best: others may have changed it.
+            let is_ours = data.opens > 0 || times.to_settle().is_some();
+            let content = data.content.as_ref().filter(|_| is_ours);
+            if let Some(len) = content.and_then(|content| content.cached_len()) {
                 stat.st_size = len as _;
             }
-            node.times.lock().tell(&mut stat);
+            times.tell(&mut stat);
         }
-        attributes(node.id, &stat)
+        Ok(attributes(node.id, &stat))
+    }
+
+    /// The same where the disk has been asked already.
+    pub(crate) fn told(&self, node: &Node, stat: &Stat) -> Result<FileAttr> {
+        match self.is_cached(stat) {
+            true => self.attributes(node),
+            false => Ok(attributes(node.id, stat)),
+        }
+    }
+
+    fn is_cached(&self, stat: &Stat) -> bool {
+        self.cache.is_some() && rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
     }
 
     /// Opens a file, which the kernel knows by number, for what a descriptor that only names it can't do.

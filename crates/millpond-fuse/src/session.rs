@@ -22,12 +22,6 @@ use std::time::Duration;
 /// How often what nobody has open is looked after.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
-/// Files that nobody has open and whose data stay in the cache: a part of the descriptors, of which each has two, and of
-/// what is known of a file, which is about a kilobyte.
-fn idle_max(descriptors: u64) -> usize {
-    (descriptors / 8).clamp(16, 16 << 10) as usize
-}
-
 /// A directory that is mounted. Dropping it unmounts it, or detaches it if it is in use, and writes everything.
 pub struct Mount {
     point: PathBuf,
@@ -71,6 +65,9 @@ impl Mount {
         let root = root.map_err(|e| system("can't open the source")(e.into()))?;
         let stat = rustix::fs::fstat(&root).map_err(|e| system("can't open the source")(e.into()))?;
         rustix::process::umask(Mode::empty());
+        // The kernel must not wait for this process when it wants memory for it. Root may ask for that; for others it is
+        // as for any program.
+        let _ = rustix::process::configure_io_flusher_behavior(true);
         let cache = match options.cached {
             true => {
                 let builder = PageCache::builder().memory(options.memory).page_size(PAGE_BYTES);
@@ -78,9 +75,11 @@ impl Mount {
             }
             false => None,
         };
-        let pond = Arc::new(Pond::new(root, &stat, cache, options, idle_max(descriptors)));
+        let pond = Arc::new(Pond::new(root, &stat, cache, options, descriptors));
         let session = connect(options, &source, &point, Server(pond.clone()));
         let session = session.map_err(|e| host::unavailable(&point, e))?;
+        // It is set once, here.
+        let _ = pond.notifier.set(session.notifier());
         let lacks = std::mem::take(&mut *pond.lacks.lock());
         let mut mount = Mount {
             notices: cleared.into_iter().chain(lacks).collect(),

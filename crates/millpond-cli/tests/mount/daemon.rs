@@ -206,6 +206,7 @@ fn what_others_change_in_the_source_is_seen_by_who_opens_the_file_next() {
     fs::write(&below, "one").unwrap();
     assert_eq!(fs::read(&at).unwrap(), b"one");
     fs::write(&below, "two, longer").unwrap();
+    assert_eq!(fs::metadata(&at).unwrap().len(), 11);
     assert_eq!(fs::read(&at).unwrap(), b"two, longer");
     fs::remove_file(&below).unwrap();
     assert!(fs::read(&at).is_err());

@@ -17,6 +17,7 @@ mod errors;
 mod fsx;
 mod kill;
 mod programs;
+mod users;
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -45,6 +46,8 @@ fn skip(why: &str) {
 /// A directory that is mounted, until it is dropped.
 struct Pond {
     program: Child,
+    /// What runs the program, if not we.
+    runner: Vec<String>,
     arguments: Vec<String>,
     folder: tempfile::TempDir,
 }
@@ -52,17 +55,26 @@ struct Pond {
 impl Pond {
     /// `None`, and says why, where nothing can be mounted.
     fn start(folder: &Path, arguments: &[&str]) -> Option<Pond> {
+        Pond::start_by(&[], None, folder, arguments)
+    }
+
+    /// By a command that runs others, in directories of that user.
+    fn start_by(runner: &[&str], user: Option<u32>, folder: &Path, arguments: &[&str]) -> Option<Pond> {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let folder = tempfile::tempdir_in(folder).unwrap();
         // Other users go through it, too.
         let open = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
         fs::set_permissions(folder.path(), open).unwrap();
         for name in ["src", "mnt"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
+            let path = folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            std::os::unix::fs::chown(&path, user, user).unwrap();
         }
-        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let program = mount_program(folder.path(), &arguments);
+        let (runner, arguments) = (words(runner), words(arguments));
+        let program = mount_program(&runner, folder.path(), &arguments);
         let mut pond = Pond {
             program,
+            runner,
             arguments,
             folder,
         };
@@ -109,7 +121,7 @@ impl Pond {
 
     /// Mounts once more.
     fn again(&mut self) {
-        self.program = mount_program(self.folder.path(), &self.arguments);
+        self.program = mount_program(&self.runner, self.folder.path(), &self.arguments);
         assert!(self.is_ready());
     }
 
@@ -139,8 +151,16 @@ impl Pond {
     }
 }
 
-fn mount_program(folder: &Path, arguments: &Vec<String>) -> Child {
-    Command::new(PROGRAM)
+fn mount_program(runner: &[String], folder: &Path, arguments: &[String]) -> Child {
+    let mut command = match runner {
+        [] => Command::new(PROGRAM),
+        [first, others @ ..] => {
+            let mut command = Command::new(first);
+            command.args(others).arg(PROGRAM);
+            command
+        }
+    };
+    command
         .arg("mount")
         .args([folder.join("src"), folder.join("mnt")])
         .args(arguments)

@@ -163,10 +163,9 @@ impl Pond {
             let times = node.times.lock();
             times.to_settle().filter(|_| times.is_set())
         };
-        let settled = modified.map_or(Ok(()), |modified| self.set_modified(node, modified));
-        let synced = settled
-            .and_then(|()| self.descriptor(node))
-            .and_then(rustix::fs::fsync);
+        // Refused for another's file that we may write to.
+        let _ = modified.map(|modified| self.set_modified(node, modified));
+        let synced = self.descriptor(node).and_then(rustix::fs::fsync);
         if synced.is_err() {
             node.attributes_changed.store(true, Ordering::Release);
         }

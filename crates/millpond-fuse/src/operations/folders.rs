@@ -13,7 +13,7 @@ impl Pond {
     pub(crate) fn open_directory(&self, id: u64) -> Result<u64> {
         let node = self.node(id)?;
         let file = self.reopen(&node, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        Ok(self.directories.add(Directory::new(file)))
+        Ok(self.directories.add(Directory::new(id, file)))
     }
 
     pub(crate) fn sync_directory(&self, handle: u64) -> Result<()> {
@@ -48,8 +48,10 @@ impl Pond {
                     ..attributes(entry.inode, &stat)
                 }),
                 false => self
-                    .look(&directory.file, entry.name)
-                    .map(|(node, stat)| self.told(&node, stat)),
+                    .look(directory.id, &directory.file, entry.name)
+                    .and_then(|(node, stat)| {
+                        self.told(&node, &stat).inspect_err(|_| self.forget(node.id, 1))
+                    }),
             };
             let told = match told {
                 Ok(told) => told,

@@ -5,5 +5,6 @@ pub(crate) mod folders;
 pub(crate) mod keep;
 pub(crate) mod meta;
 pub(crate) mod names;
+pub(crate) mod room;
 pub(crate) mod space;
 pub(crate) mod xattr;

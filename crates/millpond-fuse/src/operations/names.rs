@@ -36,23 +36,35 @@ pub(crate) struct Made {
 
 impl Pond {
     /// The file of this name, of which the kernel is told.
-    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Result<FileAttr> {
-        let parent = self.node(parent)?;
-        let (node, stat) = self.look(&parent.place, name)?;
-        Ok(self.told(&node, stat))
+    pub(crate) fn lookup(self: &Arc<Pond>, parent: u64, name: &OsStr) -> Result<FileAttr> {
+        let (node, stat) = self.look(parent, &self.node(parent)?.place, name)?;
+        let told = self.told(&node, &stat);
+        if told.is_err() {
+            self.forget(node.id, 1);
+        }
+        told
     }
 
-    pub(crate) fn look(&self, directory: impl AsFd, name: &OsStr) -> Result<(Arc<Node>, Stat)> {
+    /// The file of this name in the directory `parent`, which is open as `directory`.
+    pub(crate) fn look(
+        self: &Arc<Pond>,
+        parent: u64,
+        directory: impl AsFd,
+        name: &OsStr,
+    ) -> Result<(Arc<Node>, Stat)> {
         let directory = directory.as_fd();
         let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         // Its number is given to no other as long as it is known.
         if let Some(node) = self.nodes.known(Identity::of(&stat)) {
             return Ok((node, stat));
         }
+        self.leave_room();
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let place = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+        let place = self.patiently(|| rustix::fs::openat(directory, name, flags, Mode::empty()))?;
         let stat = rustix::fs::fstat(&place)?;
-        Ok((self.nodes.enter(place, &stat), stat))
+        let node = self.nodes.enter(place, &stat);
+        *node.found.lock() = Some((parent, name.to_owned()));
+        Ok((node, stat))
     }
 
     /// The kernel has forgotten `count` of what it was told of the file.
@@ -88,7 +100,7 @@ impl Pond {
         }
     }
 
-    pub(crate) fn make_node(&self, at: &Making<'_>, device: u32) -> Result<FileAttr> {
+    pub(crate) fn make_node(self: &Arc<Pond>, at: &Making<'_>, device: u32) -> Result<FileAttr> {
         self.making(at, |parent, mode| {
             let (kind, device) = (FileType::from_raw_mode(at.mode), decode_device(device));
             rustix::fs::mknodat(&parent.place, at.name, kind, mode, device)
@@ -96,14 +108,14 @@ impl Pond {
         self.lookup(at.parent, at.name)
     }
 
-    pub(crate) fn make_directory(&self, at: &Making<'_>) -> Result<FileAttr> {
+    pub(crate) fn make_directory(self: &Arc<Pond>, at: &Making<'_>) -> Result<FileAttr> {
         self.making(at, |parent, mode| {
             rustix::fs::mkdirat(&parent.place, at.name, mode)
         })?;
         self.lookup(at.parent, at.name)
     }
 
-    pub(crate) fn make_symlink(&self, at: &Making<'_>, target: &Path) -> Result<FileAttr> {
+    pub(crate) fn make_symlink(self: &Arc<Pond>, at: &Making<'_>, target: &Path) -> Result<FileAttr> {
         self.making(at, |parent, _| {
             rustix::fs::symlinkat(target, &parent.place, at.name)
         })?;
@@ -129,9 +141,11 @@ impl Pond {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let stat = rustix::fs::fstat(&place)?;
+        let node = self.nodes.enter(place, &stat);
+        *node.found.lock() = Some((at.parent, at.name.to_owned()));
         Ok(Made {
             file: file.into(),
-            node: self.nodes.enter(place, &stat),
+            node,
             added,
         })
     }
@@ -147,7 +161,7 @@ impl Pond {
         rustix::fs::renameat_with(&old.place, from.1, &new.place, to.1, flags)
     }
 
-    pub(crate) fn link(&self, id: u64, parent: u64, name: &OsStr) -> Result<FileAttr> {
+    pub(crate) fn link(self: &Arc<Pond>, id: u64, parent: u64, name: &OsStr) -> Result<FileAttr> {
         let (node, parent_node) = (self.node(id)?, self.node(parent)?);
         // Through its name in /proc, since a descriptor alone may be linked by root only.
         rustix::fs::linkat(

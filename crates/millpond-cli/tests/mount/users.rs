@@ -1,0 +1,107 @@
+//! A mount of somebody who is not root, by the helper fusermount3.
+
+use crate::{PROGRAM, Pond, folders, skip};
+use rustix::process::{Gid, Uid};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::Command;
+
+const USER: u32 = 54_321;
+
+/// As that user, with so many descriptors.
+fn start(descriptors: &str) -> Option<Pond> {
+    let can_open = File::options().write(true).open("/dev/fuse").is_ok()
+        && fs::metadata("/dev/fuse").is_ok_and(|device| device.mode() & 0o6 == 0o6);
+    if !rustix::process::geteuid().is_root() || !can_open {
+        skip("a mount by another user needs root for the test, and /dev/fuse for everybody");
+        return None;
+    }
+    let limit = format!("--nofile={descriptors}:{descriptors}");
+    let user = [format!("--reuid={USER}"), format!("--regid={USER}")];
+    let runner = ["prlimit", &limit, "setpriv", &user[0], &user[1], "--clear-groups"];
+    let runs = Command::new(runner[0])
+        .args(&runner[1..])
+        .arg(PROGRAM)
+        .arg("--version")
+        .output();
+    if !runs.is_ok_and(|output| output.status.success()) {
+        skip("the other user can't run the program, or there is no prlimit or setpriv");
+        return None;
+    }
+    Pond::start_by(&runner, Some(USER), &folders()[0], &["--memory", "16M"])
+}
+
+/// Does something as that user and nobody else: whoever is more does not get in.
+fn as_user<T: Send>(does: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let (user, group) = (Uid::from_raw(USER), Gid::from_raw(USER));
+            rustix::thread::set_thread_groups(&[]).unwrap();
+            rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            does()
+        });
+        thread.join().unwrap()
+    })
+}
+
+fn new_for_reading_only(path: &Path) -> File {
+    File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o444)
+        .open(path)
+        .unwrap()
+}
+
+#[test]
+fn who_is_not_root_mounts_for_themselves_and_nobody_else_gets_in() {
+    let Some(pond) = start("2000") else { return };
+    let (at, source) = (pond.at(), pond.source());
+    as_user(|| {
+        let mut file = new_for_reading_only(&at.join("file"));
+        file.write_all(b"text").unwrap();
+        file.sync_all().unwrap();
+        assert!(File::options().write(true).open(at.join("file")).is_err());
+        assert_eq!(fs::read(at.join("file")).unwrap(), b"text");
+    });
+    let metadata = fs::metadata(source.join("file")).unwrap();
+    assert_eq!((metadata.uid(), metadata.mode() & 0o777), (USER, 0o444));
+    // Not even root.
+    assert!(fs::read(at.join("file")).is_err());
+    let mut umount = Command::new("setpriv");
+    umount.args([
+        format!("--reuid={USER}"),
+        format!("--regid={USER}"),
+        "--clear-groups".into(),
+    ]);
+    let output = umount.arg(PROGRAM).arg("umount").arg(&at).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(fs::read(source.join("file")).unwrap(), b"text");
+}
+
+#[test]
+fn a_tree_with_more_files_than_descriptors_is_walked() {
+    const FILES: usize = 3000;
+    let Some(pond) = start("400") else { return };
+    let source = pond.source();
+    for n in 0..FILES {
+        let folder = source.join(format!("{}", n / 100));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(format!("file-{n}")), n.to_string()).unwrap();
+    }
+    as_user(|| {
+        for _ in 0..2 {
+            for n in 0..FILES {
+                let path = pond.at().join(format!("{}/file-{n}", n / 100));
+                assert_eq!(fs::read(path).unwrap(), n.to_string().as_bytes());
+            }
+        }
+    });
+}

@@ -1,0 +1,60 @@
+//! What is asked of the kernel's FUSE when it says what it can do, and what is done without what it can't.
+
+use crate::pond::Pond;
+use fuser::{InitFlags, KernelConfig};
+use std::sync::atomic::Ordering;
+
+/// The most that a request carries: 256 pages, which is all that Linux allows unless told otherwise
+/// (`fs.fuse.max_pages_limit`).
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+
+/// Asynchronous requests that the kernel sends before it waits for answers; 12 by default, with which a deep queue of
+/// reads would never reach the disk.
+const BACKGROUND_MAX: u16 = 256;
+
+/// Asks for what makes the mount what it is. What the kernel does not have is noted in `Pond::lacks`.
+pub(crate) fn ask(pond: &Pond, config: &mut KernelConfig) {
+    let mut lacks = pond.lacks.lock();
+    for (capability, without) in [
+        (
+            InitFlags::FUSE_ASYNC_DIO,
+            "asynchronous direct I/O is done one after the other",
+        ),
+        (
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            "lookups in a directory are done one after the other",
+        ),
+        (
+            InitFlags::FUSE_DO_READDIRPLUS,
+            "listing a directory with attributes asks for each file",
+        ),
+        (
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            "listing a directory always asks for attributes",
+        ),
+        (
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            "symbolic links are read again each time",
+        ),
+        (
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            "writing to a file leaves its set-user-ID bit",
+        ),
+        (
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+            "shared memory maps of files are refused (Linux 6.6 or newer has them)",
+        ),
+    ] {
+        if config.add_capabilities(capability).is_err() {
+            lacks.push(format!("this kernel's FUSE has no {capability:?}: {without}"));
+        }
+    }
+    match config.add_capabilities(InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK) {
+        Ok(()) => pond.applies_umask.store(true, Ordering::Relaxed),
+        Err(_) => lacks.push("this kernel's FUSE has no ACLs: they are kept but not obeyed".into()),
+    }
+    // All of these only make it slower where they are refused.
+    let _ = config.set_max_write(REQUEST_BYTES_MAX);
+    let _ = config.set_max_background(BACKGROUND_MAX);
+    let _ = config.set_congestion_threshold(BACKGROUND_MAX);
+}

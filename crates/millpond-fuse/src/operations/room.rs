@@ -1,0 +1,69 @@
+//! Room for more files: each that the kernel knows costs a descriptor, and a process may have so many and no more.
+//!
+//! The kernel keeps names for as long as it has memory for them, and nobody tells it that a descriptor is worth more than
+//! that. So when half of the descriptors are taken so it is told to forget names of files that nobody has open,
+//! a quarter of them, whichever they are; it then forgets the files, and asks again when somebody wants them.
+
+use crate::content::Result;
+use crate::pond::Pond;
+use fuser::INodeNo;
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+/// How often, and after which pause, whoever finds no descriptor left tries again: a second all together, since the
+/// kernel forgets nothing of the directory in which it waits for an answer.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Pond {
+    /// Before one more file becomes known. Others make the room; nobody waits for it.
+    pub(crate) fn leave_room(self: &Arc<Pond>) {
+        if self.nodes.count() as u64 * 4 < self.descriptors * 3
+            || self.forgetting.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let pond = self.clone();
+        self.pool.run(move || {
+            pond.make_room();
+            pond.forgetting.store(false, Ordering::Release);
+        });
+    }
+
+    fn make_room(&self) {
+        let Some(notifier) = self.notifier.get() else {
+            return;
+        };
+        let wanted = self.nodes.count() / 4;
+        let mut told = 0;
+        for node in self.nodes.all() {
+            if told >= wanted {
+                return;
+            }
+            let found = match node.data.lock().opens {
+                0 => node.found.lock().clone(),
+                _ => None,
+            };
+            if let Some((parent, name)) = found {
+                // One that it does not know any more is as good.
+                let _ = notifier.inval_entry(INodeNo(parent), &name);
+                told += 1;
+            }
+        }
+    }
+
+    /// Does `open`, and does it again for a while if no descriptor is left.
+    pub(crate) fn patiently<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
+        for _ in 0..TRIES {
+            match open() {
+                Err(Errno::MFILE) => thread::sleep(PAUSE),
+                other => return other,
+            }
+        }
+        // What a program knows how to take: the system, not it, has too many files open.
+        Err(Errno::NFILE)
+    }
+}
