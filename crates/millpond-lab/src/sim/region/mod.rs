@@ -229,7 +229,7 @@ impl Region {
             soft_faults: 0,
         };
         let slots = PageCount(options.slots);
-        region.step(Event::SwapAdded { slots });
+        region.step(Event::SwapAdded { slots, priority: 0 });
         let pages = PageCount(options.pages);
         region.step(Event::RegionOpened { file: REGION, pages });
         let pages = PageCount(options.file_pages);
