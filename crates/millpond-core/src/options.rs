@@ -113,6 +113,16 @@ impl Preset {
     }
 }
 
+impl Options {
+    /// Millpond's own for a cache with anonymous memory: [`MillpondOptions::with_regions`].
+    pub fn with_regions() -> Options {
+        Options {
+            replacement: Replacement::Millpond(MillpondOptions::with_regions()),
+            ..Options::default()
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options {

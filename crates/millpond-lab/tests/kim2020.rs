@@ -42,6 +42,8 @@ static ON_ROUNDS: LazyLock<Report> = LazyLock::new(|| {
         "linux-5.5+anon-as-posted",
         "linux-5.8",
         "linux-5.9",
+        "linux-7.0",
+        "millpond",
     ];
     report(&variants, &ROUNDS, "", 1.0)
 });
@@ -93,6 +95,24 @@ fn detection_pays_when_what_is_hot_changes_and_does_no_harm_when_it_stays() {
     let [base, protect, detect] = ["base", "protect", "detect"].map(|v| swap_ins("stationary", v));
     assert!(protect < base, "{base}, {protect}");
     assert_eq!(protect, detect);
+}
+
+/// Of the way from today's kernel to the optimum: half at least where some memory is hot and some is cold.
+#[test]
+fn millponds_own_rule_swaps_in_less_than_the_kernel_on_every_load() {
+    for (workload, half) in ROUNDS.iter().zip([true, false, true, true, false, true]) {
+        let (own, kernel) = (swap_ins(workload, "millpond"), swap_ins(workload, "linux-7.0"));
+        let optimum = of(&ON_ROUNDS, workload, "bounds", "misses_optimum_pages");
+        assert!(
+            own < kernel || own == 0.0,
+            "{workload}: {own}, the kernel {kernel}"
+        );
+        assert!(own >= optimum, "{workload}: {own}, the optimum {optimum}");
+        if half {
+            let way = (kernel - own) / (kernel - optimum);
+            assert!(way >= 0.5, "{workload}: {way} of the way");
+        }
+    }
 }
 
 #[test]

@@ -28,7 +28,8 @@ use std::time::Duration;
 pub struct Builder {
     memory: u64,
     page_size: u64,
-    options: std::result::Result<Options, OptionError>,
+    /// `None`: Millpond's own.
+    options: Option<std::result::Result<Options, OptionError>>,
     goal: Option<Duration>,
     populate: bool,
     calibrate: bool,
@@ -58,14 +59,14 @@ impl Builder {
     /// All options at once, the goal for read latency among them: it is not calibrated then. The page size is that of
     /// [`Builder::page_size`].
     pub fn options(mut self, options: Options) -> Builder {
-        self.options = Ok(options);
+        self.options = Some(Ok(options));
         self.calibrate = false;
         self
     }
 
     /// A named set of options: `millpond` (the default), `linux-5`, `dillon-2000`.
     pub fn preset(mut self, name: &str) -> Builder {
-        self.options = Preset::from_name(name).map(Preset::options);
+        self.options = Some(Preset::from_name(name).map(Preset::options));
         self
     }
 
@@ -150,7 +151,7 @@ impl Builder {
 
     /// Where pages of regions go that have no room in memory: without it there can be no regions ([`PageCache::region`]).
     /// Frames are in small pages then, and all of them get their memory when the cache is made. Needs pages of 4 KiB, and
-    /// userfaultfd of Linux 6.8 or newer.
+    /// userfaultfd of Linux 6.8 or newer. Options that nobody has given are [`Options::with_regions`].
     pub fn swap(mut self, swap: SwapFile) -> Builder {
         self.swap.push(swap);
         self
@@ -168,10 +169,12 @@ impl Builder {
             value: format!("{} bytes", self.page_size),
             allowed: "4096, 8192, 16384, 32768 or 65536 bytes".into(),
         })?;
-        let mut options = Options {
-            page_size,
-            ..self.options?
+        let options = match (self.options, &self.swap) {
+            (Some(options), _) => options?,
+            (None, Some(_)) => Options::with_regions(),
+            (None, None) => Options::default(),
         };
+        let mut options = Options { page_size, ..options };
         if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
             g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
         }
@@ -264,7 +267,7 @@ impl Default for Builder {
         Builder {
             memory: 64 << 20,
             page_size: 4096,
-            options: Ok(Options::default()),
+            options: None,
             goal: None,
             populate: true,
             calibrate: true,

@@ -178,13 +178,15 @@ mod tests {
         println!("| rule | {} |", loads.join(" | "));
         println!("|---|{}", "---|".repeat(loads.len()));
         for (name, options) in [
-            ("as it is", Options::default()),
+            ("as it is", Options::with_regions()),
+            ("the files' numbers", Options::default()),
             ("trial one in 8", with(|own| own.trial_one_in = 8)),
             ("challenge 16", with(|own| own.challenge_pages = 16)),
-            ("one saved use", with(|own| own.active_uses_max = 1)),
+            ("inactive from 5 %", with(|own| own.inactive_start_per_mille = 50)),
+            ("inactive to 30 %", with(|own| own.inactive_max_per_mille = 300)),
             (
-                "inactive 5 % to 30 %",
-                with(|own| (own.inactive_start_per_mille, own.inactive_max_per_mille) = (50, 300)),
+                "inactive 3 % to 20 %",
+                with(|own| (own.inactive_start_per_mille, own.inactive_max_per_mille) = (30, 200)),
             ),
         ] {
             let cells: Vec<String> = loads

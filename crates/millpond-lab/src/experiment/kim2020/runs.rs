@@ -127,7 +127,7 @@ pub(super) fn failed(load: Load, variant: &str, why: &dyn std::fmt::Display) -> 
 fn run(plan: &Plan, load: Load, variant: Variant, stop: &AtomicBool) -> Result<Outcome> {
     let rung = match variant.rules {
         Rules::Linux(rung) => rung,
-        Rules::Millpond => return millpond::run(plan, load, &Options::default(), stop),
+        Rules::Millpond => return millpond::run(plan, load, &Options::with_regions(), stop),
     };
     let mut on = On::new(machine(plan.which, &load, rung), load, variant.name)?;
     let mut outcome = Outcome::default();
