@@ -9,19 +9,19 @@
 //! The same scripts as the kernels of the past have (`sim/era55`), so that its rows stand beside theirs. Faults are served
 //! by the touching task; what one costs was measured with the engine (docs/experiments/regions.md).
 
+mod disk;
 mod frames;
 
 use super::era55::{Op, Script, Swap};
+use disk::{Disk, Transfer};
 use frames::{At, Frames, REGION};
-use millpond::device::model::{Model, ModelParameterError, ModelParameters, ModelRequest};
-use millpond_core::event::{Effect, Effects, Event, Intent, IoId, Waiters};
+use millpond::device::model::{ModelParameterError, ModelParameters};
+use millpond_core::event::{Effect, Effects, Event, Intent, Waiters};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
-use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
-use std::collections::BTreeMap;
+use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageIndex, PageKey};
 
 const FILE: FileId = FileId(1);
-const PAGE: u64 = 4096;
 
 /// What a page's way costs a processor.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -98,89 +98,6 @@ struct Task {
     at: Instant,
     wait: Wait,
     is_over: bool,
-}
-
-struct Transfer {
-    io: IoId,
-    is_write: bool,
-    frames: Vec<FrameNo>,
-}
-
-/// Where transfers are under way.
-struct Disk {
-    /// `None`: in memory, at this cost a page.
-    model: Option<Model>,
-    page: Nanos,
-    transfers: BTreeMap<u64, Transfer>,
-    /// In memory: when each ends.
-    ends: BTreeMap<(Instant, u64), ()>,
-    next_id: u64,
-}
-
-impl Disk {
-    fn new(swap: &Swap) -> Result<Disk, RegionError> {
-        let (model, page) = match swap {
-            Swap::Memory(page) => (None, *page),
-            Swap::Disk(parameters) => (
-                Some(Model::new(parameters).map_err(RegionError::Disk)?),
-                Nanos::ZERO,
-            ),
-        };
-        Ok(Disk {
-            model,
-            page,
-            transfers: BTreeMap::new(),
-            ends: BTreeMap::new(),
-            next_id: 0,
-        })
-    }
-
-    fn submit(&mut self, now: Instant, place: u64, transfer: Transfer) {
-        let (id, pages) = (self.next_id, transfer.frames.len() as u64);
-        self.next_id += 1;
-        match &mut self.model {
-            None => {
-                self.ends.insert((now + Nanos(self.page.0 * pages), id), ());
-            }
-            Some(model) => model.submit(
-                now,
-                ModelRequest {
-                    id,
-                    write: transfer.is_write,
-                    offset: place * PAGE,
-                    len: (pages * PAGE) as u32,
-                },
-            ),
-        }
-        self.transfers.insert(id, transfer);
-    }
-
-    fn next(&self) -> Instant {
-        match &self.model {
-            None => self.ends.keys().next().map_or(Instant::NEVER, |&(at, _)| at),
-            Some(model) => model.next_event().unwrap_or(Instant::NEVER),
-        }
-    }
-
-    fn advance(&mut self, now: Instant) -> Vec<Transfer> {
-        let mut ids = Vec::new();
-        match &mut self.model {
-            None => {
-                while let Some((&(at, id), ())) = self.ends.first_key_value()
-                    && at <= now
-                {
-                    self.ends.pop_first();
-                    ids.push(id);
-                }
-            }
-            Some(model) => {
-                let mut done = Vec::new();
-                model.advance(now, &mut done);
-                ids.extend(done.iter().map(|completion| completion.id));
-            }
-        }
-        ids.iter().filter_map(|id| self.transfers.remove(id)).collect()
-    }
 }
 
 /// The machine.
