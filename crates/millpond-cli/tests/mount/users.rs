@@ -8,7 +8,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
 
-const USER: u32 = 54_321;
+/// Nobody: fusermount3 wants users who have a name.
+const USER: u32 = 65_534;
 
 /// As that user, with so many descriptors.
 fn start(descriptors: &str) -> Option<Pond> {

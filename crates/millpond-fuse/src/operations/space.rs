@@ -30,10 +30,12 @@ impl Pond {
         if !kind.is_empty() && kind != FallocateFlags::ZERO_RANGE {
             return Err(Errno::OPNOTSUPP);
         }
+        let below = self.reopen(&file.node, rustix::fs::OFlags::RDWR)?;
         if kind == FallocateFlags::ZERO_RANGE {
+            // First below, which need not be able to; what is in memory of the range goes in any case.
+            rustix::fs::fallocate(&below, kind | FallocateFlags::KEEP_SIZE, offset, len)?;
             file.content.punch(offset, len)?;
         }
-        let below = self.reopen(&file.node, rustix::fs::OFlags::RDWR)?;
         rustix::fs::fallocate(&below, FallocateFlags::KEEP_SIZE, offset, len)?;
         let present = match file.content.cached_len() {
             Some(len) => len,
