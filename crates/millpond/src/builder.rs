@@ -169,10 +169,10 @@ impl Builder {
             value: format!("{} bytes", self.page_size),
             allowed: "4096, 8192, 16384, 32768 or 65536 bytes".into(),
         })?;
-        let options = match (self.options, &self.swap) {
-            (Some(options), _) => options?,
-            (None, Some(_)) => Options::with_regions(),
-            (None, None) => Options::default(),
+        let options = match self.options {
+            Some(options) => options?,
+            None if self.swap.is_empty() => Options::default(),
+            None => Options::with_regions(),
         };
         let mut options = Options { page_size, ..options };
         if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
