@@ -129,7 +129,7 @@ fn a_device_that_rotates_has_the_longest_goal_until_there_is_something_to_read()
     let folder = Place::Disk.folder();
     for (model, expected) in [
         (Model::hdd(HddParameters::default()).unwrap(), 60_000_000),
-        (Model::ssd(SsdParameters::default()).unwrap(), 4_000_000),
+        (Model::ssd(SsdParameters::default()).unwrap(), 2_000_000),
     ] {
         let device = Arc::new(Modelled::new(device::best(), model).unwrap());
         let cache = PageCache::builder()
@@ -137,7 +137,7 @@ fn a_device_that_rotates_has_the_longest_goal_until_there_is_something_to_read()
             .device(device)
             .build()
             .unwrap();
-        assert_eq!(goal(&cache), 4_000_000);
+        assert_eq!(goal(&cache), 2_000_000);
         drop(open(&cache, &folder.path().join("new")));
         assert_eq!(goal(&cache), expected);
         assert_eq!(cache.calibration(), None);
