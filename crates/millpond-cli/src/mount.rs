@@ -14,6 +14,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
@@ -278,7 +279,15 @@ struct PidFile(PathBuf);
 impl PidFile {
     fn write(path: &Path) -> Result<PidFile, Failure> {
         let path = std::path::absolute(path)?;
-        let written = fs::write(&path, format!("{}\n", std::process::id()));
+        // Serving has no umask, and nobody else may put another number there.
+        let mut file = OpenOptions::new();
+        let file = file
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o644)
+            .open(&path);
+        let written = file.and_then(|mut file| writeln!(file, "{}", std::process::id()));
         written.map_err(|e| Failure::bad_usage(format!("--pid-file {}: {e}", path.display())))?;
         Ok(PidFile(path))
     }
@@ -330,7 +339,10 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             point.display()
         )));
     };
-    if let Err(error) = rustix::fs::setxattr(&point, SYNC_ATTRIBUTE, b"1", XattrFlags::empty()) {
+    // Nothing was written at a mount for reading only, and the kernel lets nobody ask it.
+    if let Err(error) = rustix::fs::setxattr(&point, SYNC_ATTRIBUTE, b"1", XattrFlags::empty())
+        && error != Errno::ROFS
+    {
         let message = format!("not everything at {} can be written: {error}", point.display());
         if !args.force {
             return Err(failed(format!(

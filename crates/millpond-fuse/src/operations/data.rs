@@ -57,13 +57,14 @@ impl Pond {
     /// The data of a file, which the caller has open from now on.
     pub(crate) fn content(&self, node: &Node, writes: bool) -> Result<Arc<Content>> {
         let mut data = node.data.lock();
-        if let Some(content) = data.content.clone()
-            && (content.is_writable || !writes)
-        {
+        if let Some(content) = data.content.clone() {
+            // Also if it is here for reading only and shall be written: what is in memory of it is taken over then.
             self.look_behind(node, &mut data, &content)?;
-            data.opens += 1;
-            data.turn += 1;
-            return Ok(content);
+            if content.is_writable || !writes {
+                data.opens += 1;
+                data.turn += 1;
+                return Ok(content);
+            }
         }
         let flags = if writes { OFlags::RDWR } else { OFlags::RDONLY };
         let file = self.reopen(node, flags)?;
@@ -124,8 +125,10 @@ impl Pond {
     }
 
     pub(crate) fn write(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
-        file.content.write(write.bytes, write.offset)?;
+        let written = file.content.write(write.bytes, write.offset);
+        // A part of it may be there, and the file longer, if it was not whole.
         self.written(&file.node);
+        written?;
         if write.drops_privileges {
             self.drop_privileges(&file.node)?;
         }

@@ -25,7 +25,7 @@ impl Pond {
     /// # Errors
     /// What it has can't be written.
     pub(crate) fn try_let_go(&self, node: &Arc<Node>) -> Result<()> {
-        let turn = {
+        {
             let data = node.data.lock();
             if data.opens > 0 {
                 return Ok(());
@@ -37,11 +37,10 @@ impl Pond {
                 // It has no name any more: nobody will read what would be written. If that fails it is written.
                 let _ = content.set_len(0);
             }
-            data.turn
-        };
-        self.settle(node, turn)?;
+        }
+        let turn = self.settle(node)?;
         let mut data = node.data.lock();
-        if data.opens == 0 && data.turn == turn {
+        if data.opens == 0 && Some(data.turn) == turn {
             let content = data.content.take();
             drop(data);
             drop(content);
@@ -52,17 +51,23 @@ impl Pond {
         Ok(())
     }
 
-    /// Writes what is changed of a file that was closed in `turn`, and gives it its times on disk, unless somebody has
-    /// opened it since.
-    fn settle(&self, node: &Node, turn: u64) -> Result<()> {
-        let content = node.data.lock().content.clone();
+    /// Writes what is changed of a file that nobody has open, and gives it its times on disk, unless somebody has it open
+    /// or has opened it since. The turn in which it was closed, if nobody has.
+    fn settle(&self, node: &Node) -> Result<Option<u64>> {
+        let (content, turn) = {
+            let data = node.data.lock();
+            if data.opens > 0 {
+                return Ok(None);
+            }
+            (data.content.clone(), data.turn)
+        };
         let Some(content) = content else {
-            return Ok(());
+            return Ok(Some(turn));
         };
         content.write_out()?;
         let mut data = node.data.lock();
         if data.opens > 0 || data.turn != turn {
-            return Ok(());
+            return Ok(None);
         }
         let mut times = node.times.lock();
         if let Some(modified) = times.to_settle() {
@@ -72,7 +77,7 @@ impl Pond {
             times.settled(&stat);
             data.seen = Some(Seen::of(&stat));
         }
-        Ok(())
+        Ok(Some(turn))
     }
 
     pub(crate) fn set_modified(&self, node: &Node, modified: Timespec) -> Result<()> {
@@ -90,8 +95,7 @@ impl Pond {
     /// written are tried again.
     pub(crate) fn tidy(self: &Arc<Pond>) {
         for node in self.idle.since(SETTLE_AFTER) {
-            let turn = node.data.lock().turn;
-            if self.settle(&node, turn).is_err() {
+            if self.settle(&node).is_err() {
                 self.unwritten.lock().push(node);
             }
         }
@@ -100,8 +104,7 @@ impl Pond {
             match self.nodes.is_forgotten(&node) {
                 true => self.let_go(&node),
                 false => {
-                    let turn = node.data.lock().turn;
-                    if self.settle(&node, turn).is_err() {
+                    if self.settle(&node).is_err() {
                         self.unwritten.lock().push(node);
                     }
                 }
@@ -111,12 +114,15 @@ impl Pond {
 
     /// Makes everything durable that was written so far.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        match &self.cache {
-            Some(cache) => cache
-                .sync_all()
-                .map_err(|e| rustix::io::Errno::from_raw_os_error(e.errno())),
-            None => rustix::fs::syncfs(&self.descriptor(&*self.node(1)?)?),
-        }
+        let synced = self.cache.as_ref().map_or(Ok(()), |cache| cache.sync_all());
+        synced.map_err(|e| rustix::io::Errno::from_raw_os_error(e.errno()))?;
+        self.sync_below()
+    }
+
+    /// The cache syncs what it has. Files that it has let go of are written, and not yet durable; so are names and
+    /// attributes.
+    fn sync_below(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.descriptor(&*self.node(1)?)?)
     }
 
     /// At the end: makes everything durable, lets go of all files. What could not be saved, in sentences.
@@ -131,9 +137,8 @@ impl Pond {
             let mut data = node.data.lock();
             // The kernel is gone, and with it whoever had it open.
             data.opens = 0;
-            let turn = data.turn;
             drop(data);
-            let settled = self.settle(&node, turn);
+            let settled = self.settle(&node);
             let content = node.data.lock().content.take();
             drop(content);
             if let Err(error) = settled
@@ -144,6 +149,9 @@ impl Pond {
         }
         if let Some(cache) = &self.cache {
             lost.extend(cache.take_lost().iter().map(ToString::to_string));
+        }
+        if let Err(error) = self.sync_below() {
+            lost.push(format!("the file system below can't be synced: {error}"));
         }
         lost
     }
