@@ -37,17 +37,14 @@ use crate::units::{Bytes, FileId, FrameNo, Instant, PageIndex, PageKey};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Pages that are collected before they are written, unless somebody waits: 256 KiB with pages of 4 KiB. From there on an
-/// append costs a page about as little as it can.
+/// Pages that are collected before they are written, unless somebody waits: then an append costs a page about its least.
 const BATCH: usize = 64;
 
 /// The largest write: as the flusher's.
 const WRITE_MAX: Bytes = Bytes::from_mib(1);
 
-/// Marks a page of a region that has no slot.
+/// Marks a page of a region that has no slot, and a slot that could not be read.
 const NO_SLOT: u32 = u32::MAX;
-
-/// Marks a slot that could not be read.
 const UNREADABLE: u32 = 1 << 31;
 
 /// Where the pages of a region are in the swap file, by the page: 4 bytes each.

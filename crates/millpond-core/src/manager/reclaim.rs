@@ -8,7 +8,7 @@ use crate::memory::watermark::Watermarks;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, PageKind, Phase};
 use crate::reclaim::launder::linux::Caller;
-use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_in_trouble};
+use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, PRIORITY_TROUBLE, at_cold_end, is_in_trouble};
 use crate::reclaim::trace::{Outcome, Trace};
 use crate::units::{FrameNo, PageCount, PageKey};
 
@@ -61,9 +61,11 @@ impl Manager {
                     true => Outcome::Tagged,
                     false => Outcome::KeptInUse,
                 };
+                // In small pools as in large ones: what leaves side by side comes back side by side.
                 let put_back = match outcome {
                     Outcome::Tagged => PutBack::Active,
-                    _ => round,
+                    _ if priority < PRIORITY_TROUBLE => PutBack::Active,
+                    _ => PutBack::WarmInactive,
                 };
                 self.lru.put_back(frame, put_back);
                 self.trace.note(caller, PageKind::Anonymous, outcome, || {

@@ -11,7 +11,8 @@ use crate::sim::era55::{Op, Ops};
 use crate::sim::region::{Region, RegionCosts, RegionOptions};
 use millpond_core::lru::anon::AnonRung;
 use millpond_core::options::Options;
-use millpond_core::units::{Nanos, PageCount};
+use millpond_core::readahead::ReadAheadOptions;
+use millpond_core::units::{Bytes, Nanos, PageCount};
 use std::sync::atomic::AtomicBool;
 
 /// What is known of a frame and of a page of a region, in bytes: the engine's tables and the manager's.
@@ -58,7 +59,14 @@ pub(super) fn run(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool)
     let budget = frames_in_use(plan.which, &load) - copies;
     let frames = (budget * 4096 - pages * PAGE_BYTES) / (4096 + FRAME_BYTES);
     let mut region = Region::new(RegionOptions {
-        options: options.clone(),
+        // The kernels' rows swap in page by page, too: this compares rules, not read-ahead.
+        options: Options {
+            readahead: ReadAheadOptions {
+                max: Bytes(0),
+                ..options.readahead
+            },
+            ..options.clone()
+        },
         frames: PageCount(frames),
         pages,
         file_pages,

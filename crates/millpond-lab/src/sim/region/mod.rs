@@ -113,7 +113,7 @@ pub struct Region {
     /// When the reclaimer goes on.
     reclaim_at: Instant,
     tick_at: Instant,
-    mark: Option<PageIndex>,
+    mark: Option<(FileId, PageIndex)>,
     file_reads: u64,
     soft_faults: u64,
 }
@@ -299,8 +299,10 @@ impl Region {
                 ..
             } => {
                 let frames = effects.frames(frames).to_vec();
-                self.frames
-                    .enter(PageKey::new(*file, *page), frames[0], At::Loading);
+                for (n, &frame) in frames.iter().enumerate() {
+                    let key = PageKey::new(*file, page.after(n as u64));
+                    self.frames.enter(key, frame, At::Loading);
+                }
                 let transfer = Transfer {
                     io: *io,
                     is_write: false,
@@ -341,7 +343,7 @@ impl Region {
                 let waiting = self.tasks.iter_mut().filter(|task| task.wait == Wait::Memory);
                 waiting.for_each(|task| task.at = self.now);
             }
-            Effect::MarkReadAhead { at, .. } => self.mark = Some(*at),
+            Effect::MarkReadAhead { file, at } => self.mark = Some((*file, *at)),
             Effect::WakeReclaimer => self.reclaim_at = self.now,
             Effect::ReclaimMore => told.reclaim_more = true,
             Effect::Pause { .. }
@@ -414,6 +416,7 @@ impl Region {
                 self.frames.note_use(number);
                 self.soft_faults += 1;
                 self.now = self.now + self.costs.fault_soft;
+                self.reached(REGION, PageIndex(page));
             }
             At::Loading | At::Writing => return Err((Wait::Page(number), Nanos::ZERO)),
             At::Nowhere => {
@@ -453,12 +456,16 @@ impl Region {
             At::Nowhere => return Err(self.fault(FILE, page, number)),
         }
         self.frames.note_use(number);
-        if self.mark == Some(page) {
-            self.mark = None;
-            self.step(Event::ReadAheadDue { file: FILE, at: page });
-        }
+        self.reached(FILE, page);
         self.now = self.now + each;
         Ok(())
+    }
+
+    /// Somebody has come to the page, which may be the one that asks for more to be read ahead.
+    fn reached(&mut self, file: FileId, at: PageIndex) {
+        if self.mark.take_if(|mark| *mark == (file, at)).is_some() {
+            self.step(Event::ReadAheadDue { file, at });
+        }
     }
 }
 
