@@ -209,9 +209,10 @@ impl World {
                 let Some(n) = self.handle(handle) else { return };
                 let (file, _, handle) = &self.handles[n];
                 let at = self.place(*file, at);
+                // From before: writes end at any time, also between the call and a look after it.
+                let before = self.cache.stats().occupancy;
                 let left = handle.invalidate(at..at + u64::from(len)).unwrap();
-                let dirty = self.cache.stats().occupancy;
-                assert!(left <= dirty.dirty.0 + dirty.writing.0, "{left} of {dirty:?}");
+                assert!(left <= before.dirty.0 + before.writing.0, "{left} of {before:?}");
             }
             SetLen { handle, at } => {
                 let Some(n) = self.writer(handle) else { return };
