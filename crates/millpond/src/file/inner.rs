@@ -45,6 +45,8 @@ pub(crate) struct FileInner {
     pub(super) len: AtomicU64,
     /// How far the file on the device goes; grows ahead of the writes.
     pub(super) room: Mutex<u64>,
+    /// Whoever holds `room` makes the file on the device shorter.
+    pub(super) is_shortening: AtomicBool,
     /// Whoever changes the length holds this.
     pub(super) resize: Mutex<()>,
     /// The page whose use asks for the next read-ahead.
@@ -74,6 +76,7 @@ impl FileInner {
             len: AtomicU64::new(len),
             cut_from: AtomicU64::new(0),
             room: Mutex::new(len),
+            is_shortening: AtomicBool::new(false),
             resize: Mutex::new(()),
             readahead_mark: AtomicU64::new(u64::MAX),
             failing: AtomicBool::new(false),
@@ -135,13 +138,18 @@ impl FileInner {
     /// Only the length: `fallocate` would give it blocks as well, but on ext4 (`ext4_fallocate`, Linux 6.18) it waits
     /// for all writes of the file that are in transit, which emptied the device's queue every few MiB.
     ///
-    /// Not if somebody else is changing the device's length at the moment: shortening a large file takes seconds, and
-    /// the cache's thread, which calls this, has other files' writes to see to.
+    /// Waits for who makes the file longer at the moment: the length that he sets is that of the file as he found it, so
+    /// what is written behind it meanwhile would be cut off. Not for who makes it shorter, which takes seconds for a large
+    /// file, and the cache's thread, which calls this, has other files' writes to see to: he keeps others from making it
+    /// longer until all writes behind the cut are over.
     pub(crate) fn make_room(&self, disk: &dyn Device, end: u64) {
-        if let Some(room) = self.room.try_lock() {
-            // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
-            let _ = self.extend(disk, room, end);
-        }
+        let room = match self.room.try_lock() {
+            None if self.is_shortening.load(Ordering::SeqCst) => return,
+            None => self.room.lock(),
+            Some(room) => room,
+        };
+        // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
+        let _ = self.extend(disk, room, end);
     }
 
     fn extend(&self, disk: &dyn Device, mut room: MutexGuard<'_, u64>, end: u64) -> io::Result<()> {
@@ -153,5 +161,61 @@ impl FileInner {
         explain::timed(Wait::Length, || disk.set_len(&self.device(), target))?;
         *room = target;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Access, Fault, FaultRule, FaultTarget, Faulty, Threads};
+    use crate::file::OpenOptions;
+    use std::os::unix::fs::FileExt;
+
+    const PAGE: u64 = 4096;
+
+    /// Who makes a file longer on the device sets the length that the file has at that moment. What another thread
+    /// wrote behind it meanwhile, without waiting for him, was cut off: zeros in the file, and no error anywhere. A long
+    /// history found it, once in some ten thousand times.
+    #[test]
+    fn a_write_behind_a_length_that_is_just_being_set_is_not_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let direct = std::fs::File::create(&path).unwrap();
+        let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
+        let keeping = Keeping::new(&OpenOptions::new()).unwrap();
+        let file = FileInner::new(FileId(1), device, &path, 0, true, keeping);
+        let disk = Faulty::new(Arc::new(Threads::new("for a test")), 1);
+        disk.add(FaultRule {
+            times: 1,
+            ..FaultRule::always(FaultTarget::Lengths, Fault::Hold)
+        });
+        let write = |end: u64| {
+            file.make_room(&disk, end);
+            direct.write_all_at(&[1; PAGE as usize], end - PAGE).unwrap();
+        };
+        std::thread::scope(|scope| {
+            file.len.store(PAGE, Ordering::SeqCst);
+            let first = scope.spawn(|| write(PAGE));
+            while disk.held() == 0 {
+                std::thread::yield_now();
+            }
+            file.len.store(2 * PAGE, Ordering::SeqCst);
+            let second = scope.spawn(|| write(2 * PAGE));
+            // It is over in a moment if it waits for nobody.
+            let began = std::time::Instant::now();
+            while !second.is_finished() && began.elapsed().as_millis() < 50 {
+                std::thread::yield_now();
+            }
+            disk.release().unwrap();
+            first.join().unwrap();
+            second.join().unwrap();
+        });
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(
+            bytes == [1; 2 * PAGE as usize],
+            "{} bytes, the last is {:?}",
+            bytes.len(),
+            bytes.last()
+        );
     }
 }

@@ -97,11 +97,15 @@ impl File {
     pub(super) fn resize_device(&self, len: u64) -> Result<()> {
         let mut room = self.inner.room.lock();
         let device = self.inner.device();
-        if device.len().is_ok_and(|present| present == len) {
+        let present = device.len();
+        if present.as_ref().is_ok_and(|&present| present == len) {
             *room = len;
             return Ok(());
         }
+        let shortens = present.is_ok_and(|present| len < present);
+        self.inner.is_shortening.store(shortens, Ordering::SeqCst);
         let resized = explain::timed(Wait::Length, || self.shared().device.set_len(&device, len));
+        self.inner.is_shortening.store(false, Ordering::SeqCst);
         resized.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
         *room = len;
         Ok(())
