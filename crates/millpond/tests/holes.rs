@@ -8,8 +8,8 @@ use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{File, OpenOptions, PageCache};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use support::{Draw, Kind, Place, bounded, seeds};
 
 const PAGE: u64 = 4096;
@@ -111,6 +111,63 @@ fn who_reads_beside_a_punch_does_not_bring_back_what_was_there() {
             });
             file.invalidate(..).unwrap();
             assert!(all(&file).iter().all(|&byte| byte == 0));
+        }
+    });
+}
+
+/// Both at the same time, so that each is now the first and now the second.
+fn beside(one: impl FnOnce() + Send, other: impl FnOnce()) {
+    let together = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            together.wait();
+            one();
+        });
+        together.wait();
+        other();
+    });
+}
+
+#[test]
+fn what_is_appended_beside_a_punch_is_kept() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let (_cache, file) = open(&folder.path().join("data"));
+        for round in 0..500 {
+            let len = 2 * PAGE + 100;
+            file.set_len(0).unwrap();
+            file.write_at(&vec![7; len as usize], 0).unwrap();
+            beside(
+                || (0..10).for_each(|_| assert!(file.append(&[9; 10]).unwrap() >= len)),
+                || file.punch(0, len).unwrap(),
+            );
+            let bytes = all(&file);
+            let (punched, appended) = bytes.split_at(len as usize);
+            assert!(punched.iter().all(|&byte| byte == 0));
+            assert_eq!(appended, [9; 100], "round {round}");
+        }
+    });
+}
+
+#[test]
+fn a_write_beside_a_punch_does_not_carry_over_what_was_there() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let (_cache, file) = open(&folder.path().join("data"));
+        for round in 0..300 {
+            file.write_at(&[7; 8 * PAGE as usize], 0).unwrap();
+            file.sync_data().unwrap();
+            beside(
+                || {
+                    for page in (0..8).rev() {
+                        file.write_at(&[9; 10], page * PAGE + 100).unwrap();
+                        file.page_mut(page).unwrap()[200] = 9;
+                    }
+                },
+                || file.punch(0, 8 * PAGE).unwrap(),
+            );
+            let is_old = |&byte: &u8| byte == 7;
+            assert_eq!(all(&file).iter().position(is_old), None, "round {round}");
         }
     });
 }

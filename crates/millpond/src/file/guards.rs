@@ -190,7 +190,17 @@ impl File {
         loop {
             self.shared().poison.check()?;
             match self.lock(key, call) {
-                Lookup::Found(pin) => return Ok(pin),
+                Lookup::Found(mut pin) => {
+                    if !self.inner.hole.takes(page, &mut pin) {
+                        return Ok(pin);
+                    }
+                    if pin.first_dirty() {
+                        self.shared()
+                            .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+                    }
+                    drop(pin);
+                    drop(self.lock_length(call));
+                }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => self.wait_loading(frame, key, call),
                 Lookup::Absent => {
                     explain::waits_in(call);

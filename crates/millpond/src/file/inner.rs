@@ -3,6 +3,7 @@
 //! Its length is here twice: as users see it (`len`), and as the file on the device has it (`room`), which goes ahead
 //! of the writes that extend it.
 
+use super::punch::Hole;
 use super::{Keeping, LEN_MAX};
 use crate::device::{Device, DeviceFile};
 use crate::error::Error;
@@ -49,6 +50,8 @@ pub(crate) struct FileInner {
     pub(super) is_shortening: AtomicBool,
     /// Whoever changes the length holds this.
     pub(super) resize: Mutex<()>,
+    /// The pages of which a hole is being made.
+    pub(super) hole: Hole,
     /// The page whose use asks for the next read-ahead.
     pub(crate) readahead_mark: AtomicU64,
     /// Some of its pages could not be written, when the core was asked last: whoever changes the file asks it first.
@@ -78,6 +81,7 @@ impl FileInner {
             room: Mutex::new(len),
             is_shortening: AtomicBool::new(false),
             resize: Mutex::new(()),
+            hole: Hole::default(),
             readahead_mark: AtomicU64::new(u64::MAX),
             failing: AtomicBool::new(false),
             sync_error: OnceLock::new(),

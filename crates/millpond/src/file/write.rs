@@ -19,7 +19,7 @@ struct Written {
     bytes: usize,
     /// Whether to pause before more is written.
     pauses: bool,
-    /// The file became shorter meanwhile than the write would leave it.
+    /// The file became shorter meanwhile than the write would leave it, or a hole is being made there.
     is_cut: bool,
 }
 
@@ -46,8 +46,8 @@ impl File {
         }
         // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
         // changes the length.
-        let resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
-        self.write_all(buf, offset, resize)
+        let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
+        self.write_all(buf, offset, &mut resize)
     }
 
     /// Writes all of `buf` at the end of the file, wherever that is when it is this call's turn: the offset of its first
@@ -58,10 +58,10 @@ impl File {
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.check_writable()?;
         self.shared().poison.check()?;
-        let resize = self.lock_length(Call::Write(buf.len()));
+        let mut resize = Some(self.lock_length(Call::Write(buf.len())));
         let offset = self.len();
         self.check_end(offset, buf.len())?;
-        self.write_all(buf, offset, Some(resize))?;
+        self.write_all(buf, offset, &mut resize)?;
         Ok(offset)
     }
 
@@ -79,12 +79,13 @@ impl File {
         })
     }
 
-    /// Writes all of `buf`. `resize` is there if it goes up to the end of the file, or beyond.
-    fn write_all<'a>(
+    /// Writes all of `buf`. `resize` is there if it goes up to the end of the file, or beyond; and afterwards, if it had to
+    /// be.
+    pub(super) fn write_all<'a>(
         &'a self,
         buf: &[u8],
         offset: u64,
-        mut resize: Option<MutexGuard<'a, ()>>,
+        resize: &mut Option<MutexGuard<'a, ()>>,
     ) -> Result<()> {
         let mut done = 0;
         while done < buf.len() {
@@ -103,7 +104,7 @@ impl File {
             }
             if some.is_cut {
                 // What came before may be gone again: the whole write comes after the cut.
-                (resize, done) = (Some(self.lock_length(Call::Write(buf.len()))), 0);
+                (*resize, done) = (Some(self.lock_length(Call::Write(buf.len()))), 0);
             }
         }
         Ok(())
@@ -135,8 +136,8 @@ impl File {
             };
             match locked {
                 Lookup::Found(mut pin) => {
-                    // After the page is ours: whoever cuts stores the length first and then waits for the page.
-                    is_cut = !at_end && self.inner.len() < end;
+                    // After the page is ours: whoever cuts or punches stores that first and then waits for the page.
+                    is_cut = !at_end && (self.inner.len() < end || self.inner.hole.takes(page, &mut pin));
                     if !is_cut {
                         pin[in_page].copy_from_slice(source);
                         page += 1;
@@ -188,8 +189,13 @@ impl File {
                         bytes[in_page.end..].fill(0);
                         bytes[in_page]
                             .copy_from_slice(&buf[(from - offset) as usize..(to - offset) as usize]);
-                        pins.push(self.shared().table.finish_load_exclusive(load));
+                        let mut pin = self.shared().table.finish_load_exclusive(load);
+                        is_cut |= !at_end && self.inner.hole.takes(page, &mut pin);
+                        pins.push(pin);
                         page += 1;
+                    }
+                    if is_cut {
+                        break;
                     }
                 }
             }
