@@ -87,7 +87,7 @@ Examples:
 
 It writes everything first; if that fails it stays mounted, unless --force says that what can't be written may be lost.
 What a mount whose process was killed has left is cleared away.
-Exit codes: 0 unmounted and all is on the disk, 1 failed, 2 bad command line.";
+Exit codes: 0 unmounted and all is on the disk, 1 failed or not all of it could be written, 2 bad command line.";
 
 #[derive(clap::Args)]
 #[command(after_help = UMOUNT_HELP)]
@@ -339,6 +339,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             point.display()
         )));
     };
+    let mut unwritten = None;
     // Nothing was written at a mount for reading only, and the kernel lets nobody ask it.
     if let Err(error) = rustix::fs::setxattr(&point, SYNC_ATTRIBUTE, b"1", XattrFlags::empty())
         && error != Errno::ROFS
@@ -350,6 +351,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             )));
         }
         eprintln!("millpond umount: {message}");
+        unwritten = Some(error);
     }
     Mount::unmount_at(&point, args.lazy).map_err(|error| match error {
         MountError::System { source, .. } if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
@@ -370,6 +372,13 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
     // It has little left to write: what came since.
     while is_running(process) {
         thread::sleep(Duration::from_millis(10));
+    }
+    if let Some(error) = unwritten {
+        return Err(failed(format!(
+            "{} is unmounted, and what could not be written is lost unless the disk took it at the end ({error}); the \
+             mount has said which files, to its terminal or its --log",
+            point.display()
+        )));
     }
     eprintln!(
         "millpond umount: {} is unmounted, everything is on the disk",

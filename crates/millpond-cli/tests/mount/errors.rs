@@ -96,6 +96,23 @@ fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
     assert!(said.contains("not everything is on the disk"), "{said}");
 }
 
+#[test]
+fn umount_by_force_says_that_not_everything_is_on_the_disk() {
+    let Some(small) = Small::new() else { return };
+    let Some(mut pond) = Pond::start(&small.0, &["--memory", "64M"]) else {
+        return;
+    };
+    let mut file = File::create_new(pond.at().join("file")).unwrap();
+    file.write_all(&vec![7; 12 << 20]).unwrap();
+    drop(file);
+    let at = pond.at().display().to_string();
+    let (code, said) = crate::millpond(&["umount", "--force", &at]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("what could not be written is lost"), "{said}");
+    assert!(!said.contains("everything is on the disk"), "{said}");
+    assert_eq!(pond.wait().code(), Some(1));
+}
+
 /// Opens it once more and closes that, in a program that is told what `drop` is not.
 fn close(file: File) -> io::Result<()> {
     use std::os::fd::AsRawFd;
