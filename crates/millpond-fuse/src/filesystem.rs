@@ -332,7 +332,7 @@ impl Filesystem for Server {
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -340,7 +340,8 @@ impl Filesystem for Server {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.slowly(move |pond| done(pond.allocate(handle.0, offset, len, mode), reply));
+        let by_user = request.uid() != 0;
+        self.slowly(move |pond| done(pond.allocate(handle.0, (offset, len), mode, by_user), reply));
     }
 
     fn lseek(
@@ -360,7 +361,7 @@ impl Filesystem for Server {
 
     fn copy_file_range(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         from: FileHandle,
         from_offset: u64,
@@ -371,12 +372,12 @@ impl Filesystem for Server {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        self.slowly(
-            move |pond| match pond.copy((from.0, from_offset), (to.0, to_offset), len) {
-                Ok(copied) => reply.written(copied),
-                Err(error) => reply.error(errno(error)),
-            },
-        );
+        let by_user = request.uid() != 0;
+        let (from, to) = ((from.0, from_offset), (to.0, to_offset));
+        self.slowly(move |pond| match pond.copy(from, to, len, by_user) {
+            Ok(copied) => reply.written(copied),
+            Err(error) => reply.error(errno(error)),
+        });
     }
 
     fn opendir(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {

@@ -12,7 +12,7 @@ use crate::times::Times;
 use parking_lot::Mutex;
 use rustix::fs::Stat;
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -51,6 +51,8 @@ pub(crate) struct Node {
     pub(crate) times: Mutex<Times>,
     /// Where it was found last: in which directory, under which name.
     pub(crate) found: Mutex<Option<(u64, OsString)>>,
+    /// It has neither bits nor capabilities that a change of its data takes, as far as is known since it was opened.
+    pub(crate) is_bare: Mutex<bool>,
     /// Attributes were changed that no sync has made durable yet.
     pub(crate) attributes_changed: AtomicBool,
 }
@@ -93,7 +95,19 @@ impl Node {
             data: Mutex::default(),
             times: Mutex::default(),
             found: Mutex::default(),
+            is_bare: Mutex::default(),
             attributes_changed: AtomicBool::new(false),
+        }
+    }
+
+    /// It was found there.
+    pub(crate) fn found_at(&self, directory: u64, name: &OsStr) {
+        let mut found = self.found.lock();
+        if found
+            .as_ref()
+            .is_none_or(|(there, called)| *there != directory || called != name)
+        {
+            *found = Some((directory, name.to_owned()));
         }
     }
 
@@ -196,7 +210,9 @@ impl Nodes {
     /// Lets go of a file if the kernel still does not know it, and nothing of its data is here.
     pub(crate) fn remove(&self, node: &Arc<Node>) {
         let mut table = self.table.lock();
-        let is_unknown = table.by_id.get(&node.id).is_some_and(|known| known.lookups == 0);
+        // By now another file may have its number.
+        let is_it = |known: &Known| Arc::ptr_eq(&known.node, node) && known.lookups == 0;
+        let is_unknown = table.by_id.get(&node.id).is_some_and(is_it);
         let data = node.data.lock();
         if is_unknown && data.content.is_none() && data.opens == 0 {
             table.by_id.remove(&node.id);
@@ -205,12 +221,17 @@ impl Nodes {
     }
 
     /// Whether the kernel has forgotten it.
-    pub(crate) fn is_forgotten(&self, node: &Node) -> bool {
-        self.table
-            .lock()
-            .by_id
-            .get(&node.id)
-            .is_none_or(|known| known.lookups == 0)
+    pub(crate) fn is_forgotten(&self, node: &Arc<Node>) -> bool {
+        let table = self.table.lock();
+        let known = table.by_id.get(&node.id);
+        known.is_none_or(|known| !Arc::ptr_eq(&known.node, node) || known.lookups == 0)
+    }
+
+    /// The file, if it is known, without telling anybody.
+    pub(crate) fn seen(&self, identity: Identity) -> Option<Arc<Node>> {
+        let table = self.table.lock();
+        let id = table.by_identity.get(&identity)?;
+        table.by_id.get(id).map(|known| known.node.clone())
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Node>> {
@@ -224,5 +245,41 @@ impl Nodes {
 
     pub(crate) fn count(&self) -> usize {
         self.table.lock().by_id.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags};
+
+    fn place(folder: &std::path::Path) -> (OwnedFd, Stat) {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let place = rustix::fs::open(folder, flags, Mode::empty()).unwrap();
+        let stat = rustix::fs::fstat(&place).unwrap();
+        (place, stat)
+    }
+
+    #[test]
+    fn a_file_that_is_let_go_of_twice_takes_no_other_with_it_that_has_its_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, stat) = place(folder.path());
+        let nodes = Nodes::new(root, &stat);
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let enter = || {
+            let (place, stat) = place(&folder.path().join("file"));
+            nodes.enter(place, &stat)
+        };
+        let old = enter();
+        assert!(nodes.forget(old.id, 1).is_some());
+        nodes.remove(&old);
+        assert!(nodes.find(old.id).is_none());
+        let new = enter();
+        assert_eq!(new.id, old.id);
+        assert!(nodes.forget(new.id, 1).is_some());
+        nodes.remove(&old);
+        assert!(nodes.find(new.id).is_some() && nodes.is_forgotten(&old));
+        nodes.remove(&new);
+        assert!(nodes.find(new.id).is_none());
     }
 }

@@ -1,7 +1,8 @@
 //! Threads for what takes long, so that those who answer the kernel are there for reads that take microseconds.
 //!
-//! A thread is made when there is work and none is free, and ends when it had nothing to do for a while. There is no
-//! limit: each piece of work is a call of some program that waits for it.
+//! A thread is made when there is work and none is free, and ends when it had nothing to do for a while. For the calls of
+//! programs there is no limit: each of them waits for its answer. What nobody waits for, such as letting go of files that
+//! the kernel has forgotten, many at a time, has a queue of its own and few threads.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -12,47 +13,82 @@ use std::time::Duration;
 /// A thread without work ends after this.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Threads for what nobody waits for: more than one, since one may be waiting for the kernel, another for the disk.
+const LATER_THREADS_MAX: usize = 4;
+
 type Work = Box<dyn FnOnce() + Send>;
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Pool {
-    shared: Arc<Shared>,
+    calls: Arc<Shared>,
+    later: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
     come: Condvar,
+    threads_max: usize,
 }
 
 #[derive(Default)]
 struct Queue {
     work: VecDeque<Work>,
+    threads: usize,
     free: usize,
 }
 
-impl Pool {
-    /// Does `work` on some thread, or on this one if the system gives none.
-    pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
-        let mut queue = self.shared.queue.lock();
-        queue.work.push_back(Box::new(work));
-        if queue.free >= queue.work.len() {
-            self.shared.come.notify_one();
-            return;
-        }
-        drop(queue);
-        let shared = self.shared.clone();
-        let made = thread::Builder::new()
-            .name("millpond-slow".into())
-            .spawn(move || shared.serve());
-        if made.is_err() {
-            let work = self.shared.queue.lock().work.pop_front();
-            work.into_iter().for_each(|work| work());
+impl Default for Pool {
+    fn default() -> Pool {
+        let shared = |threads_max| {
+            Arc::new(Shared {
+                queue: Mutex::default(),
+                come: Condvar::default(),
+                threads_max,
+            })
+        };
+        Pool {
+            calls: shared(usize::MAX),
+            later: shared(LATER_THREADS_MAX),
         }
     }
 }
 
+impl Pool {
+    /// Does `work`, for which somebody waits, on some thread, or on this one if the system gives none.
+    pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
+        if !self.calls.push(Box::new(work)) {
+            let work = self.calls.queue.lock().work.pop_front();
+            work.into_iter().for_each(|work| work());
+        }
+    }
+
+    /// Does `work` on some other thread, soon. If the system gives no thread it waits until there is one.
+    pub(crate) fn later(&self, work: impl FnOnce() + Send + 'static) {
+        self.later.push(Box::new(work));
+    }
+}
+
 impl Shared {
+    /// Whether some thread will do it.
+    fn push(self: &Arc<Shared>, work: Work) -> bool {
+        let mut queue = self.queue.lock();
+        queue.work.push_back(work);
+        if queue.free >= queue.work.len() || queue.threads >= self.threads_max {
+            self.come.notify_one();
+            return true;
+        }
+        queue.threads += 1;
+        drop(queue);
+        let shared = self.clone();
+        let made = thread::Builder::new()
+            .name("millpond-slow".into())
+            .spawn(move || shared.serve());
+        if made.is_err() {
+            self.queue.lock().threads -= 1;
+        }
+        made.is_ok()
+    }
+
     fn serve(&self) {
         let mut queue = self.queue.lock();
         loop {
@@ -66,6 +102,7 @@ impl Shared {
             let late = self.come.wait_for(&mut queue, IDLE).timed_out();
             queue.free -= 1;
             if late && queue.work.is_empty() {
+                queue.threads -= 1;
                 return;
             }
         }
@@ -87,5 +124,34 @@ mod tests {
             });
         }
         together.wait();
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_done_by_few_threads() {
+        let (pool, begun) = (Pool::default(), Arc::new((Mutex::new((0, 0)), Condvar::new())));
+        let go_on = Arc::new(Barrier::new(LATER_THREADS_MAX + 1));
+        for n in 0..100 {
+            let (begun, go_on) = (begun.clone(), go_on.clone());
+            pool.later(move || {
+                let now = {
+                    let mut counts = begun.0.lock();
+                    counts.0 += 1;
+                    counts.1 += 1;
+                    counts.0
+                };
+                assert!(now <= LATER_THREADS_MAX);
+                if n < LATER_THREADS_MAX {
+                    go_on.wait();
+                }
+                begun.0.lock().0 -= 1;
+                begun.1.notify_all();
+            });
+        }
+        assert!(pool.later.queue.lock().threads <= LATER_THREADS_MAX);
+        go_on.wait();
+        let mut counts = begun.0.lock();
+        while *counts != (0, 100) {
+            begun.1.wait(&mut counts);
+        }
     }
 }

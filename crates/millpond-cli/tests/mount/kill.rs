@@ -79,8 +79,8 @@ impl Known {
         }
     }
 
-    /// Looks at what is there, and takes it for what there is.
-    fn check(&mut self, folder: &Path) {
+    /// Looks at what is there, and takes it for what there is. How many bytes that was.
+    fn check(&mut self, folder: &Path) -> u64 {
         let bytes = fs::read(folder.join("blocks")).unwrap_or_default();
         for (n, (synced, written)) in self.blocks.iter_mut().enumerate() {
             let zeros = [0; BLOCK];
@@ -98,6 +98,7 @@ impl Known {
             let bytes = fs::read(folder.join(format!("small-{n}"))).unwrap();
             assert!(bytes == block(n), "small-{n} has {} bytes", bytes.len());
         }
+        bytes.len() as u64 + self.files * BLOCK as u64
     }
 }
 
@@ -111,6 +112,7 @@ fn what_a_sync_at_the_mount_has_promised_is_there_when_its_process_is_killed() {
         let mut known: Vec<_> = (0..WRITERS).map(Known::new).collect();
         let syncs = AtomicU64::new(0);
         let mut draw = fastrand::Rng::with_seed(7);
+        let mut checked = 0;
         for n in 0..WRITERS {
             fs::create_dir(pond.at().join(n.to_string())).unwrap();
         }
@@ -139,10 +141,14 @@ fn what_a_sync_at_the_mount_has_promised_is_there_when_its_process_is_killed() {
             });
             pond.again();
             for (n, known) in known.iter_mut().enumerate() {
-                known.check(&pond.at().join(n.to_string()));
+                checked += known.check(&pond.at().join(n.to_string()));
             }
             if kill + 1 == kills {
-                println!("{kills} kills, {} syncs", syncs.load(Ordering::SeqCst));
+                let syncs = syncs.load(Ordering::SeqCst);
+                println!(
+                    "{kills} kills, {syncs} syncs, {checked} bytes checked, over {}",
+                    folder.display()
+                );
             }
         }
         let (said, code) = pond.end(Signal::TERM);

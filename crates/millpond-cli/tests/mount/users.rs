@@ -106,3 +106,71 @@ fn a_tree_with_more_files_than_descriptors_is_walked() {
         }
     });
 }
+
+#[test]
+fn more_files_than_descriptors_are_made_and_renamed() {
+    const FILES: usize = 3000;
+    let Some(pond) = start("400") else { return };
+    let path = |name: &str, n: usize| pond.at().join(format!("{}/{name}-{n}", n / 100));
+    as_user(|| {
+        for n in 0..FILES {
+            if n % 100 == 0 {
+                fs::create_dir(pond.at().join(format!("{}", n / 100))).unwrap();
+            }
+            fs::write(path("file", n), n.to_string()).unwrap();
+        }
+        // In pieces that alone are too many.
+        for from in (0..FILES).step_by(1000) {
+            for n in from..from + 1000 {
+                fs::rename(path("file", n), path("renamed", n)).unwrap();
+            }
+        }
+        for n in 0..FILES {
+            assert_eq!(fs::read(path("renamed", n)).unwrap(), n.to_string().as_bytes());
+        }
+    });
+}
+
+#[test]
+fn a_file_that_appears_while_another_is_made_is_opened_only_by_who_may() {
+    const ROUNDS: usize = 3000;
+    let arguments = ["--memory", "16M", "--allow-other", "--attribute-timeout", "0"];
+    let Some(pond) = Pond::start(&folders()[0], &arguments) else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        return skip("two users need root");
+    }
+    let (at, below) = (pond.at().join("file"), pond.source().join("file"));
+    let open_to_all = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o777);
+    fs::set_permissions(pond.source(), open_to_all).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let (is_over, at, below) = (&is_over, &at, &below);
+    std::thread::scope(|scope| {
+        // Root's, and of no use for anybody else, behind the mount's back.
+        scope.spawn(move || {
+            while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                let secret = File::options()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(below);
+                let _ = secret.and_then(|mut file| file.write_all(b"secret"));
+                let _ = fs::remove_file(below);
+            }
+        });
+        as_user(|| {
+            let mut owners = [0, 0];
+            for _ in 0..ROUNDS {
+                let file = File::options().write(true).create(true).truncate(true).open(at);
+                if let Ok(file) = file {
+                    owners[usize::from(file.metadata().unwrap().uid() == USER)] += 1;
+                    let _ = fs::remove_file(at);
+                }
+            }
+            is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+            println!("{} files were made in {ROUNDS} rounds", owners[1]);
+            assert_eq!(owners[0], 0, "root's files were opened");
+        });
+    });
+}

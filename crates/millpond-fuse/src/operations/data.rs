@@ -35,7 +35,12 @@ impl Pond {
         let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
         let made = self.make_file(at, exclusive)?;
         let node = made.node;
-        let content = self.take(&node, &mut node.data.lock(), made.file, true)?;
+        let taken = self.take(&node, &mut node.data.lock(), made.file, true);
+        let taken = match taken {
+            // The descriptor is gone with it, so that there is room for one.
+            Err(Errno::MFILE) => self.content(&node, true),
+            other => other,
+        };
         let narrowed = match made.added.is_empty() {
             true => Ok(()),
             false => rustix::fs::fstat(&node.place).and_then(|stat| {
@@ -43,20 +48,27 @@ impl Pond {
                 rustix::fs::chmodat(CWD, node.path(), mode, AtFlags::empty())
             }),
         };
-        let attributes = narrowed.and_then(|()| self.attributes(&node));
-        let handle = self.files.add(OpenFile { node, content });
-        match attributes {
-            Ok(attributes) => Ok((handle, attributes)),
-            Err(error) => {
-                self.release(handle);
-                Err(error)
-            }
-        }
+        let opened = taken.and_then(|content| {
+            let attributes = narrowed.and_then(|()| self.attributes(&node));
+            let attributes = attributes.inspect_err(|_| self.close(&node))?;
+            Ok((content, attributes))
+        });
+        // The kernel hears of the file only if it hears of all of it.
+        let (content, attributes) = opened.inspect_err(|_| self.forget(node.id, 1))?;
+        Ok((self.files.add(OpenFile { node, content }), attributes))
     }
 
     /// The data of a file, which the caller has open from now on.
     pub(crate) fn content(&self, node: &Node, writes: bool) -> Result<Arc<Content>> {
+        self.patiently(|| self.content_now(node, writes))
+    }
+
+    fn content_now(&self, node: &Node, writes: bool) -> Result<Arc<Content>> {
         let mut data = node.data.lock();
+        if data.opens == 0 {
+            // Others may have changed that, too.
+            *node.is_bare.lock() = false;
+        }
         if let Some(content) = data.content.clone() {
             // Also if it is here for reading only and shall be written: what is in memory of it is taken over then.
             self.look_behind(node, &mut data, &content)?;
@@ -114,7 +126,7 @@ impl Pond {
         drop(data);
         if let Some(other) = self.idle.add(node.clone(), turn) {
             let pond = self.clone();
-            self.pool.run(move || pond.let_go(&other));
+            self.pool.later(move || pond.let_go(&other));
         }
     }
 
@@ -125,13 +137,11 @@ impl Pond {
     }
 
     pub(crate) fn write(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
+        self.drop_privileges(&file.node, write.drops_privileges)?;
         let written = file.content.write(write.bytes, write.offset);
         // A part of it may be there, and the file longer, if it was not whole.
         self.written(&file.node);
         written?;
-        if write.drops_privileges {
-            self.drop_privileges(&file.node)?;
-        }
         let flags = OFlags::from_bits_retain(write.flags as u32);
         if flags.contains(OFlags::SYNC) {
             return self.sync_file(file, false);

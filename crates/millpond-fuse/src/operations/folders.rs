@@ -25,9 +25,13 @@ impl Pond {
     }
 
     pub(crate) fn read_directory(&self, handle: u64, from: u64, reply: &mut ReplyDirectory) -> Result<()> {
-        self.directory(handle)?.read(from, |entry| {
-            Ok(!reply.add(INodeNo(entry.inode), entry.next, kind_of(entry), entry.name))
-        })
+        let mut is_empty = true;
+        let read = self.directory(handle)?.read(from, |entry| {
+            let is_full = reply.add(INodeNo(entry.inode), entry.next, kind_of(entry), entry.name);
+            is_empty = false;
+            Ok(!is_full)
+        });
+        unless_some(is_empty, read)
     }
 
     /// The same, each entry with what a lookup of it would say.
@@ -39,7 +43,7 @@ impl Pond {
     ) -> Result<()> {
         let directory = self.directory(handle)?;
         let mut is_empty = true;
-        directory.read(from, |entry| {
+        let read = directory.read(from, |entry| {
             let is_self = entry.name == "." || entry.name == "..";
             // The kernel takes nothing but the number and the kind of these two.
             let told = match is_self {
@@ -67,7 +71,17 @@ impl Pond {
             }
             is_empty = false;
             Ok(!is_full)
-        })
+        });
+        unless_some(is_empty, read)
+    }
+}
+
+/// What was found before an error is told, as of a read that ends early, and with it that the kernel knows these files; who
+/// asks for more finds the error again.
+fn unless_some(is_empty: bool, read: Result<()>) -> Result<()> {
+    match is_empty {
+        true => read,
+        false => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::pond::Pond;
 use crate::times;
 use fuser::{FileAttr, TimeOrNow};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid};
+use rustix::io::Errno;
 use std::sync::Arc;
 
 /// What is to be changed.
@@ -29,7 +30,10 @@ impl Pond {
         let node = self.node(id)?;
         if let Some(mode) = change.mode {
             let mode = Mode::from_raw_mode(mode & 0o7777);
+            let mut is_bare = node.is_bare.lock();
+            *is_bare = false;
             rustix::fs::chmodat(CWD, node.path(), mode, AtFlags::empty())?;
+            drop(is_bare);
             self.attributes_changed(&node);
         }
         if change.user.is_some() || change.group.is_some() {
@@ -47,6 +51,7 @@ impl Pond {
     }
 
     fn set_len(self: &Arc<Pond>, node: &Arc<Node>, len: u64, change: &Change) -> Result<()> {
+        self.drop_privileges(node, change.by_user)?;
         let open = change.handle.and_then(|handle| self.files.find(handle));
         match open.filter(|file| file.content.is_writable) {
             Some(file) => file.content.set_len(len)?,
@@ -59,9 +64,6 @@ impl Pond {
             }
         }
         self.written(node);
-        if change.by_user {
-            self.drop_privileges(node)?;
-        }
         Ok(())
     }
 
@@ -91,17 +93,32 @@ impl Pond {
         Ok(())
     }
 
-    /// Who changes a file that runs as its owner or its group, and is not root, takes that from it: `setattr_should_drop_suidgid`
-    /// (Linux 6.18).
-    pub(crate) fn drop_privileges(&self, node: &Node) -> Result<()> {
+    /// Before the data of a file are changed: what it may do is taken from it, so that nobody runs what another has put
+    /// there with it. Its capabilities by whoever it is; that it runs as its owner or its group if `of_ids`, by whoever may
+    /// not say so himself (`file_remove_privs`, `setattr_should_drop_suidgid`, Linux 6.18).
+    pub(crate) fn drop_privileges(&self, node: &Node, of_ids: bool) -> Result<()> {
+        const CAPABILITIES: &str = "security.capability";
+        let mut is_bare = node.is_bare.lock();
+        if *is_bare {
+            return Ok(());
+        }
+        if rustix::fs::getxattr_query(node.path(), CAPABILITIES).is_ok() {
+            match rustix::fs::removexattr(node.path(), CAPABILITIES) {
+                // Gone meanwhile; or the file system below does it, when the data come there.
+                Ok(()) | Err(Errno::NODATA | Errno::PERM) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&node.place)?.st_mode);
         let mut dropped = Mode::SUID;
         if mode.contains(Mode::XGRP) {
             dropped |= Mode::SGID;
         }
-        if mode.intersects(dropped) {
+        let has_ids = mode.intersects(dropped);
+        if has_ids && of_ids {
             rustix::fs::chmodat(CWD, node.path(), mode - dropped, AtFlags::empty())?;
         }
+        *is_bare = !has_ids || of_ids;
         Ok(())
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Making<'a> {
     pub(crate) umask: u32,
 }
 
-/// A file that was made, or was there.
+/// A file that was made.
 pub(crate) struct Made {
     pub(crate) file: File,
     pub(crate) node: Arc<Node>,
@@ -56,6 +56,7 @@ impl Pond {
         let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         // Its number is given to no other as long as it is known.
         if let Some(node) = self.nodes.known(Identity::of(&stat)) {
+            node.found_at(parent, name);
             return Ok((node, stat));
         }
         self.leave_room();
@@ -63,7 +64,7 @@ impl Pond {
         let place = self.patiently(|| rustix::fs::openat(directory, name, flags, Mode::empty()))?;
         let stat = rustix::fs::fstat(&place)?;
         let node = self.nodes.enter(place, &stat);
-        *node.found.lock() = Some((parent, name.to_owned()));
+        node.found_at(parent, name);
         Ok((node, stat))
     }
 
@@ -76,7 +77,7 @@ impl Pond {
             return self.nodes.remove(&node);
         }
         let pond = self.clone();
-        self.pool.run(move || pond.let_go(&node));
+        self.pool.later(move || pond.let_go(&node));
     }
 
     /// Does `make` in a directory as the caller, with the mode that the new file is to have.
@@ -122,27 +123,36 @@ impl Pond {
         self.lookup(at.parent, at.name)
     }
 
-    /// Makes a file, if there is none, and opens it for reading and writing, whatever its mode will be.
-    pub(crate) fn make_file(&self, at: &Making<'_>, exclusive: bool) -> Result<Made> {
+    /// Makes a file, and opens it for reading and writing, whatever its mode will be.
+    ///
+    /// # Errors
+    /// `ESTALE` if the name has appeared since the kernel has asked for it, and that is no error: the kernel then looks
+    /// once more, and opens what is there by the rules for files that are.
+    pub(crate) fn make_file(self: &Arc<Pond>, at: &Making<'_>, exclusive: bool) -> Result<Made> {
+        self.leave_room();
         // The cache opens it once more for direct I/O, which root may whatever the mode.
         let own = match self.is_root {
             true => Mode::empty(),
             false => Mode::RUSR | Mode::WUSR,
         };
-        let (file, added) = self.making(at, |parent, mode| {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-            let open = |flags, mode| rustix::fs::openat(&parent.place, at.name, flags, mode);
-            match open(flags | OFlags::EXCL, mode | own) {
-                Ok(file) => Ok((file, own - mode)),
-                Err(Errno::EXIST) if !exclusive => Ok((open(flags, mode)?, Mode::empty())),
-                Err(error) => Err(error),
-            }
-        })?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let made = self.patiently(|| {
+            self.making(at, |parent, mode| {
+                let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+                let file = rustix::fs::openat(&parent.place, at.name, flags, mode | own)?;
+                Ok((file, own - mode))
+            })
+        });
+        let (file, added) = match made {
+            Err(Errno::EXIST) if !exclusive => return Err(Errno::STALE),
+            other => other?,
+        };
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let place = self.patiently(|| rustix::fs::open(&*path, flags, Mode::empty()))?;
         let stat = rustix::fs::fstat(&place)?;
         let node = self.nodes.enter(place, &stat);
-        *node.found.lock() = Some((at.parent, at.name.to_owned()));
+        node.found_at(at.parent, at.name);
         Ok(Made {
             file: file.into(),
             node,
@@ -158,7 +168,23 @@ impl Pond {
     pub(crate) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<()> {
         let (old, new) = (self.node(from.0)?, self.node(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        rustix::fs::renameat_with(&old.place, from.1, &new.place, to.1, flags)
+        rustix::fs::renameat_with(&old.place, from.1, &new.place, to.1, flags)?;
+        // The kernel moves the names that it knows without asking.
+        self.is_now(&new, to);
+        if flags.contains(RenameFlags::EXCHANGE) {
+            self.is_now(&old, from);
+        }
+        Ok(())
+    }
+
+    /// A file that may be known has this name now.
+    fn is_now(&self, directory: &Node, (parent, name): (u64, &OsStr)) {
+        let stat = rustix::fs::statat(&directory.place, name, AtFlags::SYMLINK_NOFOLLOW);
+        // Gone again: then the kernel is told of nothing either.
+        let node = stat.ok().and_then(|stat| self.nodes.seen(Identity::of(&stat)));
+        if let Some(node) = node {
+            node.found_at(parent, name);
+        }
     }
 
     pub(crate) fn link(self: &Arc<Pond>, id: u64, parent: u64, name: &OsStr) -> Result<FileAttr> {

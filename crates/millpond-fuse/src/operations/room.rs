@@ -21,13 +21,13 @@ const PAUSE: Duration = Duration::from_millis(5);
 impl Pond {
     /// Before one more file becomes known. Others make the room; nobody waits for it.
     pub(crate) fn leave_room(self: &Arc<Pond>) {
-        if self.nodes.count() as u64 * 4 < self.descriptors * 3
-            || self.forgetting.swap(true, Ordering::AcqRel)
+        if (self.nodes.count() as u64) < self.descriptors / 2 || self.forgetting.swap(true, Ordering::AcqRel)
         {
             return;
         }
         let pond = self.clone();
-        self.pool.run(move || {
+        // Never by this thread: the kernel may wait for its answer before it forgets a name of that directory.
+        self.pool.later(move || {
             pond.make_room();
             pond.forgetting.store(false, Ordering::Release);
         });
@@ -43,10 +43,9 @@ impl Pond {
             if told >= wanted {
                 return;
             }
-            let found = match node.data.lock().opens {
-                0 => node.found.lock().clone(),
-                _ => None,
-            };
+            // Nobody waits here for a file that is just being opened.
+            let is_closed = node.data.try_lock().is_some_and(|data| data.opens == 0);
+            let found = is_closed.then(|| node.found.lock().clone()).flatten();
             if let Some((parent, name)) = found {
                 // One that it does not know any more is as good.
                 let _ = notifier.inval_entry(INodeNo(parent), &name);

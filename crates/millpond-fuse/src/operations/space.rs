@@ -13,7 +13,13 @@ const COPY_BYTES_MAX: u64 = 16 << 20;
 const COPY_STEP: usize = 256 << 10;
 
 impl Pond {
-    pub(crate) fn allocate(&self, handle: u64, offset: u64, len: u64, mode: i32) -> Result<()> {
+    pub(crate) fn allocate(
+        &self,
+        handle: u64,
+        (offset, len): (u64, u64),
+        mode: i32,
+        by_user: bool,
+    ) -> Result<()> {
         let file = self.file(handle)?;
         if !file.content.is_writable {
             return Err(Errno::BADF);
@@ -22,13 +28,15 @@ impl Pond {
         let flags = FallocateFlags::from_bits_retain(mode as u32);
         let keeps = flags.contains(FallocateFlags::KEEP_SIZE);
         let kind = flags - FallocateFlags::KEEP_SIZE;
-        if kind == FallocateFlags::PUNCH_HOLE {
+        let is_hole = kind == FallocateFlags::PUNCH_HOLE;
+        if !kind.is_empty() && !is_hole && kind != FallocateFlags::ZERO_RANGE {
+            return Err(Errno::OPNOTSUPP);
+        }
+        self.drop_privileges(&file.node, by_user)?;
+        if is_hole {
             file.content.punch(offset, len)?;
             self.written(&file.node);
             return Ok(());
-        }
-        if !kind.is_empty() && kind != FallocateFlags::ZERO_RANGE {
-            return Err(Errno::OPNOTSUPP);
         }
         let below = self.reopen(&file.node, rustix::fs::OFlags::RDWR)?;
         if kind == FallocateFlags::ZERO_RANGE {
@@ -65,11 +73,12 @@ impl Pond {
     }
 
     /// Copies up to `len` bytes from one file to another; how many.
-    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u32> {
+    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64, by_user: bool) -> Result<u32> {
         let (source, target): (Arc<OpenFile>, _) = (self.file(from.0)?, self.file(to.0)?);
         if !target.content.is_writable {
             return Err(Errno::BADF);
         }
+        self.drop_privileges(&target.node, by_user)?;
         let len = len.min(COPY_BYTES_MAX);
         let mut buffer = vec![0; COPY_STEP.min(len as usize)];
         let mut done = 0;

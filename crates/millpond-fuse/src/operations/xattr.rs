@@ -55,7 +55,11 @@ impl Pond {
         }
         let node = self.node(id)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
+        // It may be one of capabilities, or an ACL, which changes the mode.
+        let mut is_bare = node.is_bare.lock();
+        *is_bare = false;
         rustix::fs::setxattr(node.path(), name, value, flags)?;
+        drop(is_bare);
         self.xattrs_changed(&node);
         Ok(())
     }

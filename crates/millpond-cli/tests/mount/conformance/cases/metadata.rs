@@ -2,8 +2,8 @@
 
 use super::{Case, all, said, told, with};
 use rustix::fs::{
-    Access, AtFlags, CWD, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT,
-    XattrFlags,
+    Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW,
+    UTIME_OMIT, XattrFlags,
 };
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
@@ -48,6 +48,9 @@ fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 }
 
 const NOBODY: u32 = u32::MAX;
+
+/// That a program may use raw sockets whoever runs it: version 2, effective, bit 13 of what is permitted.
+const NET_RAW: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) const CASES: &[Case] = &[
     ("chmod", |d| {
@@ -113,6 +116,53 @@ pub(super) const CASES: &[Case] = &[
             told(chown(d.join("a"), None, None)),
         ])
     }),
+    (
+        "whoever_changes_the_data_of_a_file_takes_from_it_what_it_may_do",
+        |d| {
+            // What is not written yet is not below: this must not wait for it.
+            let after = |bits: u32, change: fn(&File) -> String| {
+                let path = d.join("a");
+                let _ = fs::remove_file(&path);
+                fs::write(&path, [7; 10_000]).unwrap();
+                let file = File::options().read(true).write(true).open(&path).unwrap();
+                file.sync_all().unwrap();
+                let capability = set(d, "security.capability", &NET_RAW, XattrFlags::empty());
+                chmod(d, "a", bits);
+                let had = attribute(d, "security.capability").len();
+                let done = change(&file);
+                all([
+                    capability,
+                    had.to_string(),
+                    done,
+                    mode(d, "a"),
+                    attribute(d, "security.capability").len().to_string(),
+                ])
+            };
+            let changes: [fn(&File) -> String; 7] = [
+                |file| told(file.write_all_at(b"text", 0)),
+                |file| told(file.write_all_at(b"text", 20_000)),
+                |file| told(file.set_len(5)),
+                |file| said(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, 20_000)),
+                |file| {
+                    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                    said(rustix::fs::fallocate(file, flags, 0, 5_000))
+                },
+                |file| said(rustix::fs::fallocate(file, FallocateFlags::ZERO_RANGE, 0, 5_000)),
+                |file| {
+                    let (mut from, mut to) = (0, 5_000);
+                    said(rustix::fs::copy_file_range(
+                        file,
+                        Some(&mut from),
+                        file,
+                        Some(&mut to),
+                        100,
+                    ))
+                },
+            ];
+            let seen = changes.map(|change| all([0o6755, 0o2745, 0o644].map(|bits| after(bits, change))));
+            all(seen)
+        },
+    ),
     ("owners_of_new_files", |d| {
         fs::write(d.join("a"), "").unwrap();
         fs::create_dir(d.join("dir")).unwrap();
