@@ -78,11 +78,13 @@ fio_job() {
     local engine=$1 direct=$2 rw=$3 jobs=$4 depth=$5
     fio --name=verify --directory="$point" --ioengine="$engine" --direct="$direct" --rw="$rw" --numjobs="$jobs" \
         --iodepth="$depth" --size=$((24 * scale))M --bs=4k --bsrange=512-64k --bs_unaligned --verify=crc32c \
-        --verify_fatal=1 --verify_backlog=512 --end_fsync=1 --randrepeat=0 --group_reporting --output-format=terse
+        --verify_fatal=1 --verify_state_save=0 --verify_backlog=512 --end_fsync=1 --randrepeat=0 \
+        --group_reporting --output-format=terse
 }
 fio_aligned() {
     fio --name=aligned --directory="$point" --ioengine="$1" --direct=1 --rw="$2" --numjobs=4 --iodepth=16 \
-        --size=$((24 * scale))M --bs=4k --verify=crc32c --verify_fatal=1 --end_fsync=1 --output-format=terse
+        --size=$((24 * scale))M --bs=4k --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
+        --end_fsync=1 --output-format=terse
 }
 run_fio() {
     has fio || { skip fio "there is no fio"; return; }

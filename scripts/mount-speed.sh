@@ -28,7 +28,7 @@ if [ -z "${MILLPOND:-}" ]; then
     (cd "$here" && cargo build --release -p millpond-cli)
     MILLPOND=${CARGO_TARGET_DIR:-$here/target}/release/millpond
 fi
-room=$(mktemp -d -p "${DIR:-/var/tmp}" mount-speed-XXXXXX)
+room=$(mktemp -d -p "${DIR:-/var/tmp}")
 source=$room/src
 point=$room/mnt
 mkdir "$source" "$point"
