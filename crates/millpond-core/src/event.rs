@@ -400,7 +400,8 @@ pub enum Effect {
         /// Which.
         ticket: SyncTicket,
     },
-    /// Send [`Event::ReadAheadDue`] when a reader comes to this page of the file. Replaces the file's last mark.
+    /// Send [`Event::ReadAheadDue`] when a reader comes to this page of the file. Replaces the file's last mark; of a
+    /// region's each counts, as long as its page is in memory.
     MarkReadAhead {
         /// The file.
         file: FileId,

@@ -12,10 +12,15 @@
 //! read-ahead). A miss anywhere else is random and reads just what was asked for.
 //!
 //! Each file has up to [`STREAMS_MAX`] streams, so that several sequential readers don't reset one another.
+//!
+//! A region's read-ahead learns besides how far those go who come to a new place, and reads so much at once ([`walks`]).
+
+pub mod walks;
 
 use crate::event::Pattern;
 use crate::units::{Bytes, PageCount, PageIndex, PageSize};
 use alloc::vec::Vec;
+use walks::Walk;
 
 /// The settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +52,8 @@ struct Stream {
     window: u64,
     /// The page whose use asks for the next window.
     mark: Option<PageIndex>,
+    /// How far its reader has come.
+    walk: Walk,
 }
 
 /// Pages to read ahead.
@@ -58,12 +65,16 @@ pub struct Window {
     pub count: PageCount,
     /// The page whose use asks for the next window.
     pub mark: PageIndex,
+    /// All that this reader is expected to use: nothing is to be read behind it before it comes there.
+    pub is_whole: bool,
 }
 
 /// The streams of one file.
 #[derive(Clone, Debug)]
 pub struct ReadAhead {
     streams_max: usize,
+    /// Whether it learns how far readers go.
+    learns: bool,
     /// The most recently used first.
     streams: Vec<Stream>,
     pattern: Pattern,
@@ -71,17 +82,22 @@ pub struct ReadAhead {
 
 impl Default for ReadAhead {
     fn default() -> ReadAhead {
-        ReadAhead::with_streams(STREAMS_MAX)
+        ReadAhead {
+            streams_max: STREAMS_MAX,
+            learns: false,
+            streams: Vec::new(),
+            pattern: Pattern::default(),
+        }
     }
 }
 
 impl ReadAhead {
-    /// With so many streams that are told apart.
-    pub fn with_streams(streams_max: usize) -> ReadAhead {
+    /// With so many streams that are told apart, and of whose lengths it learns.
+    pub fn that_learns(streams_max: usize) -> ReadAhead {
         ReadAhead {
             streams_max,
-            streams: Vec::new(),
-            pattern: Pattern::default(),
+            learns: true,
+            ..ReadAhead::default()
         }
     }
 
@@ -112,10 +128,12 @@ impl ReadAhead {
         }
         let end = first.after(count);
         // A reader that overtook its window (the pages were dropped, or came too late) is still the same stream.
-        let known = self
-            .streams
-            .iter()
-            .position(|s| first <= s.end && s.end.0 <= end.0.max(first.0 + s.window) && s.window > 0);
+        let learns = self.learns;
+        let known = self.streams.iter().position(|s| {
+            let is_near = first <= s.end && s.end.0 <= end.0.max(first.0 + s.window) && s.window > 0;
+            // Who comes to a page that this one has left behind begins anew.
+            is_near && !(learns && first < s.walk.reached)
+        });
         let adjacent = self.streams.iter().position(|s| s.end == first);
         let start = options.start.to_pages(page_size).0.clamp(1, max);
         let (at, window) = match known.or(adjacent) {
@@ -130,14 +148,24 @@ impl ReadAhead {
             None if first.0 == 0 || self.pattern == Pattern::Sequential || count > start => (None, start),
             None => (None, 0),
         };
+        let whole = match (at, window) {
+            (None, 0) => self.expected(),
+            _ => None,
+        };
+        let (window, is_whole) = match whole {
+            Some(length) if length <= walks::WINDOWS_MAX * max => (length.saturating_sub(count), true),
+            Some(_) => (max, false),
+            None => (window, false),
+        };
         let window = if self.pattern == Pattern::Sequential {
             max
+        } else if is_whole {
+            window
         } else {
             window.min(max)
         };
-        if let Some(at) = at {
-            self.streams.remove(at);
-        }
+        let before = at.map(|at| self.streams.remove(at));
+        let walk = Walk::until(before.map_or(first, |stream| stream.walk.first), end);
         self.streams.truncate(self.streams_max - 1);
         self.streams.insert(
             0,
@@ -145,9 +173,13 @@ impl ReadAhead {
                 end,
                 window,
                 mark: None,
+                walk,
             },
         );
-        if window == 0 { None } else { self.extend(0, pages) }
+        match window {
+            0 => None,
+            _ => self.extend(0, pages, is_whole),
+        }
     }
 
     /// A reader came to the mark at `at`: the next window of its stream.
@@ -159,11 +191,13 @@ impl ReadAhead {
         page_size: PageSize,
     ) -> Option<Window> {
         let max = options.max.to_pages(page_size).0;
+        self.proven(at);
         let stream = self.streams.iter().position(|s| s.mark == Some(at))?;
         if max == 0 {
             return None;
         }
-        let moved = self.streams.remove(stream);
+        let mut moved = self.streams.remove(stream);
+        moved.walk.reached = moved.walk.reached.max(at.after(1));
         self.streams.insert(
             0,
             Stream {
@@ -172,11 +206,11 @@ impl ReadAhead {
                 ..moved
             },
         );
-        self.extend(0, pages)
+        self.extend(0, pages, false)
     }
 
     /// The window behind stream `at`, cut at the end of the file.
-    fn extend(&mut self, at: usize, pages: PageCount) -> Option<Window> {
+    fn extend(&mut self, at: usize, pages: PageCount, is_whole: bool) -> Option<Window> {
         let stream = &mut self.streams[at];
         let (first, count) = (
             stream.end,
@@ -185,12 +219,13 @@ impl ReadAhead {
         if count == 0 {
             return None;
         }
-        stream.mark = Some(first);
+        stream.mark = (!is_whole).then_some(first);
         stream.end = first.after(count);
         Some(Window {
             first,
             count: PageCount(count),
             mark: first,
+            is_whole,
         })
     }
 }

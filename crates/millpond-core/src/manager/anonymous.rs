@@ -121,7 +121,7 @@ impl Manager {
         self.swap.slots_bytes += (slots.0.capacity() * size_of::<u32>()) as u64;
         self.swap.regions += 1;
         self.enter(file, pages, Some(slots));
-        self.file(file).readahead = ReadAhead::with_streams(ahead::STREAMS_MAX);
+        self.file(file).readahead = ReadAhead::that_learns(ahead::STREAMS_MAX);
     }
 
     /// Whether the file was a region; then its slots are free. Its pages in memory were discarded before.

@@ -82,6 +82,7 @@ impl Manager {
     ) {
         let mut run = self.ios.frame_list();
         let mut first = window.first;
+        let mut reading = Vec::new();
         for n in 0..window.count.0 {
             let page = window.first.after(n);
             let key = PageKey::new(file, page);
@@ -113,12 +114,12 @@ impl Manager {
                 first = page;
             }
             run.push(frame);
+            reading.push(page);
         }
         self.swap_in_ahead(now, (file, first), run, effects);
-        effects.list.push(Effect::MarkReadAhead {
-            file,
-            at: window.mark,
-        });
+        for at in self.file(file).readahead.reading(&reading).into_iter().flatten() {
+            effects.list.push(Effect::MarkReadAhead { file, at });
+        }
     }
 
     /// Reads pages that follow one another and have frames: as many reads as there are runs of slots.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::readahead::ReadAheadOptions;
 use crate::swap::SlotNo;
+use alloc::collections::BTreeSet;
 
 const REGION: FileId = FileId(1);
 
@@ -13,7 +14,7 @@ struct Pond {
     read: Vec<(IoId, PageIndex, SlotNo)>,
     /// Pages read ahead: of each read how many.
     ahead: Vec<usize>,
-    mark: Option<PageIndex>,
+    marks: BTreeSet<u64>,
     /// Everything is derived anew after each step.
     is_checked: bool,
     granted: u64,
@@ -31,7 +32,7 @@ impl Pond {
             swapped: vec![],
             read: vec![],
             ahead: vec![],
-            mark: None,
+            marks: BTreeSet::new(),
             is_checked: true,
             granted: 0,
         };
@@ -57,7 +58,9 @@ impl Pond {
                     w.frames.dirty.extend(effects.frames(frames));
                     self.granted += 1;
                 }
-                Effect::MarkReadAhead { at, .. } => self.mark = Some(*at),
+                Effect::MarkReadAhead { at, .. } => {
+                    self.marks.insert(at.0);
+                }
                 Effect::SwapIn {
                     io,
                     reason,
@@ -366,8 +369,7 @@ fn who_goes_through_a_region_finds_it_read_ahead_with_a_read_for_each_run_of_slo
     let faults = pond.w.manager.stats().pgmajfault;
     for page in first + 2..first + 300 {
         // A use of the first page of a window asks for the next; what memory has no room for is read when it is touched.
-        if pond.mark == Some(PageIndex(page)) {
-            pond.mark = None;
+        if pond.marks.remove(&page) {
             let (file, at) = (REGION, PageIndex(page));
             pond.step(Event::ReadAheadDue { file, at });
         }
@@ -388,6 +390,45 @@ fn who_goes_through_a_region_finds_it_read_ahead_with_a_read_for_each_run_of_slo
         pond.ahead
     );
     assert_eq!(stats.swap_ra, pages as u64);
+}
+
+#[test]
+fn a_record_like_those_before_it_is_read_at_its_first_fault_and_nothing_behind_it() {
+    const RECORD: u64 = 32;
+    let mut pond = filled();
+    pond.is_checked = false;
+    let mut copy = |record: u64| {
+        pond.ahead.clear();
+        let before = *pond.w.manager.stats();
+        for page in record * RECORD..(record + 1) * RECORD {
+            if pond.marks.remove(&page) {
+                let (file, at) = (REGION, PageIndex(page));
+                pond.step(Event::ReadAheadDue { file, at });
+            }
+            for (io, ..) in core::mem::take(&mut pond.read) {
+                pond.step(Event::ReadDone { io, result: Ok(()) });
+            }
+            assert!(pond.touch(page), "page {page}");
+            pond.end_writes(Ok(()));
+        }
+        let stats = pond.w.manager.stats();
+        let faults = stats.pgmajfault - before.pgmajfault;
+        (faults, stats.pswpin - before.pswpin)
+    };
+    let records: Vec<u64> = (1..150).map(|n| n * 37 % 150).collect();
+    let (learning, known) = records.split_at(20);
+    learning.iter().for_each(|&record| {
+        copy(record);
+    });
+    let counts: Vec<_> = known.iter().map(|&record| copy(record)).collect();
+    // What was left of it in memory is not read.
+    let is_whole = |count: &&(u64, u64)| count.0 == 1 && count.1 <= RECORD;
+    let whole = counts.iter().filter(is_whole).count();
+    assert!(
+        whole * 10 > known.len() * 9,
+        "{whole} of {}: {counts:?}",
+        known.len()
+    );
 }
 
 #[test]

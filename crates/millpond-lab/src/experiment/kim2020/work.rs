@@ -7,6 +7,9 @@
 //!
 //! The same program touches both. Each page names itself in its first word, and is checked whenever it is read.
 
+mod counters;
+
+use self::counters::Counters;
 use super::draws::{Draws, PHASES};
 use super::loads::{CHUNK, Ebizzy, Load, script};
 use crate::error::{LabError, Result};
@@ -16,7 +19,6 @@ use crate::target::{Device, Proceed, Setup};
 use crate::workload::Progress;
 use millpond::device::{self, Modelled};
 use millpond::{File, OpenOptions, PageCache, Region, SwapFile};
-use millpond_core::event::Reason;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -381,16 +383,10 @@ impl Place {
     }
 
     fn counters(&self) -> Result<Counters> {
-        let Some(cache) = &self.cache else {
-            return Counters::of_kernel();
-        };
-        let c = cache.stats().counters;
-        let read = [Reason::Fault, Reason::ReadAhead].map(|reason| c.io_bytes[reason as usize]);
-        Ok(Counters {
-            swap_ins: c.pswpin,
-            swap_outs: c.pswpout,
-            pages_read: (read[0] + read[1]) / PAGE as u64,
-        })
+        match &self.cache {
+            Some(cache) => Ok(Counters::of_engine(cache)),
+            None => Counters::of_kernel(),
+        }
     }
 
     fn settings(&self) -> Vec<Setting> {
@@ -412,49 +408,6 @@ impl Place {
             of("multi-generation lists", "/sys/kernel/mm/lru_gen/enabled"),
             of("huge pages", "/sys/kernel/mm/transparent_hugepage/enabled"),
         ]
-    }
-}
-
-/// Counters that only grow.
-#[derive(Clone, Copy, Debug)]
-struct Counters {
-    swap_ins: u64,
-    swap_outs: u64,
-    /// From files and from swap.
-    pages_read: u64,
-}
-
-impl Counters {
-    /// Of the machine's only swap, and of this process.
-    fn of_kernel() -> Result<Counters> {
-        let read = |path: &str| {
-            fs::read_to_string(path).map_err(|e| LabError::path("cannot read", Path::new(path), e))
-        };
-        let (vmstat, io) = (read("/proc/vmstat")?, read("/proc/self/io")?);
-        let find = |text: &str, name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
-        };
-        Ok(Counters {
-            swap_ins: find(&vmstat, "pswpin "),
-            swap_outs: find(&vmstat, "pswpout "),
-            pages_read: find(&io, "read_bytes:") / PAGE as u64,
-        })
-    }
-
-    fn since(&self, before: &Counters) -> Counters {
-        Counters {
-            swap_ins: self.swap_ins - before.swap_ins,
-            swap_outs: self.swap_outs - before.swap_outs,
-            pages_read: self.pages_read - before.pages_read,
-        }
-    }
-
-    fn push(&self, outcome: &mut Outcome) {
-        outcome.push("swap_ins_pages", "1", self.swap_ins as f64);
-        outcome.push("swap_outs_pages", "1", self.swap_outs as f64);
-        let file_reads = self.pages_read.saturating_sub(self.swap_ins);
-        outcome.push("file_reads_pages", "1", file_reads as f64);
     }
 }
 

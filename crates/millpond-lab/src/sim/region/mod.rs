@@ -20,6 +20,7 @@ use millpond_core::event::{Effect, Effects, Event, Intent, Waiters};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageIndex, PageKey};
+use std::collections::BTreeSet;
 
 const FILE: FileId = FileId(1);
 
@@ -113,7 +114,8 @@ pub struct Region {
     /// When the reclaimer goes on.
     reclaim_at: Instant,
     tick_at: Instant,
-    mark: Option<(FileId, PageIndex)>,
+    /// The last of the file, and all of the region.
+    marks: BTreeSet<(FileId, PageIndex)>,
     file_reads: u64,
     soft_faults: u64,
 }
@@ -141,7 +143,7 @@ impl Region {
             costs: options.costs,
             reclaim_at: Instant::NEVER,
             tick_at: Instant::NEVER,
-            mark: None,
+            marks: BTreeSet::new(),
             file_reads: 0,
             soft_faults: 0,
         };
@@ -343,7 +345,10 @@ impl Region {
                 let waiting = self.tasks.iter_mut().filter(|task| task.wait == Wait::Memory);
                 waiting.for_each(|task| task.at = self.now);
             }
-            Effect::MarkReadAhead { file, at } => self.mark = Some((*file, *at)),
+            Effect::MarkReadAhead { file, at } => {
+                self.marks.retain(|mark| mark.0 == REGION || mark.0 != *file);
+                self.marks.insert((*file, *at));
+            }
             Effect::WakeReclaimer => self.reclaim_at = self.now,
             Effect::ReclaimMore => told.reclaim_more = true,
             Effect::Pause { .. }
@@ -463,7 +468,7 @@ impl Region {
 
     /// Somebody has come to the page, which may be the one that asks for more to be read ahead.
     fn reached(&mut self, file: FileId, at: PageIndex) {
-        if self.mark.take_if(|mark| *mark == (file, at)).is_some() {
+        if self.marks.remove(&(file, at)) {
             self.step(Event::ReadAheadDue { file, at });
         }
     }

@@ -1,0 +1,217 @@
+//! How far those go who come to a new place, and reading so much at once.
+//!
+//! ```text
+//!   walks that were seen   4 ████████  100 ... 128 ...          how far each was proven to go
+//!   expected               what 5 of 8 of the last 16 reached, up to the next power of two
+//!   next fault at p        p ═════════════════════════╪══════════════════╡   read in one go
+//!                                                     ▲ half             ▲ last: their uses are the proof
+//! ```
+//!
+//! Who works in records (seed 002's ebizzy copies chunks of 512 KiB) begins at a place that nobody could foresee and goes
+//! just so far. Windows that double learn that anew for each record, with a wait for each window, and read beyond its end.
+//! Here the first fault of a record reads it whole, and nothing behind it. A record that is used by less than half proves
+//! so: what is expected falls until nothing is read ahead of random faults. Linux has the like for a fault's neighbours
+//! (`swapin_nr_pages`, 4.14), from the uses of pages that were read around before, up to `page-cluster`.
+
+use super::ReadAhead;
+use crate::units::PageIndex;
+
+/// A record of up to so many windows is read at once; longer ones are a stream, whose next window is asked for in time.
+pub const WINDOWS_MAX: u64 = 2;
+
+/// Walks that must have been seen before anything is expected.
+const WALKS_MIN: usize = 8;
+
+/// Of those seen, the part that went less far than what is expected.
+const SHORTER_OF_8: usize = 3;
+
+/// Shorter ones are not worth it: two faults and the first window of a stream read as much.
+const EXPECTED_MIN: u64 = 8;
+
+/// How far a reader has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    pub(super) first: PageIndex,
+    /// Behind the last page that it is proven to have used.
+    pub(super) reached: PageIndex,
+    /// Pages whose use proves that it came so far: of the window before and the last one.
+    proofs: [Option<(PageIndex, PageIndex)>; 4],
+    /// Nothing of what it was expected to use had to be read: nobody sees how far it goes.
+    is_unseen: bool,
+}
+
+impl Walk {
+    pub(super) fn until(first: PageIndex, reached: PageIndex) -> Walk {
+        Walk {
+            first,
+            reached,
+            proofs: [None; 4],
+            is_unseen: false,
+        }
+    }
+}
+
+impl ReadAhead {
+    /// The length in pages that who comes to a new place is expected to go, if any.
+    pub(super) fn expected(&self) -> Option<u64> {
+        let seen = self.streams.iter().filter(|stream| !stream.walk.is_unseen);
+        let mut lengths: alloc::vec::Vec<u64> = seen
+            .map(|stream| stream.walk.reached.0 - stream.walk.first.0)
+            .collect();
+        if !self.learns || lengths.len() < WALKS_MIN {
+            return None;
+        }
+        lengths.sort_unstable();
+        let length = lengths[lengths.len() * SHORTER_OF_8 / 8];
+        (length >= EXPECTED_MIN).then(|| length.next_power_of_two())
+    }
+
+    /// Of the window that was answered last, these pages are being read, in ascending order, if any had to be. Which of
+    /// them to report the use of with [`due`](ReadAhead::due): up to three.
+    pub fn reading(&mut self, pages: &[PageIndex]) -> [Option<PageIndex>; 3] {
+        let Some(stream) = self.streams.first_mut() else {
+            return [None; 3];
+        };
+        let (walk, is_whole) = (&mut stream.walk, stream.mark.is_none());
+        let (Some(&first), Some(&last)) = (pages.first(), pages.last()) else {
+            walk.is_unseen = is_whole;
+            return [None; 3];
+        };
+        if !is_whole {
+            stream.mark = Some(first);
+        }
+        let began = match is_whole {
+            true => walk.first,
+            false => first,
+        };
+        let middle = (began.0 + stream.end.0) / 2;
+        let half = pages.iter().copied().find(|page| page.0 >= middle);
+        let half = half.filter(|&page| page < last);
+        let [_, _, third, fourth] = walk.proofs;
+        walk.proofs = [
+            third,
+            fourth,
+            half.map(|page| (page, page.after(1))),
+            Some((last, stream.end)),
+        ];
+        [stream.mark, half, Some(last)]
+    }
+
+    /// The page was used.
+    pub(super) fn proven(&mut self, at: PageIndex) {
+        for walk in self.streams.iter_mut().map(|stream| &mut stream.walk) {
+            for &(page, reached) in walk.proofs.iter().flatten() {
+                if page == at {
+                    walk.reached = walk.reached.max(reached);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readahead::{ReadAheadOptions, Window};
+    use crate::units::{Bytes, PageCount, PageSize};
+
+    const OPTIONS: ReadAheadOptions = ReadAheadOptions {
+        max: Bytes::from_kib(256),
+        start: Bytes::from_kib(128),
+    };
+
+    fn missed(ahead: &mut ReadAhead, page: u64) -> Option<Window> {
+        let pages = PageCount(1 << 20);
+        ahead.missed(PageIndex(page), 1, pages, &OPTIONS, PageSize::KIB_4)
+    }
+
+    /// Somebody uses pages one after the other, none of which is in memory. Faults, windows, pages that were read and not
+    /// used.
+    fn walk(ahead: &mut ReadAhead, first: u64, length: u64) -> (u64, u64, u64) {
+        let (mut faults, mut windows, mut end, mut marks) = (0, 0, first, alloc::vec::Vec::new());
+        for page in first..first + length {
+            let window = if page >= end {
+                faults += 1;
+                end = page + 1;
+                missed(ahead, page)
+            } else if marks.contains(&page) {
+                ahead.due(PageIndex(page), PageCount(1 << 20), &OPTIONS, PageSize::KIB_4)
+            } else {
+                None
+            };
+            if let Some(window) = window {
+                windows += 1;
+                end = window.first.0 + window.count.0;
+                let read: alloc::vec::Vec<_> = (window.first.0..end).map(PageIndex).collect();
+                marks.extend(ahead.reading(&read).into_iter().flatten().map(|page| page.0));
+            }
+        }
+        (faults, windows, end - (first + length))
+    }
+
+    #[test]
+    fn a_record_is_read_at_its_first_fault_and_nothing_behind_it() {
+        for length in [32, 64, 128] {
+            let mut ahead = ReadAhead::that_learns(16);
+            let first = walk(&mut ahead, 1000, length);
+            assert!(first.0 == 2 && first.1 > 1, "{first:?}");
+            for n in 2..20 {
+                walk(&mut ahead, n * 1000, length);
+            }
+            for n in 20..40 {
+                assert_eq!(walk(&mut ahead, n * 1000, length), (1, 1, 0), "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_goes_on_behind_a_record_and_a_long_one_has_its_next_window_in_time() {
+        let mut ahead = ReadAhead::that_learns(16);
+        for n in 1..20 {
+            walk(&mut ahead, n * 1000, 900);
+        }
+        let (faults, windows, _) = walk(&mut ahead, 50_000, 900);
+        assert_eq!(faults, 1);
+        assert_eq!(windows, 16, "the largest from the first fault on");
+    }
+
+    #[test]
+    fn who_goes_less_far_than_others_did_is_read_less_ahead_of_until_it_is_nothing() {
+        let mut ahead = ReadAhead::that_learns(16);
+        for n in 1..20 {
+            walk(&mut ahead, n * 1000, 128);
+        }
+        let wasted: u64 = (100..200).map(|n| walk(&mut ahead, n * 1000, 1).2).sum();
+        assert!((127..=11 * 127).contains(&wasted), "{wasted}");
+        assert_eq!(walk(&mut ahead, 300_000, 1), (1, 0, 0));
+        for n in 400..440 {
+            walk(&mut ahead, n * 1000, 70);
+        }
+        assert_eq!(walk(&mut ahead, 500_000, 70), (1, 1, 58), "the next power of two");
+    }
+
+    #[test]
+    fn what_was_in_memory_says_nothing() {
+        let mut ahead = ReadAhead::that_learns(16);
+        for n in 1..20 {
+            walk(&mut ahead, n * 1000, 128);
+        }
+        for n in 20..60 {
+            assert!(missed(&mut ahead, n * 1000).is_some());
+            assert_eq!(ahead.reading(&[]), [None; 3]);
+            walk(&mut ahead, n * 1000 + 200_000, 128);
+        }
+        assert_eq!(walk(&mut ahead, 900_000, 128), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_record_that_is_read_again_begins_anew() {
+        let mut ahead = ReadAhead::that_learns(16);
+        for n in 1..20 {
+            walk(&mut ahead, n * 1000, 128);
+        }
+        for _ in 0..20 {
+            assert_eq!(walk(&mut ahead, 50_000, 128), (1, 1, 0));
+        }
+    }
+}
