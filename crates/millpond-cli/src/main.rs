@@ -1,7 +1,8 @@
 //! The `millpond` program.
 //!
 //! `millpond lab` runs the experiments, `millpond doctor` says what this machine allows, `millpond slowdisk` serves a
-//! slow disk; `millpond mount` serves a directory through a cache; `millpond set`, `inspect`, `stat` and `caches` look into running caches and retune them. Results go to
+//! slow disk; `millpond mount` serves a directory through a cache; `millpond set`, `inspect`, `stat` and `caches` look into running caches and retune them, `record` what they are asked for, which
+//! `replay` tries on other sizes of memory. Results go to
 //! stdout, progress and errors to stderr. Exit codes: 0 done, 1 something failed, 2 the command line is
 //! wrong, 3 a target cannot run on this machine or in this build, 128 + the signal's number when stopped by
 //! one (130 after Ctrl-C); whatever was made on disk is removed in each case.
@@ -10,6 +11,7 @@
 mod control;
 mod doctor;
 mod lab;
+mod log;
 mod mount;
 mod output;
 mod progress;
@@ -35,7 +37,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the experiments of the posts that Millpond comes from.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  millpond lab list\n  millpond lab run axboe2016 --scale 0.02 --runs 1"
+    )]
     Lab(lab::Command),
     /// Say what this machine allows, what is chosen because of it, and whether the experiments can run.
     Doctor(doctor::Args),
@@ -51,6 +56,8 @@ enum Command {
     Inspect(control::InspectArgs),
     /// Show what a running cache does, a line at a time, as vmstat does.
     Stat(control::StatArgs),
+    /// Record what a running cache is asked for into a trace, which `replay` tries on other sizes of memory.
+    Record(control::RecordArgs),
     /// List the running caches.
     Caches(control::CachesArgs),
 }
@@ -67,6 +74,7 @@ fn main() -> ExitCode {
         Command::Set(args) => control::set(&args),
         Command::Inspect(args) => control::inspect(&args),
         Command::Stat(args) => control::stat(&args),
+        Command::Record(args) => control::record(&args),
         Command::Caches(args) => control::caches(&args),
     };
     result.unwrap_or_else(|failure| {

@@ -3,6 +3,7 @@
 //! In the background the program starts itself once more, in a session of its own, and ends when that one has mounted.
 
 use crate::Failure;
+use crate::log;
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::PageCache;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use tracing_subscriber::filter::LevelFilter;
 
 const HELP: &str = "\
 Examples:
@@ -54,6 +56,10 @@ pub(crate) struct MountArgs {
     /// In the background, what there is to say goes to the end of this file. Default: nowhere.
     #[arg(long, value_name = "FILE", requires = "daemon")]
     log: Option<PathBuf>,
+    /// Say more on standard error, or in the log: error, warn, info, debug or trace; off for nothing. Default: what
+    /// MILLPOND_LOG says, else warn.
+    #[arg(long, value_name = "LEVEL", value_parser = log::level)]
+    log_level: Option<LevelFilter>,
     /// Let other users in, each with their own permissions.
     #[arg(long)]
     allow_other: bool,
@@ -144,6 +150,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
         // Not ended by what ends the terminal. It fails if we have a session already.
         let _ = rustix::process::setsid();
     }
+    log::start(args.log_level)?;
     let signals = Signals::catch()?;
     let mount = Mount::new(&args.options())?;
     for notice in mount.notices() {

@@ -1,5 +1,6 @@
 //! One budget for frames, metadata and what input and output need.
 
+use crate::PageCache;
 use crate::error::{Error, Result};
 use millpond_core::manager::{FRAMES_MAX, FRAMES_MIN};
 use millpond_core::units::{Bytes, PageCount, PageSize};
@@ -60,6 +61,22 @@ pub(crate) fn frames(memory: Bytes, page_size: PageSize, aside: Aside) -> Result
     Ok(frames.min(FRAMES_MAX))
 }
 
+impl PageCache {
+    /// How many pages a cache with a budget of `memory` holds, if it has neither regions nor files that need copies.
+    ///
+    /// # Errors
+    /// [`Error::BudgetTooSmall`].
+    pub fn pages_in(memory: Bytes, page_size: PageSize) -> Result<PageCount> {
+        frames(memory, page_size, Aside::default())
+    }
+
+    /// The budget of a cache that holds `pages` pages: the reverse of [`PageCache::pages_in`].
+    pub fn memory_for(pages: PageCount, page_size: PageSize) -> Bytes {
+        let frame = page_size.bytes() + FRAME_METADATA_BYTES;
+        Bytes(pages.0.saturating_mul(frame).saturating_add(IO_BYTES.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +88,14 @@ mod tests {
             let frames = frames(memory, PageSize::KIB_4, Aside::default()).unwrap().0;
             assert!(frames * (4096 + FRAME_METADATA_BYTES) + IO_BYTES.0 <= memory.0);
             assert!((frames + 1) * (4096 + FRAME_METADATA_BYTES) + IO_BYTES.0 > memory.0);
+        }
+    }
+
+    #[test]
+    fn a_budget_for_so_many_pages_holds_exactly_these() {
+        for pages in [64, 65, 16_009, 1 << 20].map(PageCount) {
+            let memory = PageCache::memory_for(pages, PageSize::KIB_4);
+            assert_eq!(PageCache::pages_in(memory, PageSize::KIB_4).unwrap(), pages);
         }
     }
 

@@ -9,11 +9,13 @@ use crate::control::{Control, Place};
 use crate::device::{Device, DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
+use crate::events;
 use crate::file::{self, File, FileInner, Keeping, OpenOptions};
 use crate::history::History;
 use crate::host::{Notice, Notices};
 use crate::stats::Stats;
 use crate::sys::direct;
+use crate::trace::{Recordings, What};
 use millpond_core::event::Event;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
@@ -66,6 +68,7 @@ pub(crate) struct Inner {
     pub(crate) memory_beyond_limit: bool,
     pub(crate) budget: Mutex<Budget>,
     pub(crate) history: Mutex<History>,
+    pub(crate) recordings: Mutex<Recordings>,
 }
 
 impl Deref for Handle {
@@ -187,6 +190,9 @@ impl PageCache {
             pages: PageCount(len.div_ceil(shared.page_size.bytes())),
         });
         files.open.insert(identity, (inner.clone(), 1));
+        shared.note_opened(&inner);
+        drop(files);
+        events::opened(path, len.div_ceil(shared.page_size.bytes()));
         Ok(File {
             inner,
             cache: self.handle.clone(),
@@ -317,6 +323,7 @@ impl Handle {
             memory_beyond_limit,
             budget: Mutex::new(budget),
             history: Mutex::default(),
+            recordings: Mutex::default(),
         };
         Handle {
             inner: Arc::new(inner),
@@ -346,12 +353,17 @@ impl Handle {
                 return;
             }
         }
+        let _noted = self.shared.note(inner.id, (0, 0), What::Close);
         // Whoever opens the file waits for this, also if what follows panics.
         let closing = Closing {
             handle: self,
             identity,
         };
-        match self.write_and_forget(inner) {
+        let written = self.write_and_forget(inner);
+        events::closed(&inner.path);
+        let lost = written.as_ref().map_or_else(std::slice::from_ref, Vec::as_slice);
+        lost.iter().for_each(|error| events::lost(&inner.path, error));
+        match written {
             Ok(lost) => {
                 let mut files = self.files.lock();
                 files.free_ids.push(inner.id.0);
@@ -414,6 +426,15 @@ impl Drop for Handle {
     fn drop(&mut self) {
         // First of all: it works with the rest.
         self.control = None;
+        self.record_stop(None);
+    }
+}
+
+impl Inner {
+    /// Goes through the files that are open.
+    pub(crate) fn files_open(&self, see: impl FnMut(&FileInner)) {
+        let files = self.files.lock();
+        files.open.values().map(|(file, _)| &**file).for_each(see);
     }
 }
 

@@ -28,6 +28,16 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// Calls can't be recorded into this file, or not any more. The message says why: it is there already, the disk is full,
+    /// another recording is under way. What was written of a trace can be read.
+    #[error("can't record into {path}: {source}", path = .path.display())]
+    Trace {
+        /// The trace.
+        path: PathBuf,
+        /// The system's answer, or what is in the way.
+        source: io::Error,
+    },
+
     /// The budget is too small for a pool of the least size and the buffers for input and output.
     #[error(
         "a budget of {given} bytes is too small: at least {min} bytes are needed with pages of {page_size} bytes"
@@ -263,6 +273,7 @@ impl Error {
             | Error::Write { source, .. }
             | Error::Log { source, .. }
             | Error::Control { source, .. }
+            | Error::Trace { source, .. }
             | Error::Sync { source, .. }
             | Error::Swap { source, .. }
             | Error::Setup { source, .. } => of(source),

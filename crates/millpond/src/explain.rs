@@ -10,6 +10,7 @@
 //! so it costs nothing; a wait that nobody wants explained costs one look at a variable of the thread.
 
 use crate::driver::Shared;
+use crate::events;
 use millpond_core::event::Reason;
 use millpond_core::manager::Pressure;
 use std::cell::{Cell, RefCell};
@@ -261,13 +262,17 @@ pub(crate) fn waits_in(call: Call) {
 
 /// Waits, by `wait_for`, and notes for how long.
 pub(crate) fn timed<T>(wait: Wait, wait_for: impl FnOnce() -> T) -> T {
-    if !HAS_NOTES.get() {
+    let is_told = events::wants_stalls();
+    if !HAS_NOTES.get() && !is_told {
         return wait_for();
     }
     let began = Instant::now();
     let result = wait_for();
+    let waited = began.elapsed();
+    if is_told {
+        events::waited(wait, waited);
+    }
     note(|notes| {
-        let waited = began.elapsed();
         notes.waited[wait as usize] += waited;
         if waited >= WORTH_SAYING {
             notes.call = notes.call.or(notes.present);
@@ -280,7 +285,7 @@ impl Shared {
     /// As [`timed`], where it is writes that are waited for.
     pub(crate) fn timed_writes<T>(&self, wait: Wait, wait_for: impl FnOnce() -> T) -> T {
         if !HAS_NOTES.get() {
-            return wait_for();
+            return timed(wait, wait_for);
         }
         // A sync's writes go before all others: what others wait for is not what it waits for.
         let counts = |reason| wait != Wait::Writes || reason == Reason::Sync;

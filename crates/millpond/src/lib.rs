@@ -34,6 +34,7 @@ pub mod control;
 pub mod device;
 mod driver;
 mod error;
+mod events;
 mod explain;
 mod file;
 mod gate;
@@ -54,6 +55,7 @@ mod stats;
 mod sync;
 mod sys;
 mod table;
+pub mod trace;
 mod tune;
 mod wait;
 

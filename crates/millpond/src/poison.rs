@@ -1,18 +1,30 @@
-//! A background thread that dies takes the cache with it, loudly: every call says so, nobody waits for it.
+//! What makes calls unusual: a cache that is unusable, and one whose calls are being recorded.
+//!
+//! A background thread that dies takes the cache with it, loudly: every call says so, nobody waits for it. Calls look at one
+//! byte for this and for whether somebody records them (`trace/`), so that the second costs nothing.
 
 use crate::error::{Error, Result};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The cache is unusable: there is a reason.
+const POISONED: u8 = 1;
+/// Its calls are recorded.
+const RECORDED: u8 = 2;
 
 /// Why the cache can't be used any more, if so.
 #[derive(Debug, Default)]
-pub(crate) struct Poison(OnceLock<String>);
+pub(crate) struct Poison {
+    why: OnceLock<String>,
+    unusual: AtomicU8,
+}
 
 impl Poison {
     /// # Errors
     /// [`Error::Poisoned`] if it is.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
-        match self.0.get() {
+        match self.is_set().then(|| self.why.get()).flatten() {
             None => Ok(()),
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
         }
@@ -20,13 +32,29 @@ impl Poison {
 
     /// The first reason is kept.
     pub(crate) fn set(&self, why: String) {
-        let _ = self.0.set(why);
+        let _ = self.why.set(why);
+        // Whoever sees the bit sees the reason.
+        self.unusual.fetch_or(POISONED, Ordering::Release);
     }
 
     /// Whether it is.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
-        self.0.get().is_some()
+        self.unusual.load(Ordering::Acquire) & POISONED != 0
+    }
+
+    /// Whether a call has nothing to look at but its pages: neither poisoned nor recorded. One load.
+    #[inline]
+    pub(crate) fn is_usual(&self) -> bool {
+        self.unusual.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether calls are recorded from now on.
+    pub(crate) fn set_recorded(&self, recorded: bool) {
+        match recorded {
+            true => self.unusual.fetch_or(RECORDED, Ordering::Release),
+            false => self.unusual.fetch_and(!RECORDED, Ordering::Release),
+        };
     }
 }
 

@@ -14,6 +14,7 @@ use crate::cache::{Budget, Inner, PageCache};
 use crate::calibrate::Calibrating;
 use crate::driver::Deferred;
 use crate::error::{Error, Result};
+use crate::events;
 use crate::history::{By, Change, History, SettingChange, limit_changes};
 use crate::host;
 use crate::settings::{SETTINGS, Setting, Settings};
@@ -98,6 +99,7 @@ impl Inner {
             }
             (change, notices)
         };
+        events::changed(&change);
         // Without the locks: whoever is told may use the cache.
         for notice in notices {
             self.notices.add(notice, 0);

@@ -1,14 +1,16 @@
-//! `millpond set`, `inspect`, `stat` and `caches`: running caches, through their control sockets.
+//! `millpond set`, `inspect`, `stat`, `record` and `caches`: running caches, through their control sockets.
 //!
 //! Nothing of the caches is known here but what they answer: a line of words is sent, a line of JSON comes back.
 
 mod find;
 mod inspect;
+mod record;
 mod set;
 mod stat;
 
 pub(crate) use find::{CachesArgs, caches};
 pub(crate) use inspect::{InspectArgs, inspect};
+pub(crate) use record::{RecordArgs, record};
 pub(crate) use set::{SetArgs, set};
 pub(crate) use stat::{StatArgs, stat};
 

@@ -9,6 +9,9 @@
 //! | `inspect options` | every setting, what it is, what it may be |
 //! | `inspect history` | the last changes of settings |
 //! | `stat` | how full the cache is and with what, and its counters |
+//! | `record start BYTES PATH` | calls are recorded into a new file, of that size at most; the path is the rest of the line |
+//! | `record state` | how the recording goes, or how the last one has ended |
+//! | `record stop` | the same, after its end |
 //!
 //! An answer is an object; one with `error` says what was wrong and what is allowed, and nothing was changed. `kind` is
 //! `request` if the line was not understood, `setting` if a value can't be, `refused`, or `cache` for whatever else.
@@ -19,14 +22,16 @@ use crate::history::{By, Change, LimitChange, SettingChange};
 use crate::inspect::Limit;
 use crate::settings::{Kind, Value as SettingValue, pair};
 use crate::stats::Stats;
+use crate::trace::{Ended, Progress};
 use millpond_core::units::Nanos;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Of the lines and answers: it becomes another when what a client knows does not hold any more.
 const PROTOCOL: u32 = 1;
 
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 10] = [
     "help",
     "about",
     "set NAME=VALUE ...",
@@ -34,6 +39,9 @@ const COMMANDS: [&str; 7] = [
     "inspect options",
     "inspect history",
     "stat",
+    "record start BYTES PATH",
+    "record state",
+    "record stop",
 ];
 
 pub(super) fn error(kind: &str, why: &str) -> Value {
@@ -59,6 +67,9 @@ pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
         ["inspect", "options"] => options(cache),
         ["inspect", "history"] => history(cache),
         ["stat"] => stat(cache),
+        ["record", "start", bytes, ..] => record(cache, bytes, line),
+        ["record", "state"] => recording(cache.record_progress()),
+        ["record", "stop"] => recording(cache.record_stop(None).as_ref().map(Progress::from)),
         _ => {
             let shown: String = line.chars().take(60).collect();
             let why = format!("{shown:?} is no command; there are: {}", COMMANDS.join(", "));
@@ -228,6 +239,40 @@ fn stat(cache: &Inner) -> Value {
             "warnings": stats.warnings,
         },
         "counters": counters,
+    })
+}
+
+fn record(cache: &Inner, bytes: &str, line: &str) -> Value {
+    // The path as it is, with whatever blanks it has.
+    let path = line.split_once(bytes).map_or("", |(_, path)| path);
+    let (Ok(bytes), Some(path)) = (bytes.parse(), path.strip_prefix(' ')) else {
+        return error("request", "say record start BYTES PATH");
+    };
+    match cache.record_start(Path::new(path), bytes) {
+        Ok(_) => recording(cache.record_progress()),
+        Err(why) => error("refused", &why.to_string()),
+    }
+}
+
+fn recording(progress: Option<Progress>) -> Value {
+    let Some(progress) = progress else {
+        return error("refused", "nothing was recorded of this cache");
+    };
+    let failed = match &progress.ended {
+        Some(Ended::Failed(why)) => Some(why.clone()),
+        _ => None,
+    };
+    json!({
+        "path": progress.path.display().to_string(),
+        "accesses": progress.accesses,
+        "lost": progress.lost,
+        "bytes": progress.bytes,
+        "took_s": seconds(progress.took),
+        "ended": progress.ended.map(|ended| match ended {
+            Ended::Failed(_) => "failed".to_owned(),
+            other => other.to_string(),
+        }),
+        "failed": failed,
     })
 }
 

@@ -13,6 +13,7 @@
 //! least; nothing is looked at before the first limit could be over.
 
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
+use crate::events;
 use crate::hook::Hook;
 use millpond_core::event::Reason;
 use millpond_core::units::{Nanos, PageSize};
@@ -302,8 +303,7 @@ impl Watched {
             self.look_at_ns.fetch_min(next, Ordering::Relaxed);
         }
         for warning in warnings {
-            self.warnings.fetch_add(1, Ordering::Relaxed);
-            self.hook.tell(&warning);
+            self.warn(&warning);
         }
     }
 }
@@ -312,6 +312,7 @@ impl Watched {
     /// Tells of something that is not the device's.
     pub(crate) fn warn(&self, warning: &Warning) {
         self.warnings.fetch_add(1, Ordering::Relaxed);
+        events::warned(warning);
         self.hook.tell(warning);
     }
 }

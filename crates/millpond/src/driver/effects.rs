@@ -10,9 +10,11 @@ use super::transfers::{Kind, OwnRead, Transfer};
 use super::writes::Copying;
 use super::{Core, Shared, file_of};
 use crate::device::{Device, Op, Warning};
+use crate::events;
+use crate::file::FileInner;
 use crate::order::Log;
 use crate::table::Load;
-use millpond_core::event::{Effect, Effects, Reason, Waiters};
+use millpond_core::event::{Effect, Effects, IoError, Reason, Waiters};
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,6 +45,8 @@ pub(crate) struct Deferred {
     pub(crate) pause: Option<Nanos>,
     /// To be told when the lock has been let go: who is told may use the cache.
     pub(super) warnings: Vec<Warning>,
+    /// The same, of writes that have failed: of which file, from which page on, how many, why.
+    pub(super) failed: Vec<(Arc<FileInner>, PageIndex, usize, IoError)>,
     wake_memory: bool,
     wake_dirtiers: bool,
     wake_syncs: bool,
@@ -228,6 +232,9 @@ impl Shared {
         }
         for warning in deferred.warnings.drain(..) {
             self.device.warn(&warning);
+        }
+        for (file, first, pages, error) in deferred.failed.drain(..) {
+            events::write_failed(&file.path, first, pages, error.0);
         }
         self.sum_up(&mut deferred.written);
         for (log, n) in deferred.asks.drain(..) {

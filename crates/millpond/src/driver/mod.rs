@@ -50,6 +50,7 @@ use crate::region::Regions;
 use crate::sys::arena::Arena;
 use crate::sys::copies::Copies;
 use crate::table::{Table, Turn};
+use crate::trace::Shards;
 use millpond_core::event::{Effects, Event, IoId};
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
@@ -93,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
     pub(crate) poison: Poison,
+    /// What is recorded of calls, on its way to a trace.
+    pub(crate) calls: Shards,
     core: Mutex<Core>,
     memory_gate: Gate,
     pub(crate) frame_waits: FrameWaits,
@@ -148,6 +151,7 @@ impl Shared {
             clock: Clock::new(),
             page_size,
             poison: Poison::default(),
+            calls: Shards::default(),
             core: Mutex::new(core),
             memory_gate: Gate::default(),
             frame_waits: FrameWaits::default(),

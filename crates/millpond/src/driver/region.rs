@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::region::{Ahead, At, RegionInner, Regions};
 use crate::sys::exchange::InHand;
 use crate::table::Load;
+use crate::trace::What;
 use millpond_core::event::{Event, Intent, IoError, IoId, Reason};
 use millpond_core::frame::FrameTable;
 use millpond_core::swap::SlotNo;
@@ -66,6 +67,16 @@ impl Shared {
     /// A thread has touched a page that is not there. `may_read`: the calling thread may read it itself; else the device
     /// does it in the background.
     pub(crate) fn region_fault(&self, region: &Arc<RegionInner>, page: u64, may_read: bool) -> Fault {
+        let noted = self.note(region.id, (page, 1), What::Region);
+        let fault = self.serve_fault(region, page, may_read);
+        if matches!(fault, Fault::NoFrame(_)) {
+            // It comes again.
+            std::mem::forget(noted);
+        }
+        fault
+    }
+
+    fn serve_fault(&self, region: &Arc<RegionInner>, page: u64, may_read: bool) -> Fault {
         let pages = &region.pages;
         loop {
             match pages.at(page) {

@@ -259,9 +259,12 @@ impl Shared {
                 }
             }
             (Kind::Write(_pins), Err(error)) => {
-                for &frame in core.manager.frames_of(io) {
+                let pages = core.manager.frames_of(io);
+                for &frame in pages {
                     self.table.fail_write(frame);
                 }
+                let failed = (file.clone(), first, pages.len(), io_error(&error));
+                deferred.failed.push(failed);
                 self.step(
                     core,
                     Event::WriteDone {

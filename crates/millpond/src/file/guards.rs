@@ -7,6 +7,7 @@ use crate::explain::{self, Call};
 use crate::guard::{PageMut, PageRef};
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
+use crate::trace::What;
 use millpond_core::event::Intent;
 use millpond_core::units::PageIndex;
 
@@ -19,7 +20,7 @@ impl File {
     pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
         let len = self.page_len(page)?;
         // One look at what is in the processor's cache anyway: no difference was measurable.
-        if !self.shared().poison.is_set()
+        if self.shared().poison.is_usual()
             && let Some(pin) = self.shared().table.hit(self.key(page))
         {
             self.passed(page);
@@ -30,6 +31,7 @@ impl File {
 
     #[cold]
     fn page_slowly(&self, page: u64, len: usize) -> Result<PageRef<'_>> {
+        let _noted = self.begin(page << self.shared().page_size.shift(), len, false)?;
         loop {
             self.shared().poison.check()?;
             match self.pin(self.key(page), Call::Read(len)) {
@@ -70,6 +72,11 @@ impl File {
         self.check_writable()?;
         self.shared().poison.check()?;
         self.page_len(page)?;
+        let what = What::Write {
+            keeps_first: true,
+            keeps_last: false,
+        };
+        let _noted = self.shared().note(self.inner.id, (page, 1), what);
         self.shared().check_accepts(&self.inner)?;
         self.shared().throttle(&self.inner)?;
         let pin = self.lock_page(page)?;
@@ -132,6 +139,7 @@ impl File {
         if self.len() >= end {
             return Ok(None);
         }
+        let _noted = self.begin(page * size, size as usize, true)?;
         self.make_room_for(end)?;
         let pin = match self.lock_behind(page) {
             Ok(Lookup::Found(pin)) => pin,

@@ -30,9 +30,11 @@ pub use options::{Advice, OpenOptions, StablePages};
 use crate::cache::Handle;
 use crate::driver::Shared;
 use crate::error::{Error, Result};
+use crate::events;
 use crate::explain::{self, Call, Wait};
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, SharedPin, Table};
+use crate::trace::{Note, What};
 use millpond_core::event::{Event, Pattern};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use parking_lot::MutexGuard;
@@ -58,6 +60,20 @@ pub struct File {
 impl File {
     fn shared(&self) -> &Shared {
         &self.cache.shared
+    }
+
+    /// The begin of a call that reads or writes `len` bytes from `offset` on: what is to be kept until its end, if calls
+    /// are recorded. One load if they are not.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    #[inline]
+    fn begin(&self, offset: u64, len: usize, writes: bool) -> Result<Option<Note<'_>>> {
+        if self.shared().poison.is_usual() {
+            return Ok(None);
+        }
+        self.shared().poison.check()?;
+        Ok(self.note_bytes(offset, len, writes))
     }
 
     fn key(&self, page: u64) -> PageKey {
@@ -163,10 +179,12 @@ impl File {
     /// written, if they can be. Without a callback to ask it waits until the log advances.
     pub fn sync_data(&self) -> Result<()> {
         self.shared().poison.check()?;
+        let _noted = self.shared().note(self.inner.id, (0, 0), What::Sync);
         explain::waits_in(Call::Sync);
         let log = self.shared().log_first(&self.inner);
         let syncing = self.shared().sync_begin(self.inner.id, log)?;
-        self.shared().sync_file(&self.inner, syncing)
+        let synced = self.shared().sync_file(&self.inner, syncing);
+        synced.inspect_err(|error| events::sync_failed(&self.inner.path, error))
     }
 
     /// As [`File::sync_data`]; the length and other metadata that reading the data needs are made durable by both.

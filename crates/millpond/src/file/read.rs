@@ -5,6 +5,7 @@ use crate::driver::Reach;
 use crate::error::Result;
 use crate::explain::{self, Call};
 use crate::table::Lookup;
+use crate::trace::What;
 use millpond_core::event::{Event, Intent};
 use millpond_core::units::{PageCount, PageIndex};
 use std::sync::atomic::Ordering;
@@ -25,7 +26,7 @@ impl File {
     /// [`Error::NoFrames`]: crate::Error::NoFrames
     /// [`Error::Poisoned`]: crate::Error::Poisoned
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        self.shared().poison.check()?;
+        let _noted = self.begin(offset, buf.len(), false)?;
         let inside = |wanted: usize| (wanted as u64).min(self.len().saturating_sub(offset)) as usize;
         let mut wanted = inside(buf.len());
         let shift = self.shared().page_size.shift();
@@ -164,6 +165,8 @@ impl File {
         if offset >= end {
             return Ok(());
         }
+        let pages = (offset >> shift, ((end - 1) >> shift) - (offset >> shift) + 1);
+        let _noted = self.shared().note(self.inner.id, pages, What::Prefetch);
         let mut left = self.shared().core().manager.derived().frames.0 / 2;
         let (mut page, last) = (offset >> shift, (end - 1) >> shift);
         while page <= last && left > 0 {

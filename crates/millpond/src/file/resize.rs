@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::explain::{self, Wait};
 use crate::table::ExclusivePin;
+use crate::trace::What;
 use millpond_core::event::Event;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{PageCount, PageIndex};
@@ -36,6 +37,8 @@ impl File {
         }
         self.check_elastic(len)?;
         if len < self.len() {
+            let first = len.div_ceil(self.shared().page_size.bytes());
+            let _noted = self.shared().note(self.inner.id, (first, 0), What::Cut);
             return self.cut(len);
         }
         self.resize_device(len)?;

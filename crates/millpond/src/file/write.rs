@@ -39,7 +39,7 @@ impl File {
     /// failed page is written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
-        self.shared().poison.check()?;
+        let _noted = self.begin(offset, buf.len(), true)?;
         let end = self.check_end(offset, buf.len())?;
         if buf.is_empty() {
             return Ok(());
@@ -61,6 +61,7 @@ impl File {
         let mut resize = Some(self.lock_length(Call::Write(buf.len())));
         let offset = self.len();
         self.check_end(offset, buf.len())?;
+        let _noted = self.begin(offset, buf.len(), true)?;
         self.write_all(buf, offset, &mut resize)?;
         Ok(offset)
     }

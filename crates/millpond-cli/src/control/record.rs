@@ -1,0 +1,148 @@
+//! `millpond record`: what a running cache is asked for, into a trace.
+//!
+//! The cache writes the file; this only asks it to begin and to end, and shows how it goes. If it is killed the recording goes
+//! on until the trace has its size; `--stop` ends it.
+
+use super::{Cache, Which, count, failed, text};
+use crate::Failure;
+use crate::signals::Signals;
+use indicatif::{ProgressBar, ProgressStyle};
+use millpond::trace::TRACE_BYTES_MAX;
+use millpond_core::units::{Bytes, Nanos};
+use millpond_lab::quantity::{parse_size, parse_time, size, size_typed};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+Examples:
+  millpond record --out load.trace                    the only cache that runs, until Ctrl-C
+  millpond record --out load.trace --for 60s --cache 4711
+  millpond replay load.trace --memory 128M,256M,512M  what other sizes of memory would have made of it
+  millpond record --stop                              ends a recording that somebody has left
+
+Every call is recorded, whether its pages were in memory or not: file, pages, time, thread. A call costs about 0.2 us more
+meanwhile. Calls that come faster than they can be written are left out and counted. The cache's process writes the trace,
+with its own rights; the trace names the files that are open in the cache.
+Exit codes: 0 recorded, 1 the cache can't be asked or the trace not be written (what was written can be used), 2 bad
+command line.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct RecordArgs {
+    /// The trace: a new file.
+    #[arg(long, value_name = "TRACE", required_unless_present = "stop")]
+    out: Option<PathBuf>,
+    /// For so long, such as 10s or 5min. Default: until Ctrl-C.
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    span: Option<Nanos>,
+    /// The trace's size at most: it ends then.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
+    max_size: Bytes,
+    /// End the recording that is under way, whoever has begun it.
+    #[arg(long, conflicts_with_all = ["out", "span"])]
+    stop: bool,
+    #[command(flatten)]
+    which: Which,
+    /// What was recorded as JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How often the cache is asked how it goes.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(crate) fn record(args: &RecordArgs) -> Result<ExitCode, Failure> {
+    debug_assert_eq!(TRACE_BYTES_MAX, 64 << 20, "the default above");
+    let Some(out) = &args.out else {
+        let mut cache = args.which.find()?;
+        return end(args, &mut cache);
+    };
+    let path = std::path::absolute(out)?;
+    let line = request(args.max_size, &path)?;
+    let signals = Signals::catch()?;
+    let mut cache = args.which.find()?;
+    cache.ask(&line)?;
+    let began = Instant::now();
+    let bar = bar(args);
+    while signals.caught().is_none()
+        && args
+            .span
+            .is_none_or(|span| began.elapsed() < Duration::from_nanos(span.0))
+    {
+        thread::sleep(LOOK);
+        let state = cache.ask("record state")?.1;
+        bar.set_message(how_far(&state));
+        if !state["ended"].is_null() {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    end(args, &mut cache)
+}
+
+/// What is asked of the cache.
+fn request(bytes_max: Bytes, path: &Path) -> Result<String, Failure> {
+    let name = path.to_str().filter(|name| !name.contains(['\n', '\r']));
+    let name = name.ok_or_else(|| {
+        let message = "--out: a trace's name is text in UTF-8, on one line";
+        Failure::bad_usage(message.into())
+    })?;
+    Ok(format!("record start {} {name}", bytes_max.0))
+}
+
+fn bar(args: &RecordArgs) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if args.json {
+        return ProgressBar::hidden();
+    }
+    if let Ok(style) = ProgressStyle::with_template("{elapsed:>4}  {msg}; Ctrl-C ends it") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn how_far(state: &Value) -> String {
+    let lost = match count(state, "lost") {
+        0 => String::new(),
+        lost => format!(", {lost} lost"),
+    };
+    format!(
+        "{} calls in {}{lost}",
+        count(state, "accesses"),
+        size(Bytes(count(state, "bytes")))
+    )
+}
+
+/// Ends the recording and says what it came to.
+fn end(args: &RecordArgs, cache: &mut Cache) -> Result<ExitCode, Failure> {
+    let (line, recorded) = cache.ask("record stop")?;
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        writeln!(stdout, "{line}")?;
+    } else {
+        let seconds = recorded["took_s"].as_f64().unwrap_or(0.0);
+        writeln!(
+            stdout,
+            "{}: {} of {seconds:.1} s",
+            text(&recorded, "path"),
+            how_far(&recorded)
+        )?;
+    }
+    if text(&recorded, "ended") == "size" {
+        eprintln!(
+            "millpond record: it has ended because the trace may have {} (--max-size)",
+            size_typed(args.max_size)
+        );
+    }
+    match recorded["failed"].as_str() {
+        None => Ok(ExitCode::SUCCESS),
+        Some(why) => Err(failed(format!(
+            "{}: {why}; what was written before can be used",
+            text(&recorded, "path")
+        ))),
+    }
+}

@@ -1,0 +1,250 @@
+//! Reading a trace: whatever of it is whole, in order of time, with its files told apart.
+//!
+//! A cache gives the number of a file that was closed to another one; here each file has one number, as long as its device
+//! and inode say that it is the same. Nothing in a file of any bytes makes this panic or take more memory than some tens
+//! of times its length.
+
+use super::format::{self, Kind, MAGIC, Opened};
+use super::{Access, PAGES_MAX, What};
+use millpond_core::units::Nanos;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Why a file is no trace.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// It can't be read.
+    #[error("can't read {path}: {source}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It does not begin as a trace does.
+    #[error("it is no trace of `millpond record`: it does not begin with MPTRACE")]
+    NotATrace,
+    /// It is of another version.
+    #[error("it is a trace of version {0}, and this program knows version 1: take a newer one")]
+    Version(u8),
+    /// Not even its first block, which says what was recorded, is whole.
+    #[error("its first block is not whole: nothing of it can be used")]
+    NoBeginning,
+}
+
+/// A file in a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TracedFile {
+    /// What it was called when it was opened first.
+    pub path: PathBuf,
+    /// Its pages: as many as it had when it was opened, or as were used, whatever is more.
+    pub pages: u64,
+    /// Anonymous memory, not a file.
+    pub is_region: bool,
+}
+
+/// A trace that was read.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Trace {
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// The budget of the cache, in bytes, when the recording began.
+    pub memory_bytes: u64,
+    /// All that the trace says of the cache.
+    pub about: Value,
+    /// Files, in the order of their first opening; [`Access::file`] counts here.
+    pub files: Vec<TracedFile>,
+    /// What was done, by the time at which it began, counted from the beginning of the recording.
+    pub accesses: Vec<Access>,
+    /// How many more there were that could not be kept.
+    pub lost: u64,
+    /// What it says of its end; `None` if it has none.
+    pub end: Option<Value>,
+    /// What is wrong with its rest, if not all of it could be read.
+    pub torn: Option<String>,
+}
+
+impl Trace {
+    /// Reads the trace in a file.
+    ///
+    /// # Errors
+    /// [`TraceError`]. A trace that is only torn is read as far as it goes ([`Trace::torn`]).
+    pub fn read(path: &Path) -> Result<Trace, TraceError> {
+        let bytes = fs::read(path).map_err(|source| TraceError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Trace::parse(&bytes)
+    }
+
+    /// Whether a file that begins so is a trace, of whatever version.
+    pub fn is_trace(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC[..7])
+    }
+
+    /// Reads a trace from memory.
+    ///
+    /// # Errors
+    /// As [`Trace::read`].
+    pub fn parse(bytes: &[u8]) -> Result<Trace, TraceError> {
+        if !Trace::is_trace(bytes) || bytes.len() < MAGIC.len() {
+            return Err(TraceError::NotATrace);
+        }
+        if bytes[7] != MAGIC[7] {
+            return Err(TraceError::Version(bytes[7]));
+        }
+        let (kind, content, len) =
+            format::first_block(&bytes[MAGIC.len()..]).ok_or(TraceError::NoBeginning)?;
+        let about: Value = match kind {
+            Kind::About => serde_json::from_slice(content).map_err(|_| TraceError::NoBeginning)?,
+            _ => return Err(TraceError::NoBeginning),
+        };
+        let page_bytes = about["page_bytes"]
+            .as_u64()
+            .filter(|bytes| bytes.is_power_of_two() && (4096..=65536).contains(bytes))
+            .ok_or(TraceError::NoBeginning)?;
+        let mut blocks = Blocks::default();
+        blocks.read(bytes, MAGIC.len() + len);
+        let began = about["began_ns"].as_u64().unwrap_or(0);
+        let (files, accesses) = blocks.resolve(began);
+        Ok(Trace {
+            page_bytes,
+            memory_bytes: about["memory_bytes"].as_u64().unwrap_or(0),
+            about,
+            files,
+            accesses,
+            lost: blocks.lost,
+            end: blocks.end,
+            torn: blocks.torn,
+        })
+    }
+
+    /// How many different pages are used, of files and regions.
+    pub fn distinct(&self) -> u64 {
+        let uses = self.accesses.iter().filter(|access| access.what.is_use());
+        let mut runs: Vec<_> = uses
+            .map(|a| (a.file, a.page, a.page + u64::from(a.pages)))
+            .collect();
+        runs.sort_unstable();
+        let (mut count, mut known) = (0, (u32::MAX, 0));
+        for (file, page, end) in runs {
+            let from = if file == known.0 { page.max(known.1) } else { page };
+            count += end.saturating_sub(from);
+            known = (file, if file == known.0 { end.max(known.1) } else { end });
+        }
+        count
+    }
+}
+
+/// What the blocks say, as it stands there.
+#[derive(Default)]
+struct Blocks {
+    opened: Vec<Opened>,
+    accesses: Vec<Access>,
+    lost: u64,
+    end: Option<Value>,
+    torn: Option<String>,
+}
+
+impl Blocks {
+    /// Reads blocks from byte `at` on, as far as they are whole.
+    fn read(&mut self, bytes: &[u8], mut at: usize) {
+        while at < bytes.len() {
+            if self.end.is_some() {
+                self.torn = Some(format!("there is something behind its end, from byte {at} on"));
+                return;
+            }
+            let block = format::first_block(&bytes[at..]);
+            let Some(len) = block.and_then(|(kind, content, len)| self.take(kind, content).map(|()| len))
+            else {
+                let left = bytes.len() - at;
+                self.torn = Some(format!(
+                    "the block at byte {at} is not whole: the last {left} bytes are left out"
+                ));
+                return;
+            };
+            at += len;
+        }
+        if self.end.is_none() {
+            self.torn = Some("it has no end: the recording was cut off".into());
+        }
+    }
+
+    fn take(&mut self, kind: Kind, content: &[u8]) -> Option<()> {
+        match kind {
+            Kind::About => return None,
+            Kind::File => self.opened.push(format::opened(content)?),
+            Kind::Accesses => {
+                let (accesses, lost) = format::accesses(content)?;
+                self.accesses.extend(accesses);
+                self.lost = self.lost.saturating_add(lost);
+            }
+            Kind::End => {
+                let end: Value = serde_json::from_slice(content).ok()?;
+                // Those that were lost after the last block that was written.
+                self.lost = self.lost.max(end["lost"].as_u64().unwrap_or(0));
+                self.end = Some(end);
+            }
+        }
+        Some(())
+    }
+
+    /// The files, and the accesses in order with the numbers of these files. An access to a file that nobody has opened
+    /// belongs to a file without a name.
+    fn resolve(&mut self, began: u64) -> (Vec<TracedFile>, Vec<Access>) {
+        let mut accesses = std::mem::take(&mut self.accesses);
+        accesses.sort_by_key(|access| access.at);
+        self.opened.sort_by_key(|opened| opened.at);
+        let mut files: Vec<TracedFile> = Vec::new();
+        let mut known: HashMap<(u64, u64), u32> = HashMap::new();
+        let mut open: HashMap<u32, u32> = HashMap::new();
+        let mut opened = self.opened.iter().peekable();
+        for access in &mut accesses {
+            while let Some(file) = opened.next_if(|file| file.at <= access.at.0) {
+                let number = *known.entry(file.identity).or_insert_with(|| {
+                    let path = PathBuf::from(OsStr::from_bytes(&file.path));
+                    files.push(TracedFile {
+                        path,
+                        pages: 0,
+                        is_region: false,
+                    });
+                    files.len() as u32 - 1
+                });
+                let known = &mut files[number as usize];
+                known.pages = known.pages.max(file.pages);
+                open.insert(file.number, number);
+            }
+            let is_region = access.what == What::Region;
+            let slot = open
+                .get(&access.file)
+                .copied()
+                .filter(|&n| files[n as usize].is_region == is_region);
+            let number = slot.unwrap_or_else(|| {
+                let what = if is_region { "region" } else { "file" };
+                files.push(TracedFile {
+                    path: format!("{what} {}", access.file).into(),
+                    pages: 0,
+                    is_region,
+                });
+                let number = files.len() as u32 - 1;
+                open.insert(access.file, number);
+                number
+            });
+            access.file = number;
+            access.at = Nanos(access.at.0.saturating_sub(began));
+            if access.what.is_use() {
+                let end = access.page + u64::from(access.pages);
+                let file = &mut files[number as usize];
+                file.pages = file.pages.max(end).min(PAGES_MAX);
+            }
+        }
+        (files, accesses)
+    }
+}
