@@ -15,6 +15,7 @@ mod log;
 mod mount;
 mod output;
 mod progress;
+mod replay;
 mod signals;
 mod slowdisk;
 
@@ -58,6 +59,8 @@ enum Command {
     Stat(control::StatArgs),
     /// Record what a running cache is asked for into a trace, which `replay` tries on other sizes of memory.
     Record(control::RecordArgs),
+    /// Replay a trace: how much memory does this load need?
+    Replay(replay::ReplayArgs),
     /// List the running caches.
     Caches(control::CachesArgs),
 }
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => control::inspect(&args),
         Command::Stat(args) => control::stat(&args),
         Command::Record(args) => control::record(&args),
+        Command::Replay(args) => replay::replay(&args),
         Command::Caches(args) => control::caches(&args),
     };
     result.unwrap_or_else(|failure| {

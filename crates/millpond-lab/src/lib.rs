@@ -23,6 +23,7 @@ pub mod measure;
 pub mod memory_group;
 pub mod outcome;
 pub mod quantity;
+pub mod replay;
 pub mod report;
 pub mod room;
 pub mod scratch;

@@ -119,6 +119,8 @@ pub struct World {
     asker: Option<usize>,
     digest: u64,
     held_max: u64,
+    /// Nobody minds how long a call takes.
+    is_patient: bool,
     /// The truth.
     pub checker: Checker,
 }
@@ -160,6 +162,7 @@ impl World {
             asker: None,
             digest: 0,
             held_max: 0,
+            is_patient: false,
             checker: Checker::new(options.frames, options.validate_every),
         })
     }
@@ -168,6 +171,11 @@ impl World {
     pub fn add_process(&mut self, script: Box<dyn Script>) {
         self.processes.push(Process::new(script, self.now));
         self.enqueue(self.now, Entry::Process(self.processes.len() - 1, 0));
+    }
+
+    /// From now on a call may take as long as it does: for loads that may be too much for their disk.
+    pub fn wait_for_ever(&mut self) {
+        self.is_patient = true;
     }
 
     /// Virtual time.
@@ -333,7 +341,10 @@ impl World {
         let patience = PATIENCE + Nanos(self.faults.slow.0 * pages);
         let waited = self.patience.0 - process.began_patience.0;
         assert!(
-            process.state == State::Exited || matches!(process.op, Op::Sleep(_)) || waited < patience.0,
+            self.is_patient
+                || process.state == State::Exited
+                || matches!(process.op, Op::Sleep(_))
+                || waited < patience.0,
             "process {pid} makes no progress: {}",
             self.describe()
         );

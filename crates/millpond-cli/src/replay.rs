@@ -1,0 +1,134 @@
+//! `millpond replay`: a recorded load on other sizes of memory and with other policies, in virtual time.
+
+use crate::Failure;
+use crate::output;
+use crate::progress::Bar;
+use crate::signals::Signals;
+use millpond_lab::LabError;
+use millpond_lab::disk_model::DiskModel;
+use millpond_lab::quantity::{number_tick, size};
+use millpond_lab::replay::{self, Load, Memory, POLICIES, Pace, Point, Policy, ReplayOptions};
+use millpond_lab::report::{html, json, table};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Examples:
+  millpond replay load.trace                                      six sizes of memory, up to all that the load uses
+  millpond replay load.trace --memory 256M,512M,1G --report load.html
+  millpond replay load.trace --memory 1G --policy millpond,linux-6,lru,opt --device nvme
+  millpond replay pages.u32 --memory 1000pages,4000pages --pace none --json -
+
+A trace is what `millpond record` has written, or a file of page numbers (32 bits, little endian, its name ends in .u32):
+reads of single pages. Time is virtual: the same trace gives the same numbers on every machine. docs/TRACES.md says what is
+in a trace and what that means here.
+Exit codes: 0 done, 1 the trace can't be read, 2 bad command line, 130 interrupted.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct ReplayArgs {
+    /// The trace.
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Sizes of memory, separated by commas: a budget, as 256M or 1G, or pages, as 4000pages. Default: six, from a
+    /// thirty-second of the pages that are used to all of them.
+    #[arg(long, value_delimiter = ',', value_name = "SIZES")]
+    memory: Vec<Memory>,
+    /// Policies, separated by commas: millpond, linux-6, linux-5, dillon-2000; lru and opt (the optimum that knows the
+    /// future) are counts of misses.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "millpond,linux-6,opt",
+        value_name = "POLICIES"
+    )]
+    policy: Vec<String>,
+    /// The modelled disk: hdd, sata-ssd, nvme or ram, with its settings, such as hdd,wcache=64M.
+    #[arg(long, default_value = "sata-ssd", value_name = "DEVICE")]
+    device: String,
+    /// The time between a thread's calls: as it was recorded, or none at all.
+    #[arg(long, default_value = "recorded", value_name = "PACE", value_parser = ["recorded", "none"])]
+    pace: String,
+    /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page with plots of misses and stalls against memory.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let options = args.options()?;
+    let json_to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let json_file = args.json.as_deref().filter(|_| !json_to_stdout);
+    for (option, path) in [("--json", json_file), ("--report", args.report.as_deref())] {
+        path.map_or(Ok(()), |path| output::check(option, path))?;
+    }
+    let load = Load::read(&args.trace)?;
+    let signals = Signals::catch()?;
+    let points = replay::run(&load, &options, &mut Bar::new(&signals)).map_err(|error| {
+        match (error, signals.caught()) {
+            (LabError::Interrupted, Some(signal)) => Failure {
+                code: 128 + signal,
+                message: Some("stopped".into()),
+            },
+            (error, _) => error.into(),
+        }
+    })?;
+    let report = replay::report(&load, &options, &points);
+    if let Some(path) = &args.report {
+        output::write(path, &|to| to.write_all(html::page(&report).as_bytes()))
+            .map_err(|e| LabError::path("cannot write", path, e))?;
+    }
+    if let Some(path) = json_file {
+        output::write(path, &|to| json::write(&report.metrics, to))
+            .map_err(|e| LabError::path("cannot write", path, e))?;
+    }
+    let mut stdout = io::stdout().lock();
+    if json_to_stdout {
+        json::write(&report.metrics, &mut stdout)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for paragraph in &report.intro {
+        writeln!(stdout, "{paragraph}\n")?;
+    }
+    write!(stdout, "{}", table::text(&report))?;
+    write!(stdout, "\n{}", drawn(&load, &options, &points))?;
+    if let Some(path) = &args.report {
+        eprintln!("report: {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn drawn(load: &Load, options: &ReplayOptions, points: &[Point]) -> String {
+    let columns: Vec<_> = points.iter().map(|point| size(point.bytes)).collect();
+    let of = |(n, policy): (usize, &Policy)| {
+        let share = |point: &Point| 100.0 * point.runs[n].misses as f64 / load.uses as f64;
+        (policy.name().to_owned(), points.iter().map(share).collect())
+    };
+    let lines: Vec<_> = options.policies.iter().enumerate().map(of).collect();
+    let percent = |share: f64| format!("{} %", number_tick(share));
+    replay::plot("uses that miss, by memory", &columns, &lines, percent)
+}
+
+impl ReplayArgs {
+    fn options(&self) -> Result<ReplayOptions, Failure> {
+        let policies: Result<Vec<Policy>, _> = self.policy.iter().map(|name| name.parse()).collect();
+        let policies = policies?;
+        if policies.is_empty() {
+            return Err(Failure::bad_usage(format!("--policy: give some of {POLICIES}")));
+        }
+        let words = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+        Ok(ReplayOptions {
+            memory: self.memory.clone(),
+            policies,
+            device: self.device.parse::<DiskModel>()?,
+            pace: match self.pace.as_str() {
+                "none" => Pace::None,
+                _ => Pace::Recorded,
+            },
+            command: format!("millpond {words}"),
+        })
+    }
+}

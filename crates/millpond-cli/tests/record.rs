@@ -1,0 +1,221 @@
+//! `record` and `replay` as a user meets them: a live cache recorded, the trace replayed.
+#![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
+
+mod support;
+
+use millpond::trace::Trace;
+use millpond::{File, OpenOptions, PageCache};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{scratch, text};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_millpond");
+
+struct Pond {
+    folder: TempDir,
+    _cache: PageCache,
+    file: File,
+}
+
+impl Pond {
+    fn new() -> Pond {
+        let folder = scratch();
+        let builder = PageCache::builder().memory(2 << 20).calibrate(false);
+        let cache = builder.control_at(folder.path().join("sock")).build().unwrap();
+        let file = cache.open(folder.path().join("data"), OpenOptions::new().create(true));
+        let file = file.unwrap();
+        file.write_at(&vec![1; 800 * 4096], 0).unwrap();
+        file.sync_data().unwrap();
+        Pond {
+            folder,
+            _cache: cache,
+            file,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn record(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.arg("record").arg("--cache").arg(self.path("sock"));
+        command.args(arguments).current_dir(self.folder.path());
+        command
+    }
+
+    /// Reads pages until `done`, and says what it gives.
+    fn while_it_reads<T>(&self, done: impl FnOnce() -> T) -> T {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut buffer = vec![0; 4096];
+                for n in 0_u64.. {
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    self.file.read_at(&mut buffer, n * n % 797 * 4096).unwrap();
+                    std::thread::yield_now();
+                }
+            });
+            let result = done();
+            over.store(true, Ordering::Relaxed);
+            result
+        })
+    }
+}
+
+fn millpond(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_live_cache_is_recorded_for_a_while_and_replayed() {
+    let pond = Pond::new();
+    let arguments = ["--out", "a trace", "--for", "300ms", "--json"];
+    let output = pond.while_it_reads(|| pond.record(&arguments).output().unwrap());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let path = pond.path("a trace");
+    let trace = Trace::read(&path).unwrap();
+    assert_eq!(trace.torn, None);
+    assert_eq!(said["accesses"].as_u64().unwrap(), trace.accesses.len() as u64);
+    assert!(trace.accesses.len() > 100, "{said}");
+
+    let (path, page, json) = (path.to_str().unwrap(), pond.path("r.html"), pond.path("r.jsonl"));
+    let memory = "1M,2M,8M";
+    let (page_name, json_name) = (page.to_str().unwrap(), json.to_str().unwrap());
+    let output = millpond(&[
+        "replay",
+        path,
+        "--memory",
+        memory,
+        "--policy",
+        "millpond,opt",
+        "--report",
+        page_name,
+        "--json",
+        json_name,
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for words in [
+        "1 MiB",
+        "is enough",
+        "The recorded cache, of 2 MiB, missed",
+        "* millpond   o opt",
+    ] {
+        assert!(shown.contains(words), "{words} is not in\n{shown}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 120), "{shown}");
+    assert!(
+        std::fs::read_to_string(page)
+            .unwrap()
+            .contains("Misses against memory")
+    );
+    let lines = std::fs::read_to_string(json).unwrap();
+    let misses: Vec<f64> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["metric"] == "misses_pages")
+        .map(|line| line["value"].as_f64().unwrap())
+        .collect();
+    assert_eq!(misses.len(), 6);
+    assert!(misses[0] >= misses[4], "more memory, no more misses: {misses:?}");
+}
+
+#[test]
+fn ctrl_c_ends_a_recording_well() {
+    let pond = Pond::new();
+    let path = pond.path("trace");
+    let output = pond.while_it_reads(|| {
+        let child = pond
+            .record(&["--out", "trace"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        // It has its handler before the cache begins.
+        while std::fs::metadata(&path).map_or(0, |there| there.len()) == 0 {
+            std::thread::yield_now();
+        }
+        kill_process(pid, Signal::INT).unwrap();
+        child.wait_with_output().unwrap()
+    });
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output.stdout).contains(" calls in "),
+        "{}",
+        text(&output.stdout)
+    );
+    assert_eq!(Trace::read(&path).unwrap().torn, None);
+}
+
+#[test]
+fn what_somebody_has_left_is_ended_and_what_can_not_be_says_why() {
+    let pond = Pond::new();
+    std::fs::write(pond.path("there"), "mine").unwrap();
+    let there = pond.record(&["--out", "there"]).output().unwrap();
+    assert_eq!(there.status.code(), Some(1), "{}", text(&there.stderr));
+    assert!(
+        text(&there.stderr).contains("File exists"),
+        "{}",
+        text(&there.stderr)
+    );
+    let nothing = pond.record(&["--stop"]).output().unwrap();
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(
+        text(&nothing.stderr).contains("nothing was recorded"),
+        "{}",
+        text(&nothing.stderr)
+    );
+    let mut child = pond.record(&["--out", "left"]).spawn().unwrap();
+    while std::fs::metadata(pond.path("left")).map_or(0, |there| there.len()) == 0 {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let stopped = pond.record(&["--stop"]).output().unwrap();
+    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+    assert!(
+        text(&stopped.stdout).contains("left"),
+        "{}",
+        text(&stopped.stdout)
+    );
+    assert_eq!(Trace::read(&pond.path("left")).unwrap().torn, None);
+    let neither = pond.record(&[]).output().unwrap();
+    assert_eq!(neither.status.code(), Some(2));
+}
+
+#[test]
+fn a_replay_of_nonsense_says_what_is_wrong() {
+    let folder = scratch();
+    let path = folder.path().join("x");
+    std::fs::write(&path, "hello").unwrap();
+    let path = path.to_str().unwrap();
+    for (arguments, words) in [
+        (vec!["replay", path], "it is no trace of `millpond record`"),
+        (
+            vec!["replay", path, "--policy", "clock"],
+            "allowed: millpond, linux-6",
+        ),
+        (
+            vec!["replay", path, "--device", "tape"],
+            "unknown model of a disk",
+        ),
+        (vec!["replay", path, "--memory", "lots"], "--memory"),
+    ] {
+        let output = millpond(&arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments:?}: {}",
+            text(&output.stderr)
+        );
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+}

@@ -1,0 +1,329 @@
+//! A load that can be replayed: what the threads of a trace do, one thing after the other.
+
+use super::Memory;
+use crate::error::{LabError, Result};
+use crate::sim::Op;
+use millpond::core::units::{FileId, Nanos, PageSize};
+use millpond::trace::{Access, Trace, What};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+/// Pages that a simulated call has at most; a longer one is several.
+const CALL_PAGES_MAX: u64 = 1024;
+
+/// More uses of pages than this are not replayed: 8 GiB of memory for their order alone.
+const USES_MAX: u64 = 1 << 31;
+
+/// What a thread does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// How long it thinks before.
+    pub think: Nanos,
+    /// What it does then.
+    pub op: Op,
+}
+
+/// What is replayed.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The trace's name.
+    pub name: String,
+    /// The size of a page.
+    pub page_size: PageSize,
+    /// Pages of each file.
+    pub files: Vec<u64>,
+    /// What each thread does.
+    pub threads: Vec<Vec<Step>>,
+    /// Pages used, each time it is.
+    pub uses: u64,
+    /// The order in which they are: a number for each page, and whether its content is needed.
+    pub(super) order: Vec<(u32, bool)>,
+    /// Different pages.
+    pub distinct: u64,
+    /// Pages whose content is needed at their first use: no memory helps against these.
+    pub first: u64,
+    /// What the trace says of itself, and what of it can't be replayed.
+    pub notes: Vec<String>,
+    /// The recorded cache: its budget, and the pages that it missed.
+    pub recorded: Option<(u64, u64)>,
+}
+
+impl Load {
+    /// Reads a trace: one of `millpond record`, or page numbers of 32 bits, little endian, of one file that is only read.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if it can't be read, [`LabError::BadValue`] if it is no trace.
+    pub fn read(path: &Path) -> Result<Load> {
+        let bytes = fs::read(path).map_err(|e| LabError::path("cannot read", path, e))?;
+        let name = path.display().to_string();
+        let bad = |why: String| LabError::BadValue {
+            option: "the trace",
+            value: name.clone(),
+            allowed: why,
+            instead: "give a trace of `millpond record`, or page numbers in a file whose name ends in .u32"
+                .into(),
+        };
+        if Trace::is_trace(&bytes) {
+            let trace = Trace::parse(&bytes).map_err(|e| bad(e.to_string()))?;
+            return Load::of_trace(&name, &trace);
+        }
+        if path.extension().is_none_or(|end| end != "u32") {
+            return Err(bad("it is no trace of `millpond record`".into()));
+        }
+        if bytes.len() % 4 != 0 {
+            return Err(bad(format!("{} bytes are no whole number of pages", bytes.len())));
+        }
+        let page = |four: &[u8]| four.iter().rev().fold(0, |n, &byte| n << 8 | u32::from(byte));
+        let pages: Vec<u32> = bytes.chunks_exact(4).map(page).collect();
+        Ok(Load::of_pages(&name, &pages))
+    }
+
+    /// Reads of single pages of a file, by one thread that does not think.
+    pub fn of_pages(name: &str, pages: &[u32]) -> Load {
+        let mut load = Load::new(name, PageSize::KIB_4);
+        load.files = vec![pages.iter().max().map_or(0, |&last| u64::from(last) + 1)];
+        let read = |&page: &u32| Step {
+            think: Nanos::ZERO,
+            op: Op::Read {
+                file: FileId(0),
+                first: page.into(),
+                pages: 1,
+            },
+        };
+        load.threads = vec![pages.iter().map(read).collect()];
+        let mut order = Order::default();
+        pages.iter().for_each(|&page| order.add(0, page.into(), true));
+        load.set_order(order);
+        load
+    }
+
+    /// What a trace has recorded.
+    ///
+    /// # Errors
+    /// [`LabError::BadValue`] if it is too much.
+    pub fn of_trace(name: &str, trace: &Trace) -> Result<Load> {
+        // The trace has checked it.
+        let page_size = PageSize::from_bytes(trace.page_bytes).unwrap_or(PageSize::KIB_4);
+        let mut load = Load::new(name, page_size);
+        load.files = trace.files.iter().map(|file| file.pages).collect();
+        let uses = trace.accesses.iter().filter(|access| access.what.is_use());
+        let uses: u64 = uses.map(|access| u64::from(access.pages)).sum();
+        if uses > USES_MAX {
+            return Err(LabError::BadValue {
+                option: "the trace",
+                value: name.into(),
+                allowed: format!("it uses pages {uses} times, and at most {USES_MAX} can be replayed"),
+                instead: "record for a shorter time".into(),
+            });
+        }
+        let mut numbers: HashMap<u32, usize> = HashMap::new();
+        let mut free_at: Vec<Nanos> = Vec::new();
+        let (mut order, mut regions) = (Order::default(), 0_u64);
+        for access in &trace.accesses {
+            if access.what == What::Region {
+                regions += 1;
+                continue;
+            }
+            let next = numbers.len();
+            let thread = *numbers.entry(access.thread).or_insert(next);
+            if thread == load.threads.len() {
+                load.threads.push(Vec::new());
+                free_at.push(Nanos::ZERO);
+            }
+            let think = Nanos(access.at.0.saturating_sub(free_at[thread].0));
+            free_at[thread] = access.at + access.took;
+            load.add(thread, think, access, &mut order);
+        }
+        load.set_order(order);
+        load.note(trace, regions);
+        Ok(load)
+    }
+
+    fn new(name: &str, page_size: PageSize) -> Load {
+        Load {
+            name: name.into(),
+            page_size,
+            files: Vec::new(),
+            threads: Vec::new(),
+            uses: 0,
+            order: Vec::new(),
+            distinct: 0,
+            first: 0,
+            notes: Vec::new(),
+            recorded: None,
+        }
+    }
+
+    fn set_order(&mut self, order: Order) {
+        self.uses = order.uses.len() as u64;
+        self.distinct = order.numbers.len() as u64;
+        self.first = order.first;
+        self.order = order.uses;
+    }
+
+    fn add(&mut self, thread: usize, think: Nanos, access: &Access, order: &mut Order) {
+        let file = FileId(access.file);
+        let (first, end) = (access.page, access.page + u64::from(access.pages));
+        let mut ops = Vec::new();
+        match access.what {
+            What::Read => ops.extend(calls(first, end).map(|(first, pages)| Op::Read { file, first, pages })),
+            What::Prefetch => {
+                ops.extend(calls(first, end).map(|(first, pages)| Op::Prefetch { file, first, pages }));
+            }
+            What::Write {
+                keeps_first,
+                keeps_last,
+            } => {
+                let change = |first| Op::Guard {
+                    file,
+                    first,
+                    pages: 1,
+                    change: true,
+                    span: Nanos::ZERO,
+                };
+                let whole = first + u64::from(keeps_first)..end - u64::from(keeps_last && access.pages > 0);
+                ops.extend(keeps_first.then(|| change(first)));
+                ops.extend(calls(whole.start, whole.end).map(|(first, pages)| Op::Write {
+                    file,
+                    first,
+                    pages,
+                }));
+                ops.extend((keeps_last && end > first).then(|| change(end - 1)));
+            }
+            What::Sync => ops.push(Op::Sync { file }),
+            What::Cut => ops.push(Op::Truncate { file, first }),
+            What::Close => ops.push(Op::Reopen { file }),
+            What::Region => {}
+        }
+        if access.what.is_use() {
+            for page in first..end {
+                let is_needed = match access.what {
+                    What::Write {
+                        keeps_first,
+                        keeps_last,
+                    } => (keeps_first && page == first) || (keeps_last && page + 1 == end),
+                    _ => true,
+                };
+                order.add(access.file, page, is_needed);
+            }
+        }
+        let steps = ops.into_iter().enumerate().map(|(n, op)| Step {
+            think: if n == 0 { think } else { Nanos::ZERO },
+            op,
+        });
+        self.threads[thread].extend(steps);
+    }
+
+    fn note(&mut self, trace: &Trace, regions: u64) {
+        let end = trace.end.as_ref();
+        let missed = end.and_then(|end| end["counters"]["pgmajfault"].as_u64());
+        self.recorded = missed.map(|missed| (trace.memory_bytes, missed));
+        if let Some(torn) = &trace.torn {
+            self.notes.push(format!("the trace is torn: {torn}"));
+        }
+        if trace.lost > 0 {
+            let kept = trace.accesses.len();
+            self.notes.push(format!(
+                "{} calls were lost while it was recorded, beside {kept} that are there: misses are of these only",
+                trace.lost
+            ));
+        }
+        if regions > 0 {
+            self.notes.push(format!(
+                "{regions} touches of regions are left out: only those that missed were seen when it was recorded"
+            ));
+        }
+        let resident = trace.about["resident"].as_u64().unwrap_or(0);
+        if resident > 0 {
+            self.notes.push(format!(
+                "the recorded cache had {resident} pages in memory when the recording began; here memory is empty at first"
+            ));
+        }
+    }
+
+    /// Sizes of memory to try where nobody says which.
+    pub fn memories(&self) -> Vec<Memory> {
+        let mut memories: Vec<_> = (0..6)
+            .map(|n| {
+                Memory::Pages((self.distinct * (1 << n) / 32).max(millpond::core::manager::FRAMES_MIN.0))
+            })
+            .collect();
+        memories.dedup();
+        memories
+    }
+}
+
+/// The pages from `first` to `end` in calls.
+fn calls(first: u64, end: u64) -> impl Iterator<Item = (u64, u32)> {
+    (first..end)
+        .step_by(CALL_PAGES_MAX as usize)
+        .map(move |at| (at, (end - at).min(CALL_PAGES_MAX) as u32))
+}
+
+/// Pages by numbers without gaps, in the order in which they are used.
+#[derive(Default)]
+struct Order {
+    numbers: BTreeMap<(u32, u64), u32>,
+    uses: Vec<(u32, bool)>,
+    first: u64,
+}
+
+impl Order {
+    fn add(&mut self, file: u32, page: u64, is_needed: bool) {
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry((file, page)).or_insert(next);
+        self.first += u64::from(number == next && is_needed);
+        self.uses.push((number, is_needed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_keeps_some_of_its_pages_needs_these_first() {
+        let mut load = Load::new("load", PageSize::KIB_4);
+        load.threads = vec![Vec::new()];
+        let mut order = Order::default();
+        let access = Access {
+            at: Nanos(0),
+            took: Nanos(0),
+            thread: 0,
+            file: 0,
+            page: 10,
+            pages: 4,
+            what: What::Write {
+                keeps_first: true,
+                keeps_last: true,
+            },
+        };
+        load.add(0, Nanos(7), &access, &mut order);
+        let change = |first| Op::Guard {
+            file: FileId(0),
+            first,
+            pages: 1,
+            change: true,
+            span: Nanos::ZERO,
+        };
+        let whole = Op::Write {
+            file: FileId(0),
+            first: 11,
+            pages: 2,
+        };
+        let ops: Vec<_> = load.threads[0].iter().map(|step| step.op).collect();
+        assert_eq!(ops, [change(10), whole, change(13)]);
+        let think: Vec<_> = load.threads[0].iter().map(|step| step.think.0).collect();
+        assert_eq!(think, [7, 0, 0]);
+        assert_eq!(order.uses, [(0, true), (1, false), (2, false), (3, true)]);
+        assert_eq!(order.first, 2);
+    }
+
+    #[test]
+    fn a_long_call_is_several() {
+        let parts: Vec<_> = calls(5, 5 + 2500).collect();
+        assert_eq!(parts, [(5, 1024), (1029, 1024), (2053, 452)]);
+        assert_eq!(calls(3, 3).count(), 0);
+    }
+}

@@ -1,0 +1,253 @@
+//! What a replay comes to: a table for each memory, two curves, and the sentence that says how much memory it needs.
+
+use super::{Load, Point, Policy, Ran, ReplayOptions};
+use crate::machine;
+use crate::quantity::{micros, micros_tick, number, number_tick, size};
+use crate::report::{Axis, Cell, Chart, Line, Metric, Report, Scale, Table, TableRow};
+use millpond::core::units::Bytes;
+
+/// Misses within this share of the fewest are no worse.
+const NEAR: f64 = 0.05;
+
+pub(super) fn report(load: &Load, options: &ReplayOptions, points: &[Point]) -> Report {
+    let mut report = Report {
+        title: format!("How much memory does {} need?", load.name),
+        intro: vec![about(load, options)],
+        command: options.command.clone(),
+        tables: vec![table(load, options, points)],
+        charts: charts(load, options, points),
+        notes: load.notes.clone(),
+        definitions: definitions(),
+        machine: machine::describe(None),
+        metrics: metrics(load, options, points),
+        ..Report::default()
+    };
+    for (n, policy) in options.policies.iter().enumerate() {
+        report.verdict.extend(needs(load, *policy, points, n));
+    }
+    if let Some((memory, missed)) = load.recorded {
+        report.verdict.push(format!(
+            "The recorded cache, of {}, missed {missed} pages meanwhile.",
+            size(Bytes(memory))
+        ));
+    }
+    report
+}
+
+fn about(load: &Load, options: &ReplayOptions) -> String {
+    let bytes = |pages: u64| size(Bytes(pages * load.page_size.bytes()));
+    format!(
+        "{} uses of {} different pages ({}), by {} threads, replayed in virtual time on a modelled disk ({}).",
+        load.uses,
+        load.distinct,
+        bytes(load.distinct),
+        load.threads.len(),
+        options.device
+    )
+}
+
+/// The least memory that is as good as the most, as a sentence.
+fn needs(load: &Load, policy: Policy, points: &[Point], n: usize) -> Option<String> {
+    let near = |misses: u64| misses as f64 + NEAR * (misses as f64).max(load.uses as f64 * 0.01);
+    let fewest = points.iter().map(|point| point.runs[n].misses).min()?;
+    let is_near = |point: &&Point| point.runs[n].misses as f64 <= near(fewest);
+    let enough = points.iter().find(is_near)?;
+    let (last, name, memory) = (points.last()?, policy.name(), enough.memory);
+    let missed = number(ratio(load, &enough.runs[n]));
+    Some(if fewest as f64 <= near(load.first) {
+        format!(
+            "{name}: {memory} is enough: {missed} % of uses miss, about as many as are the first of their pages."
+        )
+    } else if enough.bytes == last.bytes && points.len() > 1 {
+        format!(
+            "{name}: {memory} is the most that was tried and misses least ({missed} %); more may help still."
+        )
+    } else {
+        format!(
+            "{name}: {memory} is enough: {missed} % of uses miss, and more, up to {}, gains next to nothing.",
+            last.memory
+        )
+    })
+}
+
+fn ratio(load: &Load, ran: &Ran) -> f64 {
+    100.0 * ran.misses as f64 / load.uses as f64
+}
+
+fn is_run(policy: Policy) -> bool {
+    !matches!(policy, Policy::Lru | Policy::Opt)
+}
+
+fn cell(value: String) -> Cell {
+    Cell {
+        value,
+        spread: String::new(),
+    }
+}
+
+fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
+    let heads = [
+        "memory",
+        "policy",
+        "misses",
+        "of uses",
+        "read ahead",
+        "stalled",
+        "longest",
+        "written",
+        "took",
+    ];
+    let mut table = Table {
+        title: "Each memory and policy".into(),
+        head: heads.map(str::to_owned).to_vec(),
+        ..Table::default()
+    };
+    for point in points {
+        for (policy, ran) in options.policies.iter().zip(&point.runs) {
+            let time = |ns: u64| micros(ns as f64 / 1e3);
+            let mut cells = vec![
+                cell(policy.name().into()),
+                cell(ran.misses.to_string()),
+                cell(format!("{} %", number(ratio(load, ran)))),
+            ];
+            match is_run(*policy) {
+                true => cells.extend(
+                    [
+                        ran.read_ahead.to_string(),
+                        time(ran.stalled.0),
+                        time(ran.stalled_max.0),
+                        size(ran.written),
+                        time(ran.took.0),
+                    ]
+                    .map(cell),
+                ),
+                false => cells.extend((0..5).map(|_| Cell::default())),
+            }
+            table.rows.push(TableRow {
+                label: point.memory.to_string(),
+                cells,
+            });
+        }
+    }
+    table
+}
+
+/// The name of a size of memory below a plot.
+fn mebibytes(mib: f64) -> String {
+    size(Bytes((mib * f64::from(1 << 20)) as u64))
+}
+
+fn charts(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Chart> {
+    let memory = || Axis {
+        label: "memory".into(),
+        scale: Scale::Log,
+        show: mebibytes,
+    };
+    let lines = |value: &dyn Fn(&Ran) -> f64, counts_too: bool| -> Vec<Line> {
+        let policies = options.policies.iter().enumerate();
+        policies
+            .filter(|(_, policy)| counts_too || is_run(**policy))
+            .map(|(n, policy)| Line {
+                name: policy.name().into(),
+                look: n,
+                is_reference: !is_run(*policy),
+                labels: Vec::new(),
+                points: points
+                    .iter()
+                    .map(|point| {
+                        let mib = point.bytes.0 as f64 / f64::from(1 << 20);
+                        (mib, Some(value(&point.runs[n])))
+                    })
+                    .collect(),
+            })
+            .collect()
+    };
+    vec![
+        Chart {
+            title: "Misses against memory".into(),
+            caption: format!(
+                "Of all uses of pages, how many found theirs missing. No memory helps against the first use of a page \
+                 ({} % of them). Where a line turns flat, more memory is of no use to this load.",
+                number(100.0 * load.first as f64 / load.uses as f64)
+            ),
+            x: memory(),
+            y: Axis {
+                label: "% of uses that miss".into(),
+                scale: Scale::Linear,
+                show: number_tick,
+            },
+            lines: lines(&|ran| ratio(load, ran), true),
+        },
+        Chart {
+            title: "Time that calls waited, against memory".into(),
+            caption:
+                "All threads together: for pages to be read, for memory, for the dirty limit, for syncs."
+                    .into(),
+            x: memory(),
+            y: Axis {
+                label: "time stalled".into(),
+                scale: Scale::Linear,
+                show: micros_tick,
+            },
+            lines: lines(&|ran| ran.stalled.0 as f64 / 1e3, false),
+        },
+    ]
+}
+
+fn metrics(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    for point in points {
+        for (policy, ran) in options.policies.iter().zip(&point.runs) {
+            let mut push = |metric: &str, unit: &str, value: f64| {
+                metrics.push(Metric {
+                    experiment: "replay".into(),
+                    workload: load.name.clone(),
+                    target: "sim".into(),
+                    device: options.device.to_string(),
+                    variant: format!("{} memory={}", policy.name(), point.bytes.0),
+                    metric: metric.into(),
+                    unit: unit.into(),
+                    value,
+                    runs: vec![value],
+                });
+            };
+            push("memory_bytes", "bytes", point.bytes.0 as f64);
+            push("frames_pages", "pages", point.frames.0 as f64);
+            push("misses_pages", "pages", ran.misses as f64);
+            push("miss_ratio_percent", "%", ratio(load, ran));
+            if is_run(*policy) {
+                push("read_ahead_pages", "pages", ran.read_ahead as f64);
+                push("stalled_us", "us", ran.stalled.0 as f64 / 1e3);
+                push("stalled_max_us", "us", ran.stalled_max.0 as f64 / 1e3);
+                push("written_bytes", "bytes", ran.written.0 as f64);
+                push("took_us", "us", ran.took.0 as f64 / 1e3);
+            }
+        }
+    }
+    metrics
+}
+
+fn definitions() -> Vec<(String, String)> {
+    [
+        (
+            "misses",
+            "Pages that a call needed the content of and that were not in memory. A page that is overwritten whole needs \
+             nothing read, and one that was read ahead is there, or on its way: neither is a miss.",
+        ),
+        ("of uses", "Misses for each use of a page; a call that reads four pages uses four."),
+        (
+            "stalled",
+            "What calls took beyond the processor time of calls that find everything in memory, all threads together.",
+        ),
+        ("longest", "The longest of these waits."),
+        ("written", "What had gone to the disk when the last call ended. What is dirty then is not in it."),
+        ("took", "Virtual time from the first call to the end of the last."),
+        (
+            "opt, lru",
+            "Counts of one page at a time without read-ahead: the optimum that knows the future, and one list in order of \
+             last use. A policy that reads ahead can miss less than the optimum does.",
+        ),
+    ]
+    .map(|(word, meaning)| (word.to_owned(), meaning.to_owned()))
+    .to_vec()
+}

@@ -1,0 +1,287 @@
+//! A load that was recorded on a real cache, replayed in the simulator.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why it was skipped"
+)]
+
+use millpond::core::options::Preset;
+use millpond::core::units::{Bytes, PageSize};
+use millpond::trace::Trace;
+use millpond::{OpenOptions, PageCache};
+use millpond_lab::experiment::Watch;
+use millpond_lab::replay::{self, Load, Memory, Pace, Point, Policy, ReplayOptions};
+use millpond_lab::report::{html, table};
+use millpond_lab::target::Proceed;
+use std::fs;
+use std::path::PathBuf;
+
+const MILLPOND: Policy = Policy::Preset(Preset::Millpond);
+
+fn options(memory: Vec<Memory>, policies: Vec<Policy>) -> ReplayOptions {
+    ReplayOptions {
+        memory,
+        policies,
+        device: "sata-ssd".parse().unwrap(),
+        pace: Pace::Recorded,
+        command: "millpond replay a.trace".into(),
+    }
+}
+
+fn run(load: &Load, options: &ReplayOptions) -> Vec<Point> {
+    replay::run(load, options, &mut ()).unwrap()
+}
+
+/// Splitmix64.
+fn draw(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[test]
+fn a_loop_of_four_pages_more_than_memory_misses_as_it_must() {
+    let pages: Vec<u32> = (0..400).map(|n| n % 100).collect();
+    let load = Load::of_pages("loop", &pages);
+    assert_eq!((load.uses, load.distinct, load.first), (400, 100, 100));
+    let memory = [96, 200].map(Memory::Pages).to_vec();
+    let points = run(&load, &options(memory, vec![Policy::Lru, Policy::Opt]));
+    let misses: Vec<Vec<u64>> = points
+        .iter()
+        .map(|point| point.runs.iter().map(|ran| ran.misses).collect())
+        .collect();
+    // The optimum keeps 95 of the 99 others until they are used again: of the 300 uses behind the first round it misses
+    // 4 in 99.
+    assert_eq!(misses[0], [400, 100 + 300 * 4 / 99], "{misses:?}");
+    assert_eq!(misses[1], [100, 100]);
+}
+
+#[test]
+fn the_same_trace_gives_the_same_numbers() {
+    let mut state = 1;
+    let pages: Vec<u32> = (0..20_000).map(|_| (draw(&mut state) % 2_000) as u32).collect();
+    let load = Load::of_pages("random", &pages);
+    let options = options(Vec::new(), vec![MILLPOND, Policy::Linux6]);
+    let (one, two) = (run(&load, &options), run(&load, &options));
+    assert_eq!(one.len(), 6);
+    let all = |points: &[Point]| points.iter().flat_map(|p| p.runs.clone()).collect::<Vec<_>>();
+    assert_eq!(all(&one), all(&two));
+    for pair in one.windows(2) {
+        assert!(
+            pair[0].runs[0].misses > pair[1].runs[0].misses,
+            "more memory, fewer misses"
+        );
+        assert!(pair[0].runs[0].stalled > pair[1].runs[0].stalled);
+    }
+    // With memory for all of it each page is missed once, and some again: a few frames are kept free.
+    let misses = one[5].runs[0].misses;
+    assert!((2_000..2_200).contains(&misses), "{misses}");
+}
+
+#[test]
+fn a_recorded_cache_missed_about_as_many_pages_as_its_replay_at_the_same_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = 8 << 20;
+    let cache = PageCache::builder()
+        .memory(memory)
+        .calibrate(false)
+        .build()
+        .unwrap();
+    let path = folder.path().join("data");
+    fs::write(&path, vec![1; 4000 * 4096]).unwrap();
+    let file = cache.open(&path, OpenOptions::new().write(true)).unwrap();
+    let trace = folder.path().join("trace");
+    let recording = cache.record(&trace).unwrap();
+    let before = cache.stats().counters;
+    let (mut state, mut buffer) = (7, vec![0; 4096]);
+    for n in 0..40_000_u64 {
+        // A hot set of a quarter, the rest of the file at random, and a write now and then.
+        let page = match draw(&mut state) % 4 {
+            0 => draw(&mut state) % 4000,
+            _ => draw(&mut state) % 1000,
+        };
+        match n % 50 {
+            0 => file.write_at(&buffer, page * 4096).unwrap(),
+            1 => file.write_at(&buffer[..100], page * 4096 + 50).unwrap(),
+            _ => assert_eq!(file.read_at(&mut buffer, page * 4096).unwrap(), 4096),
+        }
+    }
+    let missed = cache.stats().counters.pgmajfault - before.pgmajfault;
+    recording.stop().unwrap();
+    let load = Load::read(&trace).unwrap();
+    assert_eq!(load.uses, 40_000);
+    assert_eq!(load.recorded, Some((memory, missed)));
+    let options = options(vec![Memory::Budget(Bytes(memory))], vec![MILLPOND, Policy::Opt]);
+    let points = run(&load, &options);
+    assert_eq!(
+        points[0].frames,
+        PageCache::pages_in(Bytes(memory), PageSize::KIB_4).unwrap()
+    );
+    let replayed = points[0].runs[0].misses;
+    // The order of calls is the same; when pages are written and reclaimed in between is not.
+    let apart = replayed.abs_diff(missed) as f64 / missed as f64;
+    println!(
+        "missed {missed}, replayed {replayed}: {:.2} % apart",
+        100.0 * apart
+    );
+    assert!(apart < 0.03, "missed {missed}, replayed {replayed}");
+    let opt = points[0].runs[1].misses;
+    assert!(
+        opt < missed && opt > missed / 2,
+        "the optimum misses {opt}, the cache {missed}"
+    );
+}
+
+#[test]
+fn threads_that_sync_cut_and_close_are_replayed_to_their_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PageCache::builder()
+        .memory(4 << 20)
+        .calibrate(false)
+        .build()
+        .unwrap();
+    let trace = folder.path().join("trace");
+    let recording = cache.record(&trace).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (cache, folder) = (&cache, folder.path());
+            scope.spawn(move || {
+                for round in 0..5 {
+                    let path = folder.join(format!("data{thread}"));
+                    let file = cache.open(path, OpenOptions::new().create(true)).unwrap();
+                    file.write_at(&vec![round; 300 << 10], 100).unwrap();
+                    file.prefetch(0, 64 << 10).unwrap();
+                    file.sync_data().unwrap();
+                    file.set_len(100_000).unwrap();
+                    file.page_mut(3).unwrap()[7] = round;
+                    drop(file.page(20).unwrap());
+                }
+            });
+        }
+    });
+    recording.stop().unwrap();
+    let load = Load::read(&trace).unwrap();
+    assert_eq!((load.files.len(), load.threads.len()), (3, 3));
+    let points = run(
+        &load,
+        &options(Vec::new(), vec![MILLPOND, Policy::Linux6, Policy::Lru]),
+    );
+    for ran in points.iter().map(|point| point.runs[0]) {
+        assert!(ran.written.0 > 5 * 3 * 200_000, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_report_says_how_much_memory_is_enough_and_draws_it() {
+    let pages: Vec<u32> = (0..30_000).map(|n| n * 7919 % 1000).collect();
+    let load = Load::of_pages("a<b>.u32", &pages);
+    let memory = [250, 500, 1000, 2000, 4000].map(Memory::Pages).to_vec();
+    let options = options(memory, vec![MILLPOND, Policy::Opt]);
+    let points = run(&load, &options);
+    let report = replay::report(&load, &options, &points);
+    let text = table::text(&report);
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    let enough = report.verdict.iter().find(|s| s.starts_with("opt: ")).unwrap();
+    assert!(
+        enough.starts_with("opt: 1000 pages is enough: 3.33 % of uses miss, about as many as are the first"),
+        "{enough}"
+    );
+    let page = html::page(&report);
+    assert!(page.contains("Misses against memory") && page.contains("a&lt;b&gt;.u32"));
+    assert_eq!(
+        page.matches("<path class=\"line").count(),
+        2 * 3,
+        "lines and their swatches"
+    );
+    assert_eq!(report.metrics.len(), 5 * (9 + 4));
+}
+
+#[test]
+fn what_can_not_be_replayed_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| -> PathBuf {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let why = |path: PathBuf| Load::read(&path).unwrap_err().to_string();
+    assert!(why(file("a", b"hello")).contains("it is no trace of `millpond record`"));
+    assert!(why(file("a.u32", b"hello")).contains("5 bytes are no whole number of pages"));
+    assert!(why(file("b", b"MPTRACE\x02")).contains("version 2"));
+    assert!(why(folder.path().join("none")).contains("cannot read"));
+    let empty = Load::of_pages("empty", &[]);
+    let error = replay::run(&empty, &options(Vec::new(), vec![MILLPOND]), &mut ()).unwrap_err();
+    assert!(
+        error.to_string().contains("no page of a file is read or written"),
+        "{error}"
+    );
+    let load = Load::of_pages("one", &[1]);
+    let few = options(vec![Memory::Budget(Bytes(100_000))], vec![MILLPOND]);
+    let error = replay::run(&load, &few, &mut ()).unwrap_err();
+    assert!(error.to_string().contains("at least 790464 bytes"), "{error}");
+}
+
+#[test]
+fn ctrl_c_ends_a_replay() {
+    struct Impatient;
+    impl Watch for Impatient {
+        fn at(&mut self, share: f64, _: &str, _: &str) -> Proceed {
+            if share > 0.3 { Proceed::Stop } else { Proceed::Yes }
+        }
+    }
+    let pages: Vec<u32> = (0..50_000).collect();
+    let load = Load::of_pages("long", &pages);
+    let result = replay::run(&load, &options(Vec::new(), vec![MILLPOND]), &mut Impatient);
+    assert!(matches!(result, Err(millpond_lab::LabError::Interrupted)));
+}
+
+/// With `MILLPOND_TRACES=folder`: page traces as the other tests read them.
+#[test]
+fn recorded_page_traces_miss_as_little_as_was_counted() {
+    let Some(folder) = std::env::var_os("MILLPOND_TRACES") else {
+        println!("skipped: MILLPOND_TRACES names no folder with traces");
+        return;
+    };
+    // Misses of the optimum that were published with the traces.
+    for (name, pages, published) in [("lirs_cpp", 122, 0.1587), ("lirs_gli", 253, 0.8216)] {
+        let path = PathBuf::from(&folder).join(format!("{name}.u32"));
+        if !path.exists() {
+            println!("skipped: {} is not there", path.display());
+            continue;
+        }
+        let load = Load::read(&path).unwrap();
+        let mut options = options(
+            vec![Memory::Pages(pages)],
+            vec![Policy::Opt, Policy::Lru, MILLPOND],
+        );
+        options.pace = Pace::None;
+        let runs = run(&load, &options)[0].runs.clone();
+        let ratio = |n: usize| runs[n].misses as f64 / load.uses as f64;
+        println!(
+            "{name}: opt {:.4}, lru {:.4}, millpond {:.4}",
+            ratio(0),
+            ratio(1),
+            ratio(2)
+        );
+        assert!((ratio(0) - published).abs() < 0.0001, "{name}: {}", ratio(0));
+    }
+}
+
+#[test]
+fn any_bytes_are_a_load_or_an_error() {
+    let mut state = 3;
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..300 {
+        let len = draw(&mut state) % 200;
+        let mut bytes: Vec<u8> = (0..len).map(|_| draw(&mut state) as u8).collect();
+        if n % 2 == 0 {
+            bytes.splice(0..0, *b"MPTRACE\x01");
+        }
+        let path = folder.path().join("bytes");
+        fs::write(&path, &bytes).unwrap();
+        let _ = Load::read(&path);
+        let _ = Trace::parse(&bytes);
+    }
+}
