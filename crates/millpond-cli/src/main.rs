@@ -16,6 +16,7 @@ mod mount;
 mod output;
 mod progress;
 mod replay;
+mod service;
 mod signals;
 mod slowdisk;
 
@@ -63,6 +64,10 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// List the running caches.
     Caches(control::CachesArgs),
+    /// Write a script that lets a shell complete commands and options.
+    Completions(service::CompletionsArgs),
+    /// Write the manual's pages, one for each command.
+    Man(service::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +85,8 @@ fn main() -> ExitCode {
         Command::Record(args) => control::record(&args),
         Command::Replay(args) => replay::replay(&args),
         Command::Caches(args) => control::caches(&args),
+        Command::Completions(args) => service::completions(&args),
+        Command::Man(args) => service::man(&args),
     };
     result.unwrap_or_else(|failure| {
         if let Some(message) = failure.message {
