@@ -8,6 +8,7 @@
 //! one (130 after Ctrl-C); whatever was made on disk is removed in each case.
 #![forbid(unsafe_code)]
 
+mod address;
 mod control;
 mod doctor;
 mod lab;

@@ -3,6 +3,7 @@
 //! In the background the program starts itself once more, in a session of its own, and ends when that one has mounted.
 
 use crate::Failure;
+use crate::address::local_address;
 use crate::log;
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,6 +16,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -78,6 +80,9 @@ pub(crate) struct MountArgs {
     /// No control socket: `millpond stat`, `set` and `inspect` will not find its cache.
     #[arg(long)]
     no_control: bool,
+    /// Serve figures for Prometheus at http://ADDRESS:PORT/metrics. A port alone is one of 127.0.0.1; there is no password.
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address, conflicts_with = "no_cache")]
+    metrics: Option<SocketAddr>,
     /// Straight to the files, through the kernel's page cache: for comparing.
     #[arg(long, hide = true)]
     no_cache: bool,
@@ -155,6 +160,9 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     let mount = Mount::new(&args.options())?;
     for notice in mount.notices() {
         eprintln!("millpond mount: {notice}");
+    }
+    if let Some(address) = mount.cache().and_then(PageCache::metrics_address) {
+        eprintln!("millpond mount: metrics are at http://{address}/metrics");
     }
     let pid_file = args.pid_file.as_deref().map(PidFile::write).transpose()?;
     let mut stdout = io::stdout().lock();
@@ -317,6 +325,7 @@ impl MountArgs {
         options.attribute_timeout = self.attribute_timeout;
         options.threads = self.threads.map_or(options.threads, usize::from);
         options.control = !self.no_control;
+        options.metrics = self.metrics;
         options
     }
 }

@@ -5,11 +5,11 @@ use crate::units::Nanos;
 use core::fmt;
 
 macro_rules! stats {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// Counters since the manager was made; they only grow.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Stats {
-            $($(#[$doc])* pub $name: u64,)*
+            $($(#[doc = $doc])* pub $name: u64,)*
             /// Transfers issued, by [`Reason`].
             pub io_requests: [u64; Reason::COUNT],
             /// Bytes of them.
@@ -39,6 +39,15 @@ macro_rules! stats {
                     }
                 }
             }
+
+            /// What the counters count that [`Stats::for_each`] gives without a reason: a sentence each, by name.
+            pub const ABOUT: &'static [(&'static str, &'static str)] = &[
+                $((stringify!($name), concat!($($doc),*)),)*
+                (
+                    "sync_held_ns",
+                    "Nanoseconds for which a sync waited for pages that somebody else had in hand.",
+                ),
+            ];
         }
     };
 }

@@ -1,5 +1,6 @@
 //! What is mounted, where, and how.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Options {
     pub threads: usize,
     /// Whether `millpond stat`, `set` and `inspect` may look into the cache.
     pub control: bool,
+    /// Where figures for Prometheus are served, if anywhere: see [`millpond::Builder::metrics`].
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Options {
@@ -45,6 +48,7 @@ impl Options {
             attribute_timeout: Duration::from_secs(1),
             threads: (2 * processors).clamp(8, 32),
             control: true,
+            metrics: None,
         }
     }
 }

@@ -70,7 +70,10 @@ impl Mount {
         let _ = rustix::process::configure_io_flusher_behavior(true);
         let cache = match options.cached {
             true => {
-                let builder = PageCache::builder().memory(options.memory).page_size(PAGE_BYTES);
+                let mut builder = PageCache::builder().memory(options.memory).page_size(PAGE_BYTES);
+                if let Some(address) = options.metrics {
+                    builder = builder.metrics(address);
+                }
                 Some(builder.control(options.control).build()?)
             }
             false => None,

@@ -19,6 +19,7 @@ use millpond_core::event::Event;
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options, Preset};
 use millpond_core::units::{Bytes, Nanos, PageSize};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub struct Builder {
     notice_hook: Hook<Notice>,
     warning_hook: Hook<Warning>,
     control: Option<Place>,
+    metrics: Option<SocketAddr>,
     swap: Vec<SwapFile>,
 }
 
@@ -149,6 +151,15 @@ impl Builder {
         self
     }
 
+    /// Serves figures for Prometheus at `http://ADDRESS/metrics`, in its text format. Default: no. There is no password:
+    /// give a loopback address such as `127.0.0.1:9464`, or one that only those reach who may know how much the cache does;
+    /// no name of a file is told. Port 0 is one that is free: [`PageCache::metrics_address`]. Costs a thread, which sleeps,
+    /// and at most 32 connections.
+    pub fn metrics(mut self, address: SocketAddr) -> Builder {
+        self.metrics = Some(address);
+        self
+    }
+
     /// Where pages of regions go that have no room in memory: without it there can be no regions ([`PageCache::region`]).
     /// Frames are in small pages then, and all of them get their memory when the cache is made. Needs pages of 4 KiB, and
     /// userfaultfd of Linux 6.8 or newer. Options that nobody has given are [`Options::with_regions`].
@@ -160,7 +171,7 @@ impl Builder {
     /// Makes the cache and starts its thread.
     ///
     /// # Errors
-    /// [`Error::Control`] if its control socket can't be there;
+    /// [`Error::Control`] if its control socket can't be there, [`Error::Metrics`] if its metrics can't;
     /// [`Error::Option`], [`Error::BudgetTooSmall`] or [`Error::MemoryLimit`], with what is possible;
     /// [`Error::Setup`] if the system gives no memory or thread, or no userfaultfd; [`Error::Swap`].
     pub fn build(self) -> Result<PageCache> {
@@ -255,6 +266,9 @@ impl Builder {
         if let Some(place) = &self.control {
             handle.listen(place)?;
         }
+        if let Some(address) = self.metrics {
+            handle.serve_metrics(address)?;
+        }
         Ok(PageCache {
             handle: Arc::new(handle),
         })
@@ -278,6 +292,7 @@ impl Default for Builder {
             notice_hook: Hook::new(host::to_stderr),
             warning_hook: Hook::new(device::to_stderr),
             control: None,
+            metrics: None,
             swap: Vec::new(),
         }
     }

@@ -5,14 +5,17 @@ mod room;
 
 use crate::builder::Builder;
 use crate::calibrate::{Calibrating, Calibration};
+use crate::contents::{self, Contents, Order};
 use crate::control::{Control, Place};
-use crate::device::{Device, DeviceFile, FileIdentity};
+use crate::device::{Device, DeviceFigures, DeviceFile, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::events;
 use crate::file::{self, File, FileInner, Keeping, OpenOptions};
 use crate::history::History;
 use crate::host::{Notice, Notices};
+use crate::http;
+use crate::metrics;
 use crate::stats::Stats;
 use crate::sys::direct;
 use crate::trace::{Recordings, What};
@@ -25,6 +28,7 @@ pub(crate) use room::Budget;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +57,7 @@ pub struct PageCache {
 pub(crate) struct Handle {
     inner: Arc<Inner>,
     control: Option<Control>,
+    metrics: Option<http::Server>,
 }
 
 /// What the control socket works with, beside all others.
@@ -263,10 +268,27 @@ impl PageCache {
         Stats::of(&self.handle.shared)
     }
 
+    /// What is in memory: pages by state, and the `count` files that are first in `order`. Looks at the frames, 2^20 at
+    /// most, 1024 at a time under the core's lock; [`contents`](crate::contents) says how exact it is.
+    pub fn contents(&self, count: usize, order: Order) -> Contents {
+        Contents::of(&self.handle.shared, count, order, contents::FRAMES_MAX)
+    }
+
+    /// What each device has done that has files of the cache, in the order in which they were met. As cheap as
+    /// [`PageCache::stats`], without the core's lock.
+    pub fn devices(&self) -> Vec<DeviceFigures> {
+        self.handle.shared.device.figures()
+    }
+
     /// Where the control socket is, if [`Builder::control`](crate::Builder::control) or
     /// [`Builder::control_at`](crate::Builder::control_at) asked for one.
     pub fn control_path(&self) -> Option<&Path> {
         self.handle.control.as_ref().map(Control::path)
+    }
+
+    /// Where metrics are served, if [`Builder::metrics`](crate::Builder::metrics) asked for it.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.handle.metrics.as_ref().map(http::Server::address)
     }
 
     /// What reclaim has met at the cold end of memory and what it did there: all decisions counted, the last samples
@@ -328,6 +350,7 @@ impl Handle {
         Handle {
             inner: Arc::new(inner),
             control: None,
+            metrics: None,
         }
     }
 
@@ -337,6 +360,15 @@ impl Handle {
     /// [`Error::Control`].
     pub(crate) fn listen(&mut self, place: &Place) -> Result<()> {
         self.control = Some(Control::start(self.inner.clone(), place)?);
+        Ok(())
+    }
+
+    /// Serves metrics at `address` until the cache is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Metrics`].
+    pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<()> {
+        self.metrics = Some(metrics::start(self.inner.clone(), address)?);
         Ok(())
     }
 
@@ -424,8 +456,9 @@ impl Drop for Closing<'_> {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // First of all: it works with the rest.
+        // First of all: they work with the rest.
         self.control = None;
+        self.metrics = None;
         self.record_stop(None);
     }
 }

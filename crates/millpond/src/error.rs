@@ -38,6 +38,15 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// The figures for Prometheus can't be served there: the address is in use, or not of this host.
+    #[error("can't serve metrics at {address}: {source}; give another address or port")]
+    Metrics {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+
     /// The budget is too small for a pool of the least size and the buffers for input and output.
     #[error(
         "a budget of {given} bytes is too small: at least {min} bytes are needed with pages of {page_size} bytes"
@@ -274,6 +283,7 @@ impl Error {
             | Error::Log { source, .. }
             | Error::Control { source, .. }
             | Error::Trace { source, .. }
+            | Error::Metrics { source, .. }
             | Error::Sync { source, .. }
             | Error::Swap { source, .. }
             | Error::Setup { source, .. } => of(source),

@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::driver::Shared;
-use millpond_core::manager::{Derived, Occupancy, Pressure};
+use millpond_core::manager::{Derived, Occupancy, Pressure, Waiting};
 use millpond_core::units::{Bytes, Nanos, PageCount};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,8 @@ pub struct Stats {
     pub occupancy: Occupancy,
     /// What writers have before them, and how long reads take at present.
     pub pressure: Pressure,
+    /// Who waits at this moment.
+    pub waiting: Waiting,
     /// What half of the reads of the last seconds did not exceed, of those that somebody waited for.
     pub read_p50: Option<Nanos>,
     /// What the options come to.
@@ -94,6 +96,7 @@ impl Stats {
             replacement: *manager.lru_statistics(),
             occupancy: manager.occupancy(now),
             pressure: manager.pressure(now),
+            waiting: manager.waiting(now),
             read_p50: manager.read_p50(now),
             derived: *manager.derived(),
             metadata: Bytes(table + orders + copies + manager.metadata_bytes()),

@@ -128,7 +128,11 @@ impl Manager {
         // The distance is taken before room is made, else making room adds to it.
         let refault = match self.pending_refault.take_if(|(pending, _)| *pending == key) {
             Some((_, refault)) => refault,
-            None => self.lru.refault(key),
+            None => {
+                let refault = self.lru.refault(key);
+                self.file(key.file()).refaults += u64::from(refault.distance().is_some());
+                refault
+            }
         };
         let purpose = match self.file(key.file()).last_grant {
             Some((page, frame)) if page.after(1) == key.index() => Purpose::Behind(frame),

@@ -30,6 +30,7 @@ mod anonymous;
 mod derived;
 mod fault;
 mod inspect;
+mod look;
 mod reclaim;
 mod validate;
 mod waits;
@@ -61,6 +62,7 @@ use core::ops::Range;
 
 pub use derived::{Derived, FRAMES_MAX, FRAMES_MIN, check_frames};
 pub use inspect::{DerivedValue, GoalInForce};
+pub use look::{FrameLook, Waiting};
 pub use waits::Pressure;
 
 /// Between two ticks while pages are dirty, or the pool is to shrink: fine enough for expiry (seconds) and retries.
@@ -90,6 +92,8 @@ struct FileState {
     readahead: ReadAhead,
     /// The page that last got a frame, and which: the next one is placed behind it.
     last_grant: Option<(PageIndex, FrameNo)>,
+    /// Pages that were missing and had left a shadow, also if there was no frame for one that was read ahead.
+    refaults: u64,
     /// Where its pages are in the swap file, if it is anonymous memory.
     slots: Option<anonymous::Slots>,
 }
@@ -365,6 +369,7 @@ impl Manager {
             pages,
             readahead: ReadAhead::default(),
             last_grant: None,
+            refaults: 0,
             slots,
         });
     }

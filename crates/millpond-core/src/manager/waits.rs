@@ -43,6 +43,16 @@ impl Waits {
         }
         self.held = is_held.then_some(now);
     }
+
+    /// The write that is held back at `now`, by its reason, and for how long.
+    pub(super) fn now_held_back(&self, now: Instant) -> Option<(Reason, Nanos)> {
+        self.held_back.map(|(reason, since)| (reason, now.since(since)))
+    }
+
+    /// For how long a sync has been held at `now`.
+    pub(super) fn now_held(&self, now: Instant) -> Option<Nanos> {
+        self.held.map(|since| now.since(since))
+    }
 }
 
 /// What writers have before them at one moment. As text it is what explains a pause:

@@ -8,7 +8,9 @@
 //! | `inspect limits` | every derived value with formula, inputs, settings, and when and by whom one was set last |
 //! | `inspect options` | every setting, what it is, what it may be |
 //! | `inspect history` | the last changes of settings |
-//! | `stat` | how full the cache is and with what, and its counters |
+//! | `stat` | how full the cache is and with what, who waits, and its counters |
+//! | `files [COUNT] [by ORDER]` | pages in memory by state, and the files that have most of them |
+//! | `devices` | what each device has done, and how long reads of it take |
 //! | `record start BYTES PATH` | calls are recorded into a new file, of that size at most; the path is the rest of the line |
 //! | `record state` | how the recording goes, or how the last one has ended |
 //! | `record stop` | the same, after its end |
@@ -16,6 +18,7 @@
 //! An answer is an object; one with `error` says what was wrong and what is allowed, and nothing was changed. `kind` is
 //! `request` if the line was not understood, `setting` if a value can't be, `refused`, or `cache` for whatever else.
 
+use super::watch;
 use crate::cache::Inner;
 use crate::error::Error;
 use crate::history::{By, Change, LimitChange, SettingChange};
@@ -31,7 +34,7 @@ use std::time::{Duration, SystemTime};
 /// Of the lines and answers: it becomes another when what a client knows does not hold any more.
 const PROTOCOL: u32 = 1;
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 12] = [
     "help",
     "about",
     "set NAME=VALUE ...",
@@ -42,6 +45,8 @@ const COMMANDS: [&str; 10] = [
     "record start BYTES PATH",
     "record state",
     "record stop",
+    "files [COUNT] [by ORDER]",
+    "devices",
 ];
 
 pub(super) fn error(kind: &str, why: &str) -> Value {
@@ -70,6 +75,8 @@ pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
         ["record", "start", bytes, ..] => record(cache, bytes, line),
         ["record", "state"] => recording(cache.record_progress()),
         ["record", "stop"] => recording(cache.record_stop(None).as_ref().map(Progress::from)),
+        ["files", ref words @ ..] => watch::files(cache, words),
+        ["devices"] => watch::devices(cache),
         _ => {
             let shown: String = line.chars().take(60).collect();
             let why = format!("{shown:?} is no command; there are: {}", COMMANDS.join(", "));
@@ -215,6 +222,9 @@ fn stat(cache: &Inner) -> Value {
         };
         counters.insert(name, value.into());
     });
+    for (name, value) in watch::more_counters(&stats) {
+        counters.insert(name.into(), value.into());
+    }
     let ns = |span: Option<Nanos>| span.map(|span| span.0);
     json!({
         "age_s": seconds(cache.age()),
@@ -237,7 +247,10 @@ fn stat(cache: &Inner) -> Value {
             "read_goal_ns": ns(pressure.read_goal),
             "metadata_bytes": stats.metadata.0,
             "warnings": stats.warnings,
+            "swap_used": stats.swap_used.0,
+            "swap_total": stats.swap_total.0,
         },
+        "waiting": watch::waiting(&stats.waiting),
         "counters": counters,
     })
 }
@@ -276,7 +289,7 @@ fn recording(progress: Option<Progress>) -> Value {
     })
 }
 
-fn seconds(span: Duration) -> f64 {
+pub(super) fn seconds(span: Duration) -> f64 {
     // Microseconds are enough, and shorter to read.
     (span.as_secs_f64() * 1e6).round() / 1e6
 }

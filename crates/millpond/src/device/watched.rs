@@ -12,6 +12,7 @@
 //! as well, in case the reaper is what hangs. To note a call takes a lock and a place in a map, beside a system call at
 //! least; nothing is looked at before the first limit could be over.
 
+use super::figures::{Counted, DeviceFigures, Figures};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use crate::events;
 use crate::hook::Hook;
@@ -151,14 +152,13 @@ struct Noted {
     /// Calls that a thread waits in, by number.
     calls: HashMap<u64, Entry>,
     next: u64,
+    figures: Figures,
 }
 
 struct Entry {
     path: Arc<str>,
-    asked: Asked,
-    reason: Option<Reason>,
     pages: Option<Range<u64>>,
-    began_ns: u64,
+    counted: Counted,
     /// How many warnings there were.
     warned: u32,
 }
@@ -166,7 +166,9 @@ struct Entry {
 impl Entry {
     fn due_ns(&self, limit_ns: u64) -> u64 {
         let factor = 1_u64.checked_shl(self.warned).unwrap_or(u64::MAX);
-        self.began_ns.saturating_add(limit_ns.saturating_mul(factor))
+        self.counted
+            .began_ns
+            .saturating_add(limit_ns.saturating_mul(factor))
     }
 }
 
@@ -174,11 +176,25 @@ impl Entry {
 struct Call<'a> {
     watched: &'a Watched,
     number: u64,
+    /// Unless somebody says that it went well.
+    is_error: bool,
+}
+
+impl Call<'_> {
+    /// It has ended with this.
+    fn with<T>(mut self, result: io::Result<T>) -> io::Result<T> {
+        self.is_error = result.is_err();
+        result
+    }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.watched.noted.lock().calls.remove(&self.number);
+        let now_ns = self.watched.now_ns();
+        let Noted { calls, figures, .. } = &mut *self.watched.noted.lock();
+        if let Some(entry) = calls.remove(&self.number) {
+            figures.ended(&entry.counted, now_ns, self.is_error);
+        }
     }
 }
 
@@ -201,6 +217,7 @@ impl Watched {
                 submitted: HashMap::with_capacity(TRANSFERS),
                 calls: HashMap::with_capacity(CALLS),
                 next: 0,
+                figures: Figures::default(),
             }),
         }
     }
@@ -217,19 +234,35 @@ impl Watched {
         self.warnings.load(Ordering::Relaxed)
     }
 
+    /// What each device has done. Takes the lock that each transfer takes.
+    pub(crate) fn figures(&self) -> Vec<DeviceFigures> {
+        let now_ns = self.now_ns();
+        self.noted.lock().figures.list(now_ns)
+    }
+
     fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    fn entry(&self, file: &DeviceFile, asked: Asked, bytes: Option<Range<u64>>) -> Entry {
+    fn entry(
+        &self,
+        file: &DeviceFile,
+        asked: Asked,
+        reason: Option<Reason>,
+        bytes: Option<Range<u64>>,
+    ) -> Entry {
         let shift = self.page_size.shift();
         let size = self.page_size.bytes();
         Entry {
             path: file.shared_name(),
-            asked,
-            reason: None,
+            counted: Counted {
+                at: file.identity(),
+                asked,
+                reason,
+                bytes: bytes.as_ref().map_or(0, |b| b.end - b.start),
+                began_ns: self.now_ns(),
+            },
             pages: bytes.map(|b| b.start >> shift..b.end.div_ceil(size)),
-            began_ns: self.now_ns(),
             warned: 0,
         }
     }
@@ -240,10 +273,7 @@ impl Watched {
             Op::Write => Asked::Write,
         };
         let end = request.offset.saturating_add(request.segments.bytes() as u64);
-        Entry {
-            reason: request.reason,
-            ..self.entry(&request.file, asked, Some(request.offset..end))
-        }
+        self.entry(&request.file, asked, request.reason, Some(request.offset..end))
     }
 
     /// Sees to it that somebody looks in time for what began at `began_ns`.
@@ -258,8 +288,9 @@ impl Watched {
     }
 
     fn call(&self, entry: Entry) -> Call<'_> {
-        let began_ns = entry.began_ns;
+        let began_ns = entry.counted.began_ns;
         let mut noted = self.noted.lock();
+        noted.figures.begun(&entry.counted);
         noted.next += 1;
         let number = noted.next;
         noted.calls.insert(number, entry);
@@ -268,6 +299,7 @@ impl Watched {
         Call {
             watched: self,
             number,
+            is_error: true,
         }
     }
 
@@ -289,10 +321,10 @@ impl Watched {
                 if entry.due_ns(limit) <= now {
                     warnings.push(Warning::Overdue {
                         path: PathBuf::from(&*entry.path),
-                        asked: entry.asked,
-                        reason: entry.reason,
+                        asked: entry.counted.asked,
+                        reason: entry.counted.reason,
                         pages: entry.pages.clone(),
-                        waited: Duration::from_nanos(now - entry.began_ns),
+                        waited: Duration::from_nanos(now - entry.counted.began_ns),
                     });
                 }
                 while entry.due_ns(limit) <= now {
@@ -325,8 +357,8 @@ impl fmt::Debug for Watched {
 
 impl Device for Watched {
     fn transfer(&self, request: &Request) -> io::Result<usize> {
-        let _call = self.call(self.entry_of(request));
-        self.inner.transfer(request)
+        let call = self.call(self.entry_of(request));
+        call.with(self.inner.transfer(request))
     }
 
     fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()> {
@@ -335,7 +367,8 @@ impl Device for Watched {
             let mut noted = self.noted.lock();
             for request in requests.iter() {
                 let entry = self.entry_of(request);
-                began_ns = began_ns.or(Some(entry.began_ns));
+                began_ns = began_ns.or(Some(entry.counted.began_ns));
+                noted.figures.begun(&entry.counted);
                 noted.submitted.insert(request.token, entry);
             }
         }
@@ -356,9 +389,14 @@ impl Device for Watched {
         let before = done.len();
         let waited = self.inner.wait(done, timeout);
         if done.len() > before {
-            let mut noted = self.noted.lock();
+            let now_ns = self.now_ns();
+            let Noted {
+                submitted, figures, ..
+            } = &mut *self.noted.lock();
             for completion in &done[before..] {
-                noted.submitted.remove(&completion.token);
+                if let Some(entry) = submitted.remove(&completion.token) {
+                    figures.ended(&entry.counted, now_ns, completion.result.is_err());
+                }
             }
         }
         self.look();
@@ -370,13 +408,13 @@ impl Device for Watched {
     }
 
     fn sync(&self, file: &DeviceFile) -> io::Result<()> {
-        let _call = self.call(self.entry(file, Asked::Sync, None));
-        self.inner.sync(file)
+        let call = self.call(self.entry(file, Asked::Sync, None, None));
+        call.with(self.inner.sync(file))
     }
 
     fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
-        let _call = self.call(self.entry(file, Asked::SetLen, None));
-        self.inner.set_len(file, len)
+        let call = self.call(self.entry(file, Asked::SetLen, None, None));
+        call.with(self.inner.set_len(file, len))
     }
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {

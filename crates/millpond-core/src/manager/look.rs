@@ -1,0 +1,72 @@
+//! What a frame holds and what waits at this moment, for whoever watches. Nothing here decides anything.
+
+use super::Manager;
+use crate::event::Reason;
+use crate::lru::List;
+use crate::page::Phase;
+use crate::units::{FileId, FrameNo, Instant, Nanos};
+
+/// What the manager knows of the page in a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameLook {
+    /// How far it is.
+    pub phase: Phase,
+    /// Reclaim met it dirty and sent it round: it is on its second lap.
+    pub is_tagged: bool,
+    /// It is on the active list.
+    pub is_active: bool,
+}
+
+/// Who waits at one moment, and since when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// Why the next write is to be made, if admission holds it back, and for how long it has.
+    pub held_back: Option<(Reason, Nanos)>,
+    /// For how long a sync has waited for pages that can't be written.
+    pub sync_held: Option<Nanos>,
+    /// Dirtiers that pause.
+    pub dirtiers_blocked: u64,
+    /// Somebody waits for a frame.
+    pub memory: bool,
+}
+
+impl Manager {
+    /// What is in `frame`; `None` if it holds nothing.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    pub fn look(&self, frame: FrameNo) -> Option<FrameLook> {
+        let state = &self.states[frame.index()];
+        (state.phase != Phase::Free).then(|| FrameLook {
+            phase: state.phase,
+            is_tagged: state.lap,
+            is_active: self.lru.list_of(frame) == Some(List::Active),
+        })
+    }
+
+    /// How many frames there are to look at: those of the pool, and those that it has not given back yet.
+    pub fn frames_known(&self) -> u32 {
+        self.states.len() as u32
+    }
+
+    /// Missing pages of the file that had been in memory and left a shadow, since it was opened.
+    pub fn refaults_of(&self, file: FileId) -> u64 {
+        let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
+        state.map_or(0, |state| state.refaults)
+    }
+
+    /// Whether it is anonymous memory and not a file.
+    pub fn is_anonymous(&self, file: FileId) -> bool {
+        self.is_region(file)
+    }
+
+    /// Who waits at `now`.
+    pub fn waiting(&self, now: Instant) -> Waiting {
+        Waiting {
+            held_back: self.waits.now_held_back(now),
+            sync_held: self.waits.now_held(now),
+            dirtiers_blocked: self.blocked.len() as u64,
+            memory: self.memory_waiters,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What each disk has done: transfers, bytes and times, by the device that a file is on.
+//!
+//! ```text
+//!   a transfer is noted by the watchdog ──► in transit of its device
+//!   it ends ─────────────────────────────► counted; a read that somebody waited for, with its time
+//! ```
+//!
+//! A cache may have files on several disks, and one slow disk must show as that disk. It is counted under the lock that
+//! the watchdog takes for each transfer anyway, in a list of as many entries as there are devices, two or three as a rule.
+//! Nothing is decided by it: admission has figures of its own.
+
+use super::{Asked, FileIdentity};
+use millpond_core::event::Reason;
+use millpond_core::recent::Recent;
+use millpond_core::units::{Instant, Nanos};
+
+/// More devices than a host has: files on others are counted together with the last one.
+const DEVICES_MAX: usize = 64;
+
+/// What one device has done since the cache was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceFigures {
+    /// Which: [`FileIdentity::device`](super::FileIdentity::device).
+    pub device: u64,
+    /// Reads that have ended, well or not.
+    pub reads: u64,
+    /// Bytes that they were to bring.
+    pub read_bytes: u64,
+    /// Of them, reads of pages that somebody needed at once.
+    pub waited_reads: u64,
+    /// What these took, all together.
+    pub waited_read_time: Nanos,
+    /// Writes that have ended, well or not.
+    pub writes: u64,
+    /// Bytes of them.
+    pub write_bytes: u64,
+    /// What they took, all together.
+    pub write_time: Nanos,
+    /// Syncs that have ended, well or not.
+    pub syncs: u64,
+    /// What they took, all together.
+    pub sync_time: Nanos,
+    /// Reads, writes and syncs that have failed.
+    pub errors: u64,
+    /// Reads under way.
+    pub reads_in_transit: u64,
+    /// Writes under way.
+    pub writes_in_transit: u64,
+    /// Bytes of the writes under way.
+    pub write_bytes_in_transit: u64,
+    /// What half of the reads of the last one to two seconds that somebody needed at once did not exceed.
+    pub read_p50: Option<Nanos>,
+    /// What 99 of 100 of them did not.
+    pub read_p99: Option<Nanos>,
+}
+
+/// A transfer or call, as far as it is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    pub(super) at: FileIdentity,
+    pub(super) asked: Asked,
+    pub(super) reason: Option<Reason>,
+    pub(super) bytes: u64,
+    pub(super) began_ns: u64,
+}
+
+#[derive(Default)]
+struct Entry {
+    figures: DeviceFigures,
+    reads: Recent,
+}
+
+/// All devices of a cache, in the order in which they were met.
+#[derive(Default)]
+pub(super) struct Figures(Vec<Entry>);
+
+impl Figures {
+    fn of(&mut self, device: u64) -> &mut Entry {
+        let found = self.0.iter().position(|entry| entry.figures.device == device);
+        let at = found.unwrap_or_else(|| {
+            if self.0.len() < DEVICES_MAX {
+                let mut entry = Entry::default();
+                entry.figures.device = device;
+                self.0.push(entry);
+            }
+            self.0.len() - 1
+        });
+        &mut self.0[at]
+    }
+
+    /// It begins.
+    pub(super) fn begun(&mut self, counted: &Counted) {
+        let figures = &mut self.of(counted.at.device).figures;
+        match counted.asked {
+            Asked::Read => figures.reads_in_transit += 1,
+            Asked::Write => {
+                figures.writes_in_transit += 1;
+                figures.write_bytes_in_transit += counted.bytes;
+            }
+            Asked::Sync | Asked::SetLen => {}
+        }
+    }
+
+    /// It has ended at `now_ns`.
+    pub(super) fn ended(&mut self, counted: &Counted, now_ns: u64, is_error: bool) {
+        let took = Nanos(now_ns.saturating_sub(counted.began_ns));
+        let Entry { figures, reads } = self.of(counted.at.device);
+        figures.errors += u64::from(is_error);
+        match counted.asked {
+            Asked::Read => {
+                figures.reads_in_transit -= 1;
+                figures.reads += 1;
+                figures.read_bytes += counted.bytes;
+                if counted.reason == Some(Reason::Fault) {
+                    figures.waited_reads += 1;
+                    figures.waited_read_time.0 += took.0;
+                    reads.add(Instant(now_ns), took);
+                }
+            }
+            Asked::Write => {
+                figures.writes_in_transit -= 1;
+                figures.write_bytes_in_transit -= counted.bytes;
+                figures.writes += 1;
+                figures.write_bytes += counted.bytes;
+                figures.write_time.0 += took.0;
+            }
+            Asked::Sync => {
+                figures.syncs += 1;
+                figures.sync_time.0 += took.0;
+            }
+            Asked::SetLen => {}
+        }
+    }
+
+    /// What is counted, as of `now_ns`.
+    pub(super) fn list(&self, now_ns: u64) -> Vec<DeviceFigures> {
+        let now = Instant(now_ns);
+        let one = |entry: &Entry| DeviceFigures {
+            read_p50: entry.reads.p50(now),
+            read_p99: entry.reads.p99(now),
+            ..entry.figures
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(device: u64, asked: Asked, reason: Reason, began_ns: u64) -> Counted {
+        Counted {
+            at: FileIdentity { device, inode: 1 },
+            asked,
+            reason: Some(reason),
+            bytes: 4096,
+            began_ns,
+        }
+    }
+
+    #[test]
+    fn each_device_has_its_own_figures_and_only_reads_that_somebody_waits_for_have_latencies() {
+        let mut figures = Figures::default();
+        let fault = counted(7, Asked::Read, Reason::Fault, 1_000);
+        let ahead = counted(7, Asked::Read, Reason::ReadAhead, 1_000);
+        let write = counted(8, Asked::Write, Reason::Sync, 0);
+        for one in [&fault, &ahead, &write] {
+            figures.begun(one);
+        }
+        let list = figures.list(1_000);
+        assert_eq!(
+            (list[0].reads_in_transit, list[1].write_bytes_in_transit),
+            (2, 4096)
+        );
+        figures.ended(&fault, 2_001_000, false);
+        figures.ended(&ahead, 90_000_000, false);
+        figures.ended(&write, 500, true);
+        let list = figures.list(90_000_000);
+        let [one, other] = list[..] else {
+            panic!("{list:?}")
+        };
+        assert_eq!(
+            (one.device, one.reads, one.read_bytes, one.reads_in_transit),
+            (7, 2, 8192, 0)
+        );
+        assert_eq!((one.waited_reads, one.waited_read_time), (1, Nanos(2_000_000)));
+        let p99 = one.read_p99.unwrap();
+        assert!(
+            p99 >= Nanos::from_millis(2) && p99 < Nanos::from_millis(3),
+            "{p99:?}"
+        );
+        assert_eq!((other.writes, other.errors, other.writes_in_transit), (1, 1, 0));
+        assert_eq!((other.write_time, other.read_p99), (Nanos(500), None));
+    }
+
+    #[test]
+    fn devices_beyond_the_limit_are_counted_with_the_last_one() {
+        let mut figures = Figures::default();
+        for device in 0..=DEVICES_MAX as u64 {
+            let sync = counted(device, Asked::Sync, Reason::Sync, 0);
+            figures.begun(&sync);
+            figures.ended(&sync, 1, false);
+        }
+        let list = figures.list(1);
+        assert_eq!(list.len(), DEVICES_MAX);
+        assert_eq!(list.last().map(|last| last.syncs), Some(2));
+    }
+}

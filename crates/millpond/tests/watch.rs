@@ -1,0 +1,279 @@
+//! A cache watched from outside: its files and devices through the control socket, its figures for Prometheus.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use millpond::control::Client;
+use millpond::{Error, OpenOptions, PageCache};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+const PAGE: usize = 4096;
+
+fn ask(cache: &PageCache, line: &str) -> Value {
+    let mut client = Client::connect(cache.control_path().unwrap()).unwrap();
+    serde_json::from_str(&client.ask(line).unwrap()).unwrap()
+}
+
+#[test]
+fn files_and_devices_are_told_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = PageCache::builder().memory(8 << 20);
+    let cache = builder.control_at(folder.path().join("sock")).build().unwrap();
+    let open = |name: &str, pages: usize| {
+        let file = cache
+            .open(folder.path().join(name), OpenOptions::new().create(true))
+            .unwrap();
+        file.write_at(&vec![1; pages * PAGE], 0).unwrap();
+        file
+    };
+    let (clean, dirty) = (open("clean", 40), open("dirty", 7));
+    clean.sync_data().unwrap();
+    let files = ask(&cache, "files");
+    let told = &files["files"][0];
+    assert_eq!(told["path"], clean.path().display().to_string());
+    assert_eq!(
+        (&told["resident"], &told["dirty"]),
+        (&40.into(), &0.into()),
+        "{told}"
+    );
+    assert_eq!(
+        (&told["bytes"], &told["refaults"]),
+        (&(40 * PAGE).into(), &0.into())
+    );
+    assert_eq!(
+        (&files["files_open"], &files["of_files"]["dirty"]),
+        (&2.into(), &7.into())
+    );
+    assert_eq!(files["frames_looked_at"], files["frames"]);
+    let files = ask(&cache, "files 1 by dirty");
+    assert_eq!(files["files"].as_array().unwrap().len(), 1);
+    assert_eq!(files["files"][0]["path"], dirty.path().display().to_string());
+
+    let devices = ask(&cache, "devices");
+    let [device] = &devices["devices"].as_array().unwrap()[..] else {
+        panic!("{devices}")
+    };
+    assert!(
+        device["writes"].as_u64() >= Some(1) && device["syncs"].as_u64() >= Some(1),
+        "{device}"
+    );
+    assert_eq!(device["write_bytes"], 40 * PAGE);
+    assert_eq!(
+        (&device["errors"], &device["writes_in_transit"]),
+        (&0.into(), &0.into())
+    );
+    assert_eq!(device["name"], files["files"][0]["device"]);
+
+    for line in [
+        "files x",
+        "files 1001",
+        "files 3 by size",
+        "files by",
+        "files 3 dirty",
+        "files -1",
+    ] {
+        let why = ask(&cache, line);
+        let said = why["error"].as_str().unwrap();
+        assert!(
+            said.contains("by resident|dirty|tagged|refaults"),
+            "{line}: {why}"
+        );
+    }
+    let stat = ask(&cache, "stat");
+    assert_eq!(stat["waiting"]["held_back"], Value::Null);
+    assert_eq!(stat["counters"]["frame_waits"], 0);
+}
+
+fn get(address: SocketAddr, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // Longer than any answer takes on a slow day.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    let (head, body) = said.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+/// Samples by their name and labels, of a text in format 0.0.4; panics where it is not as the format says.
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let is_name = |s: &str| {
+        let first = s.chars().next().unwrap();
+        (first.is_ascii_alphabetic() || first == '_')
+            && s.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    assert!(text.ends_with('\n'));
+    let (mut samples, mut seen) = (BTreeMap::new(), BTreeSet::new());
+    let (mut family, mut kind, mut helped) = (String::new(), String::new(), String::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(
+                help.len() > 5 && help.ends_with('.') && !help.starts_with(' '),
+                "{line}"
+            );
+            name.clone_into(&mut helped);
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, k) = rest.split_once(' ').unwrap();
+            assert_eq!(name, helped, "help stands before its type");
+            assert!(seen.insert(name.to_owned()), "{name} is there twice");
+            assert!(
+                is_name(name) && ["counter", "gauge", "summary"].contains(&k),
+                "{line}"
+            );
+            assert_eq!(k == "counter", name.ends_with("_total"), "{line}");
+            // Base units.
+            for unit in ["ns", "ms", "us", "kib", "mib"] {
+                assert!(name.split('_').all(|word| word != unit), "{line}");
+            }
+            name.clone_into(&mut family);
+            k.clone_into(&mut kind);
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').unwrap();
+        let value: f64 = value.parse().unwrap();
+        assert!(kind != "counter" || value >= 0.0, "{line}");
+        let (name, labels) = sample.split_once('{').unwrap_or((sample, "}"));
+        let ending = name
+            .strip_prefix(family.as_str())
+            .unwrap_or_else(|| panic!("{line} after {family}"));
+        assert!(
+            ending.is_empty() || (kind == "summary" && ["_sum", "_count"].contains(&ending)),
+            "{line}"
+        );
+        let labels = labels.strip_suffix('}').unwrap();
+        let mut rest = labels;
+        while !rest.is_empty() {
+            let (name, quoted) = rest.split_once("=\"").unwrap();
+            assert!(is_name(name), "{line}");
+            let mut end = None;
+            let mut chars = quoted.char_indices();
+            while let Some((at, c)) = chars.next() {
+                match c {
+                    '\\' => assert!(matches!(chars.next(), Some((_, '\\' | '"' | 'n'))), "{line}"),
+                    '"' => {
+                        end = Some(at);
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+            rest = &quoted[end.unwrap() + 1..];
+            rest = rest.strip_prefix(',').unwrap_or(rest);
+        }
+        assert!(
+            samples.insert(sample.to_owned(), value).is_none(),
+            "{sample} is there twice"
+        );
+    }
+    samples
+}
+
+#[test]
+fn metrics_are_in_the_format_of_prometheus_and_move_by_what_was_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = PageCache::builder().memory(8 << 20);
+    let cache = builder
+        .metrics(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .build()
+        .unwrap();
+    let address = cache.metrics_address().unwrap();
+    let file = cache
+        .open(folder.path().join("file"), OpenOptions::new().create(true))
+        .unwrap();
+    let (head, body) = get(address, "/metrics");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(
+        head.contains("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+        "{head}"
+    );
+    let before = parse(&body);
+    file.write_at(&[1; 3 * PAGE], 0).unwrap();
+    let dirty = parse(&get(address, "/metrics").1);
+    file.sync_data().unwrap();
+    let after = parse(&get(address, "/metrics").1);
+    let grown = |name: &str| after[name] - before[name];
+    assert_eq!(dirty["millpond_dirty_bytes"], (3 * PAGE) as f64);
+    assert_eq!(after["millpond_dirty_bytes"], 0.0);
+    assert_eq!(grown("millpond_vmstat_nr_dirtied_total"), 3.0);
+    assert_eq!(grown("millpond_vmstat_nr_written_total"), 3.0);
+    assert_eq!(grown("millpond_io_requests_total{reason=\"sync\"}"), 1.0);
+    assert_eq!(
+        grown("millpond_io_bytes_total{reason=\"sync\"}"),
+        (3 * PAGE) as f64
+    );
+    assert!(grown("millpond_io_seconds_total{reason=\"sync\"}") > 0.0);
+    assert_eq!(after["millpond_memory_budget_bytes"], f64::from(8 << 20));
+    for name in [
+        "millpond_vmstat_pgscan_direct_total",
+        "millpond_vmstat_workingset_refault_file_total",
+        "millpond_kswapd_awake_seconds_total",
+        "millpond_admission_wait_seconds_total{reason=\"background\"}",
+    ] {
+        assert!(after.contains_key(name), "{name} is not in {after:?}");
+    }
+    let device = after
+        .keys()
+        .find(|name| name.starts_with("millpond_device_written_bytes_total{device="));
+    assert_eq!(after[device.unwrap()], (3 * PAGE) as f64);
+    // Nobody learns the name of a file.
+    assert!(
+        !get(address, "/metrics")
+            .1
+            .contains(&*folder.path().to_string_lossy())
+    );
+    assert!(get(address, "/").1.contains("/metrics"));
+    assert!(get(address, "/other").0.starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn metrics_are_off_unless_asked_for_and_go_with_the_cache() {
+    let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+    assert_eq!(cache.metrics_address(), None);
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    let cache = PageCache::builder()
+        .memory(2 << 20)
+        .metrics(local)
+        .build()
+        .unwrap();
+    let address = cache.metrics_address().unwrap();
+    let taken = PageCache::builder()
+        .memory(2 << 20)
+        .metrics(address)
+        .build()
+        .unwrap_err();
+    assert!(matches!(taken, Error::Metrics { .. }), "{taken}");
+    assert!(taken.to_string().contains(&address.to_string()), "{taken}");
+    drop(cache);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+/// The document lists all names, and no others.
+#[test]
+fn the_documents_metrics_are_those_that_there_are() {
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    let cache = PageCache::builder()
+        .memory(2 << 20)
+        .metrics(local)
+        .build()
+        .unwrap();
+    let (_, body) = get(cache.metrics_address().unwrap(), "/metrics");
+    let told: BTreeSet<_> = body
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    let page = include_str!("../../../docs/WATCH.md");
+    let listed: BTreeSet<_> = page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| name.starts_with("millpond_"))
+        .map(|name| name.split('{').next().unwrap())
+        .collect();
+    assert_eq!(told, listed);
+}
