@@ -1,8 +1,9 @@
 //! The `millpond` program.
 //!
 //! `millpond lab` runs the experiments, `millpond doctor` says what this machine allows, `millpond slowdisk` serves a
-//! slow disk; `millpond mount` serves a directory through a cache; `millpond set`, `inspect`, `stat` and `caches` look into running caches and retune them, `record` what they are asked for, which
-//! `replay` tries on other sizes of memory. Results go to
+//! slow disk; `millpond mount` serves a directory through a cache; `millpond set`, `inspect`, `stat`, `top` and `caches`
+//! look into running caches and retune them, `record` what they are asked for, which `replay` tries on other sizes of
+//! memory. Results go to
 //! stdout, progress and errors to stderr. Exit codes: 0 done, 1 something failed, 2 the command line is
 //! wrong, 3 a target cannot run on this machine or in this build, 128 + the signal's number when stopped by
 //! one (130 after Ctrl-C); whatever was made on disk is removed in each case.
@@ -20,6 +21,7 @@ mod replay;
 mod service;
 mod signals;
 mod slowdisk;
+mod top;
 
 use clap::{Parser, Subcommand};
 use millpond_lab::child::worker;
@@ -63,6 +65,8 @@ enum Command {
     Record(control::RecordArgs),
     /// Replay a trace: how much memory does this load need?
     Replay(replay::ReplayArgs),
+    /// Show what a running cache does, on a screen: memory, devices, who waits, files.
+    Top(top::TopArgs),
     /// List the running caches.
     Caches(control::CachesArgs),
     /// Write a script that lets a shell complete commands and options.
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Stat(args) => control::stat(&args),
         Command::Record(args) => control::record(&args),
         Command::Replay(args) => replay::replay(&args),
+        Command::Top(args) => top::top(&args),
         Command::Caches(args) => control::caches(&args),
         Command::Completions(args) => service::completions(&args),
         Command::Man(args) => service::man(&args),

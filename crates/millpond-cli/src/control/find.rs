@@ -45,7 +45,7 @@ pub(crate) fn caches(args: &CachesArgs) -> Result<ExitCode, Failure> {
 }
 
 /// All that answer, with what they say of themselves.
-fn running() -> Vec<(PathBuf, Value)> {
+pub(crate) fn running() -> Vec<(PathBuf, Value)> {
     let ask = |socket: PathBuf| {
         let about = Cache::connect(&socket).ok()?.ask("about").ok()?.1;
         Some((socket, about))
@@ -53,7 +53,7 @@ fn running() -> Vec<(PathBuf, Value)> {
     sockets().into_iter().filter_map(ask).collect()
 }
 
-fn table(found: &[(PathBuf, Value)]) -> String {
+pub(crate) fn table(found: &[(PathBuf, Value)]) -> String {
     let mut lines = String::new();
     if !found.is_empty() {
         lines += &format!(
@@ -75,8 +75,13 @@ fn table(found: &[(PathBuf, Value)]) -> String {
 }
 
 impl Which {
+    /// Whether somebody has said which.
+    pub(crate) fn is_given(&self) -> bool {
+        self.cache.is_some()
+    }
+
     /// The cache that is meant.
-    pub(super) fn find(&self) -> Result<Cache, Failure> {
+    pub(crate) fn find(&self) -> Result<Cache, Failure> {
         let Some(given) = &self.cache else {
             let mut found = running();
             return match found.len() {

@@ -8,11 +8,11 @@ mod record;
 mod set;
 mod stat;
 
-pub(crate) use find::{CachesArgs, caches};
+pub(crate) use find::{CachesArgs, caches, running, table};
 pub(crate) use inspect::{InspectArgs, inspect};
 pub(crate) use record::{RecordArgs, record};
 pub(crate) use set::{SetArgs, set};
-pub(crate) use stat::{StatArgs, stat};
+pub(crate) use stat::{Span, StatArgs, interval, stat};
 
 use crate::Failure;
 use millpond::control::Client;
@@ -21,7 +21,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which cache is meant.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Which {
     /// The cache: the number of its process, or the path of its socket; `millpond caches` lists them. Not needed where
     /// only one is running.
@@ -30,9 +30,9 @@ pub(crate) struct Which {
 }
 
 /// A running cache.
-struct Cache {
+pub(crate) struct Cache {
     client: Client,
-    socket: PathBuf,
+    pub(crate) socket: PathBuf,
 }
 
 fn failed(message: String) -> Failure {
@@ -43,7 +43,7 @@ fn failed(message: String) -> Failure {
 }
 
 impl Cache {
-    fn connect(socket: &Path) -> Result<Cache, Failure> {
+    pub(crate) fn connect(socket: &Path) -> Result<Cache, Failure> {
         let client = Client::connect(socket).map_err(|error| {
             failed(match error.kind() {
                 io::ErrorKind::ConnectionRefused => {
@@ -62,7 +62,7 @@ impl Cache {
     }
 
     /// Its answer, as it came; an error of the cache is a failure, of the command line if a setting can't be.
-    fn ask(&mut self, line: &str) -> Result<(String, Value), Failure> {
+    pub(crate) fn ask(&mut self, line: &str) -> Result<(String, Value), Failure> {
         let socket = self.socket.display();
         let text = self.client.ask(line).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => failed(format!("{socket}: the cache has ended")),
@@ -81,17 +81,17 @@ impl Cache {
 }
 
 /// The elements of a list in an answer.
-fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A text in an answer.
-fn text<'a>(answer: &'a Value, name: &str) -> &'a str {
+pub(crate) fn text<'a>(answer: &'a Value, name: &str) -> &'a str {
     answer[name].as_str().unwrap_or("-")
 }
 
 /// A number in an answer.
-fn count(answer: &Value, name: &str) -> u64 {
+pub(crate) fn count(answer: &Value, name: &str) -> u64 {
     answer[name].as_u64().unwrap_or(0)
 }
 

@@ -49,7 +49,20 @@ pub(crate) struct StatArgs {
     json: bool,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+impl StatArgs {
+    /// A line an interval, until the cache ends.
+    pub(crate) fn endless(interval: Duration, which: Which) -> StatArgs {
+        StatArgs {
+            interval: Some(interval),
+            count: None,
+            reasons: false,
+            which,
+            json: false,
+        }
+    }
+}
+
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let seconds = match text.parse::<f64>() {
         Ok(seconds) => seconds,
         Err(_) => parse_time(text)?.0 as f64 / 1e9,
@@ -116,13 +129,13 @@ const HEADING: &str = concat!(
 );
 
 /// Two answers to `stat`, one after the other.
-struct Span<'a> {
-    before: &'a Value,
-    now: &'a Value,
+pub(crate) struct Span<'a> {
+    pub(crate) before: &'a Value,
+    pub(crate) now: &'a Value,
 }
 
 impl Span<'_> {
-    fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         let age = |stat: &Value| stat["age_s"].as_f64().unwrap_or(0.0);
         (age(self.now) - age(self.before)).max(1e-6)
     }
@@ -133,12 +146,12 @@ impl Span<'_> {
         of(self.now).saturating_sub(of(self.before)) as f64
     }
 
-    fn rate(&self, name: &str) -> f64 {
+    pub(crate) fn rate(&self, name: &str) -> f64 {
         self.grown(name) / self.seconds()
     }
 
     /// Of a counter by reason, of all reasons that `wants` says.
-    fn rates(&self, name: &str, wants: impl Fn(Reason) -> bool) -> f64 {
+    pub(crate) fn rates(&self, name: &str, wants: impl Fn(Reason) -> bool) -> f64 {
         let reasons = Reason::ALL.into_iter().filter(|&reason| wants(reason));
         reasons.map(|r| self.rate(&format!("{name}_{}", r.name()))).sum()
     }

@@ -1,0 +1,141 @@
+//! `millpond top`: what a running cache does, on a screen that is drawn anew each interval, or on a web page.
+//!
+//! | file | what |
+//! |---|---|
+//! | `figures` | answers of the cache's socket, made into what is shown |
+//! | `screen` | figures laid out in lines |
+//! | `terminal` | the screen of a terminal, and its keys |
+//! | `watcher` | the thread that asks, so that a cache which hangs does not keep a key from being heard |
+//! | `web` | the same figures for a browser |
+
+mod figures;
+mod screen;
+mod terminal;
+mod watcher;
+mod web;
+
+use crate::Failure;
+use crate::address::local_address;
+use crate::control::{StatArgs, Which, interval, running, stat};
+use figures::{Figures, ORDERS, Sample};
+use screen::Standing;
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+Examples:
+  millpond top                        the screen, until q
+  millpond top 500ms --sort dirty     twice a second, files with most dirty pages first
+  millpond top --once                 one screen as text, of the second that follows
+  millpond top --web                  a page for a browser on this machine, with plots; until Ctrl-C
+  millpond top --count 60 --json      60 lines of JSON
+
+The screen: memory by state; devices with the latency of the reads that somebody waits for, beside the goal; who waits,
+why and for how many ms of a second; the files that have most in memory. docs/WATCH.md explains each word.
+Keys: q quit, s other order of files, space pause, n next cache, c list of caches, + and - interval.
+Where there is no terminal that can be drawn on (a pipe, TERM=dumb) it writes lines as `millpond stat` does.
+Exit codes: 0, 1 the cache can't be asked any more, 2 bad command line.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct TopArgs {
+    /// Seconds between two screens, or a time such as 500ms.
+    #[arg(default_value = "1", value_parser = interval)]
+    interval: Duration,
+    /// One screen as text, without keys, then the end.
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
+    /// So many of them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// By what files are put in order: resident, dirty, tagged (on their second lap) or refaults.
+    #[arg(long, value_name = "ORDER", default_value = "resident", value_parser = ORDERS.map(|order| order.0))]
+    sort: String,
+    /// As one JSON object each instead of a screen: with --once or --count, else until the cache ends.
+    #[arg(long)]
+    json: bool,
+    /// Serve a page for a browser instead, with plots, at this address; its URL has a password in it. A port alone is one of
+    /// 127.0.0.1.
+    #[arg(long, value_name = "[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = "9465")]
+    #[arg(value_parser = local_address, conflicts_with_all = ["once", "count", "json"])]
+    web: Option<SocketAddr>,
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
+    if let Some(address) = args.web {
+        return web::serve(args, address);
+    }
+    let count = if args.once { Some(1) } else { args.count };
+    if count.is_some() || args.json {
+        return print(args, count.unwrap_or(u64::MAX));
+    }
+    let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.is_empty());
+    let is_screen = io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb;
+    if !is_screen {
+        eprintln!("millpond top: no terminal that can be drawn on: lines as of `millpond stat`");
+        return stat(&StatArgs::endless(args.interval, args.which.clone()));
+    }
+    terminal::run(args)
+}
+
+/// Screens as text, or JSON.
+fn print(args: &TopArgs, count: u64) -> Result<ExitCode, Failure> {
+    let mut cache = args.which.find()?;
+    let mut before = Sample::ask(&mut cache, &args.sort)?;
+    let standing = Standing {
+        number: 1,
+        caches: 1,
+        interval_s: args.interval.as_secs_f64(),
+        ..Standing::default()
+    };
+    let began = Instant::now();
+    let mut stdout = io::stdout().lock();
+    for n in 0..count {
+        let due = args
+            .interval
+            .saturating_mul(u32::try_from(n + 1).unwrap_or(u32::MAX));
+        std::thread::sleep(due.saturating_sub(began.elapsed()));
+        let now = Sample::ask(&mut cache, &args.sort)?;
+        let figures = Figures::of(&before, &now);
+        if args.json {
+            let line = serde_json::to_string(&figures).map_err(io::Error::other)?;
+            writeln!(stdout, "{line}")?;
+        } else {
+            for line in screen::lines(&figures, &standing, columns(), screen::HEIGHT_MIN) {
+                writeln!(stdout, "{}", line.to_string().trim_end())?;
+            }
+            if n + 1 < count {
+                writeln!(stdout)?;
+            }
+        }
+        stdout.flush()?;
+        before = now;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// As wide as the shell says that the terminal is, or 80.
+fn columns() -> u16 {
+    let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    told.unwrap_or(screen::WIDTH_MIN).clamp(screen::WIDTH_MIN, 500)
+}
+
+/// The sockets of all caches that can be watched, the one that was asked for first.
+fn sockets(which: &Which) -> Result<Vec<std::path::PathBuf>, Failure> {
+    if which.is_given() {
+        return Ok(vec![which.find()?.socket]);
+    }
+    let found: Vec<_> = running().into_iter().map(|(socket, _)| socket).collect();
+    if found.is_empty() {
+        // It says what can be done.
+        which.find()?;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,383 @@
+//! The screen of `millpond top`: figures laid out in lines, as many as there is room for.
+//!
+//! ```text
+//!   title            which cache
+//!   memory           a bar of its states, the limits for dirty pages, rates
+//!   devices          latency against the goal, in transit against the allowance
+//!   waits            who, why, for how long
+//!   files            as many as fit
+//!   keys
+//! ```
+//!
+//! It is a pure function of figures and size: what a terminal shows and what `--once` prints are the same lines. 80 columns
+//! are filled; wider ones give their room to paths.
+
+use super::figures::{Device, Figures, File, Memory, ORDERS, Wait};
+use millpond_core::units::Bytes;
+use millpond_lab::quantity::{micros, number, number_tick, size};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+
+/// The smallest terminal that has room for all parts.
+pub(super) const WIDTH_MIN: u16 = 80;
+/// And its height.
+pub(super) const HEIGHT_MIN: u16 = 24;
+
+/// How the program stands, beside the figures.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    pub(super) is_paused: bool,
+    /// Which of how many caches: from 1.
+    pub(super) number: usize,
+    pub(super) caches: usize,
+    /// Between two screens, as it was asked for.
+    pub(super) interval_s: f64,
+    /// Whether there are keys to press.
+    pub(super) has_keys: bool,
+}
+
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+const CALM: Style = Style::new().fg(Color::Green);
+const HEAD: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// The lines of a screen; at least [`WIDTH_MIN`] by [`HEIGHT_MIN`] are used.
+pub(super) fn lines(figures: &Figures, standing: &Standing, width: u16, height: u16) -> Vec<Line<'static>> {
+    let (width, height) = (
+        usize::from(width.max(WIDTH_MIN)),
+        usize::from(height.max(HEIGHT_MIN)),
+    );
+    let mut lines = vec![title(figures, standing, width)];
+    lines.extend(memory(&figures.memory, width));
+    lines.push(rates(figures));
+    // At 24 lines: title 1, memory 4, devices 4, waits 6, files 8, keys 1. Each of the middle ones gets a part of more.
+    let more = height - usize::from(HEIGHT_MIN);
+    lines.extend(devices(figures, 2 + more / 8, width));
+    lines.extend(waits(&figures.waits, 5 + more / 4, width));
+    let keys = usize::from(standing.has_keys);
+    let room = height.saturating_sub(lines.len() + 1 + keys);
+    lines.extend(files(figures, room, width));
+    if standing.has_keys {
+        lines.resize(height - 1, Line::default());
+        lines.push(keys_line(figures, width));
+    }
+    lines.into_iter().map(|line| cut(line, width)).collect()
+}
+
+/// What fits of a line. Only unusual figures need it: everything on at once, in the largest sizes.
+fn cut(line: Line<'static>, width: usize) -> Line<'static> {
+    if line.width() <= width {
+        return line;
+    }
+    let mut room = width;
+    let mut short = Line::default();
+    for span in line.spans {
+        let text = first_of(&span.content, room);
+        let cut = Span::styled(text, span.style);
+        room = room.saturating_sub(cut.width());
+        short.push_span(cut);
+    }
+    short.style(line.style)
+}
+
+fn bytes(bytes: u64) -> String {
+    size(Bytes(bytes))
+}
+
+fn mib(bytes: f64) -> String {
+    match bytes {
+        0.0 => "0".into(),
+        bytes => number(bytes / 1048576.0),
+    }
+}
+
+fn rate(value: f64) -> String {
+    match value {
+        0.0 => "0".into(),
+        v if v < 9_999.5 => number(v),
+        v if v < 99_950.0 => format!("{:.1}k", v / 1e3),
+        v if v < 999_500.0 => format!("{:.0}k", v / 1e3),
+        v => format!("{:.1}M", v / 1e6),
+    }
+}
+
+fn time(ns: Option<u64>) -> String {
+    ns.map_or("-".into(), |ns| micros(ns as f64 / 1e3))
+}
+
+fn age(seconds: f64) -> String {
+    match seconds as u64 {
+        s @ ..120 => format!("{s} s"),
+        s @ ..7200 => format!("{} min", s / 60),
+        s => format!("{} h", s / 3600),
+    }
+}
+
+/// Between two texts as much room as there is.
+fn ends(left: Vec<Span<'static>>, right: String, width: usize) -> Line<'static> {
+    let mut line = Line::from(left);
+    let used = line.width() + right.chars().count();
+    line.push_span(Span::raw(" ".repeat(width.saturating_sub(used))));
+    line.push_span(Span::styled(right, DIM));
+    line
+}
+
+/// A heading across the screen.
+fn heading(text: String, width: usize) -> Line<'static> {
+    Line::styled(format!("{text:width$}"), HEAD)
+}
+
+fn title(figures: &Figures, standing: &Standing, width: usize) -> Line<'static> {
+    let every = number_tick(standing.interval_s);
+    let right = match standing.caches {
+        ..=1 => format!("every {every} s"),
+        caches => format!("cache {}/{caches}, {every} s", standing.number),
+    };
+    let mut left = vec![
+        Span::styled("millpond top  ", BOLD),
+        Span::raw(format!(
+            "{} (pid {}), {}, up {}",
+            first_of(&figures.program, 15),
+            figures.pid,
+            bytes(figures.memory_bytes),
+            age(figures.age_s)
+        )),
+    ];
+    if standing.is_paused {
+        left.push(Span::styled("  PAUSED", ALARM));
+    }
+    ends(left, right, width)
+}
+
+/// What a part of the bar is: its name, its mark, its colour.
+fn parts(m: &Memory) -> [(&'static str, char, Color, u64); 7] {
+    [
+        ("act", '#', Color::Green, m.clean_active),
+        ("inact", '=', Color::Cyan, m.clean_inactive),
+        ("dirty", 'D', Color::Red, m.dirty),
+        ("wback", 'w', Color::Yellow, m.writing),
+        ("anon", 'A', Color::Magenta, m.anonymous),
+        ("load", 'r', Color::Blue, m.loading),
+        ("free", '.', Color::DarkGray, m.free),
+    ]
+}
+
+fn memory(m: &Memory, width: usize) -> Vec<Line<'static>> {
+    let parts = parts(m);
+    let all = parts.iter().map(|part| part.3).sum::<u64>().max(1);
+    let room = (width - 2) as u64;
+    let mut bar = vec![Span::raw("[")];
+    let (mut sum, mut drawn) = (0, 0);
+    for (_, mark, color, value) in parts {
+        sum += value;
+        // By the sum, so that rounding adds up to the whole; what is there at all is seen.
+        let mut end = (u128::from(sum) * u128::from(room) / u128::from(all)) as u64;
+        if value > 0 && end == drawn {
+            end = (drawn + 1).min(room);
+        }
+        let cells = end.saturating_sub(drawn) as usize;
+        bar.push(Span::styled(
+            mark.to_string().repeat(cells),
+            Style::new().fg(color),
+        ));
+        drawn = drawn.max(end);
+    }
+    bar.push(Span::raw("]"));
+    let mut legend = Vec::new();
+    for (name, mark, color, value) in parts {
+        // Rare ones only if there is something to be seen.
+        if value < 50_000 && matches!(name, "anon" | "load") {
+            continue;
+        }
+        legend.push(Span::styled(format!("{mark} "), Style::new().fg(color)));
+        legend.push(Span::raw(format!("{name} {} ", mib(value as f64))));
+    }
+    legend.push(Span::styled(
+        if m.is_estimate { "MiB, about" } else { "MiB" },
+        DIM,
+    ));
+    let unclean = m.dirty + m.writing;
+    let style = match unclean {
+        u if u > m.dirty_hard => ALARM,
+        u if u > m.dirty_background => Style::new().fg(Color::Yellow),
+        _ => CALM,
+    };
+    let mut limits = vec![
+        Span::raw("unwritten "),
+        Span::styled(bytes(unclean), style),
+        Span::raw(format!(
+            " (background {}, limit {})  second lap {}",
+            bytes(m.dirty_background),
+            bytes(m.dirty_hard),
+            bytes(m.second_lap)
+        )),
+    ];
+    if m.failed > 0 {
+        limits.push(Span::styled(format!("  FAILED {}", bytes(m.failed)), ALARM));
+    }
+    vec![Line::from(bar), Line::from(legend), Line::from(limits)]
+}
+
+fn rates(figures: &Figures) -> Line<'static> {
+    let r = &figures.rates;
+    Line::from(format!(
+        "per s: faults {} refaults {} ahead {} dirtied {} scan {} freed {}",
+        rate(r.faults),
+        rate(r.refaults),
+        rate(r.readahead_pages),
+        rate(r.dirtied),
+        rate(r.scanned),
+        rate(r.freed)
+    ))
+}
+
+fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
+    let name = width - 63;
+    let mut lines = vec![heading(
+        format!(
+            "{:name$} {:>7} {:>6} {:>8} {:>8} {:>8} {:>6} {:>8} {:>4}",
+            "DEVICE", "reads/s", "MiB/s", "p50", "p99", "writes/s", "MiB/s", "transit", "errs"
+        ),
+        width,
+    )];
+    let goal = figures.reads.goal_ns;
+    let shown = figures.devices.iter().take(most);
+    lines.extend(shown.map(|device| device_line(device, goal, name)));
+    if figures.devices.is_empty() {
+        lines.push(Line::styled("nothing was read or written yet", DIM));
+    }
+    let left_out = figures.devices.len().saturating_sub(most);
+    let allowance = match figures.reads.allowance_bytes {
+        Some(allowance) => format!("{} may be", bytes(allowance)),
+        None => "no limit".into(),
+    };
+    let mut last = format!(
+        "goal for reads {}; writes in transit {}, {allowance}",
+        goal.map_or("none".into(), |_| time(goal)),
+        bytes(figures.reads.in_transit_bytes),
+    );
+    if left_out > 0 {
+        last += &format!("; {left_out} more devices");
+    }
+    lines.push(Line::from(last));
+    lines
+}
+
+fn device_line(device: &Device, goal: Option<u64>, name: usize) -> Line<'static> {
+    let is_over = device.p99_ns.zip(goal).is_some_and(|(p99, goal)| p99 > goal);
+    let p99 = match (device.p99_ns, goal) {
+        (Some(_), Some(_)) if is_over => ALARM,
+        (Some(_), Some(_)) => CALM,
+        _ => Style::new(),
+    };
+    let errors = if device.errors > 0 { ALARM } else { Style::new() };
+    Line::from(vec![
+        Span::raw(format!(
+            "{:name$} {:>7} {:>6} {:>8} ",
+            last_of(&device.name, name),
+            rate(device.reads),
+            mib(device.read_bytes),
+            time(device.p50_ns)
+        )),
+        Span::styled(format!("{:>8}", time(device.p99_ns)), p99),
+        Span::raw(format!(
+            " {:>8} {:>6} {:>8} ",
+            rate(device.writes),
+            mib(device.write_bytes),
+            bytes(device.write_bytes_in_transit)
+        )),
+        Span::styled(format!("{:>4}", device.errors), errors),
+    ])
+}
+
+fn waits(waits: &[Wait], most: usize, width: usize) -> Vec<Line<'static>> {
+    let why = width - 39;
+    let mut lines = vec![heading(
+        format!(
+            "{:8} {:why$} {:>9} {:>8} {:>9}",
+            "WAITS", "because", "now", "times/s", "ms/s"
+        ),
+        width,
+    )];
+    if waits.is_empty() {
+        lines.push(Line::styled("nobody", DIM));
+    }
+    for wait in waits.iter().take(most) {
+        let now = wait.now.clone().unwrap_or_else(|| "-".into());
+        lines.push(Line::from(format!(
+            "{:8} {:why$} {now:>9} {:>8} {:>9}",
+            wait.who,
+            first_of(&wait.why, why),
+            if wait.times > 0.0 {
+                rate(wait.times)
+            } else {
+                "-".into()
+            },
+            wait.ms.map_or("-".into(), rate),
+        )));
+    }
+    lines.resize(lines.len().max(most + 1), Line::default());
+    lines
+}
+
+fn files(figures: &Figures, room: usize, width: usize) -> Vec<Line<'static>> {
+    let path = width - 52;
+    let order = ORDERS.iter().find(|(name, _)| *name == figures.order);
+    let order = order.map_or(figures.order.as_str(), |(_, shown)| shown);
+    let mut lines = vec![heading(
+        format!(
+            "{:>9} {:>9} {:>9} {:>9} {:>9}   {:path$}",
+            "in memory",
+            "dirty",
+            "writing",
+            "2nd lap",
+            "refaults",
+            format!("FILE ({} open, by {order})", figures.files_open)
+        ),
+        width,
+    )];
+    lines.extend(figures.files.iter().take(room).map(|file| file_line(file, path)));
+    lines
+}
+
+fn file_line(file: &File, path: usize) -> Line<'static> {
+    let part = |value: u64| if value == 0 { "-".into() } else { bytes(value) };
+    Line::from(format!(
+        "{:>9} {:>9} {:>9} {:>9} {:>9}   {}",
+        part(file.resident),
+        part(file.dirty),
+        part(file.writing),
+        part(file.second_lap),
+        rate(file.refaults as f64),
+        last_of(&file.path, path)
+    ))
+}
+
+fn keys_line(figures: &Figures, width: usize) -> Line<'static> {
+    let next = ORDERS.iter().position(|(name, _)| *name == figures.order);
+    let next = ORDERS[next.map_or(0, |at| (at + 1) % ORDERS.len())].1;
+    let keys = format!("q quit  s by {next}  space pause  n next cache  c caches  + - interval");
+    heading(keys, width)
+}
+
+/// What fits of a text, its beginning.
+fn first_of(text: &str, width: usize) -> String {
+    match Span::raw(text).width() > width {
+        false => text.into(),
+        true if width == 0 => String::new(),
+        true => text.chars().take(width - 1).chain(['…']).collect(),
+    }
+}
+
+/// What fits of a text, its end: of a path that says most.
+fn last_of(text: &str, width: usize) -> String {
+    if Span::raw(text).width() <= width {
+        return text.into();
+    }
+    let mut rest = text;
+    while Span::raw(rest).width() >= width && !rest.is_empty() {
+        rest = &rest[rest.chars().next().map_or(1, char::len_utf8)..];
+    }
+    format!("…{rest}")
+}

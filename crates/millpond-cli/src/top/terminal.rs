@@ -1,0 +1,301 @@
+//! The screen of a terminal: drawn when there are new figures or another size, and given back whatever happens.
+//!
+//! ```text
+//!   key, size, signal, figures ──► App ──► draw
+//! ```
+//!
+//! Drawing goes to the alternate screen in raw mode, so Ctrl-C is a key here. The terminal is as it was before when this
+//! returns, when it panics (a hook of ratatui's), and after SIGINT, SIGTERM and SIGHUP from elsewhere.
+
+use super::figures::{Figures, ORDERS};
+use super::screen::{self, HEIGHT_MIN, Standing, WIDTH_MIN};
+use super::watcher::{self, Orders, Told};
+use super::{TopArgs, sockets};
+use crate::Failure;
+use crate::control::{running, table};
+use crate::signals::Signals;
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::Paragraph;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::time::Duration;
+
+/// How long a signal or new figures may wait to be seen: shorter than anybody notices.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Shorter shows nothing that could be read; longer, and one thinks that it hangs.
+const INTERVALS: [Duration; 7] = [
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
+
+/// Puts the terminal back.
+struct Screen(ratatui::DefaultTerminal);
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
+    let sockets = sockets(&args.which)?;
+    let signals = Signals::catch()?;
+    let (orders, to_watch) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    // It ends when nobody gives orders any more; nobody waits for it, as it may wait for a cache that hangs.
+    std::thread::Builder::new()
+        .name("watcher".into())
+        .spawn(move || watcher::run(&to_watch, &tell))?;
+    let mut app = App::new(args, sockets, orders);
+    if app.sockets.len() > 1 {
+        app.list_caches();
+    }
+    let mut screen = Screen(ratatui::try_init()?);
+    let ended = app.serve(&mut screen, &told, &signals);
+    drop(screen);
+    ended
+}
+
+/// What keys change, and what is shown.
+pub(super) struct App {
+    sockets: Vec<PathBuf>,
+    at: usize,
+    orders: Sender<Orders>,
+    order: Orders,
+    pub(super) figures: Option<Figures>,
+    /// The list of caches instead of a cache, and the line that is chosen.
+    list: Option<(Vec<String>, usize)>,
+}
+
+/// What follows a key.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    Stay,
+    Draw,
+    Quit,
+}
+
+impl App {
+    pub(super) fn new(args: &TopArgs, sockets: Vec<PathBuf>, orders: Sender<Orders>) -> App {
+        let sort = ORDERS.iter().find(|(name, _)| *name == args.sort);
+        let order = Orders {
+            socket: sockets[0].clone(),
+            sort: sort.map_or(ORDERS[0].0, |order| order.0),
+            interval: args.interval,
+            is_paused: false,
+        };
+        let app = App {
+            at: 0,
+            orders,
+            order,
+            figures: None,
+            list: None,
+            sockets,
+        };
+        if app.sockets.len() == 1 {
+            app.send();
+        }
+        app
+    }
+
+    fn serve(
+        &mut self,
+        screen: &mut Screen,
+        told: &Receiver<Told>,
+        signals: &Signals,
+    ) -> Result<ExitCode, Failure> {
+        let mut is_due = true;
+        loop {
+            if is_due {
+                screen.0.draw(|frame| self.draw(frame))?;
+            }
+            is_due = false;
+            if let Some(signal) = signals.caught() {
+                return Ok(ExitCode::from(128 + signal));
+            }
+            if event::poll(LOOK_EVERY)? {
+                let next = match event::read()? {
+                    Event::Key(key) if key.kind == KeyEventKind::Press => self.key(key),
+                    Event::Resize(..) => Next::Draw,
+                    _ => Next::Stay,
+                };
+                match next {
+                    Next::Quit => return Ok(ExitCode::SUCCESS),
+                    Next::Draw => is_due = true,
+                    Next::Stay => {}
+                }
+            }
+            loop {
+                match told.try_recv() {
+                    Ok(Told::Figures(figures)) => {
+                        // What was on its way when another cache was chosen is not shown.
+                        if figures.socket == self.order.socket.display().to_string() {
+                            self.figures = Some(*figures);
+                            is_due = true;
+                        }
+                    }
+                    Ok(Told::Ended(socket, failure)) if socket == self.order.socket => return Err(failure),
+                    Ok(Told::Ended(..)) => {}
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => {
+                        return Err(Failure {
+                            code: 1,
+                            message: Some("the thread that asks the cache has ended".into()),
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&self) {
+        // That nobody listens is seen where the answers are missing.
+        let _ = self.orders.send(self.order.clone());
+    }
+
+    fn list_caches(&mut self) {
+        let found = running();
+        if found.is_empty() {
+            return self.choose(self.at);
+        }
+        let lines = table(&found).lines().map(str::to_owned).collect();
+        self.sockets = found.into_iter().map(|(socket, _)| socket).collect();
+        self.at = self.at.min(self.sockets.len() - 1);
+        self.list = Some((lines, self.at));
+    }
+
+    pub(super) fn choose(&mut self, at: usize) {
+        self.at = at;
+        self.list = None;
+        if self.order.socket != self.sockets[at] {
+            self.figures = None;
+        }
+        self.order.socket.clone_from(&self.sockets[at]);
+        self.send();
+    }
+
+    pub(super) fn key(&mut self, key: KeyEvent) -> Next {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return Next::Quit,
+            KeyCode::Char('c' | 'd') if is_control => return Next::Quit,
+            KeyCode::Char('c') => self.list_caches(),
+            _ => match self.list {
+                Some((_, at)) => return self.key_in_list(key.code, at),
+                None => return self.key_of_cache(key.code),
+            },
+        }
+        Next::Draw
+    }
+
+    fn key_in_list(&mut self, key: KeyCode, at: usize) -> Next {
+        let last = self.sockets.len() - 1;
+        let chosen = match key {
+            KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j' | 'n') => (at + 1).min(last),
+            KeyCode::Char(digit @ '1'..='9') => {
+                let at = digit as usize - '1' as usize;
+                if at > last {
+                    return Next::Stay;
+                }
+                self.choose(at);
+                return Next::Draw;
+            }
+            KeyCode::Enter => {
+                self.choose(at);
+                return Next::Draw;
+            }
+            _ => return Next::Stay,
+        };
+        if let Some((_, at)) = &mut self.list {
+            *at = chosen;
+        }
+        Next::Draw
+    }
+
+    fn key_of_cache(&mut self, key: KeyCode) -> Next {
+        match key {
+            KeyCode::Char('s') => {
+                let at = ORDERS.iter().position(|(name, _)| *name == self.order.sort);
+                self.order.sort = ORDERS[at.map_or(0, |at| (at + 1) % ORDERS.len())].0;
+            }
+            KeyCode::Char(' ' | 'p') => self.order.is_paused ^= true,
+            KeyCode::Char('n') if self.sockets.len() > 1 => {
+                self.choose((self.at + 1) % self.sockets.len());
+                return Next::Draw;
+            }
+            KeyCode::Char('+' | '=') => {
+                let slower = INTERVALS.into_iter().find(|one| *one > self.order.interval);
+                self.order.interval = slower.unwrap_or(self.order.interval);
+            }
+            KeyCode::Char('-') => {
+                let quicker = INTERVALS.into_iter().rev().find(|one| *one < self.order.interval);
+                self.order.interval = quicker.unwrap_or(self.order.interval);
+            }
+            _ => return Next::Stay,
+        }
+        self.send();
+        Next::Draw
+    }
+
+    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        let text = match (&self.list, &self.figures) {
+            _ if area.width < WIDTH_MIN || area.height < HEIGHT_MIN => too_small(area.width, area.height),
+            (Some((lines, at)), _) => list(lines, *at),
+            (None, Some(figures)) => {
+                let standing = Standing {
+                    is_paused: self.order.is_paused,
+                    number: self.at + 1,
+                    caches: self.sockets.len(),
+                    interval_s: self.order.interval.as_secs_f64(),
+                    has_keys: true,
+                };
+                Text::from(screen::lines(figures, &standing, area.width, area.height))
+            }
+            (None, None) => Text::from(format!("asking {} ...  q quit", self.order.socket.display())),
+        };
+        frame.render_widget(Paragraph::new(text), area);
+    }
+}
+
+fn too_small(width: u16, height: u16) -> Text<'static> {
+    Text::from(vec![
+        Line::from(format!("{width} x {height} is too small:")),
+        Line::from(format!("make it {WIDTH_MIN} x {HEIGHT_MIN},")),
+        Line::from("or `millpond stat 1`."),
+        Line::from("q quit"),
+    ])
+}
+
+/// The caches, as `millpond caches` lists them, below a heading of their own.
+fn list(lines: &[String], at: usize) -> Text<'static> {
+    let mut text = vec![
+        Line::from("Several caches are running. Which one?"),
+        Line::default(),
+    ];
+    for (n, line) in lines.iter().enumerate() {
+        let mark = match n {
+            0 => "   ".into(),
+            n if n <= 9 => format!("{n}  "),
+            _ => "   ".into(),
+        };
+        let line = Line::from(format!("{mark}{line}"));
+        text.push(match n == at + 1 {
+            true => line.style(ratatui::style::Style::new().add_modifier(ratatui::style::Modifier::REVERSED)),
+            false => line,
+        });
+    }
+    text.push(Line::default());
+    text.push(Line::from("up, down and enter, or its number; q quit"));
+    Text::from(text)
+}

@@ -1,0 +1,179 @@
+//! The screen as a terminal shows it, of answers that a cache has given: the example `retune`, a second apart.
+
+use super::figures::{Figures, Sample};
+use super::screen::{HEIGHT_MIN, Standing, WIDTH_MIN, lines};
+use super::terminal::App;
+use super::{TopArgs, sockets};
+use clap::Parser;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+const ANSWERS: &str = include_str!("answers.json");
+const SOCKET: &str = "/run/user/1000/millpond/27379-1.sock";
+
+fn sample(name: &str) -> Sample {
+    let answers: Value = serde_json::from_str(ANSWERS).unwrap();
+    let answer = |question: &str| answers[name][question].clone();
+    Sample {
+        socket: SOCKET.into(),
+        about: answer("about"),
+        stat: answer("stat"),
+        files: answer("files"),
+        devices: answer("devices"),
+    }
+}
+
+pub(super) fn before() -> Sample {
+    sample("before")
+}
+
+pub(super) fn after() -> Sample {
+    sample("after")
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: TopArgs,
+}
+
+fn args(line: &str) -> TopArgs {
+    Line::parse_from(std::iter::once("top").chain(line.split_whitespace())).args
+}
+
+fn app() -> App {
+    let (orders, _) = mpsc::channel();
+    let mut app = App::new(&args(""), vec![PathBuf::from(SOCKET)], orders);
+    app.figures = Some(Figures::of(&before(), &after()));
+    app
+}
+
+/// What a terminal of this size shows, without colours.
+fn shown(app: &App, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| app.draw(frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width));
+    let row = |cells: &[ratatui::buffer::Cell]| {
+        let row: String = cells.iter().map(|cell| cell.symbol()).collect();
+        row.trim_end().to_owned() + "\n"
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn a_screen_of_80_by_24_is_the_stored_one() {
+    let shown = shown(&app(), WIDTH_MIN, HEIGHT_MIN);
+    assert_eq!(shown.lines().count(), 24);
+    assert!(shown == include_str!("screen.txt"), "it is now\n{shown}");
+}
+
+/// The document shows the same.
+#[test]
+fn the_documents_screen_is_the_stored_one() {
+    let page = include_str!("../../../../docs/WATCH.md");
+    assert!(page.contains(include_str!("screen.txt").trim_end()));
+}
+
+#[test]
+fn a_larger_terminal_shows_more_and_no_line_is_wider_than_it() {
+    let figures = Figures::of(&before(), &after());
+    let standing = Standing {
+        number: 2,
+        caches: 3,
+        interval_s: 0.5,
+        has_keys: true,
+        is_paused: true,
+    };
+    for (width, height) in [(80, 24), (81, 25), (100, 40), (200, 60), (500, 200)] {
+        let lines = lines(&figures, &standing, width, height);
+        assert_eq!(lines.len(), usize::from(height));
+        for line in &lines {
+            assert!(line.width() <= usize::from(width), "{width} x {height}: {line}");
+        }
+    }
+    let usual = lines(&figures, &standing, 80, 24);
+    let cut: Vec<_> = usual[..5]
+        .iter()
+        .filter(|line| line.to_string().contains('…'))
+        .collect();
+    assert!(cut.is_empty(), "{cut:?}");
+    let wide = lines(&figures, &standing, 120, 40);
+    let title = wide[0].to_string();
+    assert!(
+        title.contains("PAUSED") && title.ends_with("cache 2/3, 0.5 s"),
+        "{title}"
+    );
+}
+
+#[test]
+fn a_terminal_that_is_too_small_says_what_to_do() {
+    for (width, height) in [(79, 24), (80, 23), (30, 5)] {
+        let shown = shown(&app(), width, height);
+        assert!(
+            shown.contains("too small") && shown.contains("make it 80 x 24"),
+            "{shown}"
+        );
+        assert!(shown.contains("q quit"), "{shown}");
+    }
+    let mut terminal = Terminal::new(TestBackend::new(1, 1)).unwrap();
+    terminal.draw(|frame| app().draw(frame)).unwrap();
+}
+
+#[test]
+fn keys_change_what_is_asked_for() {
+    let (orders, asked) = mpsc::channel();
+    let mut app = App::new(&args("2s --sort dirty"), vec!["a".into(), "b".into()], orders);
+    // Of several, none is asked before one is chosen.
+    app.choose(0);
+    assert_eq!(asked.try_iter().count(), 1);
+    let mut press = |code| {
+        let next = app.key(KeyEvent::new(code, KeyModifiers::NONE));
+        let last = asked.try_iter().last();
+        (
+            next,
+            last.map(|o| (o.socket, o.sort, o.interval.as_millis(), o.is_paused)),
+        )
+    };
+    use super::terminal::Next::{Draw, Quit, Stay};
+    let order = |socket: &str, sort, ms, is_paused| Some((PathBuf::from(socket), sort, ms, is_paused));
+    assert_eq!(
+        press(KeyCode::Char('s')),
+        (Draw, order("a", "tagged", 2000, false))
+    );
+    assert_eq!(
+        press(KeyCode::Char('+')),
+        (Draw, order("a", "tagged", 5000, false))
+    );
+    assert_eq!(
+        press(KeyCode::Char('-')),
+        (Draw, order("a", "tagged", 2000, false))
+    );
+    assert_eq!(
+        press(KeyCode::Char(' ')),
+        (Draw, order("a", "tagged", 2000, true))
+    );
+    assert_eq!(
+        press(KeyCode::Char('n')),
+        (Draw, order("b", "tagged", 2000, true))
+    );
+    assert_eq!(press(KeyCode::Char('x')), (Stay, None));
+    assert_eq!(press(KeyCode::Char('q')).0, Quit);
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(app.key(control_c), Quit);
+}
+
+#[test]
+fn what_was_asked_for_is_the_one_that_is_watched() {
+    let missing = sockets(&args("--cache /not/there.sock").which);
+    assert!(
+        missing
+            .err()
+            .and_then(|failure| failure.message)
+            .is_some_and(|m| m.contains("/not/there.sock"))
+    );
+}

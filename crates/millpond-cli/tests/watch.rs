@@ -1,0 +1,426 @@
+//! `top` on a live cache, as a user at a terminal, a script, or a browser meets it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, helpers included; what is skipped is said on standard output"
+)]
+
+mod support;
+
+use millpond::{OpenOptions, PageCache};
+use rustix::process::{Pid, Signal};
+use rustix::pty::OpenptFlags;
+use rustix::termios::Winsize;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use support::{scratch, text, words};
+
+/// In the process that has the caches: how many.
+const WATCHED: &str = "MILLPOND_TEST_WATCHED";
+
+/// Not a test: what the other tests start in a process of its own.
+#[test]
+fn a_process_that_is_watched() {
+    let Ok(caches) = std::env::var(WATCHED) else {
+        return;
+    };
+    let folder = scratch();
+    let mut held = Vec::new();
+    for n in 0..caches.parse().unwrap() {
+        let cache = PageCache::builder()
+            .memory(16 << 20)
+            .control(true)
+            .build()
+            .unwrap();
+        let open = |name: &str| {
+            let path = folder.path().join(format!("{name}-{n}"));
+            cache.open(path, OpenOptions::new().create(true)).unwrap()
+        };
+        let (clean, dirty) = (open("clean"), open("dirty"));
+        clean.write_at(&vec![1; 4 << 20], 0).unwrap();
+        clean.sync_data().unwrap();
+        dirty.write_at(&vec![1; 256 << 10], 0).unwrap();
+        held.push((cache, clean, dirty));
+    }
+    println!("\nready");
+    // Until whoever has started this ends it.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+struct Pond {
+    process: Child,
+    /// Not closed before it ends: it writes there.
+    _said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Pond {
+    fn start(folder: &Path, caches: u32) -> Pond {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_process_that_is_watched", "--nocapture"])
+            .env(WATCHED, caches.to_string())
+            .env("XDG_RUNTIME_DIR", folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert!(said.by_ref().any(|line| line.unwrap() == "ready"));
+        Pond { process, _said: said }
+    }
+
+    /// Its caches are dropped.
+    fn end(mut self) {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+fn of_folder<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
+    // Caches of other tests, and of this machine's user, are not meant.
+    command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder)
+}
+
+fn run(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
+    of_folder(command.args(words(line)), folder).output().unwrap()
+}
+
+fn says(folder: &Path, line: &str) -> String {
+    let output = run(folder, line);
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// A terminal, and the program on it.
+struct Terminal {
+    process: Child,
+    master: File,
+    seen: String,
+}
+
+impl Terminal {
+    /// `None`, and the reason on a line of its own, where there can't be one.
+    fn start(folder: &Path, line: &str, (columns, rows): (u16, u16)) -> Option<Terminal> {
+        let skip = |why: &str| println!("\nskipped: {why}");
+        let Ok(master) = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY) else {
+            skip("no pseudo terminals");
+            return None;
+        };
+        rustix::pty::grantpt(&master).unwrap();
+        rustix::pty::unlockpt(&master).unwrap();
+        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap();
+        let size = Winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        rustix::termios::tcsetwinsize(&master, size).unwrap();
+        let end = || {
+            File::options()
+                .read(true)
+                .write(true)
+                .open(name.to_str().unwrap())
+                .unwrap()
+        };
+        // With a session of its own, so that its terminal is this one and not the tester's.
+        let mut command = Command::new("setsid");
+        command
+            .args(["-c", "-w", env!("CARGO_BIN_EXE_millpond")])
+            .args(words(line));
+        let command = of_folder(&mut command, folder).env("TERM", "xterm-256color");
+        let started = command.stdin(end()).stdout(end()).stderr(end()).spawn();
+        let Ok(process) = started else {
+            skip("no setsid(1)");
+            return None;
+        };
+        Some(Terminal {
+            process,
+            master: master.into(),
+            seen: String::new(),
+        })
+    }
+
+    /// Reads until the text has come.
+    fn wait_for(&mut self, wanted: &str) {
+        let mut buffer = [0; 4096];
+        while !plain(&self.seen).contains(wanted) {
+            match self.master.read(&mut buffer) {
+                Ok(n) if n > 0 => self.seen.push_str(&text(&buffer[..n])),
+                end => panic!("{wanted:?} has not come before {end:?}: {}", self.seen),
+            }
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Its exit code, once it has ended.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut buffer = [0; 4096];
+        // The end of a terminal that nobody has open any more is an error.
+        while let Ok(n @ 1..) = self.master.read(&mut buffer) {
+            self.seen.push_str(&text(&buffer[..n]));
+        }
+        (self.process.wait().unwrap().code(), self.seen)
+    }
+}
+
+/// What was drawn, without how: what is empty already is not drawn, so a move of the cursor stands for room.
+fn plain(seen: &str) -> String {
+    let mut parts = seen.split("\u{1b}[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_ascii_alphabetic());
+        let Some(end) = end else { continue };
+        if part[end..].starts_with('H') {
+            plain.push(' ');
+        }
+        plain.push_str(&part[end + 1..]);
+    }
+    plain
+}
+
+/// The alternate screen was left, and the cursor is seen.
+fn assert_restored(seen: &str) {
+    let entered = seen.rfind("\u{1b}[?1049h").unwrap();
+    let left = seen.rfind("\u{1b}[?1049l").unwrap_or_else(|| panic!("{seen:?}"));
+    assert!(left > entered);
+    let hidden = seen.rfind("\u{1b}[?25l").unwrap();
+    assert!(
+        seen.rfind("\u{1b}[?25h").is_some_and(|at| at > hidden),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn on_a_terminal_it_draws_its_screen_until_q_and_gives_the_terminal_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (80, 24)) {
+        terminal.wait_for("clean-0");
+        terminal.wait_for("q quit");
+        terminal.press("s");
+        terminal.wait_for("dirty)");
+        terminal.press("q");
+        let (code, seen) = terminal.end();
+        assert_eq!(code, Some(0), "{seen}");
+        assert_restored(&seen);
+    }
+    pond.end();
+}
+
+#[test]
+fn control_c_and_signals_give_the_terminal_back_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (100, 30)) {
+        terminal.wait_for("q quit");
+        terminal.press("\u{3}");
+        let (code, seen) = terminal.end();
+        assert_eq!(code, Some(0), "{seen}");
+        assert_restored(&seen);
+    }
+    if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (60, 20)) {
+        terminal.wait_for("60 x 20 is too small");
+        // It is the only one below `setsid`, which waits for it, or has become it.
+        let above = Pid::from_child(&terminal.process);
+        let below = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", above.as_raw_pid()));
+        let below = below
+            .ok()
+            .and_then(|pids| pids.split(' ').next()?.parse().ok().and_then(Pid::from_raw));
+        rustix::process::kill_process(below.unwrap_or(above), Signal::TERM).unwrap();
+        let (code, seen) = terminal.end();
+        assert_eq!(code, Some(143), "{seen}");
+        assert_restored(&seen);
+    }
+    pond.end();
+}
+
+#[test]
+fn of_several_caches_one_is_chosen_from_their_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 2));
+    if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (120, 30)) {
+        terminal.wait_for("Several caches are running. Which one?");
+        terminal.press("2");
+        terminal.wait_for("clean-1");
+        terminal.press("n");
+        terminal.wait_for("clean-0");
+        terminal.press("q");
+        assert_eq!(terminal.end().0, Some(0));
+    }
+    let said = run(folder, "top --once");
+    assert_eq!(said.status.code(), Some(2));
+    assert!(text(&said.stderr).contains("several caches are running"));
+    pond.end();
+}
+
+#[test]
+fn when_the_cache_ends_the_terminal_is_given_back_and_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    match Terminal::start(folder, "top 100ms", (80, 24)) {
+        None => pond.end(),
+        Some(mut terminal) => {
+            terminal.wait_for("q quit");
+            pond.end();
+            let (code, seen) = terminal.end();
+            assert_eq!(code, Some(1), "{seen}");
+            assert_restored(&seen);
+            assert!(seen.contains("the cache has ended"), "{seen}");
+        }
+    }
+}
+
+#[test]
+fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let screen = says(folder, "top 20ms --once");
+    for part in [
+        "millpond top  ",
+        "DEVICE ",
+        "WAITS ",
+        "FILE (2 open, by in memory)",
+        "clean-0",
+    ] {
+        assert!(screen.contains(part), "{part} is not in\n{screen}");
+    }
+    assert!(
+        !screen.contains('\u{1b}') && screen.lines().count() <= 24,
+        "{screen}"
+    );
+    let json = says(folder, "top 20ms --count 3 --json --sort dirty");
+    let lines: Vec<Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3);
+    assert!(
+        lines[0]["files"][0]["path"]
+            .as_str()
+            .unwrap()
+            .ends_with("dirty-0"),
+        "{json}"
+    );
+    assert_eq!(lines[2]["memory"]["dirty"], 256 << 10);
+
+    // A pipe, and a terminal that can't be drawn on.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
+    let mut lines = of_folder(command.args(["top", "20ms"]), folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut seen = BufReader::new(lines.stdout.take().unwrap()).lines();
+    assert!(
+        seen.next()
+            .unwrap()
+            .unwrap()
+            .starts_with("---------- MiB of pages now")
+    );
+    assert!(seen.by_ref().take(3).all(|line| line.is_ok()));
+    pond.end();
+    drop(seen);
+    let output = lines.wait_with_output().unwrap();
+    assert!(
+        text(&output.stderr).contains("lines as of `millpond stat`"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    // `env` sets it for the program alone.
+    let top = format!("TERM=dumb {} top 20ms", env!("CARGO_BIN_EXE_millpond"));
+    let mut script = Command::new("script");
+    let script = of_folder(script.args(["-qec", &top, "/dev/null"]), folder);
+    let started = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let Ok(mut started) = started else {
+        println!("\nskipped: no script(1)");
+        return pond.end();
+    };
+    let mut seen = BufReader::new(started.stdout.take().unwrap())
+        .lines()
+        .map(|line| line.unwrap());
+    assert!(seen.any(|line| line.contains("MiB of pages now")));
+    pond.end();
+    assert!(seen.all(|line| !line.contains("\u{1b}[?1049h")));
+    started.wait().unwrap();
+}
+
+/// In a browser that runs the page's script.
+#[test]
+fn the_page_shows_a_cache_in_a_browser() {
+    let browsers = ["chromium", "chromium-browser", "google-chrome"];
+    let version = |name: &&str| {
+        Command::new(name)
+            .arg("--version")
+            .output()
+            .is_ok_and(|o| o.status.success())
+    };
+    let Some(browser) = browsers.into_iter().find(version) else {
+        println!("\nskipped: no chromium");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
+    let mut server = of_folder(command.args(["top", "100ms", "--web", "0"]), folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut url = String::new();
+    BufReader::new(server.stdout.take().unwrap())
+        .read_line(&mut url)
+        .unwrap();
+    let profile = folder.join("profile");
+    let dom = Command::new(browser)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+        ])
+        .args([
+            "--virtual-time-budget=4000",
+            "--window-size=1280,1500",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(url.trim())
+        .env("HOME", folder)
+        .output()
+        .unwrap();
+    let dom = text(&dom.stdout);
+    rustix::process::kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(143));
+    for part in [
+        "clean-0</bdi>",
+        "dirty-0</bdi>",
+        "256 KiB",
+        "<polygon points=",
+        "data-points=",
+        "2 open",
+    ] {
+        assert!(dom.contains(part), "{part} is not in\n{dom}");
+    }
+    // The page says so if something failed.
+    let alert = dom
+        .split("<div id=\"said\"")
+        .nth(1)
+        .and_then(|rest| rest.split("</div>").next());
+    assert!(
+        alert.is_some_and(|alert| alert.ends_with("style=\"display: none;\">")),
+        "{alert:?}"
+    );
+    pond.end();
+}
