@@ -153,6 +153,8 @@ pub enum Scale {
     Log,
     /// Shares from 0 to 1 such that 90 %, 99 %, 99.9 % … are equally far apart.
     Tail,
+    /// Things in an order, at 0, 1, 2 …: each has its tick, with its name aslant.
+    Each,
 }
 
 /// A line of a chart.

@@ -10,6 +10,8 @@ const LEFT: f64 = 88.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
+/// The same below names that stand aslant.
+const BOTTOM_ASLANT: f64 = 104.0;
 /// More points than this to a line cannot be told apart: neighbours are joined, and the greatest shown.
 const POINTS_MAX: usize = 430;
 /// How many looks the style sheet knows.
@@ -21,9 +23,11 @@ pub(super) fn draw(chart: &Chart) -> Option<Markup> {
     let points = || lines.iter().flatten().flatten();
     let x = Span::of(&chart.x, points().map(|p| p.0))?;
     let y = Span::of(&chart.y, points().map(|p| p.1))?;
+    let is_aslant = chart.x.scale == Scale::Each;
+    let below = if is_aslant { BOTTOM_ASLANT } else { BOTTOM };
     let at_x = |v: f64| LEFT + x.share(v) * (WIDTH - LEFT - RIGHT);
-    let at_y = |v: f64| HEIGHT - BOTTOM - y.share(v) * (HEIGHT - TOP - BOTTOM);
-    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+    let at_y = |v: f64| HEIGHT - below - y.share(v) * (HEIGHT - TOP - below);
+    let (bottom, right) = (HEIGHT - below, WIDTH - RIGHT);
     Some(html! {
         svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(describe(chart)) {
             @for (v, text) in y.ticks(&chart.y) {
@@ -32,7 +36,11 @@ pub(super) fn draw(chart: &Chart) -> Option<Markup> {
             }
             @for (v, text) in x.ticks(&chart.x) {
                 line class="grid" x1=(px(at_x(v))) x2=(px(at_x(v))) y1=(TOP) y2=(bottom) {}
-                text class="tick" x=(px(at_x(v))) y=(bottom + 18.0) text-anchor=(anchor(at_x(v))) { (text) }
+                @if is_aslant {
+                    text class="tick" transform=(aslant(at_x(v), bottom + 14.0)) text-anchor="end" { (text) }
+                } @else {
+                    text class="tick" x=(px(at_x(v))) y=(bottom + 18.0) text-anchor=(anchor(at_x(v))) { (text) }
+                }
             }
             text class="axis" x=((LEFT + right) / 2.0) y=(HEIGHT - 6.0) text-anchor="middle" { (chart.x.label) }
             text class="axis" transform=(format!("translate(14 {}) rotate(-90)", (TOP + bottom) / 2.0)) text-anchor="middle" { (chart.y.label) }
@@ -102,6 +110,11 @@ pub fn standalone(chart: &Chart, style: &str) -> Option<String> {
     ))
 }
 
+/// Where a name stands that rises to the right and ends at its tick.
+fn aslant(x: f64, y: f64) -> String {
+    format!("translate({} {}) rotate(-35)", px(x + 4.0), px(y))
+}
+
 /// A tick at the right edge is written to its left, so that it stays within the drawing.
 fn anchor(x: f64) -> &'static str {
     if x > WIDTH - RIGHT - 20.0 { "end" } else { "middle" }
@@ -140,7 +153,7 @@ fn place(chart: &Chart, line: &Line) -> Vec<Option<(f64, f64)>> {
         .fold(0.0, f64::max)
         + 0.1;
     let even = |scale: Scale, v: f64| match scale {
-        Scale::Linear => Some(v),
+        Scale::Linear | Scale::Each => Some(v),
         Scale::Log => (v > 0.0).then(|| v.log10()),
         Scale::Tail if v >= 1.0 => Some(tail_end),
         Scale::Tail => Some(tail(v)),
@@ -198,6 +211,7 @@ impl Span {
             // to the next 1, 2 or 5 of the decade
             Scale::Log => (log_step_below(least), -log_step_below(-greatest)),
             Scale::Tail => (0.0, greatest),
+            Scale::Each => (least - 0.4, greatest + 0.4),
         };
         // a single value still needs room
         Some(Span {
@@ -222,6 +236,9 @@ impl Span {
                     .map(|v| (v, (axis.show)(v)))
                     .collect()
             }
+            Scale::Each => (self.from.ceil() as i64..=self.to.floor() as i64)
+                .map(|n| (n as f64, (axis.show)(n as f64)))
+                .collect(),
             Scale::Log => {
                 let decades = self.from.floor() as i32..=self.to.ceil() as i32;
                 let steps: &[f64] = if self.to - self.from > 3.2 {
@@ -353,6 +370,14 @@ mod tests {
         );
         let tails = Span { from: 0.0, to: 3.2 };
         assert_eq!(tails.ticks(&axis(Scale::Tail)).len(), 5);
+    }
+
+    #[test]
+    fn each_thing_has_its_tick_within_the_edges() {
+        let each = Span::of(&axis(Scale::Each), [0.0, 3.0].into_iter()).unwrap();
+        let ticks: Vec<_> = each.ticks(&axis(Scale::Each)).into_iter().map(|t| t.0).collect();
+        assert_eq!(ticks, [0.0, 1.0, 2.0, 3.0]);
+        assert!(each.share(0.0) > 0.05 && each.share(3.0) < 0.95);
     }
 
     #[test]

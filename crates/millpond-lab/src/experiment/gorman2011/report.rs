@@ -2,7 +2,7 @@
 
 use super::options::Plan;
 use super::runs::Run;
-use super::{EXPERIMENT, FS_MARK, post, trace, verdict};
+use super::{EXPERIMENT, FS_MARK, charts, post, trace, verdict};
 use crate::outcome::Setting;
 use crate::report::table::{Column, label, pick};
 use crate::report::{Metric, Report, RowName, Runs};
@@ -84,6 +84,11 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         report
             .appendices
             .extend(post::appendices(workload, &rungs, &|rung, metric| {
+                of(workload, rung, metric)
+            }));
+        report
+            .charts
+            .extend(charts::charts(workload, &rungs, &|rung, metric| {
                 of(workload, rung, metric)
             }));
         report

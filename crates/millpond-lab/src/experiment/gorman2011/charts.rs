@@ -1,0 +1,160 @@
+//! The experiment's charts: what reclaim wrote, looked at and made wait for, a column of the ladder each, and the post's
+//! own figures dashed beside ours.
+
+use super::options::VARIANTS;
+use super::published::{COLUMNS, published};
+use crate::quantity::number_tick;
+use crate::report::{Axis, Chart, Line, Points, Scale};
+
+/// What a run has of a rung's metric.
+type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
+
+/// A chart: what it is called, its axis, and its lines with what they are of.
+struct Plot {
+    title: &'static str,
+    caption: &'static str,
+    y: &'static str,
+    /// The line's name, the metric, and what it is divided by.
+    lines: &'static [(&'static str, &'static str, f64)],
+}
+
+const PLOTS: [Plot; 3] = [
+    Plot {
+        title: "Pages that reclaim had written",
+        caption: "File pages are what the series is about: none from its second patch on. Pages to swap are still written.",
+        y: "pages",
+        lines: &[
+            ("file pages", "kswapd_write_file", 1.0),
+            ("anonymous pages", "kswapd_write_anon", 1.0),
+        ],
+    },
+    Plot {
+        title: "Pages that reclaim looked at",
+        caption: "Whoever needs a frame scans while the background reclaimer is away. What was looked at and not freed was \
+                  looked at in vain.",
+        y: "million pages",
+        lines: &[
+            ("by the background", "pgscan_kswapd", 1e6),
+            ("by those who needed a frame", "pgscan_direct", 1e6),
+            ("freed", "pgsteal", 1e6),
+        ],
+    },
+    Plot {
+        title: "Stalls of those who needed a frame",
+        caption: "From the begin of a direct reclaim to its end, all together. Millpond's row does not measure it.",
+        y: "seconds",
+        lines: &[("stalled", "direct_stall_seconds", 1.0)],
+    },
+];
+
+/// The charts of a load, with a point for each of these rungs that has one.
+pub(super) fn charts(workload: &str, rungs: &[&str], of: Of<'_>) -> Vec<Chart> {
+    let charts = PLOTS.iter().map(|plot| Chart {
+        title: format!("{}: {workload} (in virtual time)", plot.title),
+        caption: format!("{} Dashed: the post's own figures.", plot.caption),
+        x: Axis {
+            label: String::new(),
+            scale: Scale::Each,
+            show: rung_at,
+        },
+        y: Axis {
+            label: plot.y.into(),
+            scale: Scale::Linear,
+            show: number_tick,
+        },
+        lines: lines(workload, rungs, plot, of),
+    });
+    charts.filter(|chart| !chart.lines.is_empty()).collect()
+}
+
+fn lines(workload: &str, rungs: &[&str], plot: &Plot, of: Of<'_>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (look, &(name, metric, divisor)) in plot.lines.iter().enumerate() {
+        let ours = points((metric, divisor), rungs, of);
+        if ours.iter().all(|point| point.1.is_none()) {
+            continue;
+        }
+        let posts: Vec<&str> = COLUMNS.into_iter().filter(|rung| rungs.contains(rung)).collect();
+        let theirs = points((metric, divisor), &posts, &|rung, metric| {
+            posted(workload, rung, metric)
+        });
+        let line = |name: String, is_reference: bool, points: Points| Line {
+            name,
+            look,
+            is_reference,
+            labels: Vec::new(),
+            points,
+        };
+        lines.push(line(name.into(), false, ours));
+        if theirs.iter().any(|point| point.1.is_some()) {
+            lines.push(line(format!("{name}, the post"), true, theirs));
+        }
+    }
+    lines
+}
+
+/// A metric of these rungs, each at its place in the ladder.
+fn points((metric, divisor): (&str, f64), rungs: &[&str], of: Of<'_>) -> Points {
+    let place = |rung: &str| VARIANTS.iter().position(|&name| name == rung);
+    let point = |&rung: &&str| Some((place(rung)? as f64, of(rung, metric).map(|v| v / divisor)));
+    rungs.iter().filter_map(point).collect()
+}
+
+/// The post prints what was freed by whom, and not the sum.
+fn posted(workload: &str, rung: &str, metric: &str) -> Option<f64> {
+    let of = |metric| published(workload, rung, metric);
+    match metric {
+        "pgsteal" => Some(of("pgsteal_kswapd")? + of("pgsteal_direct")?),
+        other => of(other),
+    }
+}
+
+/// The rung's name below the axis.
+fn rung_at(place: f64) -> String {
+    VARIANTS.get(place as usize).copied().unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FS_MARK, MICRO};
+    use super::*;
+    use crate::report::{html::STYLE, svg};
+
+    #[test]
+    fn each_rung_that_ran_has_a_point_over_its_name_and_the_posts_stands_beside_it() {
+        let rungs = ["vanilla", "prioinode", "millpond"];
+        let of = |rung: &str, metric: &str| match (rung, metric) {
+            ("millpond", "direct_stall_seconds" | "kswapd_write_anon") => None,
+            ("vanilla", "pgscan_kswapd") => Some(3e6),
+            _ => Some(2.0),
+        };
+        for workload in [FS_MARK, MICRO] {
+            let charts = charts(workload, &rungs, &of);
+            assert_eq!(charts.len(), 3);
+            for chart in &charts {
+                let drawing = svg::standalone(chart, STYLE).unwrap();
+                // nobody has measured the last one's stalls, so there is nothing above its name
+                for rung in &rungs[..2] {
+                    assert!(drawing.contains(&format!(">{rung}<")), "{}: {rung}", chart.title);
+                }
+            }
+            assert!(svg::standalone(&charts[1], STYLE).unwrap().contains(">millpond<"));
+            let scans = &charts[1].lines;
+            assert_eq!(scans[0].points[0], (0.0, Some(3.0)), "in millions");
+            assert!(!scans[0].is_reference && scans[1].is_reference);
+            assert_eq!(scans[1].points.len(), 2, "the post has no column of ours");
+        }
+        let charts = charts(FS_MARK, &rungs, &of);
+        assert_eq!(charts[0].lines[1].points[0], (0.0, Some(4483.0)));
+        assert_eq!(charts[1].lines[5].points[0].1, Some(9.564_914));
+        assert_eq!(
+            charts[2].lines[0].points[2].1, None,
+            "what is not measured is a gap"
+        );
+    }
+
+    #[test]
+    fn what_nobody_measured_is_no_chart() {
+        assert!(charts(FS_MARK, &["vanilla"], &|_, _| None).is_empty());
+    }
+}
