@@ -155,7 +155,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
         // Not ended by what ends the terminal. It fails if we have a session already.
         let _ = rustix::process::setsid();
     }
-    log::start(args.log_level)?;
+    let _log = log::start(args.log_level)?;
     let signals = Signals::catch()?;
     let mount = Mount::new(&args.options())?;
     for notice in mount.notices() {

@@ -165,7 +165,7 @@ impl ReadAhead {
             window.min(max)
         };
         let before = at.map(|at| self.streams.remove(at));
-        let walk = Walk::until(before.map_or(first, |stream| stream.walk.first), end);
+        let walk = Walk::until(before.map_or(first, |stream| stream.walk.first.min(first)), end);
         self.streams.truncate(self.streams_max - 1);
         self.streams.insert(
             0,

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `millpond::file` | debug | a file was opened, closed |
 //! | `millpond::file` | error | its changes are lost: what could not be written when its last handle was dropped |
-//! | `millpond::write` | warn | the device refused a write; its pages stay, dirty |
+//! | `millpond::write` | warn | the device refused a write, the first of a file since all were written; its pages stay, dirty |
 //! | `millpond::sync` | error | a file could not be made durable |
 //! | `millpond::stall` | info, debug | a call waited for one thing for 100 ms, 10 ms, or longer |
 //! | `millpond::settings` | info | settings were changed: by whom, from what to what |

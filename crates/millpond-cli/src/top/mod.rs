@@ -131,8 +131,8 @@ fn sockets(which: &Which) -> Result<Vec<std::path::PathBuf>, Failure> {
     }
     let found: Vec<_> = running().into_iter().map(|(socket, _)| socket).collect();
     if found.is_empty() {
-        // It says what can be done.
-        which.find()?;
+        // It says what can be done, unless one has just come.
+        return Ok(vec![which.find()?.socket]);
     }
     Ok(found)
 }

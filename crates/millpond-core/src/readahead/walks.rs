@@ -54,11 +54,14 @@ impl Walk {
 impl ReadAhead {
     /// The length in pages that who comes to a new place is expected to go, if any.
     pub(super) fn expected(&self) -> Option<u64> {
+        if !self.learns {
+            return None;
+        }
         let seen = self.streams.iter().filter(|stream| !stream.walk.is_unseen);
         let mut lengths: alloc::vec::Vec<u64> = seen
             .map(|stream| stream.walk.reached.0 - stream.walk.first.0)
             .collect();
-        if !self.learns || lengths.len() < WALKS_MIN {
+        if lengths.len() < WALKS_MIN {
             return None;
         }
         lengths.sort_unstable();
@@ -188,6 +191,20 @@ mod tests {
             walk(&mut ahead, n * 1000, 70);
         }
         assert_eq!(walk(&mut ahead, 500_000, 70), (1, 1, 58), "the next power of two");
+    }
+
+    /// The second reader is taken for the first, who has overtaken his window, and began behind him.
+    #[test]
+    fn who_begins_before_a_stream_and_is_taken_for_it_has_gone_so_far_as_he_has() {
+        for mut ahead in [ReadAhead::default(), ReadAhead::that_learns(16)] {
+            walk(&mut ahead, 0, 4);
+            for n in 1..20 {
+                missed(&mut ahead, n * 1000);
+                missed(&mut ahead, n * 1000 + 1);
+                missed(&mut ahead, n * 1000 - 20);
+            }
+            assert!(ahead.streams.iter().all(|s| s.walk.first <= s.walk.reached));
+        }
     }
 
     #[test]

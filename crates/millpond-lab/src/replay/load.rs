@@ -12,8 +12,11 @@ use std::path::Path;
 /// Pages that a simulated call has at most; a longer one is several.
 const CALL_PAGES_MAX: u64 = 1024;
 
-/// More uses of pages than this are not replayed: 8 GiB of memory for their order alone.
-const USES_MAX: u64 = 1 << 31;
+/// More uses of pages than this are not replayed: their order alone takes 2 GiB.
+const USES_MAX: u64 = 1 << 28;
+
+/// Nor what took longer.
+const SPAN_MAX: Nanos = Nanos(30 * 24 * 3600 * 1_000_000_000);
 
 /// What a thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,13 +110,30 @@ impl Load {
         let page_size = PageSize::from_bytes(trace.page_bytes).unwrap_or(PageSize::KIB_4);
         let mut load = Load::new(name, page_size);
         load.files = trace.files.iter().map(|file| file.pages).collect();
-        let uses = trace.accesses.iter().filter(|access| access.what.is_use());
-        let uses: u64 = uses.map(|access| u64::from(access.pages)).sum();
+        let uses: u64 = trace.accesses.iter().map(|access| u64::from(access.pages)).sum();
         if uses > USES_MAX {
             return Err(LabError::BadValue {
                 option: "the trace",
                 value: name.into(),
                 allowed: format!("it uses pages {uses} times, and at most {USES_MAX} can be replayed"),
+                instead: "record for a shorter time".into(),
+            });
+        }
+        let ends = trace
+            .accesses
+            .iter()
+            .map(|access| access.at.0.saturating_add(access.took.0));
+        let begins = trace.accesses.iter().map(|access| access.at.0).min();
+        let span = ends.max().unwrap_or(0) - begins.unwrap_or(0);
+        if span > SPAN_MAX.0 {
+            return Err(LabError::BadValue {
+                option: "the trace",
+                value: name.into(),
+                allowed: format!(
+                    "it lasts {} s, and at most {} can be replayed",
+                    span / 1_000_000_000,
+                    SPAN_MAX.0 / 1_000_000_000
+                ),
                 instead: "record for a shorter time".into(),
             });
         }

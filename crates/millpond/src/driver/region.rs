@@ -125,8 +125,16 @@ impl Shared {
         self.table.note_use(frame);
         self.landed(region, page);
         if ahead.is_mark {
-            let (file, at) = (region.id, PageIndex(page));
-            self.tell(Event::ReadAheadDue { file, at });
+            let mut deferred = Deferred::default();
+            {
+                let mut core = self.core();
+                // Whoever touched the page went on when it landed, and may have dropped the region since.
+                if !region.closed.load(Ordering::Relaxed) {
+                    let (file, at) = (region.id, PageIndex(page));
+                    self.step(&mut core, Event::ReadAheadDue { file, at }, &mut deferred);
+                }
+            }
+            self.finish(&mut deferred);
         }
     }
 

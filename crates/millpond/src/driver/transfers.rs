@@ -263,8 +263,11 @@ impl Shared {
                 for &frame in pages {
                     self.table.fail_write(frame);
                 }
-                let failed = (file.clone(), first, pages.len(), io_error(&error));
-                deferred.failed.push(failed);
+                // Once until all of them are written: a full disk refuses thousands.
+                if !file.failing.load(Ordering::Relaxed) {
+                    let failed = (file.clone(), first, pages.len(), io_error(&error));
+                    deferred.failed.push(failed);
+                }
                 self.step(
                     core,
                     Event::WriteDone {

@@ -68,7 +68,7 @@ impl File {
     ///
     /// # Errors
     /// As [`File::write_at`] for the pages at both ends. [`Error::Write`](crate::Error::Write) if the file system has no holes, or can't make
-    /// one, and for a block device: the range may hold what it held on the device then, where that was written.
+    /// one, and for a block device: the range may hold what it held on the device then, where that was written, or zeros.
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
         self.shared().poison.check()?;

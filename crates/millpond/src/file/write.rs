@@ -39,8 +39,8 @@ impl File {
     /// failed page is written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
-        let _noted = self.begin(offset, buf.len(), true)?;
         let end = self.check_end(offset, buf.len())?;
+        let _noted = self.begin(offset, buf.len(), true)?;
         if buf.is_empty() {
             return Ok(());
         }

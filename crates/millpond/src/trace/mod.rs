@@ -33,6 +33,7 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -290,7 +291,10 @@ impl Inner {
             let why = format!("{bytes_max} bytes are too few for a trace: {TRACE_BYTES_MIN} at least");
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
-        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        // It has the paths of all files that are used: for nobody else, whatever the umask is.
+        let mut file = OpenOptions::new();
+        file.write(true).create_new(true).mode(0o600);
+        let file = file.open(path);
         let sink = Arc::new(Sink::default());
         let mut writer = Writer {
             shared: self.shared.clone(),
@@ -303,17 +307,25 @@ impl Inner {
             began: Instant::now(),
         };
         let began_ns = self.shared.clock.now().0;
+        // A beginning alone is no trace, and in the way of the next try.
+        let failed = |source| {
+            let _ = std::fs::remove_file(path);
+            failed(source)
+        };
         writer.append(&self.beginning(began_ns)).map_err(failed)?;
         self.shared.calls.open(&sink);
+        self.shared.poison.set_recorded(true);
         // Those that are opened from here on say so themselves; some may do so twice.
         self.files_open(|file| sink.opened(describe(file, began_ns, self.shared.page_size.bytes())));
         let thread = thread::Builder::new()
             .name("millpond-trace".into())
             .spawn(|| writer.run());
         let thread = thread
-            .inspect_err(|_| self.shared.calls.flush(true))
+            .inspect_err(|_| {
+                self.shared.poison.set_recorded(false);
+                self.shared.calls.flush(true);
+            })
             .map_err(failed)?;
-        self.shared.poison.set_recorded(true);
         events::recording(path);
         recordings.number += 1;
         recordings.running = Some(Running {
@@ -456,6 +468,9 @@ impl File {
             return None;
         }
         let (first, last) = (offset / size, (end - 1) / size);
+        if last >= PAGES_MAX {
+            return None;
+        }
         // What of a page was there before, and is not overwritten.
         let keeps = |page: u64| {
             let old = (page * size)..((page + 1) * size).min(length);

@@ -21,6 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+/// Files that are opened before the disk has taken those before: with their paths some MiB at most.
+const OPENED_MAX: usize = 10_000;
+
 /// Threads beyond this share a shard with others, which costs them a wait for a lock, of nanoseconds.
 const SHARDS: usize = 32;
 
@@ -103,8 +106,12 @@ impl Sink {
         self.bell.notify_one();
     }
 
+    /// Dropped while too many wait for the disk: a trace names such a file by its number only.
     pub(super) fn opened(&self, file: Opened) {
-        self.opened.lock().push(file);
+        let mut opened = self.opened.lock();
+        if opened.len() < OPENED_MAX {
+            opened.push(file);
+        }
     }
 }
 
