@@ -8,9 +8,10 @@ use crate::log;
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::PageCache;
+use millpond::settings::{self, Value};
 use millpond_core::units::Bytes;
 use millpond_fuse::{Mount, MountError, Options, PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE, Unmounted};
-use millpond_lab::quantity::{parse_size, size};
+use millpond_lab::quantity::size;
 use procfs::process::Process;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
@@ -46,9 +47,9 @@ pub(crate) struct MountArgs {
     /// Where they are to be: an empty directory.
     #[arg(value_name = "MNT")]
     point: PathBuf,
-    /// The cache's budget; `millpond set memory=` changes it later.
-    #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = parse_size)]
-    memory: Bytes,
+    /// The cache's budget, or auto:256M..4G for what the host has between these; `millpond set memory=` changes it later.
+    #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = memory)]
+    memory: Value,
     /// Serve in the background.
     #[arg(long)]
     daemon: bool,
@@ -126,6 +127,11 @@ impl From<MountError> for Failure {
             message: Some(error.to_string()),
         }
     }
+}
+
+/// As `millpond set memory=` takes it; `auto` alone is up to the default.
+fn memory(text: &str) -> Result<Value, String> {
+    settings::memory(text, Bytes(512 << 20)).map_err(|why| why.to_string())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -317,7 +323,11 @@ impl Drop for PidFile {
 impl MountArgs {
     fn options(&self) -> Options {
         let mut options = Options::new(&self.source, &self.point);
-        options.memory = self.memory.0;
+        match self.memory {
+            Value::Size(bytes) => options.memory = bytes.0,
+            Value::Auto(range) => options.memory_auto = Some(range),
+            _ => {}
+        }
         options.cached = !self.no_cache;
         options.allow_other = self.allow_other;
         options.read_only = self.read_only;

@@ -1,5 +1,6 @@
 //! What is mounted, where, and how.
 
+use millpond::MemoryRange;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +14,8 @@ pub struct Options {
     pub mount_point: PathBuf,
     /// The cache's budget in bytes; 512 MiB.
     pub memory: u64,
+    /// In its place, between which bounds the host decides: see [`millpond::Builder::memory_auto`].
+    pub memory_auto: Option<MemoryRange>,
     /// Whether data go through the cache. Without it they go straight to the files below, through the kernel's page
     /// cache: for comparing.
     pub cached: bool,
@@ -41,6 +44,7 @@ impl Options {
             source: source.into(),
             mount_point: mount_point.into(),
             memory: 512 << 20,
+            memory_auto: None,
             cached: true,
             allow_other: false,
             read_only: false,

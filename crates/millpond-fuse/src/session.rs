@@ -71,6 +71,9 @@ impl Mount {
         let cache = match options.cached {
             true => {
                 let mut builder = PageCache::builder().memory(options.memory).page_size(PAGE_BYTES);
+                if let Some(range) = options.memory_auto {
+                    builder = builder.memory_auto(range.min.0, range.max.0);
+                }
                 if let Some(address) = options.metrics {
                     builder = builder.metrics(address);
                 }

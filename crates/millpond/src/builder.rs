@@ -1,5 +1,6 @@
 //! What a cache is made of: the budget, the options, the device, and who is told what is missing.
 
+use crate::auto::{self, MemoryRange};
 use crate::background;
 use crate::budget::{self, Aside};
 use crate::cache::{Budget, Handle, PageCache};
@@ -28,6 +29,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Builder {
     memory: u64,
+    memory_auto: Option<MemoryRange>,
     page_size: u64,
     /// `None`: Millpond's own.
     options: Option<std::result::Result<Options, OptionError>>,
@@ -49,6 +51,17 @@ impl Builder {
     /// The budget in bytes, for frames, metadata and what input and output need together. Default 64 MiB.
     pub fn memory(mut self, bytes: u64) -> Builder {
         self.memory = bytes;
+        self.memory_auto = None;
+        self
+    }
+
+    /// A budget that follows the host, between `min` and `max` bytes: lowered at once when the machine or a control group
+    /// above this process has less than a sixteenth free, or programs there wait for memory; raised by and by while there is
+    /// more than an eighth and the cache is full. It begins with what leaves an eighth free. The same as `set("memory",
+    /// "auto:256M..4G")`; [`PageCache::memory`] says what it is now. Costs a thread, which looks once a second.
+    pub fn memory_auto(mut self, min: u64, max: u64) -> Builder {
+        let (min, max) = (Bytes(min), Bytes(max));
+        self.memory_auto = Some(MemoryRange { min, max });
         self
     }
 
@@ -193,13 +206,25 @@ impl Builder {
             region_bytes: self.swap.iter().map(|swap| swap.metadata_bytes(page_size)).sum(),
             ..Aside::default()
         };
-        let memory = Bytes(self.memory);
+        let auto = self.memory_auto;
+        if let Some(MemoryRange { min, max }) = auto {
+            if min > max {
+                return Err(OptionError {
+                    option: "memory",
+                    value: format!("auto from {min}"),
+                    allowed: format!("up to the maximum, {max}"),
+                }
+                .into());
+            }
+            budget::frames(min, page_size, aside)?;
+        }
+        let memory = auto.map_or(Bytes(self.memory), |range| auto::first(range, &host::places()));
         let frames = budget::frames(memory, page_size, aside)?;
         let manager = Manager::new(options, frames)?;
         let setup = |what| move |source| Error::Setup { what, source };
         let notices = Notices::new(self.notice_hook);
-        let short = host::free_memory(self.memory);
-        for notice in host::check_memory(self.memory, self.memory_beyond_limit)?
+        let short = host::free_memory(memory.0);
+        for notice in host::check_memory(memory.0, self.memory_beyond_limit)?
             .into_iter()
             .chain(short)
         {
@@ -213,7 +238,12 @@ impl Builder {
             notices.add(Notice::NoRing(refusal), 0);
         }
         let device = Watched::new(device, page_size, manager.options().watchdog, self.warning_hook);
-        let memory_max = Bytes(crate::sys::machine_memory_bytes().max(self.memory));
+        // More than the machine has is of no use where the host decides.
+        let memory_max = Bytes(crate::sys::machine_memory_bytes().max(memory.0));
+        let auto = auto.map(|range| MemoryRange {
+            max: range.max.min(memory_max),
+            ..range
+        });
         let arena = Arena::new(memory_max, page_size, !self.swap.is_empty())
             .map_err(setup("reserving addresses for the frames"))?;
         if let Some(why) = arena.small_pages() {
@@ -257,11 +287,14 @@ impl Builder {
             handlers,
             calibrating,
             notices,
-            Budget { memory, aside },
+            Budget { memory, auto, aside },
             self.memory_beyond_limit,
         );
         if let Some(calibration) = self.calibration.filter(|_| self.goal.is_none()) {
             handle.take(calibration);
+        }
+        if auto.is_some() {
+            handle.follow_from_now_on()?;
         }
         if let Some(place) = &self.control {
             handle.listen(place)?;
@@ -280,6 +313,7 @@ impl Default for Builder {
     fn default() -> Builder {
         Builder {
             memory: 64 << 20,
+            memory_auto: None,
             page_size: 4096,
             options: None,
             goal: None,

@@ -1,5 +1,6 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
+mod follow;
 mod regions;
 mod room;
 
@@ -19,6 +20,8 @@ use crate::metrics;
 use crate::stats::Stats;
 use crate::sys::direct;
 use crate::trace::{Recordings, What};
+use follow::Follower;
+pub use follow::MemoryInForce;
 use millpond_core::event::Event;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
@@ -31,8 +34,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 /// A page cache under one memory budget. Clones are handles of the same cache.
@@ -72,6 +75,9 @@ pub(crate) struct Inner {
     pub(crate) notices: Notices,
     pub(crate) memory_beyond_limit: bool,
     pub(crate) budget: Mutex<Budget>,
+    pub(crate) follower: Follower,
+    /// For threads that the cache starts later.
+    pub(crate) me: Weak<Inner>,
     pub(crate) history: Mutex<History>,
     pub(crate) recordings: Mutex<Recordings>,
 }
@@ -334,7 +340,7 @@ impl Handle {
         budget: Budget,
         memory_beyond_limit: bool,
     ) -> Handle {
-        let inner = Inner {
+        let inner = Arc::new_cyclic(|me| Inner {
             shared,
             thread: Mutex::new(Some(thread)),
             handlers: Mutex::new(handlers),
@@ -344,11 +350,13 @@ impl Handle {
             notices,
             memory_beyond_limit,
             budget: Mutex::new(budget),
+            follower: Follower::default(),
+            me: me.clone(),
             history: Mutex::default(),
             recordings: Mutex::default(),
-        };
+        });
         Handle {
-            inner: Arc::new(inner),
+            inner,
             control: None,
             metrics: None,
         }
@@ -459,6 +467,7 @@ impl Drop for Handle {
         // First of all: they work with the rest.
         self.control = None;
         self.metrics = None;
+        self.follower.stop();
         self.record_stop(None);
     }
 }

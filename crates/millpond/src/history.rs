@@ -1,7 +1,7 @@
 //! The changes of a cache's settings: when, by whom, from what to what, and what became of the limits.
 //!
 //! Kept in memory, the last [`CHANGES_MAX`] of them; those that are forgotten are counted. A call that sets what is set
-//! already is no change and not kept.
+//! already is no change and not kept. Changes by the host that follow one another are one, from the first to the last.
 
 use millpond_core::manager::Derived;
 use millpond_core::units::PageCount;
@@ -24,6 +24,8 @@ pub enum By {
     File,
     /// The cache itself, when a region was made or dropped: what is known of its pages takes memory.
     Region,
+    /// The cache itself, as the host had less memory or more: `memory=auto`.
+    Host,
     /// A process, through the control socket.
     Process {
         /// Its number.
@@ -42,6 +44,7 @@ impl fmt::Display for By {
             By::Calibration => f.write_str("calibration"),
             By::File => f.write_str("opening a file"),
             By::Region => f.write_str("making or dropping a region"),
+            By::Host => f.write_str("the host's memory"),
             By::Process { pid, uid, name } if name.is_empty() => write!(f, "pid {pid}, uid {uid}"),
             By::Process { pid, uid, name } => write!(f, "{name} (pid {pid}, uid {uid})"),
         }
@@ -87,6 +90,19 @@ pub struct Change {
     pub limits: Vec<LimitChange>,
 }
 
+impl Change {
+    /// One more of the same kind, told with it.
+    fn go_on(&mut self, next: &Change) {
+        (self.at, self.age) = (next.at, next.age);
+        for limit in &next.limits {
+            match self.limits.iter_mut().find(|known| known.name == limit.name) {
+                Some(known) => known.new = limit.new,
+                None => self.limits.push(*limit),
+            }
+        }
+    }
+}
+
 /// The changes of a cache.
 #[derive(Clone, Default, Debug)]
 pub struct History {
@@ -100,6 +116,15 @@ impl History {
     /// One more; it gets its number, unless it changes nothing.
     pub(crate) fn add(&mut self, change: &mut Change) {
         if change.settings.is_empty() && change.limits.is_empty() {
+            return;
+        }
+        if let Some(last) = self
+            .changes
+            .back_mut()
+            .filter(|last| change.by == By::Host && last.by == By::Host)
+        {
+            last.go_on(change);
+            change.number = last.number;
             return;
         }
         if self.changes.len() == CHANGES_MAX {
@@ -164,7 +189,25 @@ mod tests {
         }
         history.add(&mut change(Vec::new()));
         assert_eq!((history.changes.len(), history.forgotten), (CHANGES_MAX, 3));
+        // The host's count as one, so that they don't drive out the others.
+        let by_host = |old, new| Change {
+            by: By::Host,
+            ..change(vec![LimitChange {
+                old: PageCount(old),
+                new: PageCount(new),
+                ..limit
+            }])
+        };
+        let mut by_host = [by_host(9, 8), by_host(8, 7)];
+        by_host.iter_mut().for_each(|change| history.add(change));
+        assert_eq!(by_host[0].number, by_host[1].number);
+        let last = history.changes.back().unwrap();
+        assert_eq!(
+            (last.limits[0].old, last.limits[0].new),
+            (PageCount(9), PageCount(7))
+        );
+        history.changes.pop_back();
         let numbers: Vec<_> = history.changes.iter().map(|change| change.number).collect();
-        assert!(numbers.is_sorted() && numbers[0] == 4, "{numbers:?}");
+        assert!(numbers.is_sorted() && numbers[0] == 5, "{numbers:?}");
     }
 }

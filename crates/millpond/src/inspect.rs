@@ -2,7 +2,6 @@
 
 use crate::budget::{FRAME_METADATA_BYTES, IO_BYTES};
 use crate::cache::{Inner, PageCache};
-use crate::settings::Value;
 use millpond_core::manager::{DerivedValue, FRAMES_MAX, FRAMES_MIN, GoalInForce};
 use millpond_core::units::Bytes;
 use std::fmt;
@@ -71,6 +70,7 @@ impl Inner {
         let budget = self.budget.lock();
         let (mut values, page_size) = (shared.core().manager.inspect(), shared.page_size);
         let now = shared.clock.now();
+        let setting = self.memory_told(&budget);
         // The core is told how many frames there are; here is why.
         if let Some(frames) = values.iter_mut().find(|value| value.name == "frames") {
             let copies = budget.aside.copies.to_bytes(page_size).0;
@@ -91,7 +91,7 @@ impl Inner {
                 ("page_bytes", page_size.bytes()),
                 ("metadata_bytes_per_frame", metadata),
             ];
-            frames.setting = Value::Size(memory).to_string();
+            frames.setting = setting;
         }
         let limits = values.into_iter().map(|derived| Limit {
             bytes: derived.pages.to_bytes(page_size),

@@ -23,6 +23,7 @@
 //! The policy (which page leaves, when dirty pages are written, who waits) is the crate `millpond-core`, a pure state
 //! machine; this crate drives it with real memory, threads and devices.
 
+mod auto;
 mod background;
 mod budget;
 mod builder;
@@ -62,8 +63,9 @@ pub mod trace;
 mod tune;
 mod wait;
 
+pub use auto::MemoryRange;
 pub use builder::Builder;
-pub use cache::PageCache;
+pub use cache::{MemoryInForce, PageCache};
 pub use calibrate::Calibration;
 pub use check::PageCheck;
 pub use device::Warning;

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::events;
 use crate::history::{By, Change, History, SettingChange, limit_changes};
 use crate::host;
-use crate::settings::{SETTINGS, Setting, Settings};
+use crate::settings::{Memory, SETTINGS, Setting, Settings};
 use millpond_core::event::Event;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, PageCount};
@@ -52,7 +52,7 @@ impl Inner {
 
     pub(crate) fn set_memory(&self, bytes: u64) -> Result<()> {
         self.tune(By::Program, |settings| {
-            settings.memory = Bytes(bytes);
+            settings.memory = Memory::Fixed(Bytes(bytes));
             Ok(Sets {
                 memory: true,
                 ..Sets::default()
@@ -83,15 +83,15 @@ impl Inner {
             let sets = edit(&mut new)?;
             new.options.check()?;
             let mut notices = Vec::new();
+            let memory = budget.with(new.memory);
             if sets.memory {
-                notices.extend(host::check_memory(new.memory.0, self.memory_beyond_limit)?);
-                let added = new.memory.0.saturating_sub(budget.memory.0);
+                notices.extend(host::check_memory(memory.memory.0, self.memory_beyond_limit)?);
+                let added = memory.memory.0.saturating_sub(budget.memory.0);
                 notices.extend(host::free_memory(added));
+                if memory.auto.is_some() {
+                    self.follower.start(self.me.clone())?;
+                }
             }
-            let memory = Budget {
-                memory: new.memory,
-                ..*budget
-            };
             let (memory, options) = (sets.memory.then_some(memory), sets.options.then_some(new.options));
             let change = self.apply(by, &mut budget, memory, options)?;
             if sets.goal && matches!(*calibrating, Calibrating::Due | Calibrating::Presumed) {
@@ -110,7 +110,7 @@ impl Inner {
     fn settings(&self, budget: &Budget) -> Settings {
         Settings {
             options: self.options(),
-            memory: budget.memory,
+            memory: budget.setting(),
         }
     }
 
@@ -127,6 +127,12 @@ impl Inner {
     ) -> Result<Change> {
         let shared = &self.shared;
         let old = self.settings(budget);
+        if let Some((memory, range)) = memory.and_then(|memory| Some((memory, memory.auto?))) {
+            // Whatever the host does later, the budget can follow it.
+            for memory in [range.min, range.max].map(|at| Budget { memory: at, ..memory }) {
+                self.frames(&memory)?;
+            }
+        }
         let frames = memory.map(|memory| self.frames(&memory)).transpose()?;
         let watchdog = options.as_ref().map(|options| options.watchdog);
         let mut deferred = Deferred::default();
@@ -159,6 +165,7 @@ impl Inner {
         }
         if let Some(memory) = memory {
             *budget = memory;
+            self.follower.look();
         }
         let mut change = Change {
             number: 0,

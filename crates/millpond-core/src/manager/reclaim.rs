@@ -265,8 +265,8 @@ impl Manager {
         self.leaving() > PageCount(0)
     }
 
-    /// How many frames are still to leave the pool.
-    pub(super) fn leaving(&self) -> PageCount {
+    /// How many frames are still to leave the pool since it was made smaller.
+    pub fn leaving(&self) -> PageCount {
         if mutation::is(Mutation::ShrinkForgotten) {
             return PageCount(0);
         }

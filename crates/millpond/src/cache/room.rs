@@ -4,11 +4,13 @@
 //! Then the pool becomes smaller by as much, as if the budget had: at once in number, and in memory as pages leave.
 
 use super::Inner;
+use crate::auto::MemoryRange;
 use crate::budget::{self, Aside};
 use crate::error::Result;
 use crate::file::{Keeping, StablePages};
 use crate::history::By;
 use crate::order::FRAME_ORDER_BYTES;
+use crate::settings::Memory;
 use crate::sys::copies::Copies;
 use millpond_core::units::{Bytes, PageCount};
 
@@ -16,7 +18,30 @@ use millpond_core::units::{Bytes, PageCount};
 #[derive(Clone, Copy)]
 pub(crate) struct Budget {
     pub(crate) memory: Bytes,
+    /// The host decides between these.
+    pub(crate) auto: Option<MemoryRange>,
     pub(crate) aside: Aside,
+}
+
+impl Budget {
+    /// As it was set.
+    pub(crate) fn setting(&self) -> Memory {
+        self.auto.map_or(Memory::Fixed(self.memory), Memory::Auto)
+    }
+
+    /// The same with another setting; where the host decides it begins with what is there.
+    pub(crate) fn with(self, setting: Memory) -> Budget {
+        let (memory, auto) = match setting {
+            Memory::Fixed(memory) => (memory, None),
+            Memory::Auto(range) => (range.clamp(self.memory), Some(range)),
+        };
+        Budget { memory, auto, ..self }
+    }
+
+    /// It is never less.
+    fn least(&self) -> Bytes {
+        self.auto.map_or(self.memory, |range| range.min)
+    }
 }
 
 impl Inner {
@@ -42,7 +67,7 @@ impl Inner {
         let page_size = self.shared.page_size;
         let mut aside = budget.aside;
         if keeping.stable == StablePages::Copy && aside.copies == PageCount(0) {
-            aside.copies = budget::copies(budget.memory, page_size);
+            aside.copies = budget::copies(budget.least(), page_size);
         }
         if keeping.held.is_some() {
             aside.frame_bytes = FRAME_ORDER_BYTES;

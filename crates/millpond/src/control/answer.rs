@@ -135,7 +135,8 @@ fn limits(cache: &Inner) -> Value {
         let inputs: Map<String, Value> = d.inputs.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
         let is_last = |change: &&Change| {
             let named = |s: &SettingChange| d.set_last.is_some_and(|last| s.name.starts_with(last));
-            let by_file = d.set_last == Some("memory") && matches!(change.by, By::File | By::Region);
+            let by_file =
+                d.set_last == Some("memory") && matches!(change.by, By::File | By::Region | By::Host);
             by_file || change.settings.iter().any(named)
         };
         let by = history.changes.iter().rev().find(is_last);
@@ -229,6 +230,7 @@ fn stat(cache: &Inner) -> Value {
     json!({
         "age_s": seconds(cache.age()),
         "page_bytes": cache.shared.page_size.bytes(),
+        "memory": memory(cache),
         "now": {
             "frames": now.frames.0,
             "free": now.free.0,
@@ -252,6 +254,15 @@ fn stat(cache: &Inner) -> Value {
         },
         "waiting": watch::waiting(&stats.waiting),
         "counters": counters,
+    })
+}
+
+fn memory(cache: &Inner) -> Value {
+    let memory = cache.memory_in_force();
+    json!({
+        "bytes": memory.bytes.0,
+        "auto": memory.auto.map(|range| json!({ "min_bytes": range.min.0, "max_bytes": range.max.0 })),
+        "why": memory.why,
     })
 }
 

@@ -82,7 +82,7 @@ fn available_below(root: &Path) -> Option<u64> {
     field(&root.join("proc/meminfo"), "MemAvailable")?.checked_mul(1024)
 }
 
-fn groups_below(root: &Path) -> Vec<ControlGroup> {
+pub(super) fn groups_below(root: &Path) -> Vec<ControlGroup> {
     let own = root.join("proc/self");
     let (Ok(groups), Ok(mounts)) = (
         ProcessCGroups::from_file(own.join("cgroup")),
@@ -157,7 +157,7 @@ impl ControlGroup {
     }
 
     /// Bytes that the group holds and can't drop: without what its processes have cached of files.
-    fn held_bytes(&self) -> Option<u64> {
+    pub(super) fn held_bytes(&self) -> Option<u64> {
         let (held, file, shared) = match self.version {
             GroupVersion::Two => ("memory.current", "file", "shmem"),
             GroupVersion::One => ("memory.usage_in_bytes", "total_cache", "total_shmem"),
@@ -219,4 +219,4 @@ fn free_memory_below(root: &Path, added: u64) -> Option<Notice> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -16,6 +16,7 @@
 mod huge;
 mod limit;
 mod notice;
+mod places;
 mod ring;
 
 pub use huge::SmallPages;
@@ -29,6 +30,7 @@ pub use crate::sys::mapped_file::MappedFile;
 pub(crate) use huge::small_pages;
 pub(crate) use limit::{check_memory, free_memory};
 pub(crate) use notice::Notices;
+pub(crate) use places::places;
 
 use std::fs;
 use std::path::Path;

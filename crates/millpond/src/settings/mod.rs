@@ -14,6 +14,7 @@ mod value;
 pub use table::{SETTINGS, Setting};
 pub use value::{Kind, Value};
 
+use crate::auto::MemoryRange;
 use crate::error::{Error, Result};
 use millpond_core::options::Options;
 use millpond_core::units::Bytes;
@@ -23,7 +24,37 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
     pub(crate) options: Options,
-    pub(crate) memory: Bytes,
+    pub(crate) memory: Memory,
+}
+
+/// The budget: as it was set, or as the host lets it be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    Fixed(Bytes),
+    Auto(MemoryRange),
+}
+
+/// With `memory=auto` and no bounds the budget can go down to this part of what it is. Ours; not measured.
+const AUTO_MIN: u64 = 8;
+
+impl Memory {
+    fn value(self) -> Value {
+        match self {
+            Memory::Fixed(bytes) => Value::Size(bytes),
+            Memory::Auto(range) => Value::Auto(range),
+        }
+    }
+
+    /// The host decides from now on: what was set is the most then.
+    fn auto(self) -> MemoryRange {
+        match self {
+            Memory::Auto(range) => range,
+            Memory::Fixed(max) => MemoryRange {
+                min: Bytes(max.0 / AUTO_MIN),
+                max,
+            },
+        }
+    }
 }
 
 /// A setting that can't be set so. It changes nothing.
@@ -148,7 +179,7 @@ impl Settings {
     /// What `setting` has; `None` if it belongs to another form than is chosen.
     pub(crate) fn value(&self, setting: &Setting) -> Option<Value> {
         match setting.slot {
-            None => Some(Value::Size(self.memory)),
+            None => Some(self.memory.value()),
             Some(slot) => slot(&mut self.options.clone()).map(|slot| slot.value()),
         }
     }
@@ -166,12 +197,15 @@ impl Settings {
         };
         let value = match text {
             "default" => Settings::default_of(setting),
+            "auto" if setting.slot.is_none() => Some(Value::Auto(self.memory.auto())),
             text => Value::parse(setting.kind, text),
         };
         let value = value.ok_or_else(wrong)?;
         let Some(slot) = setting.slot else {
-            if let Value::Size(memory) = value {
-                self.memory = memory;
+            match value {
+                Value::Size(bytes) => self.memory = Memory::Fixed(bytes),
+                Value::Auto(range) => self.memory = Memory::Auto(range),
+                _ => {}
             }
             return Ok(());
         };
@@ -224,6 +258,19 @@ impl Settings {
         }
         slot(&mut options).map(|slot| slot.value())
     }
+}
+
+/// Reads a budget as `memory` takes it: `64M`, `auto:256M..4G`, or `auto`, which is an eighth of `present` up to all of it.
+///
+/// # Errors
+/// [`SettingError::NotOfItsKind`].
+pub fn memory(text: &str, present: Bytes) -> Result<Value> {
+    let mut settings = Settings {
+        options: Options::default(),
+        memory: Memory::Fixed(present),
+    };
+    settings.set_all(&[("memory", text)])?;
+    Ok(settings.memory.value())
 }
 
 /// Takes `NAME=VALUE` apart.

@@ -184,7 +184,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "memory",
         about: "the budget: pages, metadata and what transfers need",
-        kind: Size,
+        kind: Kind::Memory,
         allowed: "about 1M to what the machine and the memory limit of its group have",
         of: None,
         slot: None,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 fn settings() -> Settings {
     Settings {
         options: Options::default(),
-        memory: Bytes::from_mib(64),
+        memory: Memory::Fixed(Bytes::from_mib(64)),
     }
 }
 
@@ -133,6 +133,17 @@ fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
 }
 
 #[test]
+fn auto_alone_keeps_the_budget_as_its_maximum_and_may_go_down_to_an_eighth() {
+    let auto = set(&settings(), &[("memory", "auto")]).unwrap();
+    assert_eq!(list(&auto)[0], ("memory", "auto:8M..64M".into()));
+    // Once more is the same.
+    assert_eq!(set(&auto, &[("memory", "auto")]), Ok(auto.clone()));
+    assert_eq!(set(&auto, &[("memory", "64M")]), Ok(settings()));
+    let why = set(&settings(), &[("memory", "auto:2M..1M")]).unwrap_err();
+    assert!(why.contains("auto:256M..4G"), "{why}");
+}
+
+#[test]
 fn a_form_and_what_belongs_to_it_are_set_together() {
     let both = set(&settings(), &[("admission", "bytes"), ("admission.high", "2M")]).unwrap();
     let high = both.value(find("admission.high").unwrap());
@@ -145,6 +156,11 @@ fn a_form_and_what_belongs_to_it_are_set_together() {
 fn text(kind: Kind, n: u64) -> String {
     match kind {
         Kind::Size => Value::Size(Bytes(n % (32 << 20))).to_string(),
+        Kind::Memory if n.is_multiple_of(2) => {
+            let (min, max) = (Bytes(n % (1 << 30)), Bytes(n % (1 << 30) * 3));
+            Value::Auto(MemoryRange { min, max }).to_string()
+        }
+        Kind::Memory => Value::Size(Bytes(n % (32 << 20))).to_string(),
         Kind::Time => Value::Time(millpond_core::units::Nanos(n % 12_000_000_000)).to_string(),
         Kind::Share => Value::Share(Ratio::per_mille((n % 300) as u32)).to_string(),
         Kind::SizeOrShare if n.is_multiple_of(2) => Value::Size(Bytes(n % (1 << 30))).to_string(),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   64M  1.5GiB  100MB  4096      sizes: K, M, G, T are powers of 1024, KB, MB, GB, TB powers of 1000
+//!   auto:256M..4G                 a budget that follows the host
 //!   500us  4ms  1.5s  2min        times always name their unit
 //!   20%  0.8%  1/256              shares
 //! ```
@@ -9,6 +10,7 @@
 //! What is shown can be typed again and is the same value, to the last bit: all is reckoned in integers. So a list of
 //! settings that was printed brings back exactly what was there.
 
+use crate::auto::MemoryRange;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Bytes, Nanos, Ratio};
 use std::fmt;
@@ -23,6 +25,8 @@ pub enum Kind {
     Time,
     /// `20%`.
     Share,
+    /// `64M`, or `auto:256M..4G`: what the host has, between these.
+    Memory,
     /// `64M` or `20%`.
     SizeOrShare,
     /// `32`.
@@ -38,6 +42,9 @@ impl Kind {
     pub fn syntax(self) -> String {
         match self {
             Kind::Size => "a size such as 64M, 1.5G or 512KiB".into(),
+            Kind::Memory => {
+                "a size such as 64M, 1.5G or 512KiB, auto:256M..4G for what the host has between these, or auto".into()
+            }
             Kind::Time => "a time with its unit, such as 500us, 4ms or 30s".into(),
             Kind::Share => "a share such as 20%, 0.8% or 1/256".into(),
             Kind::SizeOrShare => "a size with its unit such as 64M, or a share such as 20%".into(),
@@ -54,6 +61,8 @@ impl Kind {
 pub enum Value {
     /// Bytes.
     Size(Bytes),
+    /// What the host has, between bounds.
+    Auto(MemoryRange),
     /// Nanoseconds.
     Time(Nanos),
     /// A part of something.
@@ -72,6 +81,10 @@ impl Value {
         let text = text.trim();
         match kind {
             Kind::Size => size(text).map(Value::Size),
+            Kind::Memory => match text.strip_prefix("auto:") {
+                Some(range) => memory_range(range).map(Value::Auto),
+                None => size(text).map(Value::Size),
+            },
             Kind::Time => time(text).map(Value::Time),
             Kind::Share => share(text).map(Value::Share),
             // `20` could be either, and both would be wrong for somebody.
@@ -104,6 +117,12 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Value::Size(bytes) => show_size(f, bytes.0),
+            Value::Auto(MemoryRange { min, max }) => {
+                f.write_str("auto:")?;
+                show_size(f, min.0)?;
+                f.write_str("..")?;
+                show_size(f, max.0)
+            }
             Value::Time(span) => show_time(f, span.0),
             Value::Share(share) => show_share(f, share),
             Value::Count(count) => write!(f, "{count}"),
@@ -148,6 +167,12 @@ fn size(text: &str) -> Option<Bytes> {
         _ => return None,
     };
     scaled(number, decimals, factor).map(Bytes)
+}
+
+fn memory_range(text: &str) -> Option<MemoryRange> {
+    let (min, max) = text.split_once("..")?;
+    let (min, max) = (size(min)?, size(max)?);
+    (min <= max).then_some(MemoryRange { min, max })
 }
 
 const TIMES: [(&str, u64); 5] = [
@@ -235,6 +260,15 @@ mod tests {
             (Kind::Share, "20 %", Value::Share(Ratio::percent(20))),
             (Kind::Share, "0.8%", Value::Share(Ratio::per_mille(8))),
             (Kind::Share, "1/256", Value::Share(Ratio { num: 1, den: 256 })),
+            (Kind::Memory, "64M", Value::Size(Bytes(64 << 20))),
+            (
+                Kind::Memory,
+                "auto:1M..1.5M",
+                Value::Auto(MemoryRange {
+                    min: Bytes(1 << 20),
+                    max: Bytes(3 << 19),
+                }),
+            ),
             (Kind::SizeOrShare, "64M", Value::Size(Bytes(64 << 20))),
             (Kind::SizeOrShare, "1/3", Value::Share(Ratio { num: 1, den: 3 })),
             (Kind::Switch, "off", Value::Switch(false)),
@@ -258,6 +292,10 @@ mod tests {
             (Kind::Share, "20"),
             (Kind::Share, "1/0"),
             (Kind::Share, "-1/2"),
+            (Kind::Memory, "auto:2M..1M"),
+            (Kind::Memory, "auto:2M"),
+            (Kind::Memory, "auto:..2M"),
+            (Kind::Memory, "auto:1M..2M.."),
             (Kind::SizeOrShare, "20"),
             (Kind::Count, "1.5"),
             (Kind::Count, "-1"),
@@ -293,6 +331,7 @@ mod tests {
                 (Kind::Size, Value::Size(Bytes(n >> 1))),
                 (Kind::Time, Value::Time(Nanos(n >> 1))),
                 (Kind::Share, Value::Share(Ratio { num, den })),
+                (Kind::Memory, Value::Auto(MemoryRange { min: Bytes(n >> 2), max: Bytes(n >> 1) })),
                 (Kind::SizeOrShare, Value::Size(Bytes(n >> 1))),
                 (Kind::SizeOrShare, Value::Share(Ratio { num: num % 1000, den: 1000 })),
                 (Kind::Count, Value::Count(n)),

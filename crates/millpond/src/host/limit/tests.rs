@@ -5,13 +5,13 @@
 use super::*;
 
 /// A host of the folder, its files below a folder of its own.
-struct Host {
-    root: tempfile::TempDir,
+pub(in crate::host) struct Host {
+    pub(in crate::host) root: tempfile::TempDir,
     expected: Vec<(String, String)>,
 }
 
 impl Host {
-    fn of(text: &str) -> Host {
+    pub(in crate::host) fn of(text: &str) -> Host {
         let root = tempfile::tempdir().unwrap();
         let mut parts = text.split("\n--- ");
         let head = parts.next().unwrap();
@@ -35,7 +35,7 @@ impl Host {
         &found.unwrap().1
     }
 
-    fn name(&self, path: &Path) -> String {
+    pub(in crate::host) fn name(&self, path: &Path) -> String {
         path.strip_prefix(self.root.path()).unwrap().display().to_string()
     }
 }

@@ -1,0 +1,131 @@
+//! A cache that follows the host, in a real control group, which a child of this test enters: others take memory, and
+//! give it back.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why it was skipped"
+)]
+
+use millpond::core::units::Bytes;
+use millpond::history::By;
+use millpond::{MemoryInForce, OpenOptions, PageCache};
+use millpond_lab::memory_group::{Entry, MemoryGroup};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LIMIT: u64 = 256 << 20;
+const MIN: u64 = 8 << 20;
+const MAX: u64 = 128 << 20;
+/// What the child enters, as JSON.
+const ENTRY: &str = "MILLPOND_AUTO_CHILD_ENTRY";
+
+#[test]
+fn a_budget_goes_down_when_its_group_is_short_and_comes_back() {
+    let group = match MemoryGroup::create(Bytes(LIMIT)) {
+        Ok(group) => group,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_child_follows_its_group", "--nocapture"])
+        .env(ENTRY, serde_json::to_string(&group.entry()).unwrap())
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&child.stdout),
+        String::from_utf8_lossy(&child.stderr),
+    );
+    assert!(child.status.success(), "{}\n{out}\n{err}", child.status);
+    print!("{out}");
+    assert!(out.contains("the child has done its job"), "{out}");
+}
+
+/// Asks until it is so; a look takes a second, a minute is a very busy day.
+fn until(
+    cache: &PageCache,
+    is_so: impl Fn(&MemoryInForce) -> bool,
+    mut meanwhile: impl FnMut(),
+) -> MemoryInForce {
+    let begun = Instant::now();
+    loop {
+        let memory = cache.memory();
+        if is_so(&memory) {
+            println!("after {:.1} s: {memory:?}", begun.elapsed().as_secs_f64());
+            return memory;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{memory:?}");
+        meanwhile();
+        std::thread::yield_now();
+    }
+}
+
+/// Not a test: what the child does.
+#[test]
+fn the_child_follows_its_group() {
+    let Ok(entry) = std::env::var(ENTRY) else { return };
+    serde_json::from_str::<Entry>(&entry).unwrap().enter().unwrap();
+    let cache = PageCache::builder().memory_auto(MIN, MAX).build().unwrap();
+    let begun = cache.memory();
+    let machine_is_short = |memory: &MemoryInForce| {
+        memory
+            .why
+            .as_ref()
+            .is_some_and(|why| why.ends_with("free in the machine"))
+    };
+    if begun.bytes < Bytes(MAX) {
+        return println!("skipped: the machine itself is short; the child has done its job");
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("pond");
+    let file = cache.open(path, OpenOptions::new().create(true)).unwrap();
+    let page = |n: u64| [(n % 251) as u8; 4096];
+    let pages = MAX / 4096 * 5 / 4;
+    (0..pages).for_each(|n| file.write_at(&page(n), n * 4096).unwrap());
+    file.sync_data().unwrap();
+
+    // Others take all but 8 MiB of what the budget leaves. Touched, so that the group holds it.
+    let mut others = vec![0_u8; (LIMIT - MAX - (8 << 20)) as usize];
+    let took = Instant::now();
+    others.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    let short = until(&cache, |memory| memory.bytes < Bytes(MAX), || {});
+    println!(
+        "lowered {:.1} s after others had taken their memory",
+        took.elapsed().as_secs_f64()
+    );
+    let why = short.why.unwrap();
+    assert!(short.bytes >= Bytes(MIN), "{}", short.bytes);
+    let limits = cache.inspect_limits();
+    let told = &limits[0].derived.setting;
+    assert!(told.starts_with("auto:8M..128M, now "), "{told}");
+    assert!(
+        why.contains("the control group") || why.contains("the machine"),
+        "{why}"
+    );
+    assert_eq!(cache.history().changes.back().unwrap().by, By::Host);
+    // All is there, although less of it is in memory.
+    assert!((0..pages).all(|n| file.page(n).unwrap()[..] == page(n)));
+
+    // They give it back: it rises, as the cache is used.
+    drop(std::hint::black_box(others));
+    let low = cache.memory().bytes;
+    let mut at = 0;
+    let read = || {
+        assert_eq!(file.page(at % pages).unwrap()[..], page(at % pages));
+        at += 1;
+    };
+    let rises = |memory: &MemoryInForce| memory.bytes > low || machine_is_short(memory);
+    until(&cache, rises, read);
+
+    // What the user says by hand holds, and auto again follows.
+    let set = |value| cache.set(&[("memory", value)]).unwrap();
+    set("32M");
+    assert_eq!(
+        (cache.memory().bytes, cache.memory().auto),
+        (Bytes(32 << 20), None)
+    );
+    set("auto:8M..16M");
+    assert_eq!(cache.memory().bytes, Bytes(16 << 20));
+    until(&cache, |memory| memory.why.is_some(), || {});
+    file.close().unwrap();
+    println!("the child has done its job");
+}

@@ -1,0 +1,202 @@
+//! How much memory the cache has while the host decides: the rule behind `memory=auto:MIN..MAX`.
+//!
+//! ```text
+//!   a place: the machine, or a control group with a limit; free = its limit - what is held there and can't be dropped
+//!
+//!   free   0 ......... 1/16 ............... 1/8 ................................. the limit
+//!            lowered at │ left as it is      │ raised by 1/64 of MAX a second, while that leaves 1/8 free,
+//!            once to 1/8│                    │ the cache is full, and nothing was short for 10 s
+//!
+//!   some avg10 >= 10 %, where less than 1/4 is free: lowered by 1/8; once more when it has risen, or after 10 s
+//! ```
+//!
+//! A function of the range, the pool, the places and the time: it reads nothing and waits for nothing. The place that has
+//! least decides. Memory that the pool has yet to give back counts as given, so that a budget is not lowered twice for
+//! the same lack. The gap between 1/16 and 1/8 is four of the largest steps up: one step doesn't undo one down.
+
+use millpond_core::units::{Bytes, Instant, Nanos};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Free below a sixteenth of the limit is short. Ours; Linux' own reserves (`min_free_kbytes`, 4.6) are smaller by far, but
+/// below a control group's limit the kernel has none, and a second of a fast reader's misses has to fit.
+const SHORT: u64 = 16;
+/// Lowered until an eighth is free, and raised as long as it is. Ours: twice what is short.
+const ENOUGH: u64 = 8;
+/// Stalls count where less than a quarter is free: elsewhere somebody else's limit makes them. Ours.
+const STALLS_COUNT: u64 = 4;
+/// A step up is this part of the maximum: all of it takes a minute. Ours: a quarter of what is short, if the limit is no
+/// less than the maximum.
+const STEP: u64 = 64;
+/// Stalls take this part of the budget at a time. Ours.
+const STALL_STEP: u64 = 8;
+/// Stalls of a tenth of the time lower the budget. Ours: a sixth of the 60 % at which systemd-oomd kills by default
+/// (`DefaultMemoryPressureLimit`), as this has to come first.
+const STALLS_HIGH: Stalls = Stalls(1_000);
+/// And below a hundredth it may be raised again. Ours: a tenth of that.
+const STALLS_LOW: Stalls = Stalls(100);
+/// The window of the kernel's `avg10`: what is done about stalls shows there by then.
+const CALM: Nanos = Nanos::from_secs(10);
+
+/// Between which bounds the host decides: `memory=auto:MIN..MAX`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryRange {
+    /// The budget is never below.
+    pub min: Bytes,
+    /// And never above.
+    pub max: Bytes,
+}
+
+impl MemoryRange {
+    /// The nearest in the range.
+    pub(crate) fn clamp(self, budget: Bytes) -> Bytes {
+        Bytes(budget.0.min(self.max.0).max(self.min.0))
+    }
+}
+
+/// For how much of the last 10 s something has waited for memory: `some avg10` of the kernel's pressure files, in
+/// hundredths of a percent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) struct Stalls(pub(crate) u32);
+
+impl fmt::Display for Stalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:02} %", self.0 / 100, self.0 % 100)
+    }
+}
+
+/// Something that has so much memory and no more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The control group; `None`: the machine.
+    pub(crate) group: Option<PathBuf>,
+    pub(crate) limit: Bytes,
+    /// What is in use and can't be dropped, by whomever.
+    pub(crate) held: Bytes,
+    /// Where the kernel says.
+    pub(crate) stalls: Option<Stalls>,
+}
+
+impl Place {
+    fn free(&self, leaving: Bytes) -> Bytes {
+        Bytes((self.limit.0 + leaving.0).saturating_sub(self.held.0))
+    }
+
+    /// What has to go so that enough is free, if it is short.
+    fn lack(&self, leaving: Bytes) -> Option<u64> {
+        let is_short = self.free(leaving).0 < self.limit.0 / SHORT;
+        // Not by what is free, which is nothing at the least: the limit may be far below what is held.
+        is_short.then(|| (self.held.0 + self.limit.0 / ENOUGH).saturating_sub(self.limit.0 + leaving.0))
+    }
+
+    fn room(&self, leaving: Bytes) -> u64 {
+        self.free(leaving).0.saturating_sub(self.limit.0 / ENOUGH)
+    }
+
+    fn counting_stalls(&self, leaving: Bytes) -> Stalls {
+        let counts = self.free(leaving).0 < self.limit.0 / STALLS_COUNT;
+        self.stalls.filter(|_| counts).unwrap_or_default()
+    }
+
+    /// As a part of a sentence.
+    fn told(&self, leaving: Bytes) -> String {
+        let (free, limit) = (mib(self.free(leaving)), mib(self.limit));
+        match &self.group {
+            None => format!("{free} of {limit} free in the machine"),
+            Some(group) => format!("{free} of {limit} free in the control group {}", group.display()),
+        }
+    }
+}
+
+fn mib(bytes: Bytes) -> String {
+    format!("{} MiB", bytes.0 >> 20)
+}
+
+/// What the cache has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pool {
+    pub(crate) budget: Bytes,
+    /// Memory above the budget, which goes as pages leave.
+    pub(crate) leaving: Bytes,
+    /// Whether it would use more: what nobody uses is not asked for.
+    pub(crate) is_full: bool,
+}
+
+/// When the host was short last, and what stalls there were then.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Last {
+    at: Option<Instant>,
+    stalls: Stalls,
+}
+
+/// What the budget is to be, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Next {
+    pub(crate) budget: Bytes,
+    pub(crate) last: Last,
+    /// A sentence without its end.
+    pub(crate) why: String,
+}
+
+/// The budget for a new cache: the maximum, or what leaves enough free.
+pub(crate) fn first(range: MemoryRange, places: &[Place]) -> Bytes {
+    let room = places.iter().map(|place| place.room(Bytes(0))).min();
+    range.clamp(Bytes(room.unwrap_or(range.max.0)))
+}
+
+/// The next budget. Asked about once a second.
+pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[Place], last: Last, now: Instant) -> Next {
+    let leaving = pool.leaving;
+    let answer = |budget: u64, last: Last, why: String| {
+        let budget = range.clamp(Bytes(budget));
+        Next { budget, last, why }
+    };
+    let as_it_is = |why: String| answer(pool.budget.0, last, why);
+    let stalled = places.iter().max_by_key(|place| place.counting_stalls(leaving));
+    let stalls = stalled
+        .map(|place| place.counting_stalls(leaving))
+        .unwrap_or_default();
+    let at_now = Last {
+        at: Some(now),
+        stalls,
+    };
+    let lack = |place: &Place| place.lack(leaving);
+    if let Some((lack, place)) = places
+        .iter()
+        .filter_map(|p| Some((lack(p)?, p)))
+        .max_by_key(|(lack, _)| *lack)
+    {
+        let why = format!("short, {}", place.told(leaving));
+        return answer(pool.budget.0.saturating_sub(lack), at_now, why);
+    }
+    let is_calm = last.at.is_none_or(|at| now.since(at) >= CALM);
+    if let Some(place) = stalled.filter(|_| stalls >= STALLS_HIGH) {
+        let why = format!(
+            "programs wait for memory {stalls} of the time, {}",
+            place.told(leaving)
+        );
+        return match is_calm || stalls > last.stalls {
+            true => answer(pool.budget.0 - pool.budget.0 / STALL_STEP, at_now, why),
+            false => as_it_is(why),
+        };
+    }
+    let Some(least) = places.iter().min_by_key(|place| place.room(leaving)) else {
+        return as_it_is("nothing says how much the host has".into());
+    };
+    let step = (range.max.0 / STEP).min(range.max.0.saturating_sub(pool.budget.0));
+    let why = least.told(leaving);
+    if step == 0 {
+        as_it_is(format!("the maximum, {why}"))
+    } else if !is_calm || stalls >= STALLS_LOW {
+        as_it_is(format!("not calm for {} s yet, {why}", CALM.0 / 1_000_000_000))
+    } else if !pool.is_full {
+        as_it_is(format!("the cache has pages to spare, {why}"))
+    } else if least.room(leaving) < step {
+        as_it_is(format!("no room for more, {why}"))
+    } else {
+        answer(pool.budget.0 + step, last, format!("room for more, {why}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;
