@@ -73,6 +73,19 @@ pub enum Error {
         limit: MemoryLimit,
     },
 
+    /// The budget is more than the machine has, so that the kernel would kill a process before it is full. Ask for less, or
+    /// say [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
+    #[error(
+        "a budget of {given} bytes is more than this machine's {machine}: ask for less, or allow it with \
+         Builder::memory_beyond_limit(true)"
+    )]
+    MemoryOfMachine {
+        /// What was asked for, in bytes.
+        given: u64,
+        /// All memory that the machine has, in bytes.
+        machine: u64,
+    },
+
     /// The file can't be opened. The message says why: it does not exist, may not be read, is a directory.
     #[error("can't open {path}: {source}")]
     Open {
@@ -275,7 +288,9 @@ impl Error {
             Error::FixedLength { .. } => libc::ENOSPC,
             // As Linux says of what fails a file system's own checksums (`EFSBADCRC`).
             Error::Check { .. } => libc::EBADMSG,
-            Error::NoFrames { .. } | Error::MemoryLimit { .. } => libc::ENOMEM,
+            Error::NoFrames { .. } | Error::MemoryLimit { .. } | Error::MemoryOfMachine { .. } => {
+                libc::ENOMEM
+            }
             Error::Poisoned { .. } => libc::EIO,
             Error::Open { source, .. }
             | Error::Read { source, .. }

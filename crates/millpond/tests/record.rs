@@ -66,6 +66,23 @@ const WHOLE: What = What::Write {
     keeps_last: false,
 };
 
+/// Refused, and recorded all the same, with a page that no trace can have: the rest of the trace could not be read.
+#[test]
+fn a_write_beyond_what_a_file_can_have_spoils_no_trace_and_a_trace_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let pond = Pond::new();
+    let file = pond.file("a", 2);
+    let trace = pond.recorded(|| {
+        assert!(file.write_at(&[1], (1 << 52) + 5).is_err());
+        assert!(file.write_at(&[1], u64::MAX).is_err());
+        assert_eq!(file.read_at(&mut [0; 4], u64::MAX - 2).unwrap(), 0);
+        file.write_at(&[1; PAGE as usize], 0).unwrap();
+    });
+    assert_eq!(all(&trace), [(all(&trace)[0].0, 0, 1, WHOLE)]);
+    let mode = fs::metadata(pond.path("trace")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 #[test]
 fn every_call_is_recorded_hits_and_misses_alike() {
     let pond = Pond::new();

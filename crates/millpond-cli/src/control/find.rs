@@ -88,7 +88,7 @@ impl Which {
                 1 => Cache::connect(&found.remove(0).0),
                 0 => Err(failed(
                     "no cache with a control socket is running as this user: start one (a program's \
-                     `Builder::control`, or `millpond lab run`), or give the path of its socket with --cache"
+                     `Builder::control`, `millpond mount`, or `millpond lab run`), or give the path of its socket with --cache"
                         .into(),
                 )),
                 _ => Err(Failure::bad_usage(format!(

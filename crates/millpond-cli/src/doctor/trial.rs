@@ -89,7 +89,7 @@ fn facts(calibration: Calibration) -> String {
 fn read_latency(calibration: Calibration) -> String {
     let us = |span: Duration| micros(span.as_nanos() as f64 / 1e3);
     format!(
-        "{} ({} reads in {}, the longest {}), which makes the goal {}: 16 times that, 4 to 60 ms",
+        "{} ({} reads in {}, the longest {}), which makes the goal {}: 16 times that, 2 to 60 ms",
         us(calibration.read_latency),
         calibration.reads,
         us(calibration.took),

@@ -214,7 +214,8 @@ fn memory(m: &Memory, width: usize) -> Vec<Line<'static>> {
         )),
     ];
     if m.failed > 0 {
-        limits.push(Span::styled(format!("  FAILED {}", bytes(m.failed)), ALARM));
+        // First of all: a narrow screen cuts the end off.
+        limits.insert(0, Span::styled(format!("FAILED {}  ", bytes(m.failed)), ALARM));
     }
     vec![Line::from(bar), Line::from(legend), Line::from(limits)]
 }

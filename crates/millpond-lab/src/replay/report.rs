@@ -48,6 +48,10 @@ fn about(load: &Load, options: &ReplayOptions) -> String {
 
 /// The least memory that is as good as the most, as a sentence.
 fn needs(load: &Load, policy: Policy, points: &[Point], n: usize) -> Option<String> {
+    if points.len() < 2 {
+        // There is nothing to compare it with.
+        return None;
+    }
     let near = |misses: u64| misses as f64 + NEAR * (misses as f64).max(load.uses as f64 * 0.01);
     let fewest = points.iter().map(|point| point.runs[n].misses).min()?;
     let is_near = |point: &&Point| point.runs[n].misses as f64 <= near(fewest);
@@ -58,7 +62,7 @@ fn needs(load: &Load, policy: Policy, points: &[Point], n: usize) -> Option<Stri
         format!(
             "{name}: {memory} is enough: {missed} % of uses miss, about as many as are the first of their pages."
         )
-    } else if enough.bytes == last.bytes && points.len() > 1 {
+    } else if enough.bytes == last.bytes {
         format!(
             "{name}: {memory} is the most that was tried and misses least ({missed} %); more may help still."
         )

@@ -192,10 +192,19 @@ fn limit_below(root: &Path) -> Option<MemoryLimit> {
 /// # Errors
 /// [`Error::MemoryLimit`].
 pub(crate) fn check_memory(given: u64, allowed: bool) -> Result<Option<Notice>> {
+    check_machine(Path::new("/"), given, allowed)?;
     match memory_limit().filter(|limit| limit.bytes < given) {
         None => Ok(None),
         Some(limit) if allowed => Ok(Some(Notice::MemoryBeyondLimit { given, limit })),
         Some(limit) => Err(Error::MemoryLimit { given, limit }),
+    }
+}
+
+fn check_machine(root: &Path, given: u64, allowed: bool) -> Result<()> {
+    let total = field(&root.join("proc/meminfo"), "MemTotal").and_then(|kib| kib.checked_mul(1024));
+    match total.filter(|&machine| machine < given && !allowed) {
+        Some(machine) => Err(Error::MemoryOfMachine { given, machine }),
+        None => Ok(()),
     }
 }
 

@@ -82,6 +82,19 @@ fn who_needs_no_more_than_is_free_is_not_warned() {
 }
 
 #[test]
+fn a_budget_above_all_memory_of_the_machine_is_refused_unless_allowed() {
+    let host = Host::of(include_str!("../../../tests/hosts/no_groups.txt"));
+    let machine = 16_384_000 << 10;
+    assert!(check_machine(host.root.path(), machine, false).is_ok());
+    let refused = check_machine(host.root.path(), machine + 1, false).unwrap_err();
+    assert!(
+        refused.to_string().contains("this machine's 16777216000"),
+        "{refused}"
+    );
+    assert!(check_machine(host.root.path(), machine + 1, true).is_ok());
+}
+
+#[test]
 fn a_container_sees_its_part_of_the_tree() {
     let mount = tempfile::tempdir().unwrap();
     fs::create_dir(mount.path().join("job")).unwrap();
