@@ -74,7 +74,7 @@ mod tests {
         let text = plot("missed", &columns, &lines, |v| format!("{v:.0} %"));
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows[0], "missed");
-        assert_eq!(rows[1].trim_end(), "     50 % |     *..........o....");
+        assert_eq!(rows[1].trim_end(), "     50 % |     *..........o");
         assert!(rows[7].contains('*'), "{text}");
         assert!(rows[13].starts_with("      0 % |"), "{text}");
         assert!(rows[13].ends_with('*'), "{text}");
