@@ -7,37 +7,21 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
+mod support;
+
 use millpond::core::units::Bytes;
 use millpond::history::By;
 use millpond::{MemoryInForce, OpenOptions, PageCache};
-use millpond_lab::memory_group::{Entry, MemoryGroup};
-use std::process::Command;
 use std::time::{Duration, Instant};
+use support::{in_the_child, run_in_group};
 
 const LIMIT: u64 = 256 << 20;
 const MIN: u64 = 8 << 20;
 const MAX: u64 = 128 << 20;
-/// What the child enters, as JSON.
-const ENTRY: &str = "MILLPOND_AUTO_CHILD_ENTRY";
 
 #[test]
 fn a_budget_goes_down_when_its_group_is_short_and_comes_back() {
-    let group = match MemoryGroup::create(Bytes(LIMIT)) {
-        Ok(group) => group,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_child_follows_its_group", "--nocapture"])
-        .env(ENTRY, serde_json::to_string(&group.entry()).unwrap())
-        .output()
-        .unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&child.stdout),
-        String::from_utf8_lossy(&child.stderr),
-    );
-    assert!(child.status.success(), "{}\n{out}\n{err}", child.status);
-    print!("{out}");
-    assert!(out.contains("the child has done its job"), "{out}");
+    run_in_group(Bytes(LIMIT), "the_child_follows_its_group");
 }
 
 /// Asks until it is so; a look takes a second, a minute is a very busy day.
@@ -62,8 +46,10 @@ fn until(
 /// Not a test: what the child does.
 #[test]
 fn the_child_follows_its_group() {
-    let Ok(entry) = std::env::var(ENTRY) else { return };
-    serde_json::from_str::<Entry>(&entry).unwrap().enter().unwrap();
+    in_the_child(|_| follow());
+}
+
+fn follow() {
     let cache = PageCache::builder().memory_auto(MIN, MAX).build().unwrap();
     let begun = cache.memory();
     let machine_is_short = |memory: &MemoryInForce| {
@@ -73,7 +59,7 @@ fn the_child_follows_its_group() {
             .is_some_and(|why| why.ends_with("free in the machine"))
     };
     if begun.bytes < Bytes(MAX) {
-        return println!("skipped: the machine itself is short; the child has done its job");
+        return println!("skipped: the machine itself is short");
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("pond");
@@ -127,5 +113,4 @@ fn the_child_follows_its_group() {
     assert_eq!(cache.memory().bytes, Bytes(16 << 20));
     until(&cache, |memory| memory.why.is_some(), || {});
     file.close().unwrap();
-    println!("the child has done its job");
 }

@@ -6,50 +6,31 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
+mod support;
+
 use millpond::core::units::Bytes;
 use millpond::host::{self, Notice};
 use millpond::{Error, OpenOptions, PageCache};
-use millpond_lab::memory_group::{Entry, MemoryGroup};
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
+use support::{in_the_child, run_in_group};
 
 const LIMIT: u64 = 64 << 20;
-/// What the child enters, as JSON.
-const ENTRY: &str = "MILLPOND_LIMIT_CHILD_ENTRY";
-/// The directory of the group.
-const GROUP: &str = "MILLPOND_LIMIT_CHILD_GROUP";
 
 #[test]
 fn a_budget_above_the_limit_is_refused_and_one_below_does_its_job() {
-    let group = match MemoryGroup::create(Bytes(LIMIT)) {
-        Ok(group) => group,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_child_lives_in_its_group", "--nocapture"])
-        .env(ENTRY, serde_json::to_string(&group.entry()).unwrap())
-        .env(GROUP, group.path())
-        .output()
-        .unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&child.stdout),
-        String::from_utf8_lossy(&child.stderr),
-    );
-    assert!(child.status.success(), "{}\n{out}\n{err}", child.status);
-    assert!(out.contains("the child has done its job"), "{out}");
+    run_in_group(Bytes(LIMIT), "the_child_lives_in_its_group");
 }
 
 /// Not a test: what the child does.
 #[test]
 fn the_child_lives_in_its_group() {
-    let (Ok(entry), Ok(group)) = (std::env::var(ENTRY), std::env::var(GROUP)) else {
-        return;
-    };
-    serde_json::from_str::<Entry>(&entry).unwrap().enter().unwrap();
-    let group = PathBuf::from(group);
+    in_the_child(|group| live(&group));
+}
+
+fn live(group: &Path) {
     let limit = host::memory_limit().unwrap();
-    assert_eq!((limit.bytes, &limit.group), (LIMIT, &group));
+    assert_eq!((limit.bytes, limit.group.as_path()), (LIMIT, group));
 
     // Above: an error that names what was asked, the limit, the group and the ways out.
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -93,7 +74,7 @@ fn the_child_lives_in_its_group() {
     let short = cache.notices();
     let is_short = |notice: &Notice| {
         matches!(notice, Notice::MemoryShort { given, free, group: Some(place) }
-            if *given == LIMIT - (8 << 20) && *free < LIMIT - (24 << 20) && *place == group)
+            if *given == LIMIT - (8 << 20) && *free < LIMIT - (24 << 20) && place == group)
     };
     assert!(short.iter().any(is_short), "{short:?}");
     drop((cache, std::hint::black_box(others)));
@@ -113,5 +94,4 @@ fn the_child_lives_in_its_group() {
     assert!((0..pages).all(|n| file.page(n).unwrap()[..] == page(n)));
     cache.set_memory(budget / 2).unwrap();
     file.close().unwrap();
-    println!("the child has done its job");
 }
