@@ -32,6 +32,9 @@
 //! (Dillon 2000) counts bytes, not requests: what one write costs depends on its size.
 
 mod aim;
+mod hidden;
+#[cfg(test)]
+mod hidden_tests;
 mod lead;
 mod overtaking;
 #[cfg(test)]
@@ -309,7 +312,7 @@ impl GoalState {
     }
 
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
-        if in_transit.writes() == Bytes(0) {
+        if in_transit.writes() == Bytes(0) && !self.turns.hidden_before(issued_at) {
             self.calm.add(now.since(issued_at.max(in_transit.last_write())));
             let is_long = now.since(self.calm.since) >= CALM_WINDOW;
             if self.calm.reads() >= CALM_READS || (is_long && self.calm.reads() >= CALM_READS_MIN) {

@@ -13,6 +13,7 @@
 //! 7200 rpm), so a long goal with several reads a turn gives both sides more than a short one with one read.
 
 use super::Recent;
+use super::hidden::Hidden;
 use super::overtaking::Overtaking;
 use crate::admission::InTransit;
 use crate::units::{Bytes, Instant, Nanos};
@@ -23,6 +24,9 @@ const SHARE_MIN: u64 = 25;
 /// Where reads and writes are served side by side a turn gains a reader little beyond the read that had waited. With
 /// turns by share the writers of a real flash disk took 2.2 to 2.6 s for what takes them 1.3 to 1.5 s so.
 const READS_BESIDE: u32 = 2;
+
+/// A device that hides what it has to write has so many goals' time to catch up, in a turn of the readers.
+const CATCHING_UP: u64 = 8;
 
 /// A turn of the readers.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +54,8 @@ pub(super) struct Turns {
     /// Writes overtake reads: the device has to be kept from it.
     pub(super) overtakes: bool,
     overtaking: Overtaking,
+    /// What the device has answered and not yet written.
+    hidden: Hidden,
     /// What a read right after another takes.
     next_read: Nanos,
     /// What the readers have had too little (above 0) or too much, in nanoseconds.
@@ -67,6 +73,7 @@ impl Turns {
             rate: WriteRate::new(),
             overtakes: false,
             overtaking: Overtaking::default(),
+            hidden: Hidden::new(),
             next_read: Nanos::ZERO,
             owed: 0,
             last: Nanos::ZERO,
@@ -78,6 +85,11 @@ impl Turns {
     pub(super) fn written_in(&self, span: Nanos) -> Option<Bytes> {
         let rate = self.rate.best?;
         Some(Bytes(rate * span.0 / 1_000_000))
+    }
+
+    /// Whether a read that was issued then had something to wait for that was answered before.
+    pub(super) fn hidden_before(&self, issued_at: Instant) -> bool {
+        self.hidden.hides() && !self.hidden.is_level(issued_at)
     }
 
     /// What it writes at its best, in bytes a millisecond; more than any device if that is not known.
@@ -94,6 +106,7 @@ impl Turns {
         in_transit: &InTransit,
     ) {
         self.rate.add(now, bytes, issued_at);
+        self.hidden.answered(bytes, issued_at);
         if in_transit.transfers_wait() {
             let later = in_transit.waiting(now) > now.since(issued_at);
             self.overtaking.written(bytes, later);
@@ -124,6 +137,31 @@ impl Turns {
         }
     }
 
+    /// Where the device hides what it has to write at `rate`: for how long the writers must wait, if `bytes` in transit and
+    /// to be issued are too much for the oldest who waits or the reader who comes next. One write is never too much where
+    /// the device has caught up.
+    fn too_far_behind(
+        &self,
+        now: Instant,
+        goal: Nanos,
+        rate: u64,
+        bytes: Bytes,
+        in_transit: &InTransit,
+    ) -> Option<Nanos> {
+        let behind = in_transit.writes() + self.hidden.behind(now);
+        if behind == Bytes(0) {
+            return None;
+        }
+        let waited = in_transit
+            .waiting_since()
+            .map_or(Nanos::ZERO, |oldest| now.since(oldest));
+        let others = u64::from(in_transit.waits().saturating_sub(1)) * self.next_read.0;
+        let read = self.first_read.tail().unwrap_or_default();
+        let room = (goal.0 - goal.0 / 16).saturating_sub(waited.0 + read.0 + others);
+        let drain = (behind + bytes).0.saturating_mul(1_000_000) / rate.max(1);
+        (drain > room).then(|| Nanos(drain - room))
+    }
+
     /// If it is the readers' turn: when to ask again, unless a transfer ends before.
     pub(super) fn readers_until(
         &mut self,
@@ -133,7 +171,24 @@ impl Turns {
         in_transit: &InTransit,
     ) -> Option<Instant> {
         if let Some(turn) = self.readers {
-            let ends = turn.stopped + goal;
+            let drained = self.hidden.hides() || in_transit.writes() == Bytes(0);
+            let unserved = turn.ended == 0 && in_transit.waits() > 0 && drained;
+            let is_hiding = goal >= super::SEEKS_FROM && unserved && now >= turn.stopped + goal;
+            if is_hiding && self.hidden.is_seen() {
+                self.overtakes = true;
+                self.first_read = Recent::new();
+            }
+            let longest = if self.hidden.hides() && unserved {
+                CATCHING_UP
+            } else {
+                1
+            };
+            let begun = if self.hidden.hides() {
+                turn.drained
+            } else {
+                turn.stopped
+            };
+            let ends = begun + Nanos(goal.0 * longest);
             // Short against the goal, long against the time that a reader needs to come back.
             let back_by = in_transit.last_wait_done() + Nanos(goal.0 / 32);
             let is_gone = turn.ended > 0 && in_transit.waits() == 0 && now >= back_by;
@@ -151,7 +206,12 @@ impl Turns {
             return None;
         }
         let writes = in_transit.writes();
-        if writes == Bytes(0) || !self.must_stop(now, goal, writes + bytes, in_transit) {
+        if let Some(rate) = self.hidden.bytes_per_ms() {
+            let wait = self.too_far_behind(now, goal, rate, bytes, in_transit)?;
+            if in_transit.waits() == 0 {
+                return Some(now + wait);
+            }
+        } else if writes == Bytes(0) || !self.must_stop(now, goal, writes + bytes, in_transit) {
             return None;
         }
         self.readers = Some(Turn {
@@ -176,12 +236,18 @@ impl Turns {
         in_transit: &InTransit,
     ) {
         if let Some(overtakes) = self.overtaking.served(allowance) {
-            self.overtakes = overtakes;
+            self.overtakes = overtakes || self.hidden.hides();
         }
         let Some(turn) = self.readers.as_mut() else { return };
         if turn.ended == 0 {
             if in_transit.writes() == Bytes(0) {
                 turn.drained = in_transit.last_write().max(turn.stopped);
+                // The head comes from elsewhere.
+                let usual = Nanos(self.next_read.0 * 2);
+                if self.hidden.hides() {
+                    turn.drained = turn.drained.max(Instant(now.0.saturating_sub(usual.0)));
+                }
+                self.hidden.caught_up(now, usual);
                 self.first_read.add(now.since(turn.drained));
                 turn.way = Nanos(now.since(turn.drained).0.saturating_sub(self.next_read.0));
             }
