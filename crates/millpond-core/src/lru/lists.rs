@@ -7,7 +7,8 @@
 //!                        active ◄──── any list
 //! ```
 //!
-//! `fresh` is in front of `inactive` and is used by Millpond's rule only. A page is on one list, or isolated
+//! `fresh` is in front of `inactive` and is used by Millpond's rule only, as is `passing`, which ends at the cold end of
+//! `inactive`. A page is on one list, or isolated
 //! (in the hands of whoever took it from [`super::Lru::isolate`]), or unknown here. 8 bytes of links and 4 of
 //! memory per frame; lists for anonymous pages and for pages that may not go would be three more numbers.
 
@@ -24,6 +25,8 @@ pub enum List {
     Inactive = 1,
     /// Pages that were used again.
     Active = 2,
+    /// Fresh pages of files whose pages don't come back.
+    Passing = 3,
 }
 
 /// Where a frame is.
@@ -57,7 +60,7 @@ const UNKNOWN: Page = Page {
 /// All pages in memory, and the lists that they are on.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
-    lists: Lists<3>,
+    lists: Lists<4>,
     pages: Vec<Page>,
     isolated: u64,
 }
@@ -211,7 +214,7 @@ impl Pages {
     pub(super) fn validate(&self) {
         self.lists.validate();
         let mut listed = 0;
-        for list in [List::Fresh, List::Inactive, List::Active] {
+        for list in [List::Fresh, List::Inactive, List::Active, List::Passing] {
             for frame in self.lists.iter_from_cold(list as usize) {
                 let place = self.pages[frame.index()].place;
                 assert_eq!(

@@ -23,6 +23,9 @@
 //!    part of it stay: what is kept is used once a lap and defends itself, where a list would hold nothing in time.
 //! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
 //!    up if it was evicted without having been active, down if it had been.
+//! 6. Pages of a file that *passes*, because next to none of it comes back while others' pages do (`returns`), are fresh
+//!    on a list of their own, which ends at the cold end of the inactive list: they are the next victims. Only pages that
+//!    are read because they are wanted, and neither on trial nor known.
 //!
 //! Millpond's variant of the candidate that decision 0002 tells of; the challenges are what is new against it.
 
@@ -199,6 +202,22 @@ impl Lru {
         }
     }
 
+    /// Rule 6: a page that was made fresh just now. As many are so as may be fresh; who has been so long enough is the next
+    /// victim.
+    pub(super) fn millpond_passes(&mut self, options: &MillpondOptions, frame: FrameNo) {
+        self.statistics.passed_file += 1;
+        self.pages.move_to_warm(frame, List::Fresh, List::Passing);
+        let passing_max = options.fresh.of(self.memory.0) + 1;
+        for _ in 0..2 {
+            if self.pages.len(List::Passing) <= passing_max {
+                return;
+            }
+            if let Some(frame) = self.pages.cold(List::Passing) {
+                self.pages.move_to_cold(frame, List::Passing, List::Inactive);
+            }
+        }
+    }
+
     /// Rule 2, one page after the other. Which list is looked at is decided anew for each page.
     pub(super) fn millpond_isolate(
         &mut self,
@@ -245,9 +264,12 @@ impl Lru {
     ) -> bool {
         let (frame, from) = match self.pages.cold(List::Inactive) {
             Some(frame) => (frame, List::Inactive),
-            None => match self.pages.cold(List::Fresh) {
-                Some(frame) => (frame, List::Fresh),
-                None => return false,
+            None => match self.pages.cold(List::Passing) {
+                Some(frame) => (frame, List::Passing),
+                None => match self.pages.cold(List::Fresh) {
+                    Some(frame) => (frame, List::Fresh),
+                    None => return false,
+                },
             },
         };
         scanned.scanned += 1;
@@ -256,12 +278,13 @@ impl Lru {
         let was_touched = page.touched || uses == 0;
         page.uses = 0;
         page.touched |= uses > 0;
-        if from == List::Fresh || uses == 0 || (!was_touched && uses == 1) {
+        if from != List::Inactive || uses == 0 || (!was_touched && uses == 1) {
             // No use but a burst, or the first use of a page that was read ahead: not known to be used again.
             self.pages.isolate(frame, from);
             victims.push(frame);
             self.millpond.vain = 0;
         } else if was_touched {
+            self.returns.returned(frames.key(frame).file());
             self.pages.move_to_warm(frame, List::Inactive, List::Active);
             scanned.activated += 1;
         } else {

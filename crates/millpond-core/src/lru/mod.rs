@@ -24,6 +24,7 @@ mod millpond;
 #[cfg(test)]
 mod model_tests;
 mod options;
+mod returns;
 #[cfg(test)]
 mod tests;
 mod workingset;
@@ -34,9 +35,10 @@ pub use options::{
 };
 
 use crate::frame::FrameTable;
-use crate::units::{FrameNo, PageCount, PageKey};
+use crate::units::{FileId, FrameNo, PageCount, PageKey};
 use alloc::vec::Vec;
 use lists::Pages;
+use returns::Returns;
 use workingset::Workingset;
 
 /// The scan's lowest effort: at priority `p` a pass looks at `size >> p` pages of a list (`DEF_PRIORITY` of Linux).
@@ -49,6 +51,7 @@ pub struct Lru {
     memory: PageCount,
     pages: Pages,
     workingset: Workingset,
+    returns: Returns,
     linux: linux::State,
     millpond: millpond::State,
     statistics: Statistics,
@@ -127,6 +130,8 @@ pub struct Statistics {
     pub workingset_restore_file: u64,
     /// Missing pages of which nothing was known that went to the active list on trial. Not a kernel counter.
     pub trial_activate_file: u64,
+    /// Pages of files whose pages don't come back, which were to be kept for a burst only. Not a kernel counter.
+    pub passed_file: u64,
 }
 
 impl Lru {
@@ -143,6 +148,7 @@ impl Lru {
             memory: frames,
             pages: Pages::new(count),
             workingset: Workingset::new(count),
+            returns: Returns::default(),
             linux: linux::State::default(),
             statistics: Statistics::default(),
         }
@@ -171,8 +177,10 @@ impl Lru {
             return;
         }
         if let Replacement::Linux(_) = replacement {
-            while let Some(frame) = self.pages.cold(List::Fresh) {
-                self.pages.move_to_warm(frame, List::Fresh, List::Inactive);
+            for list in [List::Passing, List::Fresh] {
+                while let Some(frame) = self.pages.cold(list) {
+                    self.pages.move_to_warm(frame, list, List::Inactive);
+                }
             }
         }
         self.replacement = replacement;
@@ -198,12 +206,16 @@ impl Lru {
             return Refault::NEW;
         };
         self.statistics.workingset_refault_file += 1;
+        let recent = match self.replacement {
+            Replacement::Linux(options) => self.linux_refault(&options, &distance),
+            Replacement::Millpond(options) => self.millpond_refault(&options, &distance),
+        };
+        if recent {
+            self.returns.returned(key.file());
+        }
         Refault {
             distance: Some(PageCount(distance.pages.into())),
-            recent: match self.replacement {
-                Replacement::Linux(options) => self.linux_refault(&options, &distance),
-                Replacement::Millpond(options) => self.millpond_refault(&options, &distance),
-            },
+            recent,
             workingset: distance.workingset,
         }
     }
@@ -225,6 +237,22 @@ impl Lru {
             Replacement::Millpond(options) => {
                 self.millpond_insert(&options, frame, refault, first_use, frames);
             }
+        }
+    }
+
+    /// A file has this number from now on. Makes room for what is remembered of files.
+    pub fn opened(&mut self, file: FileId) {
+        self.returns.opened(file);
+    }
+
+    /// A page of `file` that was inserted just now is read because somebody wants it: if the file's pages don't come back
+    /// (`returns`), it is not kept beyond its burst of uses. By Linux' rule nothing happens.
+    pub fn may_pass(&mut self, frame: FrameNo, file: FileId) {
+        if let Replacement::Millpond(options) = self.replacement
+            && self.pages.list_of(frame) == Some(List::Fresh)
+            && self.returns.passes(file, self.memory)
+        {
+            self.millpond_passes(&options, frame);
         }
     }
 
@@ -298,6 +326,7 @@ impl Lru {
             })
         );
         self.workingset.evicted(key, workingset, before);
+        self.returns.evicted(key.file(), self.memory);
     }
 
     /// A page was truncated, discarded or given up, from any list or while isolated. It leaves no shadow.
@@ -337,9 +366,14 @@ impl Lru {
         PageCount(self.pages.len(List::Active))
     }
 
-    /// Pages on the inactive list, fresh ones included.
+    /// Pages on the inactive list, fresh and passing ones included.
     pub fn inactive(&self) -> PageCount {
-        PageCount(self.pages.len(List::Inactive) + self.pages.len(List::Fresh))
+        PageCount(
+            [List::Inactive, List::Fresh, List::Passing]
+                .map(|list| self.pages.len(list))
+                .iter()
+                .sum(),
+        )
     }
 
     /// Pages that [`Lru::isolate`] took and nobody gave back yet.
@@ -389,7 +423,9 @@ impl Lru {
         self.workingset.validate();
         self.millpond.validate(&self.replacement);
         if let Replacement::Linux(_) = self.replacement {
-            assert_eq!(self.pages.len(List::Fresh), 0, "Linux has no fresh list");
+            for list in [List::Fresh, List::Passing] {
+                assert_eq!(self.pages.len(list), 0, "Linux has no {list:?} list");
+            }
         }
     }
 }

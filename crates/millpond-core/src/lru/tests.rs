@@ -41,8 +41,11 @@ impl FrameTable for TestFrames {
     }
 }
 
+/// Pages from here on are of another file.
+const OTHER: u32 = 8_000;
+
 pub(super) fn key(n: u32) -> PageKey {
-    PageKey::new(FileId(1), PageIndex(n.into()))
+    PageKey::new(FileId(1 + n / OTHER), PageIndex(n.into()))
 }
 
 /// Page `n` lives in frame `n`: there are more frames than memory, so that a name always finds its own.
@@ -139,6 +142,9 @@ impl Pond {
         }
         self.frames.uses[n as usize] = 0;
         self.lru.insert(FrameNo(n), refault, first_use, &mut self.frames);
+        if first_use && !refault.is_recent() {
+            self.lru.may_pass(FrameNo(n), key(n).file());
+        }
         true
     }
 

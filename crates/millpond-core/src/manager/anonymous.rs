@@ -186,6 +186,7 @@ impl Manager {
                 },
                 first_use: !ahead,
                 is_run: count > 1,
+                may_pass: false,
             };
             let Some(frame) = self.grant(want, frames, effects) else {
                 break;

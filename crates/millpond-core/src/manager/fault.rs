@@ -23,6 +23,8 @@ pub(super) struct Want {
     pub(super) first_use: bool,
     /// Pages behind it are wanted as well.
     pub(super) is_run: bool,
+    /// It is read for whoever wants it, from a file whose pages may be such as don't come back.
+    pub(super) may_pass: bool,
 }
 
 impl Manager {
@@ -55,6 +57,7 @@ impl Manager {
                 class: AllocationClass::Ordinary,
                 first_use: intent != Intent::Prefetch,
                 is_run: count > 1,
+                may_pass: intent == Intent::Read,
             };
             let Some(frame) = self.grant(want, frames, effects) else {
                 break;
@@ -124,6 +127,7 @@ impl Manager {
             class,
             first_use,
             is_run,
+            may_pass,
         } = want;
         // The distance is taken before room is made, else making room adds to it.
         let refault = match self.pending_refault.take_if(|(pending, _)| *pending == key) {
@@ -148,6 +152,9 @@ impl Manager {
         self.states[frame.index()] = FREE;
         self.transition(frame, PageEvent::Granted);
         self.lru.insert(frame, refault, first_use, frames);
+        if may_pass && !refault.is_recent() {
+            self.lru.may_pass(frame, key.file());
+        }
         Some(frame)
     }
 
@@ -255,6 +262,7 @@ impl Manager {
                         class: AllocationClass::ReadAhead,
                         first_use: false,
                         is_run: window.count.0 > 1,
+                        may_pass: false,
                     },
                     frames,
                     effects,

@@ -365,6 +365,7 @@ impl Manager {
         if at >= self.files.len() {
             self.files.resize_with(at + 1, || None);
         }
+        self.lru.opened(file);
         self.files[at] = Some(FileState {
             pages,
             readahead: ReadAhead::default(),

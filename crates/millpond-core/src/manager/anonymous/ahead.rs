@@ -92,6 +92,7 @@ impl Manager {
                 class: AllocationClass::ReadAhead,
                 first_use: false,
                 is_run: window.count.0 > 1,
+                may_pass: false,
             };
             let frame = match is_wanted && self.free.len() > self.derived.reserve {
                 true => self.grant(want, frames, effects),
