@@ -98,8 +98,12 @@ pub fn standalone(chart: &Chart, style: &str) -> Option<String> {
     let legend = html! {
         @for (n, line) in chart.lines.iter().enumerate() {
             @let y = 16.0 * n as f64 + 8.0 - height;
-            circle class=(class(line)) cx=(LEFT + 12.0) cy=(y) r="4" {}
-            text class="tick" x=(LEFT + 22.0) y=(y + 4.0) { (line.name) }
+            @if line.labels.is_empty() {
+                path class=(class(line)) d=(format!("M{} {y}h24", LEFT)) {}
+            } @else {
+                circle class=(class(line)) cx=(LEFT + 12.0) cy=(y) r="4" {}
+            }
+            text class="tick" x=(LEFT + 30.0) y=(y + 4.0) { (line.name) }
         }
     };
     let legend = legend.into_string();
