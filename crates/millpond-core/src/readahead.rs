@@ -149,7 +149,7 @@ impl ReadAhead {
             None => (None, 0),
         };
         let whole = match (at, window) {
-            (None, 0) => self.expected(),
+            (None, 0) => self.expected(first),
             _ => None,
         };
         let (window, is_whole) = match whole {

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. A new page is *fresh* for 1 % of memory in insertions. Uses meanwhile are one burst with the use that brought it
-//!    in, and are dropped when it goes on to the inactive list.
+//!    in, and are dropped when it goes on to the inactive list. A page that was read ahead has had its first use when
+//!    it was used till then, or is where nobody could see it.
 //! 2. While the inactive list is longer than its target, the scan looks at its cold end: used pages become active, the
 //!    others are victims. Otherwise it looks at the cold end of the active list: a page gives up one saved use for
 //!    another lap, or is demoted to the warm end of the inactive list. A page of a region whose uses nobody could see
@@ -196,8 +197,10 @@ impl Lru {
             let Some(frame) = self.pages.cold(List::Fresh) else {
                 return;
             };
+            // One that was read ahead and is in its region by now was touched there, or one beside it was.
+            let is_unseen = !self.pages.page(frame).touched && !frames.sees_uses(frame);
             let used = frames.take_uses(frame) > 0;
-            self.pages.page(frame).touched |= used;
+            self.pages.page(frame).touched |= used || is_unseen;
             self.pages.move_to_warm(frame, List::Fresh, List::Inactive);
         }
     }

@@ -15,6 +15,7 @@
 
 use super::ReadAhead;
 use crate::units::PageIndex;
+use alloc::vec::Vec;
 
 /// A record of up to so many windows is read at once; longer ones are a stream, whose next window is asked for in time.
 pub const WINDOWS_MAX: u64 = 2;
@@ -24,6 +25,14 @@ const WALKS_MIN: usize = 8;
 
 /// Of those seen, the part that went less far than what is expected.
 const SHORTER_OF_8: usize = 3;
+
+/// Records that begin at the same place modulo so many pages, a power of two, are told from the middles of others: the
+/// longest that is read at once with windows of 256 KiB and pages of 4 KiB.
+const RECORD_MAX: u64 = 128;
+
+/// One walk of so many seen must have begun at the same place for that to be where records begin. Records of a quarter of
+/// [`RECORD_MAX`] begin at four places; chance would need four of 16 walks to agree on one of 128.
+const SAME_PLACE_1_OF: usize = 4;
 
 /// Shorter ones are not worth it: two faults and the first window of a stream read as much.
 const EXPECTED_MIN: u64 = 8;
@@ -52,21 +61,36 @@ impl Walk {
 }
 
 impl ReadAhead {
-    /// The length in pages that who comes to a new place is expected to go, if any.
-    pub(super) fn expected(&self) -> Option<u64> {
+    /// How many pages from `first` on who comes there is expected to use, if that is known: a record, or what is left of
+    /// one that was in memory up to there.
+    pub(super) fn expected(&self, first: PageIndex) -> Option<u64> {
         if !self.learns {
             return None;
         }
-        let seen = self.streams.iter().filter(|stream| !stream.walk.is_unseen);
-        let mut lengths: alloc::vec::Vec<u64> = seen
-            .map(|stream| stream.walk.reached.0 - stream.walk.first.0)
+        let seen = self.streams.iter().map(|stream| &stream.walk);
+        let mut seen: Vec<(u64, u64)> = seen
+            .filter(|walk| !walk.is_unseen)
+            .map(|walk| (walk.first.0 % RECORD_MAX, walk.reached.0 - walk.first.0))
             .collect();
-        if lengths.len() < WALKS_MIN {
+        if seen.len() < WALKS_MIN {
             return None;
         }
-        lengths.sort_unstable();
-        let length = lengths[lengths.len() * SHORTER_OF_8 / 8];
-        (length >= EXPECTED_MIN).then(|| length.next_power_of_two())
+        seen.sort_unstable();
+        let places = seen.chunk_by(|one, other| one.0 == other.0);
+        let most = places.max_by_key(|walks| walks.len()).unwrap_or_default();
+        let place = (most.len() * SAME_PLACE_1_OF >= seen.len()).then(|| most[0].0);
+        let length = |walks: &[(u64, u64)]| {
+            let mut lengths: Vec<u64> = walks.iter().map(|walk| walk.1).collect();
+            lengths.sort_unstable();
+            let length = lengths[lengths.len() * SHORTER_OF_8 / 8];
+            (length >= EXPECTED_MIN).then(|| length.next_power_of_two())
+        };
+        let Some(place) = place else {
+            return length(&seen);
+        };
+        let length = length(most)?;
+        let into = (first.0 % RECORD_MAX + RECORD_MAX - place) % RECORD_MAX;
+        Some(length - if length <= RECORD_MAX { into % length } else { 0 })
     }
 
     /// Of the window that was answered last, these pages are being read, in ascending order, if any had to be. Which of
@@ -165,6 +189,31 @@ mod tests {
                 assert_eq!(walk(&mut ahead, n * 1000, length), (1, 1, 0), "{length}");
             }
         }
+    }
+
+    /// The rest of it was in memory, or is still on its way out: of the next record, which nobody has asked for, half was
+    /// read as well.
+    #[test]
+    fn who_comes_into_the_middle_of_a_record_is_read_its_rest() {
+        for length in [32, 64, 128] {
+            let mut ahead = ReadAhead::that_learns(16);
+            for n in 1..20 {
+                walk(&mut ahead, 7 + n * 1024, length);
+            }
+            assert_eq!(walk(&mut ahead, 7 + 100 * 1024 + 10, length - 10), (1, 1, 0));
+            assert_eq!(walk(&mut ahead, 7 + 200 * 1024, length), (1, 1, 0));
+        }
+    }
+
+    #[test]
+    fn where_records_begin_is_learnt_though_most_readers_come_into_their_middles() {
+        let mut ahead = ReadAhead::that_learns(16);
+        for n in 1..40 {
+            let into = if n % 2 == 0 { 0 } else { n * 3 % 120 };
+            walk(&mut ahead, n * 1024 + into, 128 - into);
+        }
+        assert_eq!(walk(&mut ahead, 100 * 1024 + 10, 118), (1, 1, 0));
+        assert_eq!(walk(&mut ahead, 200 * 1024, 128), (1, 1, 0));
     }
 
     #[test]

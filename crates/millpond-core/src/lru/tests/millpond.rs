@@ -346,3 +346,21 @@ fn telling_files_apart_costs_at_most_a_hundredth_more_misses_where_it_is_of_no_u
         assert!(after * 100 <= before * 101, "{load:?}: {after}, {before} before");
     }
 }
+
+/// It was moved into its region with its neighbours when one of them was touched. Without this the reuse of it passed for
+/// its first use, and it went.
+#[test]
+fn a_page_that_was_read_ahead_and_is_where_uses_are_not_seen_has_had_its_first_use() {
+    let mut pond = Pond::millpond_small();
+    pond.frames.unseen.push(FrameNo(0));
+    for n in 0..2 {
+        pond.lru.insert(FrameNo(n), Refault::NEW, false, &mut pond.frames);
+    }
+    pond.insert_all(2..20);
+    assert!(pond.list(List::Inactive).starts_with(&[0, 1]), "no longer fresh");
+    pond.frames.uses[0] = 1;
+    pond.frames.uses[1] = 1;
+    pond.lru.isolate(0, 2, &mut pond.frames, &mut pond.victims);
+    assert_eq!(pond.list(List::Active), [0], "used again");
+    assert_eq!(pond.victims[0], FrameNo(1), "used for the first time");
+}

@@ -9,6 +9,9 @@ use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 /// The number of the region; that of the file is one more.
 pub(super) const REGION: FileId = FileId(0);
 
+/// Pages that come back with one fault at most, if they were read ahead: as the engine has it.
+const TOGETHER: usize = 16;
+
 /// Where a page of the region is, or a page of the file: in memory or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
@@ -25,6 +28,8 @@ pub(super) struct Page {
     pub(super) frame: FrameNo,
     /// It is not what its slot holds.
     pub(super) differs: bool,
+    /// It was read ahead, and nobody has touched it since.
+    pub(super) ahead: bool,
     pub(super) uses: u8,
 }
 
@@ -39,6 +44,8 @@ pub(super) struct Frames {
     sampled: Vec<u32>,
     /// Frames that were offered as clean and are not.
     pub(super) changed: Vec<FrameNo>,
+    /// Pages that were read ahead and left before anybody touched them.
+    pub(super) wasted: u64,
 }
 
 impl Frames {
@@ -47,6 +54,7 @@ impl Frames {
             at: At::Nowhere,
             frame: FrameNo(0),
             differs: false,
+            ahead: false,
             uses: 0,
         };
         Frames {
@@ -55,6 +63,7 @@ impl Frames {
             keys: vec![PageKey::NONE; frames],
             sampled: Vec::new(),
             changed: Vec::new(),
+            wasted: 0,
         }
     }
 
@@ -83,6 +92,25 @@ impl Frames {
         let page = &mut self.pages[number];
         assert_eq!(page.at, At::Nowhere, "page {number}");
         (page.at, page.frame, page.uses) = (at, frame, 0);
+    }
+
+    /// A page comes back from its frame; if it was read ahead, so do those behind it that were as well, up to the next mark,
+    /// and nobody sees whether they are used.
+    pub(super) fn move_in(&mut self, number: usize, is_mark: impl Fn(usize) -> bool) {
+        self.pages[number].at = At::In;
+        if !std::mem::take(&mut self.pages[number].ahead) {
+            self.note_use(number);
+            return;
+        }
+        // The first use of a page that was read ahead is what it was read for, and not noted.
+        let behind = &mut self.pages[number + 1..self.of_region.min(number + TOGETHER)];
+        let unused = |page: &Page| page.ahead && page.at == At::Out;
+        for (n, page) in behind.iter_mut().enumerate() {
+            if !unused(page) || is_mark(number + 1 + n) {
+                break;
+            }
+            (page.at, page.ahead) = (At::In, false);
+        }
     }
 
     /// A hit, or a soft fault.
@@ -145,7 +173,8 @@ impl FrameTable for Frames {
                 changed.push(frame);
                 return false;
             }
-            page.at = At::Nowhere;
+            self.wasted += u64::from(std::mem::take(&mut self.page(frame).ahead));
+            self.page(frame).at = At::Nowhere;
             self.keys[frame.index()] = PageKey::NONE;
             true
         });

@@ -183,6 +183,11 @@ impl Region {
         self.file_reads
     }
 
+    /// Pages that were read ahead and left before anybody touched them.
+    pub fn wasted_ahead(&self) -> u64 {
+        self.frames.wasted
+    }
+
     /// Pages that came back from their frames.
     pub fn soft_faults(&self) -> u64 {
         self.soft_faults
@@ -244,6 +249,7 @@ impl Region {
                 let number = self.frames.number_of(frame);
                 let page = &mut self.frames.pages[number];
                 let is_wanted = self.tasks.iter().any(|task| task.wait == Wait::Page(number));
+                page.ahead = !is_write && !is_wanted;
                 page.at = match is_write || !is_wanted && number < self.frames.of_region {
                     true => At::Out,
                     false => At::In,
@@ -417,8 +423,9 @@ impl Region {
         match self.frames.pages[number].at {
             At::In => {}
             At::Out => {
-                self.frames.pages[number].at = At::In;
-                self.frames.note_use(number);
+                let marks = &self.marks;
+                let is_mark = |page: usize| marks.contains(&(REGION, PageIndex(page as u64)));
+                self.frames.move_in(number, is_mark);
                 self.soft_faults += 1;
                 self.now = self.now + self.costs.fault_soft;
                 self.reached(REGION, PageIndex(page));
