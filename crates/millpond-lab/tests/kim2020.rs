@@ -97,22 +97,21 @@ fn detection_pays_when_what_is_hot_changes_and_does_no_harm_when_it_stays() {
     assert_eq!(protect, detect);
 }
 
-/// Of the way from today's kernel to the optimum: half at least where some memory is hot and some is cold; where what is hot
-/// changes it is 47 %.
+/// And at least half of the way from today's kernel to the optimum.
 #[test]
 fn millponds_own_rule_swaps_in_less_than_the_kernel_on_every_load() {
-    for (workload, half) in ROUNDS.iter().zip([true, false, false, true, false, true]) {
+    for workload in &ROUNDS {
         let (own, kernel) = (swap_ins(workload, "millpond"), swap_ins(workload, "linux-7.0"));
         let optimum = of(&ON_ROUNDS, workload, "bounds", "misses_optimum_pages");
-        assert!(
-            own < kernel || own == 0.0,
-            "{workload}: {own}, the kernel {kernel}"
-        );
-        assert!(own >= optimum, "{workload}: {own}, the optimum {optimum}");
-        if half {
-            let way = (kernel - own) / (kernel - optimum);
-            assert!(way >= 0.5, "{workload}: {way} of the way");
+        if kernel == 0.0 {
+            assert_eq!(own, 0.0, "{workload}");
+            continue;
         }
+        assert!(own < kernel, "{workload}: {own}, the kernel {kernel}");
+        assert!(own >= optimum, "{workload}: {own}, the optimum {optimum}");
+        let way = (kernel - own) / (kernel - optimum);
+        println!("{workload}: {own}, {way} of the way");
+        assert!(way >= 0.5, "{workload}: {way} of the way");
     }
 }
 
