@@ -119,10 +119,14 @@ impl Shared {
         let memory = &*region.memory;
         let first = InHand { memory, page, frame };
         match ahead.was_read {
-            false => self.regions().exchange.move_in(&first),
+            false => {
+                self.regions().exchange.move_in(&first);
+                self.table.note_use(frame);
+            }
+            // The first use of one that was read ahead is what it was read for: no use is noted of it, as none is of a page
+            // whose fault read it. That it is in its region says that it had one.
             true => self.move_in_with_others(region, first),
         }
-        self.table.note_use(frame);
         self.landed(region, page);
         if ahead.is_mark {
             let mut deferred = Deferred::default();
