@@ -14,9 +14,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Whoever appends makes the file on the device longer after so much.
 const ROOM_STEP: u64 = 4 << 20;
+
+/// How soon whoever waits for the length looks whether it is being made shorter: nothing beside a cut, which takes seconds.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The length of a file that is to be opened, if a cache can have it.
 ///
@@ -147,10 +151,15 @@ impl FileInner {
     /// file, and the cache's thread, which calls this, has other files' writes to see to: he keeps others from making it
     /// longer until all writes behind the cut are over.
     pub(crate) fn make_room(&self, disk: &dyn Device, end: u64) {
-        let room = match self.room.try_lock() {
-            None if self.is_shortening.load(Ordering::SeqCst) => return,
-            None => self.room.lock(),
-            Some(room) => room,
+        let mut taken = self.room.try_lock();
+        let room = loop {
+            match taken {
+                Some(room) => break room,
+                None if self.is_shortening.load(Ordering::SeqCst) => return,
+                // Who shortens says so a moment after he has taken the lock, so that is looked at again. Before it he
+                // must not: who makes the file longer may have the lock then, and that one has to be waited for.
+                None => taken = self.room.try_lock_for(LOOK_AGAIN),
+            }
         };
         // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
         let _ = self.extend(disk, room, end);
@@ -221,5 +230,41 @@ mod tests {
             bytes.len(),
             bytes.last()
         );
+    }
+
+    /// The lock is taken first, the flag set then. Who came between the two waited for all of a cut, which takes seconds for
+    /// a large file.
+    #[test]
+    fn who_finds_the_lock_taken_and_the_flag_not_yet_set_does_not_wait_for_the_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, [0; PAGE as usize]).unwrap();
+        let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
+        let keeping = Keeping::new(&OpenOptions::new()).unwrap();
+        let file = FileInner::new(FileId(1), device, &path, PAGE, true, keeping);
+        let disk = Threads::new("for a test");
+        let is_waiting = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let cut = file.room.lock();
+            let write = scope.spawn(|| {
+                is_waiting.store(true, Ordering::SeqCst);
+                file.make_room(&disk, 2 * PAGE);
+            });
+            while !is_waiting.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            // Long enough for the writer to come to the lock; if it does not, the test sees nothing.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!write.is_finished());
+            file.is_shortening.store(true, Ordering::SeqCst);
+            // The lock stays taken: the scope ends only if the writer has left. A minute is for a machine that is slow.
+            let began = std::time::Instant::now();
+            while !write.is_finished() && began.elapsed().as_secs() < 60 {
+                std::thread::yield_now();
+            }
+            let has_left = write.is_finished();
+            drop(cut);
+            assert!(has_left, "it waits for the cut");
+        });
     }
 }
