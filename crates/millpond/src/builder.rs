@@ -44,6 +44,7 @@ pub struct Builder {
     warning_hook: Hook<Warning>,
     control: Option<Place>,
     metrics: Option<SocketAddr>,
+    name: Option<String>,
     swap: Vec<SwapFile>,
 }
 
@@ -161,6 +162,13 @@ impl Builder {
     /// The same, with a socket of this name, for `--cache PATH`. What a cache that is gone has left there is replaced.
     pub fn control_at(mut self, path: impl Into<PathBuf>) -> Builder {
         self.control = Some(Place::At(path.into()));
+        self
+    }
+
+    /// What the cache is called where several are listed: `millpond caches` and `top` show it, and `--cache` takes it. A mount
+    /// is called by the directory where it is mounted. Default: nothing. A metric tells it too, to whoever reads these.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = Some(name.into());
         self
     }
 
@@ -290,6 +298,10 @@ impl Builder {
             Budget { memory, auto, aside },
             self.memory_beyond_limit,
         );
+        if let Some(name) = self.name {
+            // It is set once, here.
+            let _ = handle.name.set(name);
+        }
         if let Some(calibration) = self.calibration.filter(|_| self.goal.is_none()) {
             handle.take(calibration);
         }
@@ -327,6 +339,7 @@ impl Default for Builder {
             warning_hook: Hook::new(device::to_stderr),
             control: None,
             metrics: None,
+            name: None,
             swap: Vec::new(),
         }
     }

@@ -35,7 +35,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 /// A page cache under one memory budget. Clones are handles of the same cache.
@@ -80,6 +80,7 @@ pub(crate) struct Inner {
     pub(crate) me: Weak<Inner>,
     pub(crate) history: Mutex<History>,
     pub(crate) recordings: Mutex<Recordings>,
+    pub(crate) name: OnceLock<String>,
 }
 
 impl Deref for Handle {
@@ -354,6 +355,7 @@ impl Handle {
             me: me.clone(),
             history: Mutex::default(),
             recordings: Mutex::default(),
+            name: OnceLock::new(),
         });
         Handle {
             inner,

@@ -26,7 +26,8 @@ use crate::inspect::Limit;
 use crate::settings::{Kind, Value as SettingValue, pair};
 use crate::stats::Stats;
 use crate::trace::{Ended, Progress};
-use millpond_core::units::Nanos;
+use millpond_core::dirty::limits::DirtyLimit;
+use millpond_core::units::{Nanos, PageCount};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -53,13 +54,22 @@ pub(super) fn error(kind: &str, why: &str) -> Value {
     json!({ "error": why, "kind": kind })
 }
 
+/// Whether the answer may wait for a disk.
+pub(super) fn is_slow(line: &str) -> bool {
+    line.split_ascii_whitespace().next() == Some("record")
+}
+
 pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     match words[..] {
         ["help"] => json!({ "commands": COMMANDS }),
         ["about"] => about(cache),
         ["set", ref pairs @ ..] => match set(cache, by, pairs) {
-            Ok(change) => changed(&change, cache),
+            Ok(change) => {
+                let mut answer = changed(&change, cache);
+                answer["notes"] = cuts(cache, &change).into();
+                answer
+            }
             Err(why) => {
                 let kind = match why {
                     Error::Poisoned { .. } | Error::Setup { .. } => "cache",
@@ -93,6 +103,7 @@ fn about(cache: &Inner) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "program": program,
+        "name": cache.name.get(),
         "age_s": seconds(cache.age()),
         "memory_bytes": cache.budget.lock().memory.0,
         "page_bytes": cache.shared.page_size.bytes(),
@@ -103,6 +114,35 @@ fn about(cache: &Inner) -> Value {
 fn set(cache: &Inner, by: &By, pairs: &[&str]) -> Result<Change, Error> {
     let pairs: Result<Vec<_>, _> = pairs.iter().map(|text| pair(text)).collect();
     cache.set(by.clone(), &pairs?)
+}
+
+/// Limits on dirty pages that were just set and are not what was asked for, because others bound them: in sentences.
+fn cuts(cache: &Inner, change: &Change) -> Vec<String> {
+    let dirty = cache.options().dirty;
+    let asked = |name: &str| match name {
+        "dirty.hard" => Some(dirty.hard),
+        "dirty.background" => Some(dirty.background),
+        _ => None,
+    };
+    let is_set = |name: &str| change.settings.iter().any(|setting| setting.name == name);
+    let cut = |limit: &Limit| {
+        let derived = &limit.derived;
+        let asked = asked(derived.name).filter(|_| is_set(derived.name))?;
+        let dirtyable = derived.inputs.iter().find(|(name, _)| *name == "dirtyable")?.1;
+        let pages = match asked {
+            DirtyLimit::Share(share) => PageCount(share.of(dirtyable)),
+            DirtyLimit::Size(bytes) => bytes.to_pages(cache.shared.page_size),
+        };
+        // What stands behind the comma are its bounds.
+        let bounds = derived.formula.rsplit_once(", ").map_or("", |(_, bounds)| bounds);
+        (pages != derived.pages).then(|| {
+            format!(
+                "{} is {} pages now, not the {} that this asks for: it is {bounds}",
+                derived.name, derived.pages.0, pages.0
+            )
+        })
+    };
+    cache.inspect_limits().iter().filter_map(cut).collect()
 }
 
 fn changed(change: &Change, cache: &Inner) -> Value {

@@ -13,6 +13,7 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<UnixStream>,
+    wait_max: Duration,
 }
 
 impl Client {
@@ -23,11 +24,25 @@ impl Client {
     pub fn connect(path: &Path) -> io::Result<Client> {
         let stream = place::connect(path)?;
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
-        stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
-        Ok(Client {
+        let mut client = Client {
             stream: BufReader::new(stream),
-        })
+            wait_max: ANSWER_WAIT_MAX,
+        };
+        client.wait_at_most(ANSWER_WAIT_MAX)?;
+        Ok(client)
+    }
+
+    /// Waits for an answer for so long, in place of a minute; [`io::ErrorKind::TimedOut`] then. A client whose answer has not
+    /// come in time is of no further use: the answer to its next question would be that one.
+    ///
+    /// # Errors
+    /// The system's, if it takes no such time: zero is none.
+    pub fn wait_at_most(&mut self, time: Duration) -> io::Result<()> {
+        let stream = self.stream.get_ref();
+        stream.set_read_timeout(Some(time))?;
+        stream.set_write_timeout(Some(time))?;
+        self.wait_max = time;
+        Ok(())
     }
 
     /// Sends a line of words, without its end, and returns the answer: an object of JSON, without its end.
@@ -50,7 +65,7 @@ impl Client {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(gone(None)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("no answer in {} s", ANSWER_WAIT_MAX.as_secs()),
+                format!("no answer in {} s", self.wait_max.as_secs_f64()),
             )),
             Err(error) => Err(error),
         }

@@ -20,6 +20,7 @@ mod answer;
 mod client;
 mod place;
 mod serve;
+mod slow;
 mod watch;
 
 pub use client::Client;

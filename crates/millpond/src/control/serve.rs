@@ -9,10 +9,12 @@
 //!
 //! A client that does not read its answer is not read from until it does, so it holds one answer at most. A line that is
 //! too long is refused and skipped to its end. After an error of the system on its connection a client is dropped; the
-//! others notice nothing.
+//! others notice nothing. What waits for a disk (recordings) is answered by a thread of its own, see `slow.rs`; its
+//! client is not read from meanwhile.
 
-use super::answer::{answer, error};
+use super::answer::{answer, error, is_slow};
 use super::place::Bound;
+use super::slow::Slow;
 use super::{CLIENTS_MAX, LINE_BYTES_MAX};
 use crate::cache::Inner;
 use crate::history::By;
@@ -23,6 +25,8 @@ use rustix::net::SendFlags;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
 use std::time::Instant;
 
 /// How long to leave a client alone for which there is no descriptor.
@@ -41,6 +45,8 @@ struct Client {
     /// Nothing more comes.
     ended: bool,
     output: Vec<u8>,
+    /// The answer that somebody else works on.
+    awaited: Option<Receiver<serde_json::Value>>,
     /// To be closed when the output is sent.
     leaving: bool,
     spoke: Instant,
@@ -51,33 +57,44 @@ struct Client {
 /// # Errors
 /// The system's, if it can't wait for sockets any more.
 pub(super) fn run(bound: &Bound, cache: &Inner, stopped: &UnixStream) -> io::Result<()> {
-    let mut clients: Vec<Client> = Vec::new();
-    loop {
-        let ready = wait(bound, stopped, &clients)?;
-        if ready[0] {
-            return Ok(());
+    // Ends when the slow one has, which a disk may keep waiting; so would the end of its recording.
+    thread::scope(|scope| {
+        let mut slow = Slow::new(scope, cache)?;
+        let mut clients: Vec<Client> = Vec::new();
+        loop {
+            let ready = wait(bound, stopped, slow.bell(), &clients)?;
+            if ready[0] {
+                return Ok(());
+            }
+            if ready[2] {
+                slow.heard();
+                clients.iter_mut().for_each(Client::collect);
+            }
+            let has_new = ready[1];
+            let mut ready = ready.into_iter().skip(3);
+            clients.retain_mut(|client| !ready.next().unwrap_or(false) || client.serve(cache, &mut slow));
+            if has_new && !welcome(bound, &mut clients) {
+                // It waits on, and is ready again at once.
+                let mut stop = [PollFd::new(stopped, PollFlags::IN)];
+                let _ = rustix::event::poll(&mut stop, Some(&REST));
+            }
         }
-        let has_new = ready[1];
-        let mut ready = ready.into_iter().skip(2);
-        clients.retain_mut(|client| !ready.next().unwrap_or(false) || client.serve(cache));
-        if has_new && !welcome(bound, &mut clients) {
-            // It waits on, and is ready again at once.
-            let mut stop = [PollFd::new(stopped, PollFlags::IN)];
-            let _ = rustix::event::poll(&mut stop, Some(&REST));
-        }
-    }
+    })
 }
 
-/// Waits until something can be done, and says by whom: the sign to stop, the listener, each client.
-fn wait(bound: &Bound, stopped: &UnixStream, clients: &[Client]) -> io::Result<Vec<bool>> {
+/// Waits until something can be done, and says by whom: the sign to stop, the listener, the slow one, each client.
+fn wait(bound: &Bound, stopped: &UnixStream, bell: &UnixStream, clients: &[Client]) -> io::Result<Vec<bool>> {
     let mut fds = vec![
         PollFd::new(stopped, PollFlags::IN),
         PollFd::new(bound.listener(), PollFlags::IN),
+        PollFd::new(bell, PollFlags::IN),
     ];
     fds.extend(clients.iter().map(|client| {
-        let flags = match client.output.is_empty() {
-            true => PollFlags::IN,
-            false => PollFlags::OUT,
+        let flags = match (&client.awaited, client.output.is_empty()) {
+            // That it has gone is told in any case.
+            (Some(_), _) => PollFlags::empty(),
+            (None, true) => PollFlags::IN,
+            (None, false) => PollFlags::OUT,
         };
         PollFd::new(&client.stream, flags)
     }));
@@ -113,6 +130,7 @@ fn welcome(bound: &Bound, clients: &mut Vec<Client>) -> bool {
         skipping: false,
         ended: false,
         output: Vec::new(),
+        awaited: None,
         leaving: false,
         spoke: Instant::now(),
     };
@@ -132,8 +150,28 @@ fn welcome(bound: &Bound, clients: &mut Vec<Client>) -> bool {
 }
 
 impl Client {
+    /// Takes the answer that it waits for, if that is there.
+    fn collect(&mut self) {
+        let answer = match &self.awaited {
+            None => return,
+            Some(awaited) => match awaited.try_recv() {
+                Ok(answer) => answer,
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    error("cache", "the thread that was to answer has panicked")
+                }
+            },
+        };
+        self.awaited = None;
+        self.say(&answer);
+    }
+
     /// Does what can be done now; false when the client is to be forgotten.
-    fn serve(&mut self, cache: &Inner) -> bool {
+    fn serve(&mut self, cache: &Inner, slow: &mut Slow<'_, '_>) -> bool {
+        if self.awaited.is_some() {
+            // Of one that waits nothing else is told but that it has gone.
+            return false;
+        }
         if self.output.is_empty() && !self.receive() {
             return false;
         }
@@ -147,8 +185,11 @@ impl Client {
             if self.leaving {
                 return false;
             }
-            if !self.next_line(cache) {
+            if !self.next_line(cache, slow) {
                 return !self.ended;
+            }
+            if self.awaited.is_some() {
+                return true;
             }
         }
     }
@@ -173,7 +214,7 @@ impl Client {
     }
 
     /// Answers the next line, if there is a whole one.
-    fn next_line(&mut self, cache: &Inner) -> bool {
+    fn next_line(&mut self, cache: &Inner, slow: &mut Slow<'_, '_>) -> bool {
         let end = self.input.iter().position(|byte| *byte == b'\n');
         let line: Vec<u8> = match end {
             Some(end) => self.input.drain(..=end).take(end).collect(),
@@ -206,6 +247,13 @@ impl Client {
             return true;
         }
         let answer = match std::str::from_utf8(&line) {
+            Ok(line) if is_slow(line) => match slow.answer(line, &self.by) {
+                Ok(awaited) => {
+                    self.awaited = Some(awaited);
+                    return true;
+                }
+                Err(why) => error("cache", &why.to_string()),
+            },
             Ok(line) => answer(cache, &self.by, line),
             Err(_) => error("request", "a command is a line of text in UTF-8"),
         };

@@ -17,8 +17,14 @@ fn seconds(ns: u64) -> f64 {
 pub(super) fn text(cache: &Inner) -> String {
     let stats = Stats::of(&cache.shared);
     let mut text = Text::default();
-    text.family("millpond_build_info", Gauge, "1; the version is a label.")
-        .sample("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    let mut labels = vec![("version", env!("CARGO_PKG_VERSION"))];
+    labels.extend(cache.name.get().map(|name| ("name", name.as_str())));
+    text.family(
+        "millpond_build_info",
+        Gauge,
+        "1; the version is a label, and the cache's name if it has one.",
+    )
+    .sample("", &labels, 1.0);
     let age = cache.age().as_secs_f64();
     text.one("millpond_uptime_seconds", Gauge, "Since the cache was made.", age);
     let budget = cache.budget.lock().memory.0 as f64;

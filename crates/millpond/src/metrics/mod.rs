@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Names follow the conventions: base units (seconds, bytes), `_total` on counters, labels for what is of one kind. What the
-//! kernel counts too has the kernel's name, as `millpond_vmstat_pgscan_direct_total`. There is no file and no path in it:
-//! whoever may read it learns how much is done, not with what. An answer costs what [`PageCache::stats`] costs, a
+//! kernel counts too has the kernel's name, as `millpond_vmstat_pgscan_direct_total`. There is no file in it, and no path but
+//! that of a mount, as its cache's name: whoever may read it learns how much is done, not with what. An answer costs what [`PageCache::stats`] costs, a
 //! moment of the core's lock, and is not made more often than it is asked for; it never looks at frames.
 //!
 //! [`PageCache::stats`]: crate::PageCache::stats

@@ -45,7 +45,7 @@ use write::Writer;
 pub const TRACE_BYTES_MAX: u64 = 64 << 20;
 
 /// The least that it may: a beginning, an end, and something between them.
-const TRACE_BYTES_MIN: u64 = 64 << 10;
+pub const TRACE_BYTES_MIN: u64 = 64 << 10;
 
 /// No page of a file has this number.
 const PAGES_MAX: u64 = PageKey::PAGES_MAX;
@@ -300,7 +300,7 @@ impl Inner {
             shared: self.shared.clone(),
             sink: sink.clone(),
             path: path.to_owned(),
-            file: file.map_err(failed)?,
+            file: file.map_err(|source| failed(write::with_a_way_out(source)))?,
             bytes: 0,
             bytes_max,
             before: Stats::of(&self.shared),

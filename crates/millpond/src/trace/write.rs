@@ -149,3 +149,19 @@ impl Writer {
         out
     }
 }
+
+/// Why the trace can't be made, and what to do.
+pub(super) fn with_a_way_out(source: io::Error) -> io::Error {
+    let way_out = match source.kind() {
+        io::ErrorKind::AlreadyExists => {
+            "a trace is a new file: give another name, or remove this one".to_owned()
+        }
+        io::ErrorKind::NotFound => "there is no such directory for the process whose cache it is".to_owned(),
+        io::ErrorKind::PermissionDenied => format!(
+            "the process whose cache it is writes it, and user {} may not make files there",
+            rustix::process::geteuid().as_raw()
+        ),
+        _ => return source,
+    };
+    io::Error::new(source.kind(), format!("{source}: {way_out}"))
+}
