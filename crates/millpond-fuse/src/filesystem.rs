@@ -81,6 +81,7 @@ fn making<'a>(request: &Request, parent: INodeNo, name: &'a OsStr, mode: u32, um
         parent: parent.0,
         name,
         caller: (request.uid(), request.gid()),
+        thread: request.pid(),
         mode,
         umask,
     }

@@ -6,8 +6,10 @@ use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Resource, Rlimit};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -95,8 +97,32 @@ pub(crate) fn is_ours(point: &Path) -> Result<bool> {
     let mounts = Process::myself().and_then(|process| process.mountinfo());
     let mounts = mounts.map_err(|e| system("can't read /proc/self/mountinfo")(io::Error::other(e)))?;
     // The last of those at one place is the one to be seen.
-    let top = mounts.into_iter().rfind(|mount| mount.mount_point == point);
+    let top = mounts
+        .into_iter()
+        .rfind(|mount| unescaped(&mount.mount_point) == point);
     Ok(top.is_some_and(|mount| mount.fs_type == TYPE))
+}
+
+/// A path as it is: the kernel writes blanks, tabs, ends of lines and backslashes as three octal digits (`mangle` in
+/// fs/proc_namespace.c), and procfs hands it on so.
+fn unescaped(path: &Path) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut rest = path.as_os_str().as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..3).filter(|_| first == b'\\');
+        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
 }
 
 /// Takes a mount away; `lazily`: also if it is in use or its process is gone.
@@ -169,5 +195,23 @@ pub(crate) fn unavailable(point: &Path, source: io::Error) -> MountError {
         path: point.to_owned(),
         source,
         hint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `millpond umount "/mnt/a b"` found no mount there.
+    #[test]
+    fn mount_points_are_read_as_they_are() {
+        for (written, is) in [
+            ("/mnt/a\\040b", "/mnt/a b"),
+            ("/a\\011\\012\\134040", "/a\t\n\\040"),
+            ("/plain", "/plain"),
+            ("/\\09", "/\\09"),
+        ] {
+            assert_eq!(unescaped(Path::new(written)), Path::new(is), "{written}");
+        }
     }
 }

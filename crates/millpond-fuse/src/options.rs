@@ -23,6 +23,12 @@ pub struct Options {
     pub allow_other: bool,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// Whether programs may be run from it.
+    pub exec: bool,
+    /// Whether programs run as their owner or group where their files say so; for root's mounts only, as are devices.
+    pub suid: bool,
+    /// Whether device files are devices.
+    pub dev: bool,
     /// Whether it may hide what the mount point has.
     pub nonempty: bool,
     /// For how long the kernel may keep names and attributes without asking: so late may changes be seen that others
@@ -48,6 +54,9 @@ impl Options {
             cached: true,
             allow_other: false,
             read_only: false,
+            exec: true,
+            suid: true,
+            dev: true,
             nonempty: false,
             attribute_timeout: Duration::from_secs(1),
             threads: (2 * processors).clamp(8, 32),

@@ -5,6 +5,7 @@ use crate::content::{Content, Result};
 use crate::directory::Directory;
 use crate::idle::Idle;
 use crate::nodes::{Node, Nodes};
+use crate::operations::appeared::SentBack;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::times;
@@ -48,6 +49,8 @@ pub(crate) struct Pond {
     pub(crate) unwritten: Mutex<Vec<Arc<Node>>>,
     /// How many descriptors this process may have.
     pub(crate) descriptors: u64,
+    /// Who was told to look once more for a name that has appeared.
+    pub(crate) sent_back: Mutex<SentBack>,
     /// For telling the kernel to forget names, and whether somebody does.
     pub(crate) notifier: OnceLock<Notifier>,
     pub(crate) forgetting: AtomicBool,
@@ -83,6 +86,7 @@ impl Pond {
             writing: AtomicUsize::new(0),
             unwritten: Mutex::default(),
             descriptors,
+            sent_back: Mutex::default(),
             notifier: OnceLock::new(),
             forgetting: AtomicBool::new(false),
             lacks: Mutex::default(),

@@ -77,6 +77,8 @@ impl Mount {
                 if let Some(address) = options.metrics {
                     builder = builder.metrics(address);
                 }
+                // So that several mounts can be told apart.
+                let builder = builder.name(point.display().to_string());
                 Some(builder.control(options.control).build()?)
             }
             false => None,
@@ -250,8 +252,13 @@ fn connect(options: &Options, source: &Path, point: &Path, server: Server) -> io
     }
     let data = CString::new(data)?;
     let mut flags = MountFlags::NOATIME;
-    if options.read_only {
-        flags |= MountFlags::RDONLY;
+    for (is_wanted, flag) in [
+        (options.read_only, MountFlags::RDONLY),
+        (!options.exec, MountFlags::NOEXEC),
+        (!options.suid, MountFlags::NOSUID),
+        (!options.dev, MountFlags::NODEV),
+    ] {
+        flags.set(flag, is_wanted);
     }
     rustix::mount::mount(source, point, host::TYPE, flags, Some(data.as_c_str()))?;
     let acl = config.acl;
@@ -277,6 +284,9 @@ fn config(options: &Options, source: &Path) -> Config {
             MountOption::RW
         },
     ];
+    if !options.exec {
+        config.mount_options.push(MountOption::NoExec);
+    }
     config.acl = match options.allow_other {
         true => SessionACL::All,
         false => SessionACL::Owner,

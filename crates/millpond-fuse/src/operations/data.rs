@@ -11,6 +11,10 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+/// How often a name may appear and vanish within one call that makes it. Whoever changes names behind the mount that fast is
+/// done for.
+const APPEARED_TRIES: u32 = 100;
+
 /// One write.
 pub(crate) struct Write<'a> {
     pub(crate) bytes: &'a [u8],
@@ -33,7 +37,22 @@ impl Pond {
     /// Makes a file and opens it. Its handle, and what stat says.
     pub(crate) fn create(self: &Arc<Pond>, at: &Making<'_>, flags: i32) -> Result<(u64, FileAttr)> {
         let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
-        let made = self.make_file(at, exclusive)?;
+        let mut made = self.make_file(at, exclusive);
+        if made.as_ref().is_err_and(|error| *error == Errno::STALE) && self.was_sent_back(at) {
+            // The kernel has looked once more, and would not again.
+            for _ in 0..APPEARED_TRIES {
+                match self.open_appeared(at, flags) {
+                    Err(Errno::NOENT) => {}
+                    other => return other,
+                }
+                // It has vanished since.
+                made = self.make_file(at, exclusive);
+                if !made.as_ref().is_err_and(|error| *error == Errno::STALE) {
+                    break;
+                }
+            }
+        }
+        let made = made?;
         let node = made.node;
         let taken = self.take(&node, &mut node.data.lock(), made.file, true);
         let taken = match taken {

@@ -1,5 +1,6 @@
 //! What the kernel asks, answered: each file is a family of calls, as methods of [`Pond`](crate::pond::Pond).
 
+pub(crate) mod appeared;
 pub(crate) mod data;
 pub(crate) mod folders;
 pub(crate) mod keep;

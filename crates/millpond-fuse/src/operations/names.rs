@@ -22,6 +22,8 @@ pub(crate) struct Making<'a> {
     pub(crate) name: &'a OsStr,
     /// User and group.
     pub(crate) caller: (u32, u32),
+    /// The thread that asks.
+    pub(crate) thread: u32,
     pub(crate) mode: u32,
     pub(crate) umask: u32,
 }
@@ -126,8 +128,7 @@ impl Pond {
     /// Makes a file, and opens it for reading and writing, whatever its mode will be.
     ///
     /// # Errors
-    /// `ESTALE` if the name has appeared since the kernel has asked for it, and that is no error: the kernel then looks
-    /// once more, and opens what is there by the rules for files that are.
+    /// `ESTALE` if the name has appeared since the kernel has asked for it: see `appeared.rs`.
     pub(crate) fn make_file(self: &Arc<Pond>, at: &Making<'_>, exclusive: bool) -> Result<Made> {
         self.leave_room();
         // The cache opens it once more for direct I/O, which root may whatever the mode.
