@@ -14,6 +14,7 @@ mod control;
 mod doctor;
 mod lab;
 mod log;
+mod man;
 mod mount;
 mod output;
 mod progress;
@@ -25,6 +26,7 @@ mod top;
 
 use clap::{Parser, Subcommand};
 use millpond_lab::child::worker;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// A page cache and memory manager that lives in your process: its laboratory and its tools.
@@ -76,7 +78,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => return tell(&told),
+    };
+    let result = match cli.command {
         // first of all: its memory counts
         Command::Lab(lab::Command::Worker) => return worker::serve(),
         Command::Lab(command) => lab::run(command),
@@ -94,12 +100,19 @@ fn main() -> ExitCode {
         Command::Completions(args) => service::completions(&args),
         Command::Man(args) => service::man(&args),
     };
-    result.unwrap_or_else(|failure| {
-        if let Some(message) = failure.message {
-            eprintln!("millpond: {message}");
-        }
-        ExitCode::from(failure.code)
-    })
+    result.unwrap_or_else(Failure::end)
+}
+
+/// Help, the version, or what is wrong with the command line.
+fn tell(told: &clap::Error) -> ExitCode {
+    match told.print() {
+        // clap does not flush what it writes to stdout, and nobody looks at the end.
+        Ok(()) => match io::stdout().flush() {
+            Ok(()) => ExitCode::from(told.exit_code() as u8),
+            Err(error) => Failure::from(error).end(),
+        },
+        Err(error) => Failure::from(error).end(),
+    }
 }
 
 /// Why the program ends with something else than its result.
@@ -110,6 +123,14 @@ struct Failure {
 }
 
 impl Failure {
+    /// Says why.
+    fn end(self) -> ExitCode {
+        if let Some(message) = self.message {
+            eprintln!("millpond: {message}");
+        }
+        ExitCode::from(self.code)
+    }
+
     fn bad_usage(message: String) -> Failure {
         Failure {
             code: 2,

@@ -7,8 +7,8 @@ use crate::address::local_address;
 use crate::log;
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressStyle};
-use millpond::PageCache;
 use millpond::settings::{self, Value};
+use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
 use millpond_fuse::{Mount, MountError, Options, PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE, Unmounted};
 use millpond_lab::quantity::size;
@@ -72,6 +72,15 @@ pub(crate) struct MountArgs {
     /// Nothing may be changed.
     #[arg(long)]
     read_only: bool,
+    /// No program may be run from it.
+    #[arg(long)]
+    no_exec: bool,
+    /// Programs do not run as their owner or group, whatever their files say; so it is without root in any case.
+    #[arg(long)]
+    no_suid: bool,
+    /// Device files are none; so it is without root in any case.
+    #[arg(long)]
+    no_dev: bool,
     /// For how long the kernel may keep names and attributes without asking.
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     attribute_timeout: Duration,
@@ -84,8 +93,8 @@ pub(crate) struct MountArgs {
     /// Serve figures for Prometheus at http://ADDRESS:PORT/metrics. A port alone is one of 127.0.0.1; there is no password.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address, conflicts_with = "no_cache")]
     metrics: Option<SocketAddr>,
-    /// Straight to the files, through the kernel's page cache: for comparing.
-    #[arg(long, hide = true)]
+    /// For measuring what FUSE itself costs: straight to the files, through the kernel's page cache, without one of ours.
+    #[arg(long)]
     no_cache: bool,
     /// This is the process that serves in the background.
     #[arg(long, hide = true)]
@@ -119,6 +128,12 @@ impl From<MountError> for Failure {
     fn from(error: MountError) -> Failure {
         let code = match &error {
             MountError::Place { .. } => 2,
+            MountError::Cache(
+                Error::BudgetTooSmall { .. }
+                | Error::MemoryLimit { .. }
+                | Error::MemoryOfMachine { .. }
+                | Error::Option(_),
+            ) => 2,
             MountError::Unavailable { .. } => 3,
             _ => 1,
         };
@@ -131,7 +146,16 @@ impl From<MountError> for Failure {
 
 /// As `millpond set memory=` takes it; `auto` alone is up to the default.
 fn memory(text: &str) -> Result<Value, String> {
-    settings::memory(text, Bytes(512 << 20)).map_err(|why| why.to_string())
+    let value = settings::memory(text, Bytes(512 << 20)).map_err(|why| why.to_string())?;
+    match value {
+        // Too few for any cache: whoever gives so small a number without a unit means mebibytes.
+        Value::Size(bytes) if bytes.0 <= 65_536 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(format!(
+                "a number without a unit is bytes, and {text} of them are too few: did you mean {text}M?"
+            ))
+        }
+        value => Ok(value),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -332,6 +356,9 @@ impl MountArgs {
         options.allow_other = self.allow_other;
         options.read_only = self.read_only;
         options.nonempty = self.nonempty;
+        options.exec = !self.no_exec;
+        options.suid = !self.no_suid;
+        options.dev = !self.no_dev;
         options.attribute_timeout = self.attribute_timeout;
         options.threads = self.threads.map_or(options.threads, usize::from);
         options.control = !self.no_control;

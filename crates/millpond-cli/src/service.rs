@@ -47,7 +47,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let written = fs::create_dir_all(&args.folder).and_then(|()| {
         let command = Cli::command().disable_help_subcommand(true);
         // What is hidden has none.
-        clap_mangen::generate_to(command, &args.folder)
+        crate::man::write_all(command, &args.folder)
     });
     written.map_err(|error| Failure {
         code: 1,

@@ -125,7 +125,31 @@ fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
         says(folder, "set dirty.hard=2M"),
         "all of this is set already: nothing has changed\n"
     );
+    // It was cut in silence.
+    let cut = says(folder, "set dirty.background=4M");
+    assert!(
+        cut.contains("note: dirty.background is 511 pages now, not the 1024 that this asks for: it is 1 to 511 (dirty.hard - 1)"),
+        "{cut}"
+    );
+    let fits = says(folder, "set dirty.background=1M");
+    assert!(!fits.contains("note:"), "{fits}");
     let limits = says(folder, "inspect limits dirty.hard");
+    assert!(!limits.contains("dirty.background ="), "{limits}");
+    let goal = says(folder, "inspect limits admission.goal");
+    assert!(goal.starts_with("admission.goal = "), "{goal}");
+    assert_eq!(says(folder, "inspect limits admission.read_latency"), goal);
+    let follow = says(folder, "inspect limits reserve");
+    assert!(
+        follow.contains("depends on") && follow.contains("reserve"),
+        "{follow}"
+    );
+    let other = fails(folder, "inspect limits watchdog", 2);
+    assert!(
+        other.contains("ask `millpond inspect options watchdog`"),
+        "{other}"
+    );
+    let none = fails(folder, "inspect limits nothing", 2);
+    assert!(none.contains("admission.goal"), "{none}");
     assert!(
         limits.starts_with("dirty.hard = 512 pages, 2 MiB\n    = 2097152 B / 4096 B, rounded up, 256"),
         "{limits}"

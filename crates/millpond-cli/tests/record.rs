@@ -219,3 +219,39 @@ fn a_replay_of_nonsense_says_what_is_wrong() {
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
     }
 }
+
+#[test]
+fn stopping_what_does_not_go_on_and_a_trace_that_can_not_be_say_what_to_do() {
+    let pond = Pond::new();
+    let fails = |arguments: &[&str], code, words: &str| {
+        let output = pond.record(arguments).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {words} is not in {said}");
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    };
+    fails(&["--stop"], 1, "nothing is being recorded, and nothing was");
+    fails(
+        &["--out", "t", "--max-size", "1"],
+        2,
+        "a trace takes 64K at least",
+    );
+    assert!(
+        pond.record(&["--out", "t", "--for", "10ms"])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    fails(&["--stop"], 1, "ended when it was stopped");
+    fails(
+        &["--out", "t", "--for", "10ms"],
+        1,
+        "give another name, or remove this one",
+    );
+    fails(
+        &["--out", "none/t", "--for", "10ms"],
+        1,
+        "there is no such directory",
+    );
+}

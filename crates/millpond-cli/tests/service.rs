@@ -68,7 +68,7 @@ fn every_command_has_a_page_with_an_example() {
     assert_eq!(there, expected);
     for name in &there {
         let page = fs::read_to_string(pages.join(name)).unwrap();
-        assert!(page.contains("Example"), "{name} has no example");
+        assert!(page.contains(".SH EXAMPLE"), "{name} has no example");
         assert!(
             page.contains(".SH SYNOPSIS") || page.contains(".SH NAME"),
             "{name}"
@@ -90,6 +90,47 @@ fn every_command_has_a_page_with_an_example() {
         text.contains("millpond mount") && !text.contains("warning:"),
         "{text}"
     );
+    // What options take, and examples a line each: they were filled into a paragraph.
+    for line in ["[--memory SIZE]", "millpond umount /mnt/pond  "] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    let starts = |line: &&str| line.trim_start().starts_with("millpond ");
+    assert!(text.lines().filter(starts).count() >= 5, "{text}");
+}
+
+#[test]
+fn help_that_can_not_be_written_is_an_error_and_a_closed_pipe_is_none() {
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return println!("skipped: no /dev/full");
+    };
+    for arguments in [&["--help"][..], &["--version"], &["mount", "--help"]] {
+        let mut command = Command::new(PROGRAM);
+        let told = command
+            .args(arguments)
+            .stdout(full.try_clone().unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(told.status.code(), Some(1), "{arguments:?}");
+        assert!(
+            said(&told).contains("millpond: cannot write: "),
+            "{}",
+            said(&told)
+        );
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let told = Command::new(PROGRAM)
+            .args(arguments)
+            .stdout(writer)
+            .output()
+            .unwrap();
+        assert_eq!(
+            (told.status.code(), said(&told).as_str()),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
+    }
+    assert_eq!(output(PROGRAM, &["--help"]).status.code(), Some(0));
+    assert_eq!(output(PROGRAM, &["--no-such"]).status.code(), Some(2));
 }
 
 #[test]
@@ -158,6 +199,10 @@ fn the_helper_is_no_more_than_posix_and_says_what_it_does_not_know() {
         "{}",
         said(&wrong)
     );
+    // What mount(8) hands on of a line in /etc/fstab that has `user,noexec,...`.
+    let usual = "rw,noexec,nosuid,nodev,user=ann,relatime,nofail,_netdev,x-systemd.automount,memory=1G";
+    let fake = output(helper, &["/a", "/b", "-f", "-o", usual]);
+    assert_eq!(fake.status.code(), Some(0), "{}", said(&fake));
     let none = output(helper, &["/a"]);
     assert_eq!(none.status.code(), Some(1), "{}", said(&none));
     let fake = output(helper, &["/a", "/b", "-f", "-s", "-o", "speed=high,rw"]);
@@ -189,11 +234,12 @@ mount -t fuse.millpond "$FOLDER/src" "$FOLDER/m n" -o memory=16M,allow_other,no_
 grep -q "m.040n fuse.millpond" /proc/mounts
 cat "m n/file"
 echo more >> "m n/file"
-umount "m n"
+millpond umount "m n"
 for n in $(seq 600); do [ -e pid ] || break; sleep 0.1; done
 [ ! -e pid ]
 cat src/file
-mount -t fuse.millpond "$FOLDER/src" "$FOLDER/mnt" -o ro,no_control
+mount -t fuse.millpond "$FOLDER/src" "$FOLDER/mnt" -o ro,no_control,user,nofail
+grep " $FOLDER/mnt fuse.millpond" /proc/mounts | grep noexec | grep nosuid | grep -q nodev
 if echo no > mnt/file; then exit 9; fi
 millpond umount mnt
 if mount -t fuse.millpond "$FOLDER/none" "$FOLDER/mnt" -o no_control; then exit 9; fi

@@ -1,14 +1,16 @@
 //! Which caches there are, and which one a command means.
 
-use super::{Cache, Which, ago, count, failed, text};
+use super::{Cache, Which, ago, count, failed, shown, text};
 use crate::Failure;
-use millpond::control::sockets;
+use millpond::control::{Client, sockets};
 use millpond_core::units::Bytes;
 use millpond_lab::quantity::size;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 const HELP: &str = "\
 Examples:
@@ -44,30 +46,62 @@ pub(crate) fn caches(args: &CachesArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All that answer, with what they say of themselves.
+/// How long a cache may take to say who it is. An answer takes well below a millisecond; after this it hangs, and the
+/// others are shown without it.
+const ABOUT_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// All that answer, with what they say of themselves. Takes a second if one hangs.
 pub(crate) fn running() -> Vec<(PathBuf, Value)> {
-    let ask = |socket: PathBuf| {
-        let about = Cache::connect(&socket).ok()?.ask("about").ok()?.1;
-        Some((socket, about))
-    };
-    sockets().into_iter().filter_map(ask).collect()
+    answering(sockets(), ABOUT_WAIT_MAX)
+}
+
+/// Those of the sockets whose caches answer in time, in this order. All are asked at once.
+fn answering(sockets: Vec<PathBuf>, at_most: Duration) -> Vec<(PathBuf, Value)> {
+    let began = Instant::now();
+    let (told, answers) = mpsc::channel();
+    for (n, socket) in sockets.into_iter().enumerate() {
+        let told = told.clone();
+        // One that gets no thread is not asked; who hangs in connecting is not waited for.
+        let _ = std::thread::Builder::new().spawn(move || {
+            let about = about(&socket, at_most);
+            // Too late is as good as never.
+            let _ = told.send((n, about.map(|about| (socket, about))));
+        });
+    }
+    drop(told);
+    let mut found = Vec::new();
+    // A little more than each of them has, so that what comes at the last moment is there.
+    let room = at_most + at_most / 4;
+    while let Ok((n, answer)) = answers.recv_timeout(room.saturating_sub(began.elapsed())) {
+        found.extend(answer.map(|answer| (n, answer)));
+    }
+    found.sort_by_key(|(n, _)| *n);
+    found.into_iter().map(|(_, answer)| answer).collect()
+}
+
+fn about(socket: &Path, at_most: Duration) -> Option<Value> {
+    let mut client = Client::connect(socket).ok()?;
+    client.wait_at_most(at_most).ok()?;
+    serde_json::from_str(&client.ask("about").ok()?).ok()
 }
 
 pub(crate) fn table(found: &[(PathBuf, Value)]) -> String {
     let mut lines = String::new();
     if !found.is_empty() {
         lines += &format!(
-            "{:>8}  {:16} {:>10} {:>9}  SOCKET\n",
+            "{:>8}  {:16} {:>10} {:>9}  NAME AND SOCKET\n",
             "PID", "PROGRAM", "MEMORY", "AGE"
         );
     }
     for (socket, about) in found {
+        let name = about["name"].as_str().map(|name| format!("{}  ", shown(name)));
         lines += &format!(
-            "{:>8}  {:16} {:>10} {:>9}  {}\n",
+            "{:>8}  {:16} {:>10} {:>9}  {}{}\n",
             count(about, "pid"),
-            text(about, "program"),
+            shown(text(about, "program")),
             size(Bytes(count(about, "memory_bytes"))),
             ago(about["age_s"].as_f64().unwrap_or(0.0)),
+            name.unwrap_or_default(),
             socket.display()
         );
     }
@@ -98,7 +132,10 @@ impl Which {
             };
         };
         let Ok(pid) = given.parse::<u32>() else {
-            return Cache::connect(Path::new(given));
+            return named(given).map_or_else(
+                || Cache::connect(Path::new(given)),
+                |socket| Cache::connect(&socket),
+            );
         };
         let mut of_pid = running();
         of_pid.retain(|(_, about)| count(about, "pid") == u64::from(pid));
@@ -113,5 +150,49 @@ impl Which {
                 table(&of_pid)
             ))),
         }
+    }
+}
+
+/// The socket of the cache of this name, as of a mount: the directory where it is. What is a socket is no name.
+fn named(given: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::FileTypeExt;
+    let path = Path::new(given);
+    if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        return None;
+    }
+    // Without asking the file system: a mount that hangs must not hang whoever asks why.
+    let whole = std::path::absolute(path).ok();
+    let is_it = |about: &Value| {
+        let name = about["name"].as_str();
+        name == Some(given) || name.is_some_and(|name| whole.as_deref() == Some(Path::new(name)))
+    };
+    let mut found = running();
+    found.retain(|(_, about)| is_it(about));
+    match found.len() {
+        1 => Some(found.remove(0).0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// One that hung kept the keys of `top` from being heard for a minute.
+    #[test]
+    fn a_cache_that_does_not_answer_is_left_out_after_a_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let (hangs, lives) = (folder.path().join("hangs"), folder.path().join("lives"));
+        // The system takes connections for it; nobody answers.
+        let _hanging = UnixListener::bind(&hangs).unwrap();
+        let builder = millpond::PageCache::builder().memory(2 << 20).calibrate(false);
+        let _cache = builder.name("a name").control_at(&lives).build().unwrap();
+        let began = Instant::now();
+        let found = answering(vec![hangs, lives.clone()], Duration::from_millis(300));
+        assert_eq!(found.len(), 1);
+        assert_eq!((&found[0].0, text(&found[0].1, "name")), (&lives, "a name"));
+        // Of 60 s it would be more, on any machine.
+        assert!(began.elapsed() < Duration::from_secs(30));
     }
 }

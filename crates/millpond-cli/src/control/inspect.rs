@@ -1,7 +1,7 @@
 //! `millpond inspect`: why the limits of a running cache are what they are, its settings, and who has changed them.
 
 use super::set::{limits, settings};
-use super::{Which, ago, count, list, text};
+use super::{Cache, Which, ago, count, list, text};
 use crate::Failure;
 use clap::ValueEnum;
 use millpond_core::units::Bytes;
@@ -36,7 +36,8 @@ enum What {
 pub(crate) struct InspectArgs {
     /// What to look into.
     what: What,
-    /// Only these limits or settings, by their names or the beginnings of them. Default: all.
+    /// Only these limits or settings, by their names or the beginnings of them; limits also by a setting that they depend
+    /// on. Default: all.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
@@ -54,6 +55,41 @@ impl InspectArgs {
         let name = text(of, "name");
         self.names.is_empty() || self.names.iter().any(|wanted| name.starts_with(wanted.as_str()))
     }
+
+    /// Names that are no limit's, but perhaps a setting's, as `millpond set` knows it: limits that depend on it are meant.
+    fn settings_of<'a>(&'a self, limits: &[&Value]) -> Vec<&'a str> {
+        let is_limit = |wanted: &str| limits.iter().any(|limit| text(limit, "name").starts_with(wanted));
+        let names = self.names.iter().map(String::as_str);
+        names.filter(|wanted| !is_limit(wanted)).collect()
+    }
+
+    /// The goal stands beside the limits, and is not in pages.
+    fn wants_goal(&self, goal: &Value) -> bool {
+        goal.is_object()
+            && (self.wants(goal) || self.names.iter().any(|name| name == "admission.read_latency"))
+    }
+
+    /// Why nothing has this name, and what does.
+    fn none(&self, cache: &mut Cache, all: &[&str]) -> Failure {
+        let names = self.names.join(", ");
+        let (other, list_name, what) = match self.what {
+            What::Options => ("limits", "limits", "a limit"),
+            _ => ("options", "options", "a setting that no limit depends on"),
+        };
+        let answer = cache.ask(&format!("inspect {other}")).map(|(_, answer)| answer);
+        let is_there = answer.is_ok_and(|answer| {
+            let goal = text(&answer["goal"], "name").to_owned();
+            let named = |name: &str| self.names.iter().any(|wanted| name.starts_with(wanted.as_str()));
+            list(&answer, list_name).iter().any(|of| named(text(of, "name"))) || named(&goal)
+        });
+        Failure::bad_usage(match is_there {
+            true => format!(
+                "{names} is {what}: ask `millpond inspect {other} {}`",
+                self.names.join(" ")
+            ),
+            false => format!("there is none of the name {names}; there are: {}", all.join(", ")),
+        })
+    }
 }
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
@@ -62,26 +98,41 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
         What::Options => ("inspect options", "options"),
         What::History => ("inspect history", "changes"),
     };
-    let (_, answer) = args.which.find()?.ask(line)?;
+    let mut cache = args.which.find()?;
+    let (_, answer) = cache.ask(line)?;
     let mut stdout = io::stdout().lock();
     let found: Vec<_> = list(&answer, list_name).iter().collect();
     let wanted: Vec<_> = match args.what {
         What::History => found,
-        _ => found.iter().copied().filter(|of| args.wants(of)).collect(),
+        What::Limits => {
+            let settings = args.settings_of(&found);
+            let depends = |of: &Value| {
+                list(of, "settings")
+                    .iter()
+                    .any(|s| settings.iter().any(|name| s == name))
+            };
+            found
+                .iter()
+                .copied()
+                .filter(|of| args.wants(of) || depends(of))
+                .collect()
+        }
+        What::Options => found.iter().copied().filter(|of| args.wants(of)).collect(),
     };
-    if wanted.is_empty() && !args.names.is_empty() {
-        let all: Vec<_> = list(&answer, list_name)
+    let has_goal = args.wants_goal(&answer["goal"]);
+    if wanted.is_empty() && !has_goal && !args.names.is_empty() {
+        let mut all: Vec<_> = list(&answer, list_name)
             .iter()
             .map(|of| text(of, "name"))
             .collect();
-        return Err(Failure::bad_usage(format!(
-            "there is none of the name {}; there are: {}",
-            args.names.join(", "),
-            all.join(", ")
-        )));
+        all.extend(answer["goal"]["name"].as_str());
+        return Err(args.none(&mut cache, &all));
     }
     if args.json {
         let mut answer = answer.clone();
+        if !has_goal && !args.names.is_empty() {
+            answer["goal"] = Value::Null;
+        }
         answer[list_name] = wanted.into_iter().cloned().collect();
         writeln!(stdout, "{answer}")?;
         return Ok(ExitCode::SUCCESS);
@@ -92,7 +143,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
             for limit in wanted {
                 print_limit(limit, &mut stdout)?;
             }
-            if args.names.is_empty() && answer["goal"].is_object() {
+            if has_goal {
                 print_goal(&answer["goal"], &mut stdout)?;
             }
         }

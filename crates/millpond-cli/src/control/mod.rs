@@ -8,7 +8,7 @@ mod record;
 mod set;
 mod stat;
 
-pub(crate) use find::{CachesArgs, caches, running, table};
+pub(crate) use find::{CachesArgs, caches, running};
 pub(crate) use inspect::{InspectArgs, inspect};
 pub(crate) use record::{RecordArgs, record};
 pub(crate) use set::{SetArgs, set};
@@ -23,10 +23,17 @@ use std::path::{Path, PathBuf};
 /// Which cache is meant.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Which {
-    /// The cache: the number of its process, or the path of its socket; `millpond caches` lists them. Not needed where
-    /// only one is running.
+    /// The cache: the number of its process, the directory where it is mounted, or the path of its socket; `millpond caches`
+    /// lists them. Not needed where only one is running.
     #[arg(long, value_name = "PID|PATH")]
     cache: Option<String>,
+}
+
+/// A text as it can be shown in a line: nothing in it moves the cursor.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
 }
 
 /// A running cache.

@@ -7,7 +7,7 @@ use super::{Cache, Which, count, failed, text};
 use crate::Failure;
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressStyle};
-use millpond::trace::TRACE_BYTES_MAX;
+use millpond::trace::{TRACE_BYTES_MAX, TRACE_BYTES_MIN};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::quantity::{parse_size, parse_time, size, size_typed};
 use serde_json::Value;
@@ -39,8 +39,8 @@ pub(crate) struct RecordArgs {
     /// For so long, such as 10s or 5min. Default: until Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     span: Option<Nanos>,
-    /// The trace's size at most: it ends then.
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
+    /// The trace's size at most, 64K or more: it ends then.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = trace_size)]
     max_size: Bytes,
     /// End the recording that is under way, whoever has begun it.
     #[arg(long, conflicts_with_all = ["out", "span"])]
@@ -59,12 +59,14 @@ pub(crate) fn record(args: &RecordArgs) -> Result<ExitCode, Failure> {
     debug_assert_eq!(TRACE_BYTES_MAX, 64 << 20, "the default above");
     let Some(out) = &args.out else {
         let mut cache = args.which.find()?;
+        is_under_way(&mut cache)?;
         return end(args, &mut cache);
     };
     let path = std::path::absolute(out)?;
     let line = request(args.max_size, &path)?;
     let signals = Signals::catch()?;
     let mut cache = args.which.find()?;
+    not_within_itself(&cache.ask("about")?.1, &path)?;
     cache.ask(&line)?;
     let began = Instant::now();
     let bar = bar(args);
@@ -82,6 +84,62 @@ pub(crate) fn record(args: &RecordArgs) -> Result<ExitCode, Failure> {
     }
     bar.finish_and_clear();
     end(args, &mut cache)
+}
+
+fn trace_size(text: &str) -> Result<Bytes, String> {
+    let bytes = parse_size(text)?;
+    match bytes.0 >= TRACE_BYTES_MIN {
+        true => Ok(bytes),
+        false => Err(format!(
+            "a trace takes {} at least",
+            size_typed(Bytes(TRACE_BYTES_MIN))
+        )),
+    }
+}
+
+/// Whether there is something to stop. A recording that has ended by itself is told of, as an error: who wants to stop
+/// it thinks that it goes on.
+fn is_under_way(cache: &mut Cache) -> Result<(), Failure> {
+    let Ok((_, state)) = cache.ask("record state") else {
+        return Err(failed(
+            "nothing is being recorded, and nothing was recorded of this cache".into(),
+        ));
+    };
+    let why = match text(&state, "ended") {
+        "-" => return Ok(()),
+        "size" => "had the size that it may have (--max-size)",
+        "failed" => state["failed"]
+            .as_str()
+            .unwrap_or("could not be written any more"),
+        _ => "was stopped",
+    };
+    Err(failed(format!(
+        "nothing is being recorded; the last trace, {}, has {} and ended when it {why}",
+        text(&state, "path"),
+        how_far(&state)
+    )))
+}
+
+/// A mount that writes a trace of itself into itself records that, and stays busy as long as the trace is open.
+fn not_within_itself(about: &Value, path: &Path) -> Result<(), Failure> {
+    let Some(point) = about["name"]
+        .as_str()
+        .map(Path::new)
+        .filter(|point| point.is_absolute())
+    else {
+        return Ok(());
+    };
+    // As the mount's own process will find it.
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    match folder.is_some_and(|folder| folder.starts_with(point)) {
+        false => Ok(()),
+        true => Err(Failure::bad_usage(format!(
+            "--out {}: it lies within {}, the mount that is to be recorded, which would record its own trace and stay \
+             busy: give a place outside",
+            path.display(),
+            point.display()
+        ))),
+    }
 }
 
 /// What is asked of the cache.

@@ -62,7 +62,11 @@ fn print(change: &Value, to: &mut dyn Write) -> io::Result<()> {
     if !list(change, "limits").is_empty() {
         writeln!(to, "limits that follow:")?;
     }
-    limits(change, "  ", to)
+    limits(change, "  ", to)?;
+    for note in list(change, "notes").iter().filter_map(Value::as_str) {
+        writeln!(to, "note: {note}")?;
+    }
+    Ok(())
 }
 
 /// The settings of a change, a line each.

@@ -9,7 +9,7 @@
 //! version does not answer is 0 or missing here.
 
 use crate::Failure;
-use crate::control::{Cache, Span, count, list, text};
+use crate::control::{Cache, Span, count, list, shown, text};
 use millpond_core::event::Reason;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -43,8 +43,13 @@ impl Sample {
             about: cache.ask("about")?.1,
             stat: cache.ask("stat")?.1,
             devices: cache.ask("devices")?.1,
-            files: cache.ask(&format!("files {FILES} by {order}"))?.1,
+            files: Sample::files(cache, order)?,
         })
+    }
+
+    /// Asks for the files only.
+    pub(super) fn files(cache: &mut Cache, order: &str) -> Result<Value, Failure> {
+        Ok(cache.ask(&format!("files {FILES} by {order}"))?.1)
     }
 
     /// The beginning of the cache, when nothing had been done.
@@ -62,6 +67,8 @@ impl Sample {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(super) program: String,
+    /// Where it is mounted, if it is a mount's.
+    pub(super) name: Option<String>,
     pub(super) pid: u64,
     pub(super) socket: String,
     pub(super) age_s: f64,
@@ -160,13 +167,6 @@ pub(super) struct File {
     pub(super) refaults: u64,
 }
 
-/// A path as it can be shown in a line.
-fn shown(path: &str) -> String {
-    path.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
-}
-
 impl Figures {
     /// What there is in `now`, and what was done since `before`.
     pub(super) fn of(before: &Sample, now: &Sample) -> Figures {
@@ -177,6 +177,7 @@ impl Figures {
         let devices = |n: &Value| device(&before.devices, n, span.seconds());
         Figures {
             program: shown(text(&now.about, "program")),
+            name: now.about["name"].as_str().map(shown),
             pid: count(&now.about, "pid"),
             socket: now.socket.clone(),
             age_s: now.stat["age_s"].as_f64().unwrap_or(0.0),

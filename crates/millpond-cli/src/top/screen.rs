@@ -34,6 +34,8 @@ pub(super) struct Standing {
     pub(super) interval_s: f64,
     /// Whether there are keys to press.
     pub(super) has_keys: bool,
+    /// What is to be said in place of the keys.
+    pub(super) note: Option<String>,
 }
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -60,7 +62,10 @@ pub(super) fn lines(figures: &Figures, standing: &Standing, width: u16, height: 
     lines.extend(files(figures, room, width));
     if standing.has_keys {
         lines.resize(height - 1, Line::default());
-        lines.push(keys_line(figures, width));
+        lines.push(match &standing.note {
+            Some(note) => heading(first_of(note, width), width),
+            None => keys_line(figures, width),
+        });
     }
     lines.into_iter().map(|line| cut(line, width)).collect()
 }
@@ -106,7 +111,7 @@ fn time(ns: Option<u64>) -> String {
     ns.map_or("-".into(), |ns| micros(ns as f64 / 1e3))
 }
 
-fn age(seconds: f64) -> String {
+pub(super) fn age(seconds: f64) -> String {
     match seconds as u64 {
         s @ ..120 => format!("{s} s"),
         s @ ..7200 => format!("{} min", s / 60),
@@ -138,7 +143,11 @@ fn title(figures: &Figures, standing: &Standing, width: usize) -> Line<'static> 
         Span::styled("millpond top  ", BOLD),
         Span::raw(format!(
             "{} (pid {}), {}, up {}",
-            first_of(&figures.program, 15),
+            match &figures.name {
+                // 65 columns are for all else.
+                Some(name) => last_of(name, (width - 65).max(15)),
+                None => first_of(&figures.program, 15),
+            },
             figures.pid,
             bytes(figures.memory_bytes),
             age(figures.age_s)
@@ -372,7 +381,7 @@ fn first_of(text: &str, width: usize) -> String {
 }
 
 /// What fits of a text, its end: of a path that says most.
-fn last_of(text: &str, width: usize) -> String {
+pub(super) fn last_of(text: &str, width: usize) -> String {
     if Span::raw(text).width() <= width {
         return text.into();
     }

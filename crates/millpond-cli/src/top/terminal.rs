@@ -8,11 +8,11 @@
 //! returns, when it panics (a hook of ratatui's), and after SIGINT, SIGTERM and SIGHUP from elsewhere.
 
 use super::figures::{Figures, ORDERS};
+use super::list::{Fetching, Found, List, Purpose};
 use super::screen::{self, HEIGHT_MIN, Standing, WIDTH_MIN};
 use super::watcher::{self, Orders, Told};
 use super::{TopArgs, sockets};
 use crate::Failure;
-use crate::control::{running, table};
 use crate::signals::Signals;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -21,10 +21,13 @@ use ratatui::widgets::Paragraph;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a signal or new figures may wait to be seen: shorter than anybody notices.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A cache that has not answered for so long, beyond the interval, is said not to.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Shorter shows nothing that could be read; longer, and one thinks that it hangs.
 const INTERVALS: [Duration; 7] = [
@@ -57,7 +60,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         .spawn(move || watcher::run(&to_watch, &tell))?;
     let mut app = App::new(args, sockets, orders);
     if app.sockets.len() > 1 {
-        app.list_caches();
+        app.fetching = Some(Fetching::start(Purpose::Show));
     }
     let mut screen = Screen(ratatui::try_init()?);
     let ended = app.serve(&mut screen, &told, &signals);
@@ -72,8 +75,15 @@ pub(super) struct App {
     orders: Sender<Orders>,
     order: Orders,
     pub(super) figures: Option<Figures>,
-    /// The list of caches instead of a cache, and the line that is chosen.
-    list: Option<(Vec<String>, usize)>,
+    /// The list of caches instead of a cache.
+    pub(super) list: Option<List>,
+    fetching: Option<Fetching>,
+    /// Whether a cache is watched, to which one can go back from the list.
+    is_watching: bool,
+    /// What the last key came to, until the next.
+    note: Option<String>,
+    /// When it was asked for something else last, or has answered.
+    pub(super) heard: Instant,
 }
 
 /// What follows a key.
@@ -93,15 +103,20 @@ impl App {
             interval: args.interval,
             is_paused: false,
         };
-        let app = App {
+        let mut app = App {
             at: 0,
             orders,
             order,
             figures: None,
             list: None,
+            fetching: None,
+            is_watching: false,
+            note: None,
+            heard: Instant::now(),
             sockets,
         };
         if app.sockets.len() == 1 {
+            app.is_watching = true;
             app.send();
         }
         app
@@ -114,7 +129,11 @@ impl App {
         signals: &Signals,
     ) -> Result<ExitCode, Failure> {
         let mut is_due = true;
+        let mut silence = None;
         loop {
+            // The seconds of a silence are counted on the screen.
+            is_due |= silence != self.silence();
+            silence = self.silence();
             if is_due {
                 screen.0.draw(|frame| self.draw(frame))?;
             }
@@ -134,11 +153,18 @@ impl App {
                     Next::Stay => {}
                 }
             }
+            if let Some(found) = self.fetching.as_ref().and_then(Fetching::found)
+                && let Some(fetching) = self.fetching.take()
+            {
+                self.fetched(found, fetching.purpose);
+                is_due = true;
+            }
             loop {
                 match told.try_recv() {
                     Ok(Told::Figures(figures)) => {
                         // What was on its way when another cache was chosen is not shown.
                         if figures.socket == self.order.socket.display().to_string() {
+                            self.heard = Instant::now();
                             self.figures = Some(*figures);
                             is_due = true;
                         }
@@ -162,20 +188,40 @@ impl App {
         let _ = self.orders.send(self.order.clone());
     }
 
-    fn list_caches(&mut self) {
-        let found = running();
-        if found.is_empty() {
-            return self.choose(self.at);
+    /// For how many seconds the cache has owed an answer, if that is long.
+    fn silence(&self) -> Option<u64> {
+        let silence = self.heard.elapsed();
+        let is_long = silence > self.order.interval + SILENCE;
+        (self.is_watching && !self.order.is_paused && is_long).then_some(silence.as_secs())
+    }
+
+    /// The list has come.
+    pub(super) fn fetched(&mut self, found: Found, purpose: Purpose) {
+        let here = found.iter().position(|(socket, _)| *socket == self.order.socket);
+        if found.is_empty() || (purpose == Purpose::Next && found.len() == 1 && here.is_some()) {
+            self.note = Some("there is no other cache that answers".into());
+            if found.is_empty() && !self.is_watching {
+                self.choose(self.at);
+            }
+            return;
         }
-        let lines = table(&found).lines().map(str::to_owned).collect();
-        self.sockets = found.into_iter().map(|(socket, _)| socket).collect();
-        self.at = self.at.min(self.sockets.len() - 1);
-        self.list = Some((lines, self.at));
+        self.sockets = found.iter().map(|(socket, _)| socket.clone()).collect();
+        // One with a socket elsewhere is in no list, and before the first.
+        let next = here.map_or(0, |here| (here + 1) % found.len());
+        match purpose {
+            Purpose::Next => self.choose(next),
+            Purpose::Show => {
+                let at = here.unwrap_or(0);
+                self.list = Some(List { found, at });
+            }
+        }
     }
 
     pub(super) fn choose(&mut self, at: usize) {
         self.at = at;
         self.list = None;
+        self.is_watching = true;
+        self.heard = Instant::now();
         if self.order.socket != self.sockets[at] {
             self.figures = None;
         }
@@ -185,16 +231,26 @@ impl App {
 
     pub(super) fn key(&mut self, key: KeyEvent) -> Next {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Next::Quit,
-            KeyCode::Char('c' | 'd') if is_control => return Next::Quit,
-            KeyCode::Char('c') => self.list_caches(),
-            _ => match self.list {
-                Some((_, at)) => return self.key_in_list(key.code, at),
-                None => return self.key_of_cache(key.code),
-            },
-        }
-        Next::Draw
+        let had_note = self.note.take().is_some();
+        let next = match (key.code, &self.list) {
+            (KeyCode::Char('q'), _) => return Next::Quit,
+            (KeyCode::Char('c' | 'd'), _) if is_control => return Next::Quit,
+            (KeyCode::Esc, Some(_)) if self.is_watching => {
+                self.list = None;
+                Next::Draw
+            }
+            (KeyCode::Esc, _) => return Next::Quit,
+            (KeyCode::Char('c'), _) => {
+                self.fetching = Some(Fetching::start(Purpose::Show));
+                Next::Stay
+            }
+            (code, Some(list)) => {
+                let at = list.at;
+                self.key_in_list(code, at)
+            }
+            (code, None) => self.key_of_cache(code),
+        };
+        if had_note { Next::Draw } else { next }
     }
 
     fn key_in_list(&mut self, key: KeyCode, at: usize) -> Next {
@@ -204,10 +260,10 @@ impl App {
             KeyCode::Down | KeyCode::Char('j' | 'n') => (at + 1).min(last),
             KeyCode::Char(digit @ '1'..='9') => {
                 let at = digit as usize - '1' as usize;
-                if at > last {
-                    return Next::Stay;
+                match at <= last {
+                    true => self.choose(at),
+                    false => self.note = Some(format!("there is no {digit}: the last is {}", last + 1)),
                 }
-                self.choose(at);
                 return Next::Draw;
             }
             KeyCode::Enter => {
@@ -216,8 +272,8 @@ impl App {
             }
             _ => return Next::Stay,
         };
-        if let Some((_, at)) = &mut self.list {
-            *at = chosen;
+        if let Some(list) = &mut self.list {
+            list.at = chosen;
         }
         Next::Draw
     }
@@ -233,6 +289,11 @@ impl App {
                 self.choose((self.at + 1) % self.sockets.len());
                 return Next::Draw;
             }
+            KeyCode::Char('n') => {
+                // The one that was asked for, or the only one that there was.
+                self.fetching = Some(Fetching::start(Purpose::Next));
+                return Next::Stay;
+            }
             KeyCode::Char('+' | '=') => {
                 let slower = INTERVALS.into_iter().find(|one| *one > self.order.interval);
                 self.order.interval = slower.unwrap_or(self.order.interval);
@@ -243,15 +304,21 @@ impl App {
             }
             _ => return Next::Stay,
         }
+        self.heard = Instant::now();
         self.send();
         Next::Draw
+    }
+
+    fn said(&self) -> Option<String> {
+        let silence = |s| format!("no answer for {s} s; q quit  n next cache  c caches");
+        self.note.clone().or_else(|| self.silence().map(silence))
     }
 
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
         let text = match (&self.list, &self.figures) {
             _ if area.width < WIDTH_MIN || area.height < HEIGHT_MIN => too_small(area.width, area.height),
-            (Some((lines, at)), _) => list(lines, *at),
+            (Some(list), _) => list.text(self.is_watching, self.note.as_deref(), area.width),
             (None, Some(figures)) => {
                 let standing = Standing {
                     is_paused: self.order.is_paused,
@@ -259,10 +326,20 @@ impl App {
                     caches: self.sockets.len(),
                     interval_s: self.order.interval.as_secs_f64(),
                     has_keys: true,
+                    note: self.said(),
                 };
                 Text::from(screen::lines(figures, &standing, area.width, area.height))
             }
-            (None, None) => Text::from(format!("asking {} ...  q quit", self.order.socket.display())),
+            (None, None) if !self.is_watching => Text::from("\nasking which caches there are ...  q quit"),
+            (None, None) => {
+                let asking = format!("asking {} ...  q quit", self.order.socket.display());
+                Text::from(
+                    std::iter::once(asking)
+                        .chain(self.said())
+                        .collect::<Vec<_>>()
+                        .join("\n"),
+                )
+            }
         };
         frame.render_widget(Paragraph::new(text), area);
     }
@@ -275,27 +352,4 @@ fn too_small(width: u16, height: u16) -> Text<'static> {
         Line::from("or `millpond stat 1`."),
         Line::from("q quit"),
     ])
-}
-
-/// The caches, as `millpond caches` lists them, below a heading of their own.
-fn list(lines: &[String], at: usize) -> Text<'static> {
-    let mut text = vec![
-        Line::from("Several caches are running. Which one?"),
-        Line::default(),
-    ];
-    for (n, line) in lines.iter().enumerate() {
-        let mark = match n {
-            0 => "   ".into(),
-            n if n <= 9 => format!("{n}  "),
-            _ => "   ".into(),
-        };
-        let line = Line::from(format!("{mark}{line}"));
-        text.push(match n == at + 1 {
-            true => line.style(ratatui::style::Style::new().add_modifier(ratatui::style::Modifier::REVERSED)),
-            false => line,
-        });
-    }
-    text.push(Line::default());
-    text.push(Line::from("up, down and enter, or its number; q quit"));
-    Text::from(text)
 }

@@ -1,6 +1,7 @@
 //! The screen as a terminal shows it, of answers that a cache has given: the example `retune`, a second apart.
 
 use super::figures::{Figures, Sample};
+use super::list::{Found, Purpose};
 use super::screen::{HEIGHT_MIN, Standing, WIDTH_MIN, lines};
 use super::terminal::App;
 use super::{TopArgs, sockets};
@@ -8,7 +9,7 @@ use clap::Parser;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::mpsc;
 
@@ -88,6 +89,7 @@ fn a_larger_terminal_shows_more_and_no_line_is_wider_than_it() {
         interval_s: 0.5,
         has_keys: true,
         is_paused: true,
+        note: None,
     };
     for (width, height) in [(80, 24), (81, 25), (100, 40), (200, 60), (500, 200)] {
         let lines = lines(&figures, &standing, width, height);
@@ -176,4 +178,87 @@ fn what_was_asked_for_is_the_one_that_is_watched() {
             .and_then(|failure| failure.message)
             .is_some_and(|m| m.contains("/not/there.sock"))
     );
+}
+
+fn key(app: &mut App, code: KeyCode) -> super::terminal::Next {
+    app.key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+fn found(names: &[&str]) -> Found {
+    let one = |(n, name): (usize, &&str)| {
+        let about = json!({ "pid": 100 + n, "program": "millpond", "memory_bytes": 64 << 20, "age_s": 9.5, "name": name });
+        (PathBuf::from(format!("/run/user/1000/millpond/{n}.sock")), about)
+    };
+    names.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn in_the_list_escape_goes_back_and_a_number_that_is_none_is_told() {
+    use super::terminal::Next::{Draw, Quit};
+    let mut app = app();
+    let mut caches = found(&["/mnt/a"]);
+    caches.push((SOCKET.into(), json!({ "pid": 13982, "program": "retune" })));
+    app.fetched(caches.clone(), Purpose::Show);
+    let list = shown(&app, 80, 24);
+    assert!(list.contains("/mnt/a") && list.contains("esc back"), "{list}");
+    // The one that is watched is marked, and stays when nothing is chosen.
+    assert_eq!(app.list.as_ref().map(|list| list.at), Some(1));
+    assert_eq!(key(&mut app, KeyCode::Char('7')), Draw);
+    let said = shown(&app, 80, 24);
+    assert!(said.contains("there is no 7: the last is 2"), "{said}");
+    assert_eq!(key(&mut app, KeyCode::Esc), Draw);
+    assert!(
+        shown(&app, 80, 24).contains("retune (pid"),
+        "{}",
+        shown(&app, 80, 24)
+    );
+    assert_eq!(key(&mut app, KeyCode::Esc), Quit);
+    // Where none was watched yet there is nothing to go back to.
+    let (orders, _asked) = mpsc::channel();
+    let mut first = App::new(&args(""), vec!["a".into(), "b".into()], orders);
+    first.fetched(caches, Purpose::Show);
+    assert!(!shown(&first, 80, 24).contains("esc back"));
+    assert_eq!(key(&mut first, KeyCode::Esc), Quit);
+}
+
+#[test]
+fn the_next_cache_is_found_also_where_one_was_asked_for() {
+    let (orders, asked) = mpsc::channel();
+    let mut app = App::new(
+        &args(""),
+        vec![PathBuf::from("/run/user/1000/millpond/0.sock")],
+        orders,
+    );
+    let last = || asked.try_iter().last().map(|order| order.socket);
+    last();
+    app.fetched(found(&["/mnt/a", "/mnt/b"]), Purpose::Next);
+    assert_eq!(last(), Some(PathBuf::from("/run/user/1000/millpond/1.sock")));
+    app.fetched(found(&["/mnt/a", "/mnt/b"]), Purpose::Next);
+    assert_eq!(last(), Some(PathBuf::from("/run/user/1000/millpond/0.sock")));
+    app.fetched(found(&["/mnt/a"]), Purpose::Next);
+    assert_eq!(last(), None);
+    let said = shown(&app, 80, 24);
+    assert!(said.contains("there is no other cache that answers"), "{said}");
+}
+
+#[test]
+fn a_name_that_is_too_long_for_the_list_keeps_its_end() {
+    let mut app = app();
+    let long = format!("/{}/pond", "folder/".repeat(20));
+    app.fetched(found(&[&long, "/mnt/b"]), Purpose::Show);
+    let list = shown(&app, 80, 24);
+    let line = list.lines().find(|line| line.contains("100")).unwrap();
+    assert!(line.contains('…') && line.ends_with("/pond"), "{list}");
+}
+
+#[test]
+fn a_cache_that_owes_an_answer_is_said_to() {
+    let mut app = app();
+    let Some(before) = std::time::Instant::now().checked_sub(std::time::Duration::from_secs(9)) else {
+        return; // the machine has not been up for so long
+    };
+    assert!(!shown(&app, 80, 24).contains("no answer"));
+    app.heard = before;
+    let said = shown(&app, 80, 24);
+    assert!(said.contains("no answer for 9 s; q quit"), "{said}");
 }

@@ -1,17 +1,19 @@
-//! The thread that asks the cache, an interval after the other, and hands on what it answers.
+//! The threads that ask the cache, an interval after the other, and hands on what it answers.
 //!
 //! ```text
 //!   keys ── Orders: which cache, which order, how often, pause ──► this thread ── Told: figures, or an end ──► screen
 //! ```
 //!
 //! It waits for orders, no longer than until the next question is due. What it has answered is the latest: a screen that is
-//! not drawn in time is never drawn.
+//! not drawn in time is never drawn. Each cache that is chosen has a thread of its own, so that one which hangs keeps nobody
+//! from watching another; who is chosen no more ends, when it has its answer.
 
 use super::figures::{Figures, Sample};
 use crate::Failure;
 use crate::control::Cache;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// What is to be watched.
@@ -31,30 +33,38 @@ pub(super) enum Told {
     Ended(PathBuf, Failure),
 }
 
-/// Asks until nobody listens.
+/// Hands on orders to who watches the cache, until nobody gives any.
 pub(super) fn run(orders: &Receiver<Orders>, told: &Sender<Told>) {
-    let Ok(mut order) = orders.recv() else { return };
-    loop {
-        let Some(next) = watch(order, orders, told) else {
-            return;
+    let mut watching: Option<(PathBuf, Sender<Orders>)> = None;
+    for order in orders {
+        let socket = order.socket.clone();
+        let order = match &watching {
+            Some((same, to)) if *same == socket => match to.send(order) {
+                Ok(()) => continue,
+                // It has ended, and said why.
+                Err(mpsc::SendError(order)) => order,
+            },
+            _ => order,
         };
-        order = next;
+        let (to, orders) = mpsc::channel();
+        let (watched, tell) = (socket.clone(), told.clone());
+        let thread = thread::Builder::new().name("watch".into());
+        let started = thread.spawn(move || watch(order, &orders, &tell));
+        if let Err(error) = started {
+            let _ = told.send(Told::Ended(watched, error.into()));
+        }
+        watching = Some((socket, to));
     }
 }
 
-/// Watches one cache in one order; the orders that follow, or `None` at the end.
-fn watch(order: Orders, orders: &Receiver<Orders>, told: &Sender<Told>) -> Option<Orders> {
-    let ended = |failure| told.send(Told::Ended(order.socket.clone(), failure));
+/// Watches one cache, until nobody listens or it has ended.
+fn watch(mut order: Orders, orders: &Receiver<Orders>, told: &Sender<Told>) -> Option<()> {
     let mut cache = match Cache::connect(&order.socket) {
         Ok(cache) => cache,
-        Err(failure) => {
-            ended(failure).ok()?;
-            return orders.recv().ok();
-        }
+        Err(failure) => return told.send(Told::Ended(order.socket, failure)).ok(),
     };
     // At once, with averages since the beginning; then an interval after the other.
     let mut before: Option<Sample> = None;
-    let mut order = order.clone();
     loop {
         let due = Instant::now() + order.interval;
         if !order.is_paused || before.is_none() {
@@ -65,17 +75,46 @@ fn watch(order: Orders, orders: &Receiver<Orders>, told: &Sender<Told>) -> Optio
                         .ok()?;
                     before = Some(now);
                 }
-                Err(failure) => {
-                    told.send(Told::Ended(order.socket.clone(), failure)).ok()?;
-                    return orders.recv().ok();
-                }
+                Err(failure) => return told.send(Told::Ended(order.socket, failure)).ok(),
             }
         }
         match orders.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(next) if next.socket != order.socket => return Some(next),
             Ok(next) => order = next,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// Whoever chose another cache waited for the answer of the one before.
+    #[test]
+    fn a_cache_that_hangs_keeps_nobody_from_watching_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (hangs, lives) = (folder.path().join("hangs"), folder.path().join("lives"));
+        let _hanging = UnixListener::bind(&hangs).unwrap();
+        let builder = millpond::PageCache::builder().memory(2 << 20).calibrate(false);
+        let _cache = builder.control_at(&lives).build().unwrap();
+        let (give, orders) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || run(&orders, &tell));
+        let order = |socket: &PathBuf| Orders {
+            socket: socket.clone(),
+            sort: "resident",
+            interval: Duration::from_secs(1),
+            is_paused: false,
+        };
+        give.send(order(&hangs)).unwrap();
+        give.send(order(&lives)).unwrap();
+        // The one that hangs is given up after a minute only.
+        match told.recv_timeout(Duration::from_secs(30)) {
+            Ok(Told::Figures(figures)) => assert_eq!(figures.socket, lives.display().to_string()),
+            Ok(Told::Ended(socket, _)) => panic!("{} has ended", socket.display()),
+            Err(error) => panic!("{error}"),
         }
     }
 }

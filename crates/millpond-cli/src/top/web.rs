@@ -81,6 +81,8 @@ struct Watched {
     before: Sample,
     now: Sample,
     asked: Instant,
+    /// Files in the orders that other pages have asked for, and when they were.
+    files: HashMap<String, (Instant, Value)>,
     points: VecDeque<Value>,
 }
 
@@ -169,6 +171,7 @@ impl Pages {
                 before: now.beginning(),
                 now,
                 asked: Instant::now(),
+                files: HashMap::new(),
                 points: VecDeque::new(),
             };
             self.watched.insert(socket.clone(), watched);
@@ -176,8 +179,10 @@ impl Pages {
         let Some(watched) = self.watched.get_mut(socket) else {
             return Err(Failure::bad_usage("there is no such cache".into()));
         };
-        // A little less, so that a page which asks each interval gets something new each time.
-        if watched.asked.elapsed() >= self.interval.mul_f64(0.9) {
+        // A little less, so that a page which asks each interval gets something new each time. Pages share what was asked.
+        let fresh = self.interval.mul_f64(0.9);
+        if watched.asked.elapsed() >= fresh {
+            // In the order of whoever asks first; the others ask for files only.
             let now = Sample::ask(&mut watched.cache, sort)?;
             watched.asked = Instant::now();
             watched.before = std::mem::replace(&mut watched.now, now);
@@ -186,10 +191,24 @@ impl Pages {
             if watched.points.len() > POINTS {
                 watched.points.pop_front();
             }
-        } else if watched.now.files["order"] != sort {
-            watched.now.files = Sample::ask(&mut watched.cache, sort)?.files;
         }
-        let figures = Figures::of(&watched.before, &watched.now);
+        let mut shown = watched.now.clone();
+        if shown.files["order"] != sort {
+            let known = watched
+                .files
+                .get(sort)
+                .filter(|(asked, _)| asked.elapsed() < fresh);
+            shown.files = match known {
+                Some((_, files)) => files.clone(),
+                None => {
+                    let files = Sample::files(&mut watched.cache, sort)?;
+                    let asked = (Instant::now(), files.clone());
+                    watched.files.insert(sort.into(), asked);
+                    files
+                }
+            };
+        }
+        let figures = Figures::of(&watched.before, &shown);
         let is_new = |point: &&Value| point["t"].as_f64().is_some_and(|t| t > since);
         let points: Vec<_> = watched.points.iter().filter(is_new).collect();
         let figures = serde_json::to_value(&figures).map_err(io::Error::other)?;

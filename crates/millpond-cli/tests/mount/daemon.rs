@@ -123,7 +123,7 @@ fn places_that_can_t_be_used_are_refused_with_the_way_out() {
     refused(&format!("{source}/none"), &at, "No such file");
     refused("/dev/null", &at, "it is no directory");
     let (code, said) = millpond(&["mount", &source, &at, "--memory", "1K"]);
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is too small"), "{said}");
     fs::write(pond.at().join("hidden"), "").unwrap();
     refused(&source, &at, "--nonempty mounts over what is there");
@@ -245,4 +245,40 @@ fn times_that_were_set_survive_what_is_written_later_by_the_cache() {
         pond.source().join("file").metadata().unwrap().modified().unwrap(),
         set
     );
+}
+
+#[test]
+fn a_cache_is_found_by_where_it_is_mounted_and_does_not_record_into_itself() {
+    let Some(pond) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    let at = pond.at().display().to_string();
+    let (code, said) = millpond(&["caches"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(&format!("  {at}  ")), "{at} is not in\n{said}");
+    let (code, said) = millpond(&["stat", "--cache", &at]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = millpond(&["top", "--once", "--cache", &at]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("/mnt (pid "), "{said}");
+    let trace = format!("{at}/trace");
+    let (code, said) = millpond(&["record", "--for", "1s", "--out", &trace, "--cache", &at]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("give a place outside"), "{said}");
+    assert!(!pond.at().join("trace").exists());
+}
+
+#[test]
+fn memory_without_a_unit_asks_whether_mebibytes_were_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    for (memory, words) in [
+        ("64", "did you mean 64M?"),
+        ("70000", "is too small"),
+        ("1P", "1P"),
+    ] {
+        let (code, said) = millpond(&["mount", folder, folder, "--memory", memory]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
 }

@@ -126,3 +126,47 @@ fn close(file: File) -> io::Result<()> {
         Err(_) => Ok(()),
     }
 }
+
+/// Whoever made a file without `O_EXCL`, while somebody made and removed it in the source, was told ESTALE a quarter of the
+/// times: the kernel looks once more and no more.
+#[test]
+fn a_name_that_comes_and_goes_behind_the_mount_makes_no_open_fail() {
+    let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "16M", "--no-control"]) else {
+        return;
+    };
+    let (there, here) = (pond.source().join("name"), pond.at().join("name"));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let failed: Vec<io::Error> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = File::create(&there);
+                let _ = fs::remove_file(&there);
+            }
+        });
+        let open = || {
+            // Not truncated, so that nothing but the name is at stake.
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false);
+            options
+                .open(&here)
+                .and_then(|mut file| file.write_all(b"x"))
+                .err()
+        };
+        let failed = (0..3000).filter_map(|_| {
+            let failed = open();
+            let _ = fs::remove_file(&here);
+            failed
+        });
+        let failed = failed.collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        failed
+    });
+    assert!(
+        failed.is_empty(),
+        "{} of 3000, as {:?}",
+        failed.len(),
+        failed.first()
+    );
+    let (said, code) = pond.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+}
