@@ -20,15 +20,19 @@ use crate::units::{Bytes, Instant, Nanos};
 /// Less says nothing about a rate.
 const SAMPLE_MIN: u64 = 1 << 20;
 
+/// After so long without a write the device has caught up, before its rate is known: 64 MiB at 120 MB/s.
+const PAUSE: Nanos = Nanos::from_millis(500);
+
 /// The bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hidden {
     hides: bool,
     /// What the device writes, bytes a millisecond.
     rate: Option<u64>,
-    /// Answered since then.
+    /// Answered since then, with no pause in which the device must have caught up.
     bytes: u64,
     since: Instant,
+    last: Instant,
 }
 
 impl Hidden {
@@ -38,6 +42,7 @@ impl Hidden {
             rate: None,
             bytes: 0,
             since: Instant(0),
+            last: Instant(0),
         }
     }
 
@@ -62,10 +67,18 @@ impl Hidden {
 
     /// A write is answered.
     pub(super) fn answered(&mut self, bytes: Bytes, issued_at: Instant) {
+        let paused = match self.bytes_per_ms() {
+            Some(_) => self.behind(issued_at) == Bytes(0),
+            None => issued_at.since(self.last) >= PAUSE,
+        };
+        if paused {
+            self.bytes = 0;
+        }
         if self.bytes == 0 {
             self.since = self.since.max(issued_at);
         }
         self.bytes += bytes.0;
+        self.last = self.last.max(issued_at);
     }
 
     /// What the device has still to write before it serves a read.
@@ -81,15 +94,61 @@ impl Hidden {
         let took = now.since(self.since).0.saturating_sub(usual.0);
         if self.bytes >= SAMPLE_MIN && took > 0 {
             let new = self.bytes * 1_000_000 / took;
-            // Down at once: what is taken for quick is a reader's wait. The cache's room makes a rate look high.
-            self.rate = Some(self.rate.map_or(new, |old| {
-                if new < old {
-                    u64::midpoint(old, new)
-                } else {
-                    (old * 7 + new) / 8
-                }
+            // Down at once: what is taken for quick is a reader's wait, and what filled the cache's room made it look so.
+            self.rate = Some(self.rate.map_or(new, |old| match new {
+                new if new < old / 4 * 3 => new,
+                new if new < old => u64::midpoint(old, new),
+                new => (old * 7 + new) / 8,
             }));
         }
         (self.bytes, self.since) = (0, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant(0) + Nanos::from_millis(ms)
+    }
+
+    /// 8 MiB a served turn, one turn every 64 ms from `ms`: 128 KiB a millisecond.
+    fn turns(hidden: &mut Hidden, ms: u64, count: u64) -> u64 {
+        for n in 0..count {
+            hidden.answered(Bytes::from_mib(8), at(ms + 64 * n));
+            hidden.caught_up(at(ms + 64 * (n + 1)), Nanos::ZERO);
+        }
+        ms + 64 * count
+    }
+
+    #[test]
+    fn what_was_answered_leaks_at_the_rate_that_served_turns_have_shown() {
+        let mut hidden = Hidden::new();
+        let now = turns(&mut hidden, 0, 4);
+        assert_eq!(
+            hidden.bytes_per_ms(),
+            None,
+            "it hides nothing, as far as is known"
+        );
+        assert!(hidden.is_seen() && !hidden.is_seen());
+        assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
+        hidden.answered(Bytes::from_mib(1), at(now));
+        assert_eq!(hidden.behind(at(now)), Bytes::from_mib(1));
+        assert_eq!(hidden.behind(at(now + 4)), Bytes::from_kib(512));
+        assert_eq!(hidden.behind(at(now + 9)), Bytes(0));
+    }
+
+    #[test]
+    fn pauses_of_the_writers_do_not_make_the_device_look_slow() {
+        for is_known in [false, true] {
+            let mut hidden = Hidden::new();
+            let now = if is_known { turns(&mut hidden, 0, 4) } else { 0 };
+            hidden.is_seen();
+            // A write, ten seconds of nothing, and then as ever.
+            hidden.answered(Bytes::from_mib(1), at(now));
+            turns(&mut hidden, now + 10_000, 1);
+            assert_eq!(hidden.bytes_per_ms(), Some(128 << 10), "known before: {is_known}");
+        }
     }
 }

@@ -139,7 +139,7 @@ impl Turns {
 
     /// Where the device hides what it has to write at `rate`: for how long the writers must wait, if `bytes` in transit and
     /// to be issued are too much for the oldest who waits or the reader who comes next. One write is never too much where
-    /// the device has caught up.
+    /// the device has caught up, or after the whole of the goal.
     fn too_far_behind(
         &self,
         now: Instant,
@@ -149,7 +149,7 @@ impl Turns {
         in_transit: &InTransit,
     ) -> Option<Nanos> {
         let behind = in_transit.writes() + self.hidden.behind(now);
-        if behind == Bytes(0) {
+        if behind == Bytes(0) || now.since(in_transit.last_write()) >= goal {
             return None;
         }
         let waited = in_transit
@@ -159,7 +159,7 @@ impl Turns {
         let read = self.first_read.tail().unwrap_or_default();
         let room = (goal.0 - goal.0 / 16).saturating_sub(waited.0 + read.0 + others);
         let drain = (behind + bytes).0.saturating_mul(1_000_000) / rate.max(1);
-        (drain > room).then(|| Nanos(drain - room))
+        (drain > room).then(|| Nanos(drain - room).min(goal))
     }
 
     /// If it is the readers' turn: when to ask again, unless a transfer ends before.
