@@ -14,17 +14,20 @@ use crate::units::{FileId, PageCount};
 use alloc::vec::Vec;
 
 /// Pages of a file that are evicted before anything is said of it, at least.
-const EVIDENCE_MIN: u32 = 64;
+const EVIDENCE_MIN: u64 = 64;
 /// The same as a share of memory: one page in so many.
 const EVIDENCE_SHARE: u64 = 512;
 /// A file passes if others' pages come back so many times as often.
 const TIMES: u64 = 8;
 
+/// A file's returns are halved at so many, even if nothing of it is evicted meanwhile.
+const RETURNED_MAX: u64 = 1 << 24;
+
 /// Of a file, or of all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Counts {
-    evicted: u32,
-    returned: u32,
+    evicted: u64,
+    returned: u64,
 }
 
 /// Of all files that are open, by number.
@@ -53,7 +56,7 @@ impl Returns {
         counts.evicted += 1;
         self.all.evicted += 1;
         // As many as an eighth of memory: what is known is then of the last quarter.
-        if u64::from(counts.evicted) >= (memory.0 / 8).clamp(u64::from(EVIDENCE_MIN) * 4, 1 << 24) {
+        if counts.evicted >= (memory.0 / 8).clamp(EVIDENCE_MIN * 4, 1 << 24) {
             self.all.evicted -= counts.evicted - counts.evicted / 2;
             self.all.returned -= counts.returned - counts.returned / 2;
             counts.evicted /= 2;
@@ -62,9 +65,15 @@ impl Returns {
     }
 
     pub(super) fn returned(&mut self, file: FileId) {
-        if let Some(counts) = self.files.get_mut(file.0 as usize) {
-            counts.returned = counts.returned.saturating_add(1);
-            self.all.returned = self.all.returned.saturating_add(1);
+        let Some(counts) = self.files.get_mut(file.0 as usize) else {
+            return;
+        };
+        counts.returned += 1;
+        self.all.returned += 1;
+        // What is in use for weeks is never evicted.
+        if counts.returned >= RETURNED_MAX {
+            self.all.returned -= counts.returned - counts.returned / 2;
+            counts.returned /= 2;
         }
     }
 
@@ -73,13 +82,14 @@ impl Returns {
         let Some(own) = self.files.get(file.0 as usize) else {
             return false;
         };
-        let evidence = (memory.0 / EVIDENCE_SHARE).max(EVIDENCE_MIN.into());
-        let (evicted, returned) = (u64::from(own.evicted), u64::from(own.returned));
-        let others_evicted = u64::from(self.all.evicted) - evicted;
-        let others_returned = u64::from(self.all.returned) - returned;
+        let evidence = (memory.0 / EVIDENCE_SHARE).max(EVIDENCE_MIN);
+        let (evicted, returned) = (own.evicted, own.returned);
+        let others_evicted = self.all.evicted - evicted;
+        let others_returned = self.all.returned - returned;
         evicted >= evidence
             && others_returned >= evidence / TIMES
-            && others_returned * evicted >= TIMES * (returned + 1) * others_evicted.max(1)
+            && others_returned.saturating_mul(evicted)
+                >= (TIMES * (returned + 1)).saturating_mul(others_evicted.max(1))
     }
 }
 

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn no_more_readers_wait_than_with_two_laps() {
         let machine = BsdOptions::new(System::FreeBsdPatches);
-        let length = Nanos::from_secs(60);
+        let length = Nanos::from_secs(180);
         let of = |outcome: &Outcome| outcome.value("load_mean").unwrap();
         let laps = bsd::run(machine, (WARM_UP, length), &mut |_| true).unwrap();
         let laps = of(&measures::of_bsd(&laps.unwrap()));
@@ -198,7 +198,8 @@ mod tests {
         let (default, no_sync) = (ours(&Options::default()), ours(&no_sync()));
         assert!(of(&default) <= laps, "{} and {laps}", of(&default));
         assert!(of(&no_sync) <= laps / 2.0, "{} and {laps}", of(&no_sync));
-        assert!(no_sync.value("pageouts_per_s").unwrap() < 10.0);
+        // 390 of them then; 42 since pages of articles leave first, and what is left to be met is the history.
+        assert!(no_sync.value("pageouts_per_s").unwrap() < 60.0);
     }
 
     #[test]
