@@ -3,8 +3,8 @@
 //! A page that was read once looks like any other until it has passed through memory; its file does not. Of a news
 //! server's articles, read at random in a spool many times as large as memory, next to nothing comes back, and of its
 //! history nearly all. So each file has two counts: pages that were evicted, and pages that were wanted again (missed
-//! within memory's size in evictions, or found in use by the scan). A file whose share is an eighth of all others' or
-//! less *passes*: its pages, read because they are wanted, are not kept beyond their burst of uses (rule 6 in `millpond`).
+//! within memory's size in evictions, or found in use by the scan). A file of which an eighth or less comes back, and an
+//! eighth of what does of all others, for as many evictions, *passes*: its pages, read because they are wanted, are not kept beyond their burst of uses (rule 6 in `millpond`).
 //!
 //! Only a difference between files says that, so a single file never passes, nor does one of several that are used alike.
 //! The counts are halved as they grow, so that they are of the last evictions; one page in 32 of a file that passes is on
@@ -88,8 +88,9 @@ impl Returns {
         let others_returned = self.all.returned - returned;
         evicted >= evidence
             && others_returned >= evidence / TIMES
-            && others_returned.saturating_mul(evicted)
-                >= (TIMES * (returned + 1)).saturating_mul(others_evicted.max(1))
+            && returned * TIMES <= evicted
+            && u128::from(others_returned) * u128::from(evicted)
+                >= u128::from(TIMES * (returned + 1)) * u128::from(others_evicted.max(1))
     }
 }
 

@@ -17,7 +17,7 @@
 
 use crate::units::{Bytes, Instant, Nanos};
 
-/// Less says nothing about a rate.
+/// Less does not say that a rate is low.
 const SAMPLE_MIN: u64 = 1 << 20;
 
 /// After so long without a write the device has caught up, before its rate is known: 64 MiB at 120 MB/s.
@@ -46,7 +46,7 @@ impl Hidden {
         }
     }
 
-    /// The device was seen to hide something. Whether that is news.
+    /// In a turn nobody was served for the whole goal: it hides something. Whether that is news.
     pub(super) fn is_seen(&mut self) -> bool {
         !core::mem::replace(&mut self.hides, true)
     }
@@ -57,7 +57,7 @@ impl Hidden {
 
     /// Whether the device had caught up by then, and nothing was answered since.
     pub(super) fn is_level(&self, then: Instant) -> bool {
-        self.bytes == 0 && then >= self.since
+        (self.bytes == 0 && then >= self.since) || (self.rate.is_some() && self.behind(then) == Bytes(0))
     }
 
     /// What it writes in a millisecond, if it hides writes and that is known.
@@ -92,15 +92,21 @@ impl Hidden {
     /// A read of a turn was served, after `usual` of its own.
     pub(super) fn caught_up(&mut self, now: Instant, usual: Nanos) {
         let took = now.since(self.since).0.saturating_sub(usual.0);
-        if self.bytes >= SAMPLE_MIN && took > 0 {
-            let new = self.bytes * 1_000_000 / took;
-            // Down at once: what is taken for quick is a reader's wait, and what filled the cache's room made it look so.
-            self.rate = Some(self.rate.map_or(new, |old| match new {
-                new if new < old / 4 * 3 => new,
-                new if new < old => u64::midpoint(old, new),
-                new => (old * 7 + new) / 8,
-            }));
-        }
+        let new = self.bytes.saturating_mul(1_000_000) / took.max(1);
+        let says_much = self.bytes >= SAMPLE_MIN && took > 0;
+        self.rate = match self.rate {
+            // Some of it filled the cache's room and made it look quick, and that is a reader's wait: down at once. But no
+            // lower than a quarter, which may be one read that took a second.
+            Some(old) if new < old / 4 * 3 && says_much => Some(new.max(old / 4)),
+            Some(old) if new < old && says_much => Some(u64::midpoint(old, new)),
+            Some(old) if new > old && says_much => Some((old * 7 + new) / 8),
+            // Where little is let out that is all there is; but the cache's room may have had it.
+            Some(old) if new > old && self.bytes > 0 && self.bytes < SAMPLE_MIN => {
+                Some(old + old.div_ceil(64))
+            }
+            None if says_much => Some(new),
+            rate => rate,
+        };
         (self.bytes, self.since) = (0, now);
     }
 }
@@ -150,5 +156,21 @@ mod tests {
             turns(&mut hidden, now + 10_000, 1);
             assert_eq!(hidden.bytes_per_ms(), Some(128 << 10), "known before: {is_known}");
         }
+    }
+
+    #[test]
+    fn a_read_that_took_a_second_is_made_good_by_turns_with_one_short_write() {
+        let mut hidden = Hidden::new();
+        let mut now = turns(&mut hidden, 0, 4);
+        hidden.answered(Bytes::from_mib(2), at(now));
+        now += 1_000;
+        hidden.caught_up(at(now), Nanos::ZERO);
+        assert_eq!(hidden.rate, Some(32 << 10), "a quarter");
+        for _ in 0..150 {
+            hidden.answered(Bytes::from_kib(512), at(now));
+            now += 4;
+            hidden.caught_up(at(now), Nanos::ZERO);
+        }
+        assert!(hidden.rate > Some(100 << 10), "{:?}", hidden.rate);
     }
 }

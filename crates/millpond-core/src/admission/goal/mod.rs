@@ -147,7 +147,7 @@ impl GoalState {
             limited: false,
             calm: Window::new(Instant(0)),
             calm_tail: Nanos::ZERO,
-            turns: Turns::new(),
+            turns: Turns::new(options.read_latency >= SEEKS_FROM),
             lead: None,
             waited_for: false,
         }

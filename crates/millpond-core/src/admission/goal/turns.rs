@@ -54,7 +54,8 @@ pub(super) struct Turns {
     /// Writes overtake reads: the device has to be kept from it.
     pub(super) overtakes: bool,
     overtaking: Overtaking,
-    /// What the device has answered and not yet written.
+    /// Whether this may be a device with a cache that makes reads wait, and what it has answered and not yet written.
+    may_hide: bool,
     hidden: Hidden,
     /// What a read right after another takes.
     next_read: Nanos,
@@ -66,13 +67,15 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub(super) fn new() -> Turns {
+    /// `may_hide`: the device may be one with a cache that makes reads wait.
+    pub(super) fn new(may_hide: bool) -> Turns {
         Turns {
             readers: None,
             first_read: Recent::new(),
             rate: WriteRate::new(),
             overtakes: false,
             overtaking: Overtaking::default(),
+            may_hide,
             hidden: Hidden::new(),
             next_read: Nanos::ZERO,
             owed: 0,
@@ -173,7 +176,10 @@ impl Turns {
         if let Some(turn) = self.readers {
             let drained = self.hidden.hides() || in_transit.writes() == Bytes(0);
             let unserved = turn.ended == 0 && in_transit.waits() > 0 && drained;
-            let is_hiding = goal >= super::SEEKS_FROM && unserved && now >= turn.stopped + goal;
+            // Whoever waits for the device's cache to be flushed says nothing about what is hidden from reads.
+            let had_time = in_transit.last_write() <= turn.stopped + Nanos(goal.0 / 4);
+            let is_over = now >= turn.stopped + goal;
+            let is_hiding = self.may_hide && unserved && is_over && had_time && in_transit.transfers_wait();
             if is_hiding && self.hidden.is_seen() {
                 self.overtakes = true;
                 self.first_read = Recent::new();
