@@ -125,6 +125,7 @@ impl Pages {
         let one = |(socket, about): (PathBuf, Value)| {
             json!({
                 "socket": socket.display().to_string(),
+                "name": about["name"],
                 "program": about["program"],
                 "pid": about["pid"],
                 "memory_bytes": about["memory_bytes"],
