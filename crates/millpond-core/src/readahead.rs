@@ -15,6 +15,7 @@
 //!
 //! A region's read-ahead learns besides how far those go who come to a new place, and reads so much at once ([`walks`]).
 
+pub mod fault_around;
 pub mod walks;
 
 use crate::event::Pattern;

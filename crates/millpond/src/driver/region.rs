@@ -1,7 +1,7 @@
 //! Pages of regions that come: faults served, pages read.
 //!
 //! ```text
-//!   soft fault   Out: moved in, a use noted                         no lock but for a page that is hard to find
+//!   soft fault   Out: moved in with those behind it, uses noted     no lock but for a page that is hard to find
 //!   first touch  core lock: a frame ─► zeros, moved in
 //!   swap-in      core lock: a frame ─► read, compared with its checksum, moved in ─► ReadDone
 //!   ahead        the same by the device, and left in its frame, where its first use is seen
@@ -19,6 +19,7 @@ use crate::table::Load;
 use crate::trace::What;
 use millpond_core::event::{Event, Intent, IoError, IoId, Reason};
 use millpond_core::frame::FrameTable;
+use millpond_core::readahead::fault_around;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 use std::io;
@@ -32,10 +33,6 @@ use xxhash_rust::xxh3::xxh3_64;
 /// it, so this is for the day when somebody does.
 const SETTLED_WAIT: Duration = Duration::from_millis(100);
 
-/// Pages that are moved into a region at a time at most, if they were read ahead: as Linux maps around a fault
-/// (`fault_around_bytes`, 64 KiB).
-const TOGETHER: usize = 16;
-
 /// Pages that are asked for at a time with [`RegionAdvice::WillNeed`](crate::RegionAdvice::WillNeed): 1 MiB.
 const AHEAD_BATCH: u64 = 256;
 
@@ -48,6 +45,12 @@ pub(crate) struct SwapRead {
     pub(super) slot: SlotNo,
     pub(super) reason: Reason,
     pub(super) loads: Vec<Load>,
+}
+
+/// A page that we hold, on its way back from its frame.
+struct Back<'a> {
+    page: InHand<'a>,
+    was_read_ahead: bool,
 }
 
 /// What has become of a fault.
@@ -112,22 +115,30 @@ impl Shared {
         }
     }
 
-    /// A page that we hold comes back from its frame.
+    /// A page that we hold comes back from its frame, and those behind it that whoever touched it will come to.
     fn soft_fault(&self, region: &RegionInner, page: u64) {
-        let frame = self.frame_of(region, page);
         let ahead = region.pages.ahead(page);
-        let memory = &*region.memory;
-        let first = InHand { memory, page, frame };
-        match ahead.was_read {
-            false => {
-                self.regions().exchange.move_in(&first);
-                self.table.note_use(frame);
-            }
-            // The first use of one that was read ahead is what it was read for: no use is noted of it, as none is of a page
-            // whose fault read it. That it is in its region says that it had one.
-            true => self.move_in_with_others(region, first),
+        let mut count = region.around.lock().touched(PageIndex(page));
+        if ahead.was_read {
+            count = count.max(fault_around::TOGETHER);
         }
-        self.landed(region, page);
+        let in_hand = |page, ahead: Ahead| Back {
+            page: InHand {
+                memory: &region.memory,
+                page,
+                frame: self.frame_of(region, page),
+            },
+            was_read_ahead: ahead.was_read,
+        };
+        let mut pages = vec![in_hand(page, ahead)];
+        let behind = page + 1..region.pages.len().min(page + count);
+        pages.extend(behind.filter_map(|page| Some(in_hand(page, region.pages.take_with_another(page)?))));
+        let follows = |a: &Back<'_>, b: &Back<'_>| {
+            (b.page.page, b.page.frame.0) == (a.page.page + 1, a.page.frame.0 + 1)
+        };
+        pages
+            .chunk_by(follows)
+            .for_each(|run| self.come_back(region, run));
         if ahead.is_mark {
             let mut deferred = Deferred::default();
             {
@@ -142,34 +153,25 @@ impl Shared {
         }
     }
 
-    /// A page that was read ahead, and those behind it that were as well: whoever goes through them has one fault for all.
-    fn move_in_with_others(&self, region: &RegionInner, first: InHand<'_>) {
-        let memory = first.memory;
-        let mut pages = vec![first];
-        while pages.len() < TOGETHER {
-            let page = first.page + pages.len() as u64;
-            if !region.pages.take_unused(page) {
-                break;
+    /// Pages that follow one another, as do their frames, come back: the first of them, and of the others what the kernel
+    /// moves at once.
+    fn come_back(&self, region: &RegionInner, run: &[Back<'_>]) {
+        let pages: Vec<_> = run.iter().map(|back| back.page).collect();
+        let moved = self.regions().exchange.move_in_run(&pages);
+        let (came, stayed) = run.split_at(moved);
+        for back in came {
+            // The first use of one that was read ahead is what it was read for: no use is noted of it, as none is of a page
+            // whose fault read it. That it is in its region says that it had one.
+            if !back.was_read_ahead {
+                self.table.note_use(back.page.frame);
             }
-            let frame = self.frame_of(region, page);
-            pages.push(InHand { memory, page, frame });
+            self.landed(region, back.page.page);
         }
-        let mut all = 0;
-        for run in pages.chunk_by(|a, b| b.frame.0 == a.frame.0 + 1) {
-            let moved = self.regions().exchange.move_in_run(run);
-            all += moved as u64;
-            for (n, other) in run
-                .iter()
-                .enumerate()
-                .filter(|(_, other)| other.page != first.page)
-            {
-                match n < moved {
-                    true => self.landed(region, other.page),
-                    false => self.settle(region, other.page, At::Out),
-                }
-            }
-        }
-        self.regions().ahead_hits.fetch_add(all, Ordering::Relaxed);
+        stayed
+            .iter()
+            .for_each(|back| self.settle(region, back.page.page, At::Out));
+        let hits = came.iter().filter(|back| back.was_read_ahead).count() as u64;
+        self.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
 
     /// A page is in its region again. Moving it there has woken whoever sleeps for it; who serves its own faults waits

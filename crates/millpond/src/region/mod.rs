@@ -37,9 +37,10 @@ use crate::sys::exchange::{Exchange, RegionBytes, RegionMemory};
 use crate::sys::uffd::Touch;
 use bytemuck::{AnyBitPattern, Pod};
 use handlers::Bell;
+use millpond_core::readahead::fault_around::FaultAround;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{FileId, PageCount, PageIndex};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -52,6 +53,8 @@ pub(crate) struct RegionInner {
     pub(crate) id: FileId,
     pub(crate) memory: Arc<RegionMemory>,
     pub(crate) pages: Pages,
+    /// Who goes through it.
+    pub(crate) around: Mutex<FaultAround>,
     /// It is being dropped: a fault that somebody reads late, of a page that is there since, must bring nothing back.
     pub(crate) closed: AtomicBool,
     /// Announces, where threads serve their faults themselves, that a page which some wait for can be taken again.
@@ -192,6 +195,7 @@ impl Region {
             id,
             memory,
             pages,
+            around: Mutex::default(),
             closed: AtomicBool::new(false),
             settled: Gate::default(),
         });

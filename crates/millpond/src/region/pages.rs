@@ -103,14 +103,19 @@ impl Pages {
         None
     }
 
-    /// The same of a page that was read ahead, is in its frame, and that nobody has touched or is to ask for more at.
-    pub(crate) fn take_unused(&self, page: u64) -> bool {
-        let unused = At::Out as u32 | AHEAD;
-        let word = self.states.get(page as usize);
-        word.is_some_and(|word| {
-            let held = At::Held as u32 | AHEAD;
-            word.compare_exchange(unused, held, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok()
+    /// The same of a page that is in its frame and can come back with another: nobody is to ask for more at it, and its
+    /// content is of use. Whether it was read ahead.
+    pub(crate) fn take_with_another(&self, page: u64) -> Option<Ahead> {
+        let word = self.states.get(page as usize)?;
+        let now = word.load(Ordering::Acquire);
+        if now & !AHEAD != At::Out as u32 {
+            return None;
+        }
+        let held = At::Held as u32 | now & AHEAD;
+        let taken = word.compare_exchange(now, held, Ordering::AcqRel, Ordering::Acquire);
+        taken.is_ok().then_some(Ahead {
+            was_read: now & AHEAD != 0,
+            is_mark: false,
         })
     }
 
@@ -204,12 +209,36 @@ mod tests {
             assert!(!pages.put(0, At::Out));
             assert_eq!((pages.at(0), pages.take(0, &[At::Out])), (At::Out, Some(At::Out)));
             assert_eq!(pages.ahead(0), both);
-            assert!(!pages.take_unused(0) && !pages.take_unused(7));
+            assert_eq!([0, 7].map(|page| pages.take_with_another(page)), [None; 2]);
             assert!(!pages.put(0, to));
             assert_eq!((pages.at(0), pages.ahead(0)), (to, Ahead::default()));
         }
         pages.note_ahead(1, both);
         assert_eq!((pages.at(1), pages.ahead(1)), (At::Nowhere, Ahead::default()));
+    }
+
+    #[test]
+    fn only_a_page_in_its_frame_that_nobody_waits_for_comes_with_another() {
+        let pages = Pages::new(4).unwrap();
+        let out = |page: u64, note: &dyn Fn()| {
+            assert!(pages.take(page, &[At::Nowhere]).is_some());
+            note();
+            assert!(!pages.put(page, At::Out));
+        };
+        let ahead = |was_read, is_mark| Ahead { was_read, is_mark };
+        out(0, &|| {});
+        out(1, &|| pages.note_ahead(1, ahead(true, false)));
+        out(2, &|| pages.note_ahead(2, ahead(true, true)));
+        out(3, &|| pages.note_lazy(3));
+        let taken = [0, 1, 2, 3, 4].map(|page| pages.take_with_another(page).map(|ahead| ahead.was_read));
+        assert_eq!(taken, [Some(false), Some(true), None, None, None]);
+        assert_eq!(pages.take_with_another(0), None, "it is in hand");
+        assert!(!pages.put(1, At::Out));
+        assert_eq!(
+            pages.ahead(1),
+            ahead(true, false),
+            "kept if it does not come after all"
+        );
     }
 
     #[test]

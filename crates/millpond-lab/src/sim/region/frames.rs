@@ -4,13 +4,11 @@
 //! behind the step; its next touch is a soft fault, which counts. When it is to leave, it is compared with its slot.
 
 use millpond_core::frame::{BeginWrite, FrameTable, USES_MAX};
+use millpond_core::readahead::fault_around::{FaultAround, TOGETHER};
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 
 /// The number of the region; that of the file is one more.
 pub(super) const REGION: FileId = FileId(0);
-
-/// Pages that come back with one fault at most, if they were read ahead: as the engine has it.
-const TOGETHER: usize = 16;
 
 /// Where a page of the region is, or a page of the file: in memory or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +38,7 @@ pub(super) struct Frames {
     /// How many are the region's.
     pub(super) of_region: usize,
     keys: Vec<PageKey>,
+    around: FaultAround,
     /// Pages whose uses were asked for.
     sampled: Vec<u32>,
     /// Frames that were offered as clean and are not.
@@ -61,6 +60,7 @@ impl Frames {
             pages: vec![page; of_region + of_file],
             of_region,
             keys: vec![PageKey::NONE; frames],
+            around: FaultAround::default(),
             sampled: Vec::new(),
             changed: Vec::new(),
             wasted: 0,
@@ -94,22 +94,27 @@ impl Frames {
         (page.at, page.frame, page.uses) = (at, frame, 0);
     }
 
-    /// A page comes back from its frame; if it was read ahead, so do those behind it that were as well, up to the next mark,
-    /// and nobody sees whether they are used.
+    /// A page comes back from its frame, and those behind it that whoever touched it will come to, but marks.
     pub(super) fn move_in(&mut self, number: usize, is_mark: impl Fn(usize) -> bool) {
-        self.pages[number].at = At::In;
-        if !std::mem::take(&mut self.pages[number].ahead) {
-            self.note_use(number);
-            return;
+        let was_read_ahead = self.pages[number].ahead;
+        self.come_back(number);
+        let mut count = self.around.touched(PageIndex(number as u64)) as usize;
+        if was_read_ahead {
+            count = count.max(TOGETHER as usize);
         }
-        // The first use of a page that was read ahead is what it was read for, and not noted.
-        let behind = &mut self.pages[number + 1..self.of_region.min(number + TOGETHER)];
-        let unused = |page: &Page| page.ahead && page.at == At::Out;
-        for (n, page) in behind.iter_mut().enumerate() {
-            if !unused(page) || is_mark(number + 1 + n) {
-                break;
+        for number in number + 1..self.of_region.min(number + count) {
+            if self.pages[number].at == At::Out && !is_mark(number) {
+                self.come_back(number);
             }
-            (page.at, page.ahead) = (At::In, false);
+        }
+    }
+
+    /// The first use of a page that was read ahead is what it was read for, and not noted.
+    fn come_back(&mut self, number: usize) {
+        let page = &mut self.pages[number];
+        page.at = At::In;
+        if !std::mem::take(&mut page.ahead) {
+            self.note_use(number);
         }
     }
 
