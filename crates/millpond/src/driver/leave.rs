@@ -32,11 +32,21 @@ const FORGET_BATCH: u64 = 1024;
 /// Pages that are moved out with one system call at most.
 const RUN_MAX: usize = 64;
 
-/// What becomes of a page of a region that is to leave.
-enum Leave {
-    Goes,
-    Stays,
-    Changed,
+/// A page of a region that is to leave.
+struct Leaving {
+    region: Arc<RegionInner>,
+    page: u64,
+    frame: FrameNo,
+}
+
+impl Leaving {
+    fn in_hand(&self) -> InHand<'_> {
+        InHand {
+            memory: &self.region.memory,
+            page: self.page,
+            frame: self.frame,
+        }
+    }
 }
 
 impl Shared {
@@ -260,47 +270,80 @@ impl Frames<'_> {
 
     /// As `evict`, where there are regions.
     pub(super) fn evict_with_regions(&mut self, frames: &mut Vec<FrameNo>) {
-        let mut held = Vec::new();
-        frames.retain(|&frame| {
-            let Some((region, page)) = self.region_of(frame) else {
-                return true;
-            };
-            match self.leave(&region, page, frame) {
-                Leave::Goes => {
-                    held.push((frame, region, page));
-                    true
-                }
-                Leave::Stays => false,
-                Leave::Changed => {
-                    self.changed.push(frame);
-                    false
-                }
+        let of_regions: Vec<Leaving> = frames.iter().filter_map(|&frame| self.leaving(frame)).collect();
+        let offered: Vec<FrameNo> = of_regions.iter().map(|page| page.frame).collect();
+        let mut held = self.hold_all_out(of_regions);
+        held.retain(|page| {
+            let is_clean = self.is_as_written(page);
+            if !is_clean {
+                self.changed.push(page.frame);
             }
+            is_clean
         });
+        let goes = |frame: &FrameNo| held.iter().any(|page| page.frame == *frame);
+        frames.retain(|frame| goes(frame) || !offered.contains(frame));
         self.table.evict(frames);
-        for (frame, region, page) in held {
-            let to = match frames.contains(&frame) {
+        for page in held {
+            let to = match frames.contains(&page.frame) {
                 true => At::Nowhere,
                 false => At::Out,
             };
-            self.shared.settle(&region, page, to);
+            self.shared.settle(&page.region, page.page, to);
         }
     }
 
-    /// Whether a page may leave, which is held then.
-    fn leave(&self, region: &RegionInner, page: u64, frame: FrameNo) -> Leave {
-        if !self.hold_out(region, page, frame) {
-            return Leave::Stays;
+    fn leaving(&self, frame: FrameNo) -> Option<Leaving> {
+        let (region, page) = self.region_of(frame)?;
+        Some(Leaving { region, page, frame })
+    }
+
+    /// Takes pages in hand and out of their regions, neighbours together, except those that were used since the core asked,
+    /// or are in other hands.
+    fn hold_all_out(&self, mut pages: Vec<Leaving>) -> Vec<Leaving> {
+        pages.sort_unstable_by_key(|page| (page.region.id.0, page.page));
+        let (mut held, mut within) = (Vec::new(), Vec::new());
+        for page in pages {
+            if self.shared.table.was_used(page.frame) {
+                continue;
+            }
+            match page.region.pages.take(page.page, &[At::In, At::Out]) {
+                Some(At::In) => within.push(page),
+                Some(_) => held.push(page),
+                None => {}
+            }
         }
-        let memory = &*region.memory;
-        let in_hand = InHand { memory, page, frame };
-        let sum = xxh3_64(self.shared.regions().exchange.bytes(&in_hand));
-        if sum == region.pages.sum(page) {
-            return Leave::Goes;
+        let follows = |a: &Leaving, b: &Leaving| {
+            a.region.id == b.region.id && (b.page, b.frame.0) == (a.page + 1, a.frame.0 + 1)
+        };
+        let mut stuck = Vec::new();
+        for run in within.chunk_by(follows) {
+            let run: Vec<_> = run.iter().map(Leaving::in_hand).collect();
+            let mut left = &run[..];
+            while !left.is_empty() {
+                let (done, why) = self.shared.regions().exchange.move_out(left);
+                let at = usize::from(why.is_some()).min(left.len() - done);
+                stuck.extend(left[done..done + at].iter().map(|page| page.frame));
+                left = &left[done + at..];
+            }
         }
-        self.shared.table.make_dirty(frame);
-        self.shared.settle(region, page, At::Out);
-        Leave::Changed
+        for page in within {
+            match stuck.contains(&page.frame) {
+                true => self.shared.settle(&page.region, page.page, At::In),
+                false => held.push(page),
+            }
+        }
+        held
+    }
+
+    /// Whether the page, which we hold, is what its slot holds; else it is dirty from now on, and nobody's.
+    fn is_as_written(&self, page: &Leaving) -> bool {
+        let sum = xxh3_64(self.shared.regions().exchange.bytes(&page.in_hand()));
+        if sum == page.region.pages.sum(page.page) {
+            return true;
+        }
+        self.shared.table.make_dirty(page.frame);
+        self.shared.settle(&page.region, page.page, At::Out);
+        false
     }
 
     /// Takes a page in hand and out of its region, unless it was used since the core asked, or is in other hands.
