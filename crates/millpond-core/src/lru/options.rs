@@ -131,12 +131,12 @@ pub struct MillpondOptions {
 }
 
 impl MillpondOptions {
-    /// The rule for a pool with anonymous pages in it: a shorter inactive list at first, that learns from pages which came
-    /// back a little later as well. Measured on seed 002's loads (decision 0010).
+    /// The rule for a pool with anonymous pages in it: a shorter inactive list at first, that learns more slowly. Measured on
+    /// seed 002's loads (decision 0010).
     pub fn with_regions() -> MillpondOptions {
         MillpondOptions {
             inactive_start_per_mille: 50,
-            inactive_regret: Ratio::percent(10),
+            inactive_step_per_mille: 1,
             ..MillpondOptions::default()
         }
     }

@@ -147,6 +147,10 @@ impl Manager {
             self.pending_refault = Some((key, refault));
             return None;
         };
+        match refault.is_recent() && self.is_region(key.file()) {
+            true => self.boost.came_back(),
+            false => self.note_late_reclaimer(),
+        }
         self.file(key.file()).last_grant = Some((key.index(), frame));
         self.stats.pgalloc += 1;
         self.states[frame.index()] = FREE;
@@ -177,7 +181,6 @@ impl Manager {
             self.stats.reserve_taken += 1;
         }
         self.wake_reclaimer(effects);
-        self.note_late_reclaimer();
         Some(frame)
     }
 

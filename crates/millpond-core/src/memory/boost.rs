@@ -13,6 +13,10 @@
 //! at first by four times their distance, then by twice as much, up to a sixteenth of memory. They sink by half in every
 //! 10 s without. Linux' `watermark_boost_factor` raises them in the same way after memory got fragmented.
 //!
+//! A page of a region that comes back within memory's size would be there still if what is free had held it: each takes one
+//! frame off the boost, and never is the reason for one. Who fills memory with new pages keeps the boost; a region whose
+//! pages go and come back had 5 to 8 % of memory free for it, a fifth more swap-ins at 1.25 times memory.
+//!
 //! Measured with a writer of 1.4 GB/s in 512 MiB on two busy processors: each time it came too late, whoever wrote
 //! reclaimed 1300 to 2500 pages himself, of a million; without a boost that was 2.6 % of all scans at 0.6 GB/s.
 //! Memory that is free in vain is small beside what it is for: such a load fills memory with pages that are used once.
@@ -45,6 +49,11 @@ impl Boost {
             let step = FIRST * marks.high.0.saturating_sub(marks.low.0).max(1);
             self.frames = (self.frames * 2).max(step).min(frames.0 / SHARE_MAX);
         }
+    }
+
+    /// A page of a region came back that a larger memory would have kept: a frame that is free in vain costs something.
+    pub fn came_back(&mut self) {
+        self.frames = self.frames.saturating_sub(1);
     }
 
     /// The reclaimer has done its work.
@@ -88,6 +97,18 @@ mod tests {
             "what is between stays"
         );
         marks.low.0
+    }
+
+    #[test]
+    fn each_page_that_comes_back_takes_a_frame_off_it() {
+        let (mut boost, frames) = (Boost::default(), PageCount(100_000));
+        boost.late(Instant(0), MARKS, frames);
+        for left in (0..400).rev() {
+            boost.came_back();
+            assert_eq!(boost.over(MARKS, frames).low, PageCount(200 + left));
+        }
+        boost.came_back();
+        assert_eq!(boost.over(MARKS, frames), MARKS);
     }
 
     #[test]

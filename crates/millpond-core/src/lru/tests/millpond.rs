@@ -288,6 +288,36 @@ fn an_active_page_whose_uses_nobody_saw_gets_a_lap_in_which_they_are() {
     );
 }
 
+/// A lap shows one use of a page of a region, however often it was used. Spent at once, none was ever saved: what was used in
+/// lap after lap was demoted after the first lap without, as was what had been used once.
+#[test]
+fn a_page_of_a_region_saves_up_one_use_for_each_lap_in_which_it_was_used() {
+    for (used, laps_left) in [(0, 1), (1, 1), (2, 2), (3, 3), (9, 3)] {
+        let mut pond = pond_with_active();
+        // Until it has gone round, or went.
+        let lap = |pond: &mut Pond| {
+            for is_last in [false, true] {
+                let is_there = |active: &[u32]| active.contains(&0) && (active.last() == Some(&0)) != is_last;
+                while is_there(&pond.list(List::Active)) {
+                    pond.frames.uses[1..90].fill(1);
+                    pond.isolate(1);
+                }
+            }
+        };
+        for uses in core::iter::repeat_n(1, used).chain([0]) {
+            pond.frames.unseen.push(FrameNo(0));
+            pond.frames.uses[0] = uses;
+            lap(&mut pond);
+        }
+        let mut left = 0;
+        while pond.list(List::Active).contains(&0) {
+            left += 1;
+            lap(&mut pond);
+        }
+        assert_eq!(left, laps_left, "used in {used} laps");
+    }
+}
+
 /// Misses among `often` pages that are read again and again in no order on `memory` pages, and of 2000 pages of another
 /// file, `beside` of which are read in a row for each. Without `knows` nothing is remembered of files. The third number is
 /// of pages that passed.
