@@ -153,8 +153,8 @@ impl Work {
         for (phase, fills) in PHASES {
             let (before, began) = (place.counters()?, Instant::now());
             let each = draws.records(fills);
-            copy(&draws, place.memory.words(), phase, each, progress)?;
-            let took = began.elapsed().as_secs_f64();
+            let ended = copy(&draws, place.memory.words(), phase, each, progress)?;
+            let took = ended.duration_since(began).as_secs_f64();
             if phase == 1 {
                 let counted = place.counters()?.since(&before);
                 let records = (each * u64::from(cell.threads)) as f64;
@@ -179,17 +179,17 @@ pub(super) fn rounds(scale: f64) -> u64 {
     ((20.0 * scale).round() as u64).max(2)
 }
 
-/// Each thread copies its chunks into memory of its own, new for each, as ebizzy does.
+/// Each thread copies its chunks into memory of its own, new for each, as ebizzy does. When the last has done so.
 fn copy(
     draws: &Draws,
     words: &[u64],
     phase: u64,
     each: u64,
     progress: &mut dyn FnMut(Progress) -> Proceed,
-) -> Result<()> {
+) -> Result<Instant> {
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let chunk_words = CHUNK as usize * WORDS;
-    let copier = |thread: u32| -> Result<()> {
+    let copier = |thread: u32| -> Result<Instant> {
         let mut draw = draws.of(phase, thread);
         for _ in 0..each {
             if stop.load(Relaxed) {
@@ -202,7 +202,7 @@ fn copy(
             }
             done.fetch_add(1, Relaxed);
         }
-        Ok(())
+        Ok(Instant::now())
     };
     let all = each * u64::from(draws.cell.threads);
     thread::scope(|scope| {
@@ -222,12 +222,12 @@ fn copy(
                 stop.store(true, Relaxed);
             }
         }
-        for copier in copiers {
-            copier.join().unwrap_or_else(|_| {
-                Err(LabError::io("copying", io::Error::other("a thread has panicked")))
-            })?;
-        }
-        Ok(())
+        let panicked = || LabError::io("copying", io::Error::other("a thread has panicked"));
+        let ends = copiers
+            .into_iter()
+            .map(|copier| copier.join().unwrap_or_else(|_| Err(panicked())));
+        let ends: Vec<Instant> = ends.collect::<Result<_>>()?;
+        Ok(ends.into_iter().max().unwrap_or_else(Instant::now))
     })
 }
 
