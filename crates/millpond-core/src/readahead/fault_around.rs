@@ -69,7 +69,7 @@ impl Default for FaultAround {
 
 impl FaultAround {
     /// A page that was in its frame is touched. How many pages from it on are to come back with it, those of them that are
-    /// in their frames: at least itself. Costs a look at [16](WALKERS) walkers.
+    /// in their frames: at least itself. Costs a look at 16 walkers.
     pub fn touched(&mut self, page: PageIndex) -> u64 {
         let page = page.0;
         let is_his = |w: &&mut Walker| w.window > 0 && w.first <= page && page <= w.end + GAP_MAX;
