@@ -245,6 +245,11 @@ impl Lru {
         self.returns.opened(file);
     }
 
+    /// The file is no more, and its number may be another's.
+    pub fn closed(&mut self, file: FileId) {
+        self.returns.closed(file);
+    }
+
     /// A page of `file` that was inserted just now is read because somebody wants it: if the file's pages don't come back
     /// (`returns`), it is not kept beyond its burst of uses. By Linux' rule nothing happens.
     pub fn may_pass(&mut self, frame: FrameNo, file: FileId) {

@@ -30,10 +30,10 @@ struct Counts {
     returned: u64,
 }
 
-/// Of all files that are open, by number.
+/// Of all files that are open, by number; of regions nothing, whose pages are always somebody's.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Returns {
-    files: Vec<Counts>,
+    files: Vec<Option<Counts>>,
     all: Counts,
 }
 
@@ -42,15 +42,22 @@ impl Returns {
     pub(super) fn opened(&mut self, file: FileId) {
         let at = file.0 as usize;
         if at >= self.files.len() {
-            self.files.resize(at + 1, Counts::default());
+            self.files.resize(at + 1, None);
         }
-        let before = core::mem::take(&mut self.files[at]);
-        self.all.evicted -= before.evicted;
-        self.all.returned -= before.returned;
+        self.closed(file);
+        self.files[at] = Some(Counts::default());
+    }
+
+    /// The file is no more: it is not one of the others any longer.
+    pub(super) fn closed(&mut self, file: FileId) {
+        if let Some(before) = self.files.get_mut(file.0 as usize).and_then(Option::take) {
+            self.all.evicted -= before.evicted;
+            self.all.returned -= before.returned;
+        }
     }
 
     pub(super) fn evicted(&mut self, file: FileId, memory: PageCount) {
-        let Some(counts) = self.files.get_mut(file.0 as usize) else {
+        let Some(Some(counts)) = self.files.get_mut(file.0 as usize) else {
             return;
         };
         counts.evicted += 1;
@@ -65,7 +72,7 @@ impl Returns {
     }
 
     pub(super) fn returned(&mut self, file: FileId) {
-        let Some(counts) = self.files.get_mut(file.0 as usize) else {
+        let Some(Some(counts)) = self.files.get_mut(file.0 as usize) else {
             return;
         };
         counts.returned += 1;
@@ -79,7 +86,7 @@ impl Returns {
 
     /// Whether so much less of this file comes back than of others that its pages need not be kept.
     pub(super) fn passes(&self, file: FileId, memory: PageCount) -> bool {
-        let Some(own) = self.files.get(file.0 as usize) else {
+        let Some(Some(own)) = self.files.get(file.0 as usize) else {
             return false;
         };
         let evidence = (memory.0 / EVIDENCE_SHARE).max(EVIDENCE_MIN);
@@ -145,6 +152,19 @@ mod tests {
         returns.opened(SPOOL);
         assert!(!returns.passes(SPOOL, MEMORY));
         returns.opened(HISTORY);
+        assert_eq!(returns.all, Counts::default());
+    }
+
+    /// What was closed stood among the others for as long as nobody opened a file by its number.
+    #[test]
+    fn a_file_that_was_closed_is_compared_with_nobody_and_counts_no_more() {
+        let mut returns = of([200, 200], [0, 40]);
+        assert!(returns.passes(SPOOL, MEMORY));
+        returns.closed(HISTORY);
+        returns.evicted(HISTORY, MEMORY);
+        returns.returned(HISTORY);
+        assert!(!returns.passes(SPOOL, MEMORY), "{returns:?}");
+        returns.closed(SPOOL);
         assert_eq!(returns.all, Counts::default());
     }
 }

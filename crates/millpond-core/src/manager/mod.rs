@@ -269,6 +269,7 @@ impl Manager {
             Event::Closed { file } => {
                 if !self.close_region(file) {
                     self.flusher.close(file);
+                    self.lru.closed(file);
                 }
                 self.files[file.0 as usize] = None;
             }
@@ -365,7 +366,9 @@ impl Manager {
         if at >= self.files.len() {
             self.files.resize_with(at + 1, || None);
         }
-        self.lru.opened(file);
+        if slots.is_none() {
+            self.lru.opened(file);
+        }
         self.files[at] = Some(FileState {
             pages,
             readahead: ReadAhead::default(),
