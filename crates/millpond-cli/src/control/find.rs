@@ -157,9 +157,6 @@ impl Which {
 fn named(given: &str) -> Option<PathBuf> {
     use std::os::unix::fs::FileTypeExt;
     let path = Path::new(given);
-    if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        return None;
-    }
     // Without asking the file system: a mount that hangs must not hang whoever asks why.
     let whole = std::path::absolute(path).ok();
     let is_it = |about: &Value| {
@@ -168,10 +165,15 @@ fn named(given: &str) -> Option<PathBuf> {
     };
     let mut found = running();
     found.retain(|(_, about)| is_it(about));
-    match found.len() {
-        1 => Some(found.remove(0).0),
-        _ => None,
+    let [(_, about)] = &found[..] else {
+        return None;
+    };
+    let is_mount = about["name"].as_str().is_some_and(|name| name.starts_with('/'));
+    let is_socket = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if !is_mount && is_socket() {
+        return None;
     }
+    found.pop().map(|(socket, _)| socket)
 }
 
 #[cfg(test)]

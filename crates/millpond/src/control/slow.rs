@@ -10,8 +10,12 @@ use crate::history::By;
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 use std::thread::{self, Scope};
+
+/// Lines that wait for the thread. More are refused: whoever asks again and again while a disk does not answer has no use
+/// for the answers.
+const JOBS_MAX: usize = 64;
 
 struct Job {
     line: String,
@@ -22,10 +26,25 @@ struct Job {
 pub(super) struct Slow<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     cache: &'env Inner,
-    jobs: Option<Sender<Job>>,
+    jobs: Option<SyncSender<Job>>,
     /// Something can be read here after each answer.
     bell: UnixStream,
     rope: UnixStream,
+}
+
+/// Rings when its thread ends, too, however that ends: who waits for an answer finds then that there is none.
+struct Rope(UnixStream);
+
+impl Rope {
+    fn pull(&mut self) {
+        let _ = self.0.write(&[1]);
+    }
+}
+
+impl Drop for Rope {
+    fn drop(&mut self) {
+        self.pull();
+    }
 }
 
 impl<'scope, 'env> Slow<'scope, 'env> {
@@ -72,27 +91,31 @@ impl<'scope, 'env> Slow<'scope, 'env> {
             by: by.clone(),
             to,
         };
-        // A thread that has panicked drops what it was sent, and that is seen by who waits.
-        let sent = jobs.send(job);
-        self.jobs = sent.is_ok().then_some(jobs);
-        match self.jobs {
-            Some(_) => Ok(awaited),
-            None => Err(io::Error::other(
-                "the thread that was to answer has panicked; ask again",
-            )),
-        }
+        let why = match jobs.try_send(job) {
+            Ok(()) => {
+                self.jobs = Some(jobs);
+                return Ok(awaited);
+            }
+            Err(TrySendError::Full(_)) => {
+                self.jobs = Some(jobs);
+                "too many questions wait for a recording's disk; ask again when it answers"
+            }
+            // The next one gets another thread.
+            Err(TrySendError::Disconnected(_)) => "the thread that was to answer has panicked; ask again",
+        };
+        Err(io::Error::other(why))
     }
 
-    fn start(&self) -> io::Result<Sender<Job>> {
-        let (jobs, to_do) = mpsc::channel::<Job>();
-        let (cache, mut rope) = (self.cache, self.rope.try_clone()?);
+    fn start(&self) -> io::Result<SyncSender<Job>> {
+        let (jobs, to_do) = mpsc::sync_channel::<Job>(JOBS_MAX);
+        let (cache, mut rope) = (self.cache, Rope(self.rope.try_clone()?));
         thread::Builder::new()
             .name("millpond-slow".into())
             .spawn_scoped(self.scope, move || {
                 for job in to_do {
                     // Nobody listens if the client has gone; what it asked for is done.
                     let _ = job.to.send(answer(cache, &job.by, &job.line));
-                    let _ = rope.write(&[1]);
+                    rope.pull();
                 }
             })?;
         Ok(jobs)
