@@ -41,7 +41,7 @@ use crate::outcome::Setting;
 use crate::quantity;
 use crate::report::Report;
 use crate::scratch::{self, Scratch};
-use crate::target::{self, Driver, Row, RowRequest, TargetKind};
+use crate::target::{self, Device, Driver, Row, RowRequest, TargetKind};
 use crate::workload::axboe2016::Phase;
 use options::Sizes;
 use std::path::Path;
@@ -206,7 +206,10 @@ fn prepare(
         }
         notes.extend(warn_of_load());
         if is_in_place(&real) {
-            notes.extend(warn_of_the_place(dir));
+            // A modelled disk takes its time whatever is beneath it.
+            if real.iter().any(|row| row.setup.device == Device::Real) {
+                notes.extend(warn_of_the_place(dir));
+            }
             check_space(options, &sizes, dir)?;
             rate = files::make_read_file(dir, sizes.read_file.0, 0.04, watch)?;
         }
