@@ -26,13 +26,13 @@
 //! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
 //!    up if it was evicted without having been active, down if it had been.
 //! 6. Pages of a file that *passes*, because next to none of it comes back while others' pages do (`returns`), are fresh
-//!    on a list of their own, which ends at the cold end of the inactive list: they are the next victims. Only pages that
-//!    are read because they are wanted, and neither on trial nor known.
+//!    on a list of their own, which ends at the cold end of the inactive list: they are the next victims (`passing`).
 //!
 //! Millpond's variant of the candidate that decision 0002 tells of; the challenges are what is new against it.
 
 use super::lists::List;
 use super::options::{MillpondOptions, Replacement};
+use super::passing::Sorting;
 use super::workingset::Distance;
 use super::{Lru, Refault, Scanned, offered};
 use crate::frame::FrameTable;
@@ -62,6 +62,7 @@ pub(super) struct State {
     vain: u32,
     /// Pages on lists when the last batch of the scan had taken its victims.
     after_scan: u64,
+    pub(super) sorting: Sorting,
 }
 
 impl State {
@@ -74,6 +75,7 @@ impl State {
             unknown: 0,
             vain: 0,
             after_scan: u64::MAX,
+            sorting: Sorting::default(),
         }
     }
 
@@ -127,25 +129,38 @@ impl Lru {
                 self.statistics.workingset_restore_file += u64::from(refault.workingset);
                 return;
             }
-        } else if self.is_on_trial(options) && self.has_room_or_wins(options, 1, frames) {
-            self.pages.admit(frame, List::Active, first_use, 0);
-            self.statistics.trial_activate_file += 1;
-            return;
+        } else {
+            let is_short = self.active().0 * 2 < self.memory.0;
+            let one_in = match is_short {
+                true => options.trial_one_in_when_short,
+                false => options.trial_one_in,
+            };
+            if self.enters_on_trial(options, one_in, frame, first_use, frames) {
+                return;
+            }
         }
         self.pages.admit(frame, List::Fresh, first_use, 0);
         self.end_freshness(options, frames);
     }
 
-    /// Rule 4: counts out the pages on trial.
-    fn is_on_trial(&mut self, options: &MillpondOptions) -> bool {
-        let one_in = if self.active().0 * 2 < self.memory.0 {
-            options.trial_one_in_when_short
-        } else {
-            options.trial_one_in
-        };
+    /// Rule 4: counts out the pages on trial, one in so many. Whether this is one of them, and active now.
+    pub(super) fn enters_on_trial(
+        &mut self,
+        options: &MillpondOptions,
+        one_in: u32,
+        frame: FrameNo,
+        first_use: bool,
+        frames: &mut impl FrameTable,
+    ) -> bool {
         self.millpond.unknown = self.millpond.unknown.wrapping_add(1);
         let in_a_row = (self.memory.0 / TRIAL_ROW_SHARE).clamp(1, TRIAL_ROW_MAX);
-        (self.millpond.unknown >> in_a_row.ilog2()).is_multiple_of(one_in)
+        let is_on_trial = (self.millpond.unknown >> in_a_row.ilog2()).is_multiple_of(one_in);
+        let enters = is_on_trial && self.has_room_or_wins(options, 1, frames);
+        if enters {
+            self.pages.admit(frame, List::Active, first_use, 0);
+            self.statistics.trial_activate_file += 1;
+        }
+        enters
     }
 
     /// Rule 3: whether a page may enter the active list, by room or by winning a challenge of up to `pages` pages.
@@ -203,22 +218,6 @@ impl Lru {
             let used = frames.take_uses(frame) > 0;
             self.pages.page(frame).touched |= used || is_unseen;
             self.pages.move_to_warm(frame, List::Fresh, List::Inactive);
-        }
-    }
-
-    /// Rule 6: a page that was made fresh just now. As many are so as may be fresh; who has been so long enough is the next
-    /// victim.
-    pub(super) fn millpond_passes(&mut self, options: &MillpondOptions, frame: FrameNo) {
-        self.statistics.passed_file += 1;
-        self.pages.move_to_warm(frame, List::Fresh, List::Passing);
-        let passing_max = options.fresh.of(self.memory.0) + 1;
-        for _ in 0..2 {
-            if self.pages.len(List::Passing) <= passing_max {
-                return;
-            }
-            if let Some(frame) = self.pages.cold(List::Passing) {
-                self.pages.move_to_cold(frame, List::Passing, List::Inactive);
-            }
         }
     }
 
@@ -284,9 +283,14 @@ impl Lru {
         page.touched |= uses > 0;
         if from != List::Inactive || uses == 0 || (!was_touched && uses == 1) {
             // No use but a burst, or the first use of a page that was read ahead: not known to be used again.
+            if from == List::Inactive && self.waits_for_passing(frame, frames) {
+                scanned.rotated += 1;
+                return true;
+            }
             self.pages.isolate(frame, from);
             victims.push(frame);
             self.millpond.vain = 0;
+            self.millpond.sorting.found();
         } else if was_touched {
             self.returns.returned(frames.key(frame).file());
             self.pages.move_to_warm(frame, List::Inactive, List::Active);

@@ -24,6 +24,7 @@ mod millpond;
 #[cfg(test)]
 mod model_tests;
 mod options;
+mod passing;
 mod returns;
 #[cfg(test)]
 mod tests;
@@ -248,17 +249,6 @@ impl Lru {
     /// The file is no more, and its number may be another's.
     pub fn closed(&mut self, file: FileId) {
         self.returns.closed(file);
-    }
-
-    /// A page of `file` that was inserted just now is read because somebody wants it: if the file's pages don't come back
-    /// (`returns`), it is not kept beyond its burst of uses. By Linux' rule nothing happens.
-    pub fn may_pass(&mut self, frame: FrameNo, file: FileId) {
-        if let Replacement::Millpond(options) = self.replacement
-            && self.pages.list_of(frame) == Some(List::Fresh)
-            && self.returns.passes(file, self.memory)
-        {
-            self.millpond_passes(&options, frame);
-        }
     }
 
     /// How many pages a pass at `priority` may look at for victims: the caller repeats [`Lru::isolate`] until

@@ -28,6 +28,8 @@ const RETURNED_MAX: u64 = 1 << 24;
 struct Counts {
     evicted: u64,
     returned: u64,
+    /// It was found to pass once.
+    is_known: bool,
 }
 
 /// Of all files that are open, by number; of regions nothing, whose pages are always somebody's.
@@ -69,6 +71,12 @@ impl Returns {
             counts.evicted /= 2;
             counts.returned /= 2;
         }
+    }
+
+    /// A file passes: whether that is so for the first time.
+    pub(super) fn is_news(&mut self, file: FileId) -> bool {
+        let own = self.files.get_mut(file.0 as usize).and_then(Option::as_mut);
+        own.is_some_and(|own| !core::mem::replace(&mut own.is_known, true))
     }
 
     pub(super) fn returned(&mut self, file: FileId) {

@@ -2,6 +2,7 @@
 
 mod linux;
 mod millpond;
+mod passing;
 
 use super::*;
 use crate::frame::{BeginWrite, USES_MAX};
@@ -141,9 +142,9 @@ impl Pond {
             self.evict_one();
         }
         self.frames.uses[n as usize] = 0;
-        self.lru.insert(FrameNo(n), refault, first_use, &mut self.frames);
-        if first_use && !refault.is_recent() {
-            self.lru.may_pass(FrameNo(n), key(n).file());
+        match first_use && !refault.is_recent() && self.lru.passes(key(n).file()) {
+            true => self.lru.insert_passing(FrameNo(n), &mut self.frames),
+            false => self.lru.insert(FrameNo(n), refault, first_use, &mut self.frames),
         }
         true
     }

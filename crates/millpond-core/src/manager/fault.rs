@@ -108,9 +108,14 @@ impl Manager {
     }
 
     /// Whether `count` pages around one that is missing may be read with it: their frames are free, and reclaim need not come
-    /// for them. Never of a file whose user has said that he reads anywhere.
+    /// for them, or finds pages for it that don't come back. Never of a file whose user has said that he reads anywhere.
     pub fn may_read_around(&self, file: FileId, count: PageCount) -> bool {
-        let is_free = self.free.len() >= self.derived.watermarks.high + count;
+        let marks = &self.derived.watermarks;
+        let left = match self.lru.is_sorting_out_passing() {
+            true => marks.low,
+            false => marks.high,
+        };
+        let is_free = self.free.len() >= left + count;
         let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
         is_free && state.is_some_and(|state| !state.readahead.is_off(&self.options.readahead))
     }
@@ -155,9 +160,9 @@ impl Manager {
         self.stats.pgalloc += 1;
         self.states[frame.index()] = FREE;
         self.transition(frame, PageEvent::Granted);
-        self.lru.insert(frame, refault, first_use, frames);
-        if may_pass && !refault.is_recent() {
-            self.lru.may_pass(frame, key.file());
+        match may_pass && !refault.is_recent() && self.lru.passes(key.file()) {
+            true => self.lru.insert_passing(frame, frames),
+            false => self.lru.insert(frame, refault, first_use, frames),
         }
         Some(frame)
     }

@@ -318,65 +318,6 @@ fn a_page_of_a_region_saves_up_one_use_for_each_lap_in_which_it_was_used() {
     }
 }
 
-/// Misses among `often` pages that are read again and again in no order on `memory` pages, and of 2000 pages of another
-/// file, `beside` of which are read in a row for each. Without `knows` nothing is remembered of files. The third number is
-/// of pages that passed.
-fn misses_beside((memory, often, beside): (u64, u32, u32), knows: bool) -> (u64, u64, u64) {
-    let mut pond = Pond::millpond(memory);
-    if knows {
-        [FileId(1), FileId(2)]
-            .into_iter()
-            .for_each(|file| pond.lru.opened(file));
-    }
-    let (mut misses, mut other, mut random) = (0, 0, 1_u32);
-    for n in 0..8_000_u32 {
-        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        misses += u64::from(pond.read((random >> 8) % often, true));
-        for k in 0..beside {
-            other += u64::from(pond.read(OTHER + (beside * n + k) % 2_000, true));
-        }
-    }
-    pond.lru.validate();
-    (misses, other, pond.lru.statistics().passed_file)
-}
-
-#[test]
-fn pages_of_a_file_that_does_not_come_back_leave_before_those_of_one_that_does() {
-    for load in [(200, 190, 1), (100, 95, 2)] {
-        let (before, other_before, none) = misses_beside(load, false);
-        let (misses, other, passed) = misses_beside(load, true);
-        assert_eq!(none, 0);
-        assert!(passed > 5_000, "{load:?}: {passed}");
-        assert!(
-            misses * 3 < before * 2,
-            "{load:?}: {misses} misses, {before} where files are not told apart"
-        );
-        assert!(
-            misses + other < before + other_before,
-            "{load:?}: {other}, {other_before}"
-        );
-    }
-}
-
-#[test]
-fn telling_files_apart_costs_at_most_a_hundredth_more_misses_where_it_is_of_no_use() {
-    let loads = [
-        (1000, 950, 4),
-        (1000, 3000, 1),
-        (500, 450, 2),
-        (500, 700, 2),
-        (200, 190, 4),
-        (200, 400, 4),
-    ];
-    for load in loads {
-        let [before, after] = [false, true].map(|knows| {
-            let (misses, other, _) = misses_beside(load, knows);
-            misses + other
-        });
-        assert!(after * 100 <= before * 101, "{load:?}: {after}, {before} before");
-    }
-}
-
 /// It was moved into its region with its neighbours when one of them was touched. Without this the reuse of it passed for
 /// its first use, and it went.
 #[test]

@@ -66,6 +66,48 @@ fn neighbours_come_with_a_page_only_into_frames_that_are_free_and_not_of_a_file_
     assert!(!w.manager.may_read_around(FILE, PageCount(0)));
 }
 
+/// Else what was never read of a file that comes back is read page by page for as long as memory is full.
+#[test]
+fn neighbours_come_down_to_the_low_mark_while_pages_of_a_file_that_does_not_come_back_are_sorted_out() {
+    const SPOOL: FileId = FileId(1);
+    let mut options = quiet();
+    options.readahead = Options::default().readahead;
+    let mut w = World::new(options, 1024);
+    let pages = PageCount(100_000);
+    w.step(Event::Opened { file: SPOOL, pages });
+    // Every third page, so that nothing is read ahead.
+    let kept = |n: u64| 3 * n;
+    (0..100).for_each(|n| w.read(kept(n)));
+    let may = |w: &World| {
+        let (free, marks) = (w.manager.occupancy(w.now).free, w.manager.derived().watermarks);
+        assert!(free > marks.low && marks.low < marks.high, "{free:?}, {marks:?}");
+        [marks.low, marks.high].map(|mark| {
+            let spare = free.saturating_sub(mark);
+            let fits = w.manager.may_read_around(FILE, spare);
+            fits && !w.manager.may_read_around(FILE, spare + PageCount(1))
+        })
+    };
+    assert_eq!(may(&w), [false, true]);
+    let mut page = 0;
+    while !w.manager.lru.is_sorting_out_passing() {
+        page += 3;
+        assert!(page < 30_000, "the spool was never found to pass");
+        for n in 0..100 {
+            if let Some(frame) = w.frames.lookup(PageKey::new(FILE, PageIndex(kept(n)))) {
+                w.frames.uses.insert(frame, 1);
+            }
+        }
+        w.step(Event::Fault {
+            file: SPOOL,
+            first: PageIndex(page),
+            count: 1,
+            intent: Intent::Read,
+        });
+        w.finish_reads();
+    }
+    assert_eq!(may(&w), [true, false]);
+}
+
 #[test]
 fn with_nothing_but_dirty_pages_an_allocation_waits_for_a_write_and_then_succeeds() {
     let mut options = quiet();

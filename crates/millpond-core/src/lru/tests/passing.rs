@@ -1,0 +1,159 @@
+//! Pages of files that pass, by the numbers of the file's list.
+
+use super::*;
+
+const KEPT: FileId = FileId(1);
+const PASSES: FileId = FileId(2);
+
+/// Memory of so many pages, none of them on trial. Of both files nothing is known yet.
+fn pond(memory: u64) -> Pond {
+    let mut pond = Pond::millpond_small();
+    pond.lru.memory = PageCount(memory);
+    [KEPT, PASSES].into_iter().for_each(|file| pond.lru.opened(file));
+    pond
+}
+
+/// Of one file everything came back, of the other one nothing.
+fn tell_apart(pond: &mut Pond) {
+    for _ in 0..200 {
+        pond.lru.returns.evicted(PASSES, PageCount(10_000));
+        pond.lru.returns.returned(KEPT);
+    }
+    assert!(pond.lru.passes(PASSES) && !pond.lru.passes(KEPT));
+}
+
+fn insert_passing(pond: &mut Pond, pages: core::ops::Range<u32>) {
+    for n in pages {
+        pond.lru.insert_passing(FrameNo(n), &mut pond.frames);
+    }
+}
+
+#[test]
+fn a_page_that_passes_is_the_next_victim_when_others_came_after_it() {
+    let mut pond = pond(20);
+    pond.insert_all(0..4);
+    tell_apart(&mut pond);
+    insert_passing(&mut pond, OTHER..OTHER + 2);
+    assert_eq!(
+        pond.list(List::Passing),
+        [OTHER + 1],
+        "1 % of 20 pages, and the newest"
+    );
+    assert_eq!(pond.list(List::Inactive)[0], OTHER);
+}
+
+/// It was a reuse: the page became active, and its file was taken for one that comes back.
+#[test]
+fn uses_while_a_page_passes_are_one_burst() {
+    let mut pond = pond(20);
+    tell_apart(&mut pond);
+    insert_passing(&mut pond, OTHER..OTHER + 1);
+    (0..3).for_each(|_| pond.use_page(OTHER));
+    insert_passing(&mut pond, OTHER + 1..OTHER + 2);
+    pond.isolate(1);
+    assert_eq!(pond.take_victims(), [OTHER]);
+    assert!(pond.lru.passes(PASSES));
+}
+
+/// While less than half of memory was active it was one in four, and the active list filled with what does not come back.
+#[test]
+fn of_pages_that_pass_one_in_32_is_on_trial_however_little_is_active() {
+    let mut pond = Pond::millpond(1000);
+    [KEPT, PASSES].into_iter().for_each(|file| pond.lru.opened(file));
+    pond.insert_all(0..400);
+    tell_apart(&mut pond);
+    let before = pond.lru.active().0;
+    insert_passing(&mut pond, OTHER..OTHER + 320);
+    assert_eq!(pond.lru.active().0 - before, 10);
+}
+
+#[test]
+fn what_is_there_of_a_file_when_it_is_found_to_pass_goes_before_older_pages_of_others() {
+    let mut pond = pond(100);
+    for n in 0..20 {
+        pond.insert(n);
+        pond.insert(OTHER + n);
+    }
+    tell_apart(&mut pond);
+    let inactive = pond.list(List::Inactive);
+    while pond.lru.is_sorting_out_passing() {
+        pond.isolate(1);
+    }
+    let first = pond.take_victims();
+    let of_the_file: Vec<u32> = inactive.iter().copied().filter(|&n| n >= OTHER).collect();
+    assert_eq!(first, of_the_file);
+    // The others are in their order, and leave it as ever.
+    assert!(pond.lru.passes(PASSES));
+    pond.isolate(3);
+    assert_eq!(pond.take_victims(), [0, 1, 2], "once in the life of a file");
+}
+
+#[test]
+fn after_32_pages_that_went_round_one_goes() {
+    let mut pond = pond(100);
+    pond.insert_all(0..80);
+    tell_apart(&mut pond);
+    let scanned = pond.isolate(33);
+    assert_eq!((scanned.scanned, scanned.rotated), (33, 32));
+    assert_eq!(pond.take_victims(), [32]);
+    assert_eq!(pond.isolate(32).rotated, 32, "and then again so many");
+}
+
+/// Misses among `often` pages that are read again and again in no order on `memory` pages, and of 2000 pages of another
+/// file, `beside` of which are read in a row for each. Without `knows` nothing is remembered of files. The third number is
+/// of pages that passed.
+fn misses_beside((memory, often, beside): (u64, u32, u32), knows: bool) -> (u64, u64, u64) {
+    let mut pond = Pond::millpond(memory);
+    if knows {
+        [FileId(1), FileId(2)]
+            .into_iter()
+            .for_each(|file| pond.lru.opened(file));
+    }
+    let (mut misses, mut other, mut random) = (0, 0, 1_u32);
+    for n in 0..8_000_u32 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        misses += u64::from(pond.read((random >> 8) % often, true));
+        for k in 0..beside {
+            other += u64::from(pond.read(OTHER + (beside * n + k) % 2_000, true));
+        }
+    }
+    pond.lru.validate();
+    (misses, other, pond.lru.statistics().passed_file)
+}
+
+#[test]
+fn pages_of_a_file_that_does_not_come_back_leave_before_those_of_one_that_does() {
+    for load in [(200, 190, 1), (100, 95, 2)] {
+        let (before, other_before, none) = misses_beside(load, false);
+        let (misses, other, passed) = misses_beside(load, true);
+        assert_eq!(none, 0);
+        assert!(passed > 5_000, "{load:?}: {passed}");
+        assert!(
+            misses * 3 < before * 2,
+            "{load:?}: {misses} misses, {before} where files are not told apart"
+        );
+        assert!(
+            misses + other < before + other_before,
+            "{load:?}: {other}, {other_before}"
+        );
+    }
+}
+
+#[test]
+fn telling_files_apart_costs_at_most_a_hundredth_more_misses_where_it_is_of_no_use() {
+    let loads = [
+        (1000, 950, 4),
+        (1000, 3000, 1),
+        (500, 450, 2),
+        (500, 700, 2),
+        (200, 190, 4),
+        (200, 400, 4),
+    ];
+    for load in loads {
+        let [before, after] = [false, true].map(|knows| {
+            let (misses, other, _) = misses_beside(load, knows);
+            misses + other
+        });
+        assert!(after * 100 <= before * 101, "{load:?}: {after}, {before} before");
+    }
+}
