@@ -8,6 +8,7 @@
 //! | `budget` | files and regions in one budget; what is given up is free |
 //! | `errors` | a swap file that can't be used, or read, or written |
 //! | `in_thread` | faults that the touching thread serves itself, and how a process with a region ends |
+//! | `places` | swap on a block device; a user without privileges |
 //! | `system` | system calls on a region's memory; processes that are killed |
 
 #![allow(
@@ -22,6 +23,7 @@ mod support;
 mod budget;
 mod errors;
 mod in_thread;
+mod places;
 mod system;
 mod words;
 
