@@ -237,7 +237,7 @@ fn a_b_and_a_again_through_the_socket_is_a() {
     ];
     let mut draw = Draw(7);
     let mut was_set = 0;
-    for _ in 0..100 {
+    for _ in 0..150 {
         let a = list(&mut client);
         let there = (pond.cache.options(), pond.cache.stats().derived);
         for _ in 0..draw.below(6) {

@@ -27,6 +27,7 @@
 //!    up if it was evicted without having been active, down if it had been.
 //! 6. Pages of a file that *passes*, because next to none of it comes back while others' pages do (`returns`), are fresh
 //!    on a list of their own, which ends at the cold end of the inactive list: they are the next victims (`passing`).
+//! 7. Of files' pages and regions' pages those that cost more to get back stay longer (`cost`).
 //!
 //! Millpond's variant of the candidate that decision 0002 tells of; the challenges are what is new against it.
 
@@ -36,7 +37,7 @@ use super::passing::Sorting;
 use super::workingset::Distance;
 use super::{Lru, Refault, Scanned, offered};
 use crate::frame::FrameTable;
-use crate::units::{FrameNo, PageCount};
+use crate::units::{FileId, FrameNo, PageCount};
 use alloc::vec::Vec;
 
 /// Active pages after which the scan takes a victim from the inactive list even if that is below its target: it bounds
@@ -102,8 +103,14 @@ impl State {
 
 impl Lru {
     /// Rule 5, and whether the page came back soon enough for rule 3.
-    pub(super) fn millpond_refault(&mut self, options: &MillpondOptions, distance: &Distance) -> bool {
+    pub(super) fn millpond_refault(
+        &mut self,
+        options: &MillpondOptions,
+        distance: &Distance,
+        file: FileId,
+    ) -> bool {
         if u64::from(distance.of_class) <= options.inactive_regret.of(self.memory.0) {
+            self.regretted(options, file);
             let (target, step) = (self.millpond.target_per_mille, options.inactive_step_per_mille);
             self.millpond.target_per_mille = if distance.workingset {
                 target.saturating_sub(step).max(options.inactive_min_per_mille)
@@ -283,7 +290,9 @@ impl Lru {
         page.touched |= uses > 0;
         if from != List::Inactive || uses == 0 || (!was_touched && uses == 1) {
             // No use but a burst, or the first use of a page that was read ahead: not known to be used again.
-            if from == List::Inactive && self.waits_for_passing(frame, frames) {
+            let mut stays =
+                || self.waits_for_passing(frame, frames) || self.stays_for_its_cost(frame, from, frames);
+            if from == List::Inactive && stays() {
                 scanned.rotated += 1;
                 return true;
             }
@@ -336,8 +345,10 @@ impl Lru {
         if uses > 0 {
             self.pages.move_to_warm(frame, List::Active, List::Active);
             scanned.rotated += 1;
+        } else if self.stays_for_its_cost(frame, List::Active, frames) {
+            scanned.rotated += 1;
         } else {
-            page.workingset = true;
+            self.pages.page(frame).workingset = true;
             self.pages.move_to_warm(frame, List::Active, List::Inactive);
             scanned.deactivated += 1;
         }

@@ -18,6 +18,7 @@
 
 pub mod anon;
 pub mod balance;
+mod cost;
 mod linux;
 mod lists;
 mod millpond;
@@ -30,6 +31,7 @@ mod returns;
 mod tests;
 mod workingset;
 
+pub use cost::Prices;
 pub use lists::List;
 pub use options::{
     Detection, InactiveRatio, LinuxOptions, MillpondOptions, OutOfRange, Promotion, Replacement,
@@ -38,6 +40,7 @@ pub use options::{
 use crate::frame::FrameTable;
 use crate::units::{FileId, FrameNo, PageCount, PageKey};
 use alloc::vec::Vec;
+use cost::Cost;
 use lists::Pages;
 use returns::Returns;
 use workingset::Workingset;
@@ -53,6 +56,7 @@ pub struct Lru {
     pages: Pages,
     workingset: Workingset,
     returns: Returns,
+    cost: Cost,
     linux: linux::State,
     millpond: millpond::State,
     statistics: Statistics,
@@ -133,6 +137,9 @@ pub struct Statistics {
     pub trial_activate_file: u64,
     /// Pages of files whose pages don't come back, which were to be kept for a burst only. Not a kernel counter.
     pub passed_file: u64,
+    /// Would-be victims that went round once more because pages of their kind, of files or of regions, cost more to get back.
+    /// Not a kernel counter.
+    pub cost_rotated: u64,
 }
 
 impl Lru {
@@ -150,6 +157,7 @@ impl Lru {
             pages: Pages::new(count),
             workingset: Workingset::new(count),
             returns: Returns::default(),
+            cost: Cost::default(),
             linux: linux::State::default(),
             statistics: Statistics::default(),
         }
@@ -187,6 +195,7 @@ impl Lru {
         self.replacement = replacement;
         self.linux = linux::State::default();
         self.millpond = millpond::State::new(&replacement);
+        self.cost = Cost::default();
     }
 
     /// The present rule.
@@ -209,7 +218,7 @@ impl Lru {
         self.statistics.workingset_refault_file += 1;
         let recent = match self.replacement {
             Replacement::Linux(options) => self.linux_refault(&options, &distance),
-            Replacement::Millpond(options) => self.millpond_refault(&options, &distance),
+            Replacement::Millpond(options) => self.millpond_refault(&options, &distance, key.file()),
         };
         if recent {
             self.returns.returned(key.file());

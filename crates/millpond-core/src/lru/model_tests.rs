@@ -50,6 +50,7 @@ impl Random {
             challenge_pages: 1 + self.below(8),
             trial_one_in: 1 + self.below(40),
             trial_one_in_when_short: 1 + self.below(8),
+            cost_lean_max_per_mille: self.below(951),
         })
     }
 }

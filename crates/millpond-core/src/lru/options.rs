@@ -128,6 +128,9 @@ pub struct MillpondOptions {
     pub trial_one_in: u32,
     /// The same while the active list holds less than half of the memory. Default 4; 1 or more.
     pub trial_one_in_when_short: u32,
+    /// Of files' pages and regions' pages in one memory, those whose reads take longer are favoured: so many of 1000 that would
+    /// go are kept for another lap, at most. Default 875; 0 (what reads cost does not matter) to 950.
+    pub cost_lean_max_per_mille: u32,
 }
 
 impl MillpondOptions {
@@ -155,6 +158,7 @@ impl Default for MillpondOptions {
             challenge_pages: 4,
             trial_one_in: 32,
             trial_one_in_when_short: 4,
+            cost_lean_max_per_mille: 875,
         }
     }
 }
@@ -211,7 +215,9 @@ impl MillpondOptions {
             self.trial_one_in_when_short.into(),
             1,
             any,
-        )
+        )?;
+        let most = self.cost_lean_max_per_mille.into();
+        in_range("cost_lean_max_per_mille", most, 0, 950)
     }
 }
 

@@ -58,6 +58,11 @@ impl Returns {
         }
     }
 
+    /// Whether this is the number of an open file.
+    pub(super) fn is_file(&self, file: FileId) -> bool {
+        matches!(self.files.get(file.0 as usize), Some(Some(_)))
+    }
+
     pub(super) fn evicted(&mut self, file: FileId, memory: PageCount) {
         let Some(Some(counts)) = self.files.get_mut(file.0 as usize) else {
             return;

@@ -7,10 +7,10 @@ use crate::io::Io;
 use crate::lru::PutBack;
 use crate::memory::free::Purpose;
 use crate::memory::reserve::{AllocationClass, may_take};
-use crate::page::PageEvent;
+use crate::page::{PageEvent, PageKind};
 use crate::readahead::Window;
 use crate::reclaim::stall;
-use crate::units::{FileId, FrameNo, Instant, PageCount, PageIndex, PageKey};
+use crate::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 
 /// Pages whose shadows are fetched at a time: two cache lines each.
 const FETCH_PAGES: u64 = 32;
@@ -335,6 +335,15 @@ impl Manager {
         }
     }
 
+    /// What somebody has waited for a read tells the lists what a page of its kind costs.
+    fn read_took(&mut self, file: FileId, took: Nanos) {
+        let kind = match self.is_region(file) {
+            true => PageKind::Anonymous,
+            false => PageKind::File,
+        };
+        self.lru.read_took(kind, took);
+    }
+
     pub(super) fn read_done(
         &mut self,
         now: Instant,
@@ -349,12 +358,14 @@ impl Manager {
         self.stats.io_ended(io.reason, took);
         if io.reason == Reason::Fault {
             self.reads.add(now, took);
+            self.read_took(io.file, took);
             if result.is_err() {
                 self.swap_in_failed(io.file, io.first);
             }
         }
         if let Some(since) = io.awaited {
             self.reads.add(now, now.since(since));
+            self.read_took(io.file, now.since(since));
             self.admission.wait_ended(now, since);
         }
         for &frame in &io.frames {

@@ -60,6 +60,11 @@ impl Manager {
         self.is_region(file)
     }
 
+    /// What reads of files and of regions cost at present, and whom that favours.
+    pub fn prices(&self) -> crate::lru::Prices {
+        self.lru.prices()
+    }
+
     /// Who waits at `now`.
     pub fn waiting(&self, now: Instant) -> Waiting {
         Waiting {

@@ -123,7 +123,7 @@ pub(super) fn waiting(waiting: &crate::core::manager::Waiting) -> Value {
 }
 
 /// Counters that are not the core's own: of the replacement, and what threads have waited for frames.
-pub(super) fn more_counters(stats: &crate::Stats) -> [(&'static str, u64); 12] {
+pub(super) fn more_counters(stats: &crate::Stats) -> [(&'static str, u64); 14] {
     let (lru, waits) = (&stats.replacement, &stats.frame_waits);
     let ns = |span: std::time::Duration| span.as_nanos() as u64;
     [
@@ -135,6 +135,8 @@ pub(super) fn more_counters(stats: &crate::Stats) -> [(&'static str, u64); 12] {
         ("workingset_activate_file", lru.workingset_activate_file),
         ("workingset_restore_file", lru.workingset_restore_file),
         ("trial_activate_file", lru.trial_activate_file),
+        ("passed_file", lru.passed_file),
+        ("cost_rotated", lru.cost_rotated),
         ("frame_waits", waits.count),
         ("frame_wait_ns", ns(waits.total)),
         ("direct_reclaim_ns", ns(waits.reclaiming)),

@@ -227,6 +227,18 @@ fn plain_counters(stats: &Stats, text: &mut Text) {
         stats.replacement.trial_activate_file as f64,
     );
     text.one(
+        "millpond_passed_total",
+        Counter,
+        "Pages of files whose pages don't come back, which were to be kept for a burst only.",
+        stats.replacement.passed_file as f64,
+    );
+    text.one(
+        "millpond_cost_rotations_total",
+        Counter,
+        "Would-be victims that stayed for a lap because pages of their kind, of files or of regions, cost more to get back.",
+        stats.replacement.cost_rotated as f64,
+    );
+    text.one(
         "millpond_warnings_total",
         Counter,
         "Warnings: a device that has not answered for long, a page that is lost.",

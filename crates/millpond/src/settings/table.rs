@@ -292,6 +292,10 @@ pub static SETTINGS: &[Setting] = &[
     setting("replacement.trial_one_in_when_short", Count, "1 or more",
         in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.trial_one_in_when_short)),
         "the same while less than half of memory is active").of("replacement", &["millpond"]),
+    setting("replacement.cost_lean_max_per_mille", Count, "0 to 950",
+        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.cost_lean_max_per_mille)),
+        "files and regions: of would-be victims whose kind costs more to get back, so many of 1000 stay for a lap, at most")
+        .of("replacement", &["millpond"]),
     setting("patience", Time, SPAN, |o| Some(Slot::Time(&mut o.patience)),
         "how long a call waits for a frame before it fails"),
     setting("watchdog", Time, SPAN, |o| Some(Slot::Time(&mut o.watchdog)),

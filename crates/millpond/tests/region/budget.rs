@@ -74,6 +74,12 @@ fn a_file_and_a_region_together_stay_within_one_budget() {
     );
     let stats = cache.stats();
     assert!(stats.metadata.0 < MEMORY / 20, "{stats}");
+    // What decides between the two is measured of both.
+    assert!(
+        stats.prices.file.0 > 0 && stats.prices.region.0 > 0,
+        "{:?}",
+        stats.prices
+    );
 }
 
 #[test]

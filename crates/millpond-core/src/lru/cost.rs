@@ -1,0 +1,169 @@
+//! Pages of files and of regions in one memory: what costs more to get back stays longer.
+//!
+//! ```text
+//!   a page came back that a little more memory for its kind would have kept ──► lean towards its kind, by what its reads cost
+//!   a page that would be a victim, or be demoted, of the kind leant to ──► once more round its list, in `lean` of 1000 cases
+//! ```
+//!
+//! Linux asks its user how much dearer it is to read from swap than from a file (`swappiness`), and takes more from the kind
+//! of which less came back (5.8, `lru_note_cost`). Here the price is measured: what reads take that somebody waits for. And
+//! only returns count that say something about the next page of memory: within rule 5's regret (`millpond`). Where the two
+//! kinds' returns cost the same per unit of time, the lean rests: each kind's last page of memory is then worth as much.
+//!
+//! Only the kind whose reads take at least twice as long is favoured, and leaves at most as many times more slowly: a page
+//! that goes round has lost its place, so where prices are alike the order of use is worth more. With the longest lean that
+//! is eight times, and eight pages are looked at for a victim. Where none of the other kind was among as many would-be victims as an eighth of
+//! memory, there is nothing to lean against, and pages go as ever.
+
+use super::Lru;
+use super::lists::List;
+use super::options::{MillpondOptions, Replacement};
+use crate::frame::FrameTable;
+use crate::page::PageKind;
+use crate::units::{FileId, FrameNo, Nanos};
+
+/// What is known of reads' times is of the last reads, about so many.
+const READS: u64 = 32;
+/// How far a return moves the lean, per mille, when the kinds' reads take as long.
+const STEP_PER_MILLE: i64 = 4;
+/// Would-be victims of one kind in a row after which there is nothing to lean against: memory divided by this.
+const ALONE_SHARE: u64 = 8;
+
+/// What the two kinds' reads cost at present, and whom that favours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Prices {
+    /// What a read of a file takes that somebody waits for: the mean of the last 32 or so. Zero before the first.
+    pub file: Nanos,
+    /// The same of a region, from swap.
+    pub region: Nanos,
+    /// Of would-be victims of regions, so many of 1000 stay for a lap; below 0, of those of files.
+    pub lean_per_mille: i32,
+}
+
+/// What is known of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Cost {
+    /// The mean of what a read takes, by [`PageKind`]; 0: none was made.
+    reads: [u64; 2],
+    /// Per mille; towards regions above 0, towards files below.
+    lean: i64,
+    /// Thousandths of a page that have yet to go round.
+    owed: i64,
+    /// The kind of the last would-be victim, and how many of that kind there were in a row.
+    alone: (Option<PageKind>, u64),
+}
+
+impl Cost {
+    fn returned(&mut self, kind: PageKind, most: i64) {
+        let [file, anonymous] = self.reads;
+        if file == 0 || anonymous == 0 {
+            return;
+        }
+        let step = |reads: u64| {
+            let share = u128::from(reads) * 2 * STEP_PER_MILLE as u128;
+            (share / u128::from(file.saturating_add(anonymous))).max(1) as i64
+        };
+        self.lean += match kind {
+            PageKind::File => -step(file),
+            PageKind::Anonymous => step(anonymous),
+        };
+        self.bound(most);
+    }
+
+    /// Never towards the kind whose reads take less, and not beyond what the other one's price is worth.
+    fn bound(&mut self, most: i64) {
+        let [file, anonymous] = self.reads;
+        let (cheap, dear) = (file.min(anonymous), file.max(anonymous));
+        let worth = match cheap.saturating_mul(2) <= dear {
+            true => 1000 - (u128::from(cheap) * 1000 / u128::from(dear.max(1))) as i64,
+            false => 0,
+        };
+        let worth = worth.min(most);
+        self.lean = match file > anonymous {
+            true => self.lean.clamp(-worth, 0),
+            false => self.lean.clamp(0, worth),
+        };
+    }
+}
+
+impl Lru {
+    /// Somebody has waited so long for a read of a page of this kind.
+    pub fn read_took(&mut self, kind: PageKind, took: Nanos) {
+        let Replacement::Millpond(options) = self.replacement else {
+            return;
+        };
+        let mean = &mut self.cost.reads[kind as usize];
+        let took = took.0.max(1);
+        *mean = match *mean {
+            0 => took,
+            mean => (mean - mean / READS + took / READS).max(1),
+        };
+        self.cost.bound(options.cost_lean_max_per_mille.into());
+    }
+
+    /// What reads cost at present, and whom that favours.
+    pub fn prices(&self) -> Prices {
+        let [file, region] = self.cost.reads.map(Nanos);
+        Prices {
+            file,
+            region,
+            lean_per_mille: self.cost.lean as i32,
+        }
+    }
+
+    /// Whom the measured cost of returns favours: per mille of would-be victims of that kind that stay for another lap.
+    /// `None`: nobody.
+    pub(super) fn lean(&self) -> Option<(PageKind, u32)> {
+        let kind = match self.cost.lean {
+            0 => return None,
+            1.. => PageKind::Anonymous,
+            _ => PageKind::File,
+        };
+        Some((kind, self.cost.lean.unsigned_abs() as u32))
+    }
+
+    /// A page came back that a little longer list would have kept.
+    pub(super) fn regretted(&mut self, options: &MillpondOptions, file: FileId) {
+        let kind = self.kind(file);
+        self.cost.returned(kind, options.cost_lean_max_per_mille.into());
+    }
+
+    /// A page at the cold end of a list that would be a victim, or be demoted: whether it goes round once more, as it costs
+    /// more than others to get back.
+    pub(super) fn stays_for_its_cost(
+        &mut self,
+        frame: FrameNo,
+        list: List,
+        frames: &impl FrameTable,
+    ) -> bool {
+        let Some((favoured, share)) = self.lean() else {
+            return false;
+        };
+        let kind = self.kind(frames.key(frame).file());
+        let (last, in_a_row) = &mut self.cost.alone;
+        *in_a_row = match *last == Some(kind) {
+            true => *in_a_row + 1,
+            false => 1,
+        };
+        *last = Some(kind);
+        if kind != favoured || *in_a_row > self.memory.0 / ALONE_SHARE {
+            return false;
+        }
+        self.cost.owed += i64::from(share);
+        if self.cost.owed < 1000 {
+            return false;
+        }
+        self.cost.owed -= 1000;
+        self.statistics.cost_rotated += 1;
+        self.pages.move_to_warm(frame, list, list);
+        true
+    }
+
+    /// What was opened as a file is one; everything else is a region.
+    fn kind(&self, file: FileId) -> PageKind {
+        match self.returns.is_file(file) {
+            true => PageKind::File,
+            false => PageKind::Anonymous,
+        }
+    }
+}
