@@ -87,6 +87,41 @@ fn files_and_devices_are_told_as_they_are() {
     assert_eq!(stat["counters"]["frame_waits"], 0);
 }
 
+#[test]
+fn what_reclaim_did_is_told_with_the_pages_of_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = PageCache::builder().memory(8 << 20);
+    let cache = builder.control_at(folder.path().join("sock")).build().unwrap();
+    let none = ask(&cache, "reclaim");
+    assert!(none["samples"].as_array().unwrap().is_empty(), "{none}");
+    let path = folder.path().join("file");
+    std::fs::write(&path, vec![1; 32 << 20]).unwrap();
+    let file = cache.open(&path, OpenOptions::new()).unwrap();
+    let mut bytes = vec![0; 1 << 20];
+    (0..32).for_each(|n| assert_eq!(file.read_at(&mut bytes, n << 20).unwrap(), 1 << 20));
+    let told = ask(&cache, "reclaim");
+    let outcomes = told["outcomes"].as_array().unwrap();
+    let freed = outcomes
+        .iter()
+        .find(|one| one["outcome"] == "clean: freed")
+        .unwrap();
+    let freed = freed["background_file"].as_u64().unwrap() + freed["direct_file"].as_u64().unwrap();
+    // More may have been freed meanwhile.
+    assert!(
+        freed > 4000 && freed <= cache.stats().counters.pgsteal(),
+        "{freed}: {told}"
+    );
+    let samples = told["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), 32);
+    for sample in samples {
+        assert_eq!(sample["path"], path.display().to_string(), "{sample}");
+        assert!(
+            sample["page"].as_u64().unwrap() < 8192 && sample["kind"] == "file",
+            "{sample}"
+        );
+    }
+}
+
 fn get(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     // Longer than any answer takes on a slow day.

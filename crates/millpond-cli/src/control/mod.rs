@@ -4,6 +4,7 @@
 
 mod find;
 mod inspect;
+mod reclaim;
 mod record;
 mod set;
 mod stat;

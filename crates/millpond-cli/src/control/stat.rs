@@ -1,6 +1,6 @@
 //! `millpond stat`: what a running cache does, a line at a time, as `vmstat` shows a kernel's.
 
-use super::{Cache, Which, count};
+use super::{Cache, Which, count, reclaim};
 use crate::Failure;
 use millpond_core::event::Reason;
 use millpond_core::units::Bytes;
@@ -16,6 +16,7 @@ Examples:
   millpond stat 1               a line a second, until Ctrl-C or the cache ends
   millpond stat 500ms 20 --json
   millpond stat --reasons 5     the transfers by why they are made, and what waited for admission
+  millpond stat --reclaim 5     what reclaim met at the cold end of memory, and what it did with it
 
 Columns:
   MiB of pages now   free, active, inact(ive), dirty, wback (being written)
@@ -42,6 +43,9 @@ pub(crate) struct StatArgs {
     /// A table by reason instead of a line.
     #[arg(long)]
     reasons: bool,
+    /// A table of what reclaim met at the cold end of memory and what it did there, with the last samples.
+    #[arg(long, conflicts_with = "reasons")]
+    reclaim: bool,
     #[command(flatten)]
     which: Which,
     /// One JSON object a line: what there is now, and of every counter by how much it grew a second.
@@ -56,6 +60,7 @@ impl StatArgs {
             interval: Some(interval),
             count: None,
             reasons: false,
+            reclaim: false,
             which,
             json: false,
         }
@@ -81,7 +86,7 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
     let mut cache = args.which.find()?;
     let mut before = match args.interval {
         None => json!({ "age_s": 0.0, "counters": {} }),
-        Some(_) => cache.ask("stat")?.1,
+        Some(_) => ask(&mut cache, args)?,
     };
     let lines = args.count.unwrap_or(match args.interval {
         None => 1,
@@ -95,15 +100,17 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
             let due = interval.saturating_mul(u32::try_from(line + 1).unwrap_or(u32::MAX));
             std::thread::sleep(due.saturating_sub(began.elapsed()));
         }
-        let now = ask(&mut cache)?;
+        let now = ask(&mut cache, args)?;
         let span = Span {
             before: &before,
             now: &now,
         };
-        match (args.json, args.reasons) {
-            (true, _) => writeln!(stdout, "{}", span.json())?,
-            (false, true) => write!(stdout, "{}", span.reasons())?,
-            (false, false) => {
+        match (args.json, args.reclaim, args.reasons) {
+            (true, true, _) => writeln!(stdout, "{now}")?,
+            (true, false, _) => writeln!(stdout, "{}", span.json())?,
+            (false, true, _) => write!(stdout, "{}", reclaim::table(&span))?,
+            (false, _, true) => write!(stdout, "{}", span.reasons())?,
+            (false, _, false) => {
                 if line % LINES == 0 {
                     write!(stdout, "{HEADING}")?;
                 }
@@ -116,8 +123,9 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(cache: &mut Cache) -> Result<Value, Failure> {
-    Ok(cache.ask("stat")?.1)
+fn ask(cache: &mut Cache, args: &StatArgs) -> Result<Value, Failure> {
+    let question = if args.reclaim { "reclaim" } else { "stat" };
+    Ok(cache.ask(question)?.1)
 }
 
 /// Two lines as wide as those below them.
@@ -252,7 +260,7 @@ impl Span<'_> {
 }
 
 /// A number in five columns: nothing behind the point that nobody reads in passing.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value {
         0.0 => "0".into(),
         v if v < 9.95 => format!("{v:.1}"),

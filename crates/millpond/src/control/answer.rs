@@ -18,7 +18,7 @@
 //! An answer is an object; one with `error` says what was wrong and what is allowed, and nothing was changed. `kind` is
 //! `request` if the line was not understood, `setting` if a value can't be, `refused`, or `cache` for whatever else.
 
-use super::watch;
+use super::{reclaim, watch};
 use crate::cache::Inner;
 use crate::error::Error;
 use crate::history::{By, Change, LimitChange, SettingChange};
@@ -35,7 +35,7 @@ use std::time::{Duration, SystemTime};
 /// Of the lines and answers: it becomes another when what a client knows does not hold any more.
 const PROTOCOL: u32 = 1;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "help",
     "about",
     "set NAME=VALUE ...",
@@ -43,6 +43,7 @@ const COMMANDS: [&str; 12] = [
     "inspect options",
     "inspect history",
     "stat",
+    "reclaim",
     "record start BYTES PATH",
     "record state",
     "record stop",
@@ -82,6 +83,7 @@ pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
         ["inspect", "options"] => options(cache),
         ["inspect", "history"] => history(cache),
         ["stat"] => stat(cache),
+        ["reclaim"] => reclaim::reclaim(cache),
         ["record", "start", bytes, ..] => record(cache, bytes, line),
         ["record", "state"] => recording(cache.record_progress()),
         ["record", "stop"] => recording(cache.record_stop(None).as_ref().map(Progress::from)),

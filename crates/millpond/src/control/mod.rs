@@ -19,6 +19,7 @@
 mod answer;
 mod client;
 mod place;
+mod reclaim;
 mod serve;
 mod slow;
 mod watch;
