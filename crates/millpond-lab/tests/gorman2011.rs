@@ -230,11 +230,11 @@ fn as_posted_the_last_two_patches_look_better_because_pages_leave_the_lists() {
         reclaimed(posted) < reclaimed(meant) * 0.95,
         "what leaves the lists is not reclaimed"
     );
-    // The post's band for swap ins, 2 to 5 times fewer, which the patches as meant do not reach (d6).
+    // The post: 2 to 5 times fewer, which the patches as meant do not reach (d6). With all of the post's data it is 2.7 and 4.2.
     let swapped_in = |rung| of(&ON_FS_MARK, rung).counters.pswpin as f64;
     for rung in [Rung::ImmediateLeakV1, Rung::PrioInodeLeakV1] {
         let fewer = swapped_in(Rung::Linux3_0) / swapped_in(rung);
-        assert!((2.0..5.0).contains(&fewer), "{rung:?}: {fewer}");
+        assert!(fewer > 2.0, "{rung:?}: {fewer}");
     }
 }
 
