@@ -4,7 +4,7 @@
 //! threads wake up. Waits and pauses are for the thread that sent the event.
 
 use super::region::SwapRead;
-use super::spare::Batch;
+use super::spare::{Batch, Marked};
 use super::sync::Answer;
 use super::transfers::{Kind, OwnRead, Transfer};
 use super::writes::Copying;
@@ -30,10 +30,9 @@ pub(crate) struct Deferred {
     pub(crate) own: Option<OwnRead>,
     /// A page of a region that the faulting thread reads, or hands on.
     pub(super) swap_read: Option<SwapRead>,
-    /// Pages of regions whose next use is to be seen.
-    pub(super) sampled: Vec<PageKey>,
-    /// Pages of regions that are to be written, and their frames: their checksums come first.
-    pub(super) written: Vec<(PageKey, FrameNo)>,
+    /// Pages of regions whose next use is to be seen, and such as are to be written, with their frames: their checksums come
+    /// first.
+    pub(super) marked: Marked,
     pub(crate) granted: Vec<Load>,
     /// Room for the pages of a fault, which has asked for it before it took the core lock.
     pub(super) loads: Vec<Load>,
@@ -236,7 +235,7 @@ impl Shared {
         for (file, first, pages, error) in deferred.failed.drain(..) {
             events::write_failed(&file.path, first, pages, error.0);
         }
-        self.sum_up(&mut deferred.written);
+        self.sum_up(&mut deferred.marked.written);
         for (log, n) in deferred.asks.drain(..) {
             log.ask(n);
         }
@@ -266,8 +265,9 @@ impl Shared {
         if std::mem::take(&mut deferred.wake_background) {
             self.device.wake();
         }
-        if !deferred.sampled.is_empty() {
-            self.sample(&mut deferred.sampled);
+        if self.regions.is_some() {
+            self.sample(&mut deferred.marked);
+            self.spare.take_back(deferred);
         }
     }
 }

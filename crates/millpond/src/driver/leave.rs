@@ -10,6 +10,7 @@
 //! A checksum of 64 bits decides that a page need not be written, so a changed page is lost with a probability of 2^-64 each
 //! time one is evicted: once in twelve million years at 50,000 a second. 32 bits would be once in a day.
 
+use super::spare::Marked;
 use super::transfers::{Kind, Transfer};
 use super::writes::Frames;
 use super::{Core, Deferred, Shared};
@@ -39,6 +40,25 @@ struct Leaving {
     frame: FrameNo,
 }
 
+/// Room for pages that leave in one step, kept from one to the next: cleaning memory asks for none.
+#[derive(Default)]
+pub(super) struct Lists {
+    leaving: Vec<Leaving>,
+    /// Of those, pages in our hands that are in their regions.
+    within: Vec<Leaving>,
+    /// And such as are out.
+    held: Vec<Leaving>,
+    offered: Vec<FrameNo>,
+    stuck: Vec<FrameNo>,
+    /// Frames of a write that has ended.
+    written: Vec<FrameNo>,
+}
+
+/// The pages of a run, `RUN_MAX` at most, the last of them again and again behind it.
+fn in_hands<'a, T>(run: &'a [T], in_hand: impl Fn(&'a T) -> InHand<'a>) -> [InHand<'a>; RUN_MAX] {
+    std::array::from_fn(|n| in_hand(&run[n.min(run.len() - 1)]))
+}
+
 impl Leaving {
     fn in_hand(&self) -> InHand<'_> {
         InHand {
@@ -62,24 +82,26 @@ impl Shared {
         let (file, first) = self.regions().place(first);
         let table = self.table.locked(&mut core.turn);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
-        deferred.written.extend(keys);
+        deferred.marked.written.extend(keys);
         let token = (u64::from(io.0), Reason::Swap);
         let request = self.write_request(token, &file, first, frames);
         deferred.batch(self).push(file.clone(), request);
-        let kind = Kind::SwapOut(frames.to_vec());
+        let kind = Kind::SwapOut;
         core.transfers.insert(io, Transfer { file, first, kind });
     }
 
     /// Moves pages that were met by a scan out of their regions, so that their next use is seen.
-    pub(super) fn sample(&self, sampled: &mut Vec<PageKey>) {
+    pub(super) fn sample(&self, marked: &mut Marked) {
+        let Marked { sampled, held, .. } = marked;
         sampled.sort_unstable_by_key(|key| key.to_bits());
         for keys in sampled.chunk_by(|a, b| a.file() == b.file()) {
             let Some(region) = self.regions().of(keys[0].file()) else {
                 continue;
             };
             let pages = keys.iter().map(|key| key.index().0);
-            let held = pages.filter(|&page| region.pages.take(page, &[At::In]).is_some());
-            let held: Vec<_> = held.map(|page| (page, self.frame_of(&region, page))).collect();
+            let taken = pages.filter(|&page| region.pages.take(page, &[At::In]).is_some());
+            held.clear();
+            held.extend(taken.map(|page| (page, self.frame_of(&region, page))));
             let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
                 memory: &region.memory,
                 page,
@@ -87,15 +109,15 @@ impl Shared {
             };
             for run in held.chunk_by(|a, b| b.0 == a.0 + 1 && b.1.0 == a.1.0 + 1) {
                 for run in run.chunks(RUN_MAX) {
-                    self.move_out(&region, run.iter().map(in_hand).collect());
+                    self.move_out(&region, &in_hands(run, in_hand)[..run.len()]);
                 }
             }
         }
         sampled.clear();
     }
 
-    fn move_out(&self, region: &RegionInner, run: Vec<InHand<'_>>) {
-        let mut left = &run[..];
+    fn move_out(&self, region: &RegionInner, run: &[InHand<'_>]) {
+        let mut left = run;
         while !left.is_empty() {
             let (done, stuck) = self.regions().exchange.move_out(left);
             left[..done]
@@ -130,8 +152,10 @@ impl Shared {
     }
 
     /// Pages were written to swap, or could not be: they can be moved again.
-    pub(super) fn swapped_out(&self, core: &mut Core, frames: &[FrameNo], is_written: bool) {
-        for &frame in frames {
+    pub(super) fn swapped_out(&self, core: &mut Core, io: IoId, is_written: bool) {
+        let mut frames = std::mem::take(&mut core.leaving.written);
+        frames.extend_from_slice(core.manager.frames_of(io));
+        for frame in frames.drain(..) {
             let key = self.table.locked(&mut core.turn).key(frame);
             match is_written {
                 true => self.table.end_write(frame),
@@ -143,6 +167,7 @@ impl Shared {
                 self.settle(&region, key.index().0, At::Out);
             }
         }
+        core.leaving.written = frames;
     }
 
     /// The region will be used by nobody any more: no page comes from now on.
@@ -199,7 +224,7 @@ impl Shared {
                     let memory = &*region.memory;
                     match was {
                         // So that a touch is seen.
-                        At::In => self.move_out(region, vec![InHand { memory, page, frame }]),
+                        At::In => self.move_out(region, &[InHand { memory, page, frame }]),
                         _ => self.settle(region, page, At::Out),
                     }
                 }
@@ -270,9 +295,13 @@ impl Frames<'_> {
 
     /// As `evict`, where there are regions.
     pub(super) fn evict_with_regions(&mut self, frames: &mut Vec<FrameNo>) {
-        let of_regions: Vec<Leaving> = frames.iter().filter_map(|&frame| self.leaving(frame)).collect();
-        let offered: Vec<FrameNo> = of_regions.iter().map(|page| page.frame).collect();
-        let mut held = self.hold_all_out(of_regions);
+        let mut lists = std::mem::take(self.leaving);
+        lists
+            .leaving
+            .extend(frames.iter().filter_map(|&frame| self.leaving(frame)));
+        lists.offered.extend(lists.leaving.iter().map(|page| page.frame));
+        self.hold_all_out(&mut lists);
+        let Lists { held, offered, .. } = &mut lists;
         held.retain(|page| {
             let is_clean = self.is_as_written(page);
             if !is_clean {
@@ -283,13 +312,15 @@ impl Frames<'_> {
         let goes = |frame: &FrameNo| held.iter().any(|page| page.frame == *frame);
         frames.retain(|frame| goes(frame) || !offered.contains(frame));
         self.table.evict(frames);
-        for page in held {
+        for page in held.drain(..) {
             let to = match frames.contains(&page.frame) {
                 true => At::Nowhere,
                 false => At::Out,
             };
             self.shared.settle(&page.region, page.page, to);
         }
+        offered.clear();
+        *self.leaving = lists;
     }
 
     fn leaving(&self, frame: FrameNo) -> Option<Leaving> {
@@ -299,10 +330,16 @@ impl Frames<'_> {
 
     /// Takes pages in hand and out of their regions, neighbours together, except those that were used since the core asked,
     /// or are in other hands.
-    fn hold_all_out(&self, mut pages: Vec<Leaving>) -> Vec<Leaving> {
-        pages.sort_unstable_by_key(|page| (page.region.id.0, page.page));
-        let (mut held, mut within) = (Vec::new(), Vec::new());
-        for page in pages {
+    fn hold_all_out(&self, lists: &mut Lists) {
+        let Lists {
+            leaving,
+            within,
+            held,
+            stuck,
+            ..
+        } = lists;
+        leaving.sort_unstable_by_key(|page| (page.region.id.0, page.page));
+        for page in leaving.drain(..) {
             if self.shared.table.was_used(page.frame) {
                 continue;
             }
@@ -315,10 +352,10 @@ impl Frames<'_> {
         let follows = |a: &Leaving, b: &Leaving| {
             a.region.id == b.region.id && (b.page, b.frame.0) == (a.page + 1, a.frame.0 + 1)
         };
-        let mut stuck = Vec::new();
-        for run in within.chunk_by(follows) {
-            let run: Vec<_> = run.iter().map(Leaving::in_hand).collect();
-            let mut left = &run[..];
+        let runs = within.chunk_by(follows).flat_map(|run| run.chunks(RUN_MAX));
+        for run in runs {
+            let run = &in_hands(run, Leaving::in_hand)[..run.len()];
+            let mut left = run;
             while !left.is_empty() {
                 let (done, why) = self.shared.regions().exchange.move_out(left);
                 let at = usize::from(why.is_some()).min(left.len() - done);
@@ -326,13 +363,13 @@ impl Frames<'_> {
                 left = &left[done + at..];
             }
         }
-        for page in within {
+        for page in within.drain(..) {
             match stuck.contains(&page.frame) {
                 true => self.shared.settle(&page.region, page.page, At::In),
                 false => held.push(page),
             }
         }
-        held
+        stuck.clear();
     }
 
     /// Whether the page, which we hold, is what its slot holds; else it is dirty from now on, and nobody's.

@@ -80,6 +80,8 @@ pub(crate) struct Core {
     waiting: Vec<FileId>,
     /// Pages of regions that turned out to differ from their slots in the present step.
     changed: Vec<FrameNo>,
+    /// Room for those that leave in it, and for the frames of a write to swap that has ended.
+    leaving: leave::Lists,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
     recorder: Option<Box<dyn Recorder>>,
@@ -140,6 +142,7 @@ impl Shared {
             still: Vec::new(),
             waiting: Vec::new(),
             changed: Vec::new(),
+            leaving: leave::Lists::default(),
             files: Vec::new(),
             tickets: Tickets::default(),
             recorder,
@@ -193,8 +196,12 @@ impl Shared {
             still,
             waiting,
             changed,
+            leaving,
             ..
         } = core;
+        if self.regions.is_some() {
+            self.spare.lend(deferred);
+        }
         let mut table = Frames {
             table: self.table.locked(turn),
             shared: self,
@@ -204,7 +211,8 @@ impl Shared {
             still,
             waiting,
             changed,
-            sampled: &mut deferred.sampled,
+            leaving,
+            sampled: &mut deferred.marked.sampled,
         };
         let now = self.clock.now();
         match recorder.as_deref_mut() {
@@ -220,8 +228,10 @@ impl Shared {
         deferred.wake_background |= tick_at < before;
         core.effects = effects;
         if !core.changed.is_empty() {
-            let frames = std::mem::take(&mut core.changed);
+            let mut frames = std::mem::take(&mut core.changed);
             self.step(core, Event::Changed { frames: &frames }, deferred);
+            frames.clear();
+            core.changed = frames;
         }
     }
 

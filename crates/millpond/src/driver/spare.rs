@@ -11,9 +11,11 @@
 //! has to be written is not held up by whoever uses up the machine's memory. More than was set aside, at a time, is asked
 //! of the system as everybody does; the figures are far above what a device has in its queue.
 
+use super::effects::Deferred;
 use crate::device::Request;
 use crate::file::FileInner;
 use crate::sys::segment::Ranges;
+use millpond_core::units::{FrameNo, PageKey};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -27,6 +29,28 @@ pub(super) const TRANSFERS: usize = 1024;
 const LISTS: usize = 32;
 /// Ranges of one: a write of 1 MiB with no two pages side by side.
 const RANGES: usize = 256;
+
+/// Pages of regions that a step samples or writes: a batch of reclaim, as a rule.
+const MARKED: usize = 1024;
+
+/// Pages of regions that a step leaves for after the core lock.
+#[derive(Default)]
+pub(super) struct Marked {
+    pub(super) sampled: Vec<PageKey>,
+    pub(super) written: Vec<(PageKey, FrameNo)>,
+    /// Room for those of `sampled` that are moved.
+    pub(super) held: Vec<(u64, FrameNo)>,
+}
+
+impl Marked {
+    fn with_room() -> Marked {
+        Marked {
+            sampled: Vec::with_capacity(MARKED),
+            written: Vec::with_capacity(MARKED),
+            held: Vec::with_capacity(MARKED),
+        }
+    }
+}
 
 /// Requests of one step, and their files.
 pub(super) struct Batch {
@@ -51,6 +75,7 @@ impl Batch {
 /// What is set aside.
 pub(super) struct Spare {
     batches: Mutex<Vec<Batch>>,
+    marked: Mutex<Vec<Marked>>,
     pub(super) ranges: Arc<Ranges>,
 }
 
@@ -58,7 +83,26 @@ impl Spare {
     pub(super) fn new() -> Spare {
         Spare {
             batches: Mutex::new((0..BATCHES).map(|_| Batch::new()).collect()),
+            marked: Mutex::new(Vec::with_capacity(BATCHES)),
             ranges: Ranges::new(LISTS, RANGES),
+        }
+    }
+
+    /// Lists for pages of regions, unless it has them.
+    pub(super) fn lend(&self, deferred: &mut Deferred) {
+        if deferred.marked.sampled.capacity() == 0 {
+            deferred.marked = self.marked.lock().pop().unwrap_or_else(Marked::with_room);
+        }
+    }
+
+    /// Takes them back, when what was in them is done.
+    pub(super) fn take_back(&self, deferred: &mut Deferred) {
+        if deferred.marked.sampled.capacity() > 0 {
+            let lists = std::mem::take(&mut deferred.marked);
+            let mut all = self.marked.lock();
+            if all.len() < BATCHES {
+                all.push(lists);
+            }
         }
     }
 

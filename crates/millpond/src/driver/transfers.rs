@@ -35,8 +35,8 @@ pub(super) enum Kind {
     Write(Vec<WritePin>),
     /// A page of a region from the swap file.
     SwapIn(SwapRead),
-    /// Pages of regions to the swap file.
-    SwapOut(Vec<FrameNo>),
+    /// Pages of regions to the swap file. Their frames are known to the core.
+    SwapOut,
 }
 
 /// A read that the thread which needs the pages does itself.
@@ -242,8 +242,8 @@ impl Shared {
                 self.step(core, Event::ReadDone { io, result: Ok(()) }, deferred);
             }
             (Kind::SwapIn(read), result) => return Some(Unchecked::Swap(read, result)),
-            (Kind::SwapOut(frames), result) => {
-                self.swapped_out(core, &frames, result.is_ok());
+            (Kind::SwapOut, result) => {
+                self.swapped_out(core, io, result.is_ok());
                 let result = result.map(|_| ()).map_err(|error| io_error(&error));
                 self.step(core, Event::WriteDone { io, result }, deferred);
             }

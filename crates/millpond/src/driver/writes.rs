@@ -49,6 +49,8 @@ pub(super) struct Frames<'a> {
     pub(super) waiting: &'a mut Vec<FileId>,
     /// Pages of regions that turn out to differ from their slots.
     pub(super) changed: &'a mut Vec<FrameNo>,
+    /// Room for pages of regions that leave.
+    pub(super) leaving: &'a mut super::leave::Lists,
     /// Pages of regions whose uses were asked for.
     pub(super) sampled: &'a mut Vec<PageKey>,
 }
@@ -355,6 +357,7 @@ mod tests {
                 still,
                 waiting,
                 changed: &mut Vec::new(),
+                leaving: &mut crate::driver::leave::Lists::default(),
                 sampled: &mut Vec::new(),
                 asks: &mut asks,
             };
