@@ -86,6 +86,8 @@ mutations! {
     CutBeforeWrites = "cut-before-writes",
     /// Whoever waits is not told that the cache is poisoned.
     PoisonWakesNobody = "poison-wakes-nobody",
+    /// A page of a region that is written after it was read is taken for one that was not.
+    OldTwinIsKept = "old-twin-is-kept",
 }
 
 /// Whether this process shall make the mistake.

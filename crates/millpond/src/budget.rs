@@ -29,6 +29,8 @@ pub(crate) struct Aside {
     pub(crate) copies: PageCount,
     /// For the map of pages that wait for a log, by the frame.
     pub(crate) frame_bytes: u64,
+    /// For pages of regions that are in two places, by the frame.
+    pub(crate) twin_bytes: u64,
     /// For what is known of the pages of regions, wherever they are, and for a map of slots.
     pub(crate) region_bytes: u64,
 }
@@ -47,7 +49,7 @@ pub(crate) fn copies(memory: Bytes, page_size: PageSize) -> PageCount {
 /// # Errors
 /// [`Error::BudgetTooSmall`], [`Error::Option`] if it is larger than a pool can be.
 pub(crate) fn frames(memory: Bytes, page_size: PageSize, aside: Aside) -> Result<PageCount> {
-    let frame = page_size.bytes() + FRAME_METADATA_BYTES + aside.frame_bytes;
+    let frame = page_size.bytes() + FRAME_METADATA_BYTES + aside.frame_bytes + aside.twin_bytes;
     let other = IO_BYTES.0 + aside.copies.to_bytes(page_size).0 + aside.region_bytes;
     let frames = PageCount(memory.0.saturating_sub(other) / frame);
     if frames < FRAMES_MIN {
@@ -107,7 +109,7 @@ mod tests {
             let aside = Aside {
                 copies,
                 frame_bytes: 8,
-                region_bytes: 0,
+                ..Aside::default()
             };
             let frames = frames(memory, page, aside).unwrap().0;
             let all = frames * (4096 + FRAME_METADATA_BYTES + 8) + copies.0 * 4096 + IO_BYTES.0;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::hook::Hook;
 use crate::host::{self, Notice, Notices};
 use crate::record::Recorder;
-use crate::region::{Regions, SwapFile, handlers, swap};
+use crate::region::{Regions, SwapFile, frame_bytes, handlers, swap};
 use crate::sys::arena::Arena;
 use crate::table::Table;
 use millpond_core::admission::AdmissionOptions;
@@ -212,6 +212,10 @@ impl Builder {
         }
         let aside = Aside {
             region_bytes: self.swap.iter().map(|swap| swap.metadata_bytes(page_size)).sum(),
+            twin_bytes: match self.swap.is_empty() {
+                true => 0,
+                false => frame_bytes(page_size.bytes()),
+            },
             ..Aside::default()
         };
         let auto = self.memory_auto;
@@ -278,6 +282,7 @@ impl Builder {
         if let Some(regions) = &shared.regions {
             let whole = shared.exchange_frames(0..frames.0 as u32);
             whole.map_err(setup("making the frames exchangeable"))?;
+            regions.twins.fit(frames);
             for (slots, priority) in regions.swap_areas() {
                 shared.tell(Event::SwapAdded { slots, priority });
             }

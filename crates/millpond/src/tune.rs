@@ -160,6 +160,9 @@ impl Inner {
             (before, *core.manager.derived())
         };
         shared.finish(&mut deferred);
+        if let Some(regions) = &shared.regions {
+            regions.twins.fit(after.frames);
+        }
         if let Some(watchdog) = watchdog {
             shared.device.set_limit(watchdog);
         }

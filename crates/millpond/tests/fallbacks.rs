@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
+#[allow(dead_code, reason = "each suite uses a part")]
 #[path = "support/refuse.rs"]
 mod refuse;
 mod support;

@@ -3,8 +3,8 @@
 //! Under the lock: pages enter the table, transfers begin. After it, in [`Shared::finish`]: requests go to the device,
 //! threads wake up. Waits and pauses are for the thread that sent the event.
 
-use super::region::SwapRead;
 use super::spare::{Batch, Marked};
+use super::swap_in::SwapRead;
 use super::sync::Answer;
 use super::transfers::{Kind, OwnRead, Transfer};
 use super::writes::Copying;

@@ -12,6 +12,7 @@
 
 use super::spare::Marked;
 use super::transfers::{Kind, Transfer};
+use super::twins::{copy_of, end_twin};
 use super::writes::Frames;
 use super::{Core, Deferred, Shared};
 use crate::error::Result;
@@ -34,10 +35,10 @@ const FORGET_BATCH: u64 = 1024;
 const RUN_MAX: usize = 64;
 
 /// A page of a region that is to leave.
-struct Leaving {
-    region: Arc<RegionInner>,
-    page: u64,
-    frame: FrameNo,
+pub(super) struct Leaving {
+    pub(super) region: Arc<RegionInner>,
+    pub(super) page: u64,
+    pub(super) frame: FrameNo,
 }
 
 /// Room for pages that leave in one step, kept from one to the next: cleaning memory asks for none.
@@ -46,6 +47,8 @@ pub(super) struct Lists {
     leaving: Vec<Leaving>,
     /// Of those, pages in our hands that are in their regions.
     within: Vec<Leaving>,
+    /// Of those, pages that are nowhere else.
+    alone: Vec<Leaving>,
     /// And such as are out.
     held: Vec<Leaving>,
     offered: Vec<FrameNo>,
@@ -60,7 +63,7 @@ fn in_hands<'a, T>(run: &'a [T], in_hand: impl Fn(&'a T) -> InHand<'a>) -> [InHa
 }
 
 impl Leaving {
-    fn in_hand(&self) -> InHand<'_> {
+    pub(super) fn in_hand(&self) -> InHand<'_> {
         InHand {
             memory: &self.region.memory,
             page: self.page,
@@ -90,9 +93,13 @@ impl Shared {
         core.transfers.insert(io, Transfer { file, first, kind });
     }
 
-    /// Moves pages that were met by a scan out of their regions, so that their next use is seen.
+    /// Takes pages that were met by a scan out of their regions, so that their next use is seen, as soon as there is a batch.
     pub(super) fn sample(&self, marked: &mut Marked) {
         let Marked { sampled, held, .. } = marked;
+        if sampled.is_empty() {
+            return;
+        }
+        self.regions().twins.meet(sampled);
         sampled.sort_unstable_by_key(|key| key.to_bits());
         for keys in sampled.chunk_by(|a, b| a.file() == b.file()) {
             let Some(region) = self.regions().of(keys[0].file()) else {
@@ -102,6 +109,7 @@ impl Shared {
             let taken = pages.filter(|&page| region.pages.take(page, &[At::In]).is_some());
             held.clear();
             held.extend(taken.map(|page| (page, self.frame_of(&region, page))));
+            self.part(&region, held);
             let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
                 memory: &region.memory,
                 page,
@@ -208,7 +216,7 @@ impl Shared {
 
     fn free_some(&self, region: &RegionInner, pages: Range<u64>, deferred: &mut Deferred) {
         // A page that is nowhere can be taken only by who has the core.
-        let mut core = self.core();
+        let (mut core, mut held) = (self.core(), Vec::new());
         for page in pages {
             match region.pages.take(page, &[At::In, At::Out, At::Nowhere]) {
                 Some(At::Nowhere) => {
@@ -224,7 +232,14 @@ impl Shared {
                     let memory = &*region.memory;
                     match was {
                         // So that a touch is seen.
-                        At::In => self.move_out(region, &[InHand { memory, page, frame }]),
+                        At::In => {
+                            held.clear();
+                            held.push((page, frame));
+                            self.part(region, &mut held);
+                            if !held.is_empty() {
+                                self.move_out(region, &[InHand { memory, page, frame }]);
+                            }
+                        }
                         _ => self.settle(region, page, At::Out),
                     }
                 }
@@ -334,6 +349,7 @@ impl Frames<'_> {
         let Lists {
             leaving,
             within,
+            alone,
             held,
             stuck,
             ..
@@ -349,10 +365,21 @@ impl Frames<'_> {
                 None => {}
             }
         }
+        let exchange = &self.shared.regions().exchange;
+        let copies = within
+            .iter()
+            .filter_map(|page| copy_of(exchange, &page.region.pages, page.in_hand()));
+        exchange.drop_copies(copies);
+        for page in within.drain(..) {
+            match end_twin(&page.region.pages, page.page) {
+                true => held.push(page),
+                false => alone.push(page),
+            }
+        }
         let follows = |a: &Leaving, b: &Leaving| {
             a.region.id == b.region.id && (b.page, b.frame.0) == (a.page + 1, a.frame.0 + 1)
         };
-        let runs = within.chunk_by(follows).flat_map(|run| run.chunks(RUN_MAX));
+        let runs = alone.chunk_by(follows).flat_map(|run| run.chunks(RUN_MAX));
         for run in runs {
             let run = &in_hands(run, Leaving::in_hand)[..run.len()];
             let mut left = run;
@@ -363,7 +390,7 @@ impl Frames<'_> {
                 left = &left[done + at..];
             }
         }
-        for page in within.drain(..) {
+        for page in alone.drain(..) {
             match stuck.contains(&page.frame) {
                 true => self.shared.settle(&page.region, page.page, At::In),
                 false => held.push(page),
@@ -392,7 +419,12 @@ impl Frames<'_> {
         match region.pages.take(page, &[At::In, At::Out]) {
             Some(At::In) => {
                 let run = [InHand { memory, page, frame }];
-                let (_, stuck) = self.shared.regions().exchange.move_out(&run);
+                let exchange = &self.shared.regions().exchange;
+                exchange.drop_copies(copy_of(exchange, &region.pages, run[0]).into_iter());
+                if end_twin(&region.pages, page) {
+                    return true;
+                }
+                let (_, stuck) = exchange.move_out(&run);
                 if stuck.is_some() {
                     self.shared.settle(region, page, At::In);
                 }

@@ -22,7 +22,9 @@
 //! | `throttle` | a thread that makes pages dirty, and pauses |
 //! | `sync` | requests for durability |
 //! | `discard` | pages of a file that is closed or cut leave memory |
-//! | `region` | faults on anonymous memory, and its pages on their way back from swap |
+//! | `region` | faults on anonymous memory |
+//! | `swap_in` | its pages on their way back from swap |
+//! | `twins` | how they come to a thread, and are in two places for a while |
 //! | `leave` | its pages on their way out |
 
 mod discard;
@@ -31,9 +33,11 @@ mod fault;
 mod leave;
 mod region;
 mod spare;
+mod swap_in;
 mod sync;
 mod throttle;
 mod transfers;
+mod twins;
 mod writes;
 
 pub(crate) use effects::Deferred;

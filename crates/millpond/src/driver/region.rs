@@ -9,43 +9,25 @@
 //!
 //! How they leave is in `leave.rs`.
 
-use super::transfers::{Kind, Transfer};
-use super::{Core, Deferred, Shared};
-use crate::device::{Device, Request, Warning};
-use crate::error::Result;
+use super::{Deferred, Shared};
+use crate::device::Warning;
 use crate::region::{Ahead, At, RegionInner, Regions};
 use crate::sys::exchange::InHand;
-use crate::table::Load;
+use crate::sys::uffd::Access;
 use crate::trace::What;
-use millpond_core::event::{Event, Intent, IoError, IoId, Reason};
+use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::readahead::fault_around;
-use millpond_core::swap::SlotNo;
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// How long a thread waits at most for a page that another has in hand before it looks again: nobody forgets to announce
 /// it, so this is for the day when somebody does.
 const SETTLED_WAIT: Duration = Duration::from_millis(100);
-
-/// Pages that are asked for at a time with [`RegionAdvice::WillNeed`](crate::RegionAdvice::WillNeed): 1 MiB.
-const AHEAD_BATCH: u64 = 256;
-
-/// Pages that are being read from their slots: they follow one another.
-pub(crate) struct SwapRead {
-    pub(super) io: IoId,
-    pub(super) region: Arc<RegionInner>,
-    /// The first.
-    pub(super) page: u64,
-    pub(super) slot: SlotNo,
-    pub(super) reason: Reason,
-    pub(super) loads: Vec<Load>,
-}
 
 /// A page that we hold, on its way back from its frame.
 struct Back<'a> {
@@ -69,9 +51,15 @@ impl Shared {
 
     /// A thread has touched a page that is not there. `may_read`: the calling thread may read it itself; else the device
     /// does it in the background.
-    pub(crate) fn region_fault(&self, region: &Arc<RegionInner>, page: u64, may_read: bool) -> Fault {
+    pub(crate) fn region_fault(
+        &self,
+        region: &Arc<RegionInner>,
+        page: u64,
+        access: Access,
+        may_read: bool,
+    ) -> Fault {
         let noted = self.note(region.id, (page, 1), What::Region);
-        let fault = self.serve_fault(region, page, may_read);
+        let fault = self.serve_fault(region, page, access, may_read);
         if matches!(fault, Fault::NoFrame(_)) {
             // It comes again.
             std::mem::forget(noted);
@@ -79,15 +67,13 @@ impl Shared {
         fault
     }
 
-    fn serve_fault(&self, region: &Arc<RegionInner>, page: u64, may_read: bool) -> Fault {
+    fn serve_fault(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Fault {
         let pages = &region.pages;
         loop {
             match pages.at(page) {
-                // A fault that somebody else has served meanwhile.
                 At::In => {
                     if pages.take(page, &[At::In]).is_some() {
-                        self.regions().exchange.restore(&region.memory, page);
-                        self.settle(region, page, At::In);
+                        self.come_late(region, page, access);
                         return Fault::Served;
                     }
                 }
@@ -97,7 +83,7 @@ impl Shared {
                 }
                 At::Out => {
                     if pages.take(page, &[At::Out]).is_some() {
-                        self.soft_fault(region, page);
+                        self.soft_fault(region, page, access);
                         return Fault::Served;
                     }
                 }
@@ -107,7 +93,7 @@ impl Shared {
                     }
                 }
                 At::Nowhere => {
-                    if let Some(fault) = self.miss(region, page, may_read) {
+                    if let Some(fault) = self.miss(region, page, access, may_read) {
                         return fault;
                     }
                 }
@@ -116,7 +102,7 @@ impl Shared {
     }
 
     /// A page that we hold comes back from its frame, and those behind it that whoever touched it will come to.
-    fn soft_fault(&self, region: &RegionInner, page: u64) {
+    fn soft_fault(&self, region: &RegionInner, page: u64, access: Access) {
         let ahead = region.pages.ahead(page);
         let mut count = region.around.lock().touched(PageIndex(page));
         if ahead.was_read {
@@ -138,7 +124,7 @@ impl Shared {
         };
         pages
             .chunk_by(follows)
-            .for_each(|run| self.come_back(region, run));
+            .for_each(|run| self.come_back(region, run, access));
         if ahead.is_mark {
             let mut deferred = Deferred::default();
             {
@@ -155,9 +141,17 @@ impl Shared {
 
     /// Pages that follow one another, as do their frames, come back: the first of them, and of the others what the kernel
     /// moves at once.
-    fn come_back(&self, region: &RegionInner, run: &[Back<'_>]) {
-        let pages: Vec<_> = run.iter().map(|back| back.page).collect();
-        let moved = self.regions().exchange.move_in_run(&pages);
+    fn come_back(&self, region: &RegionInner, run: &[Back<'_>], access: Access) {
+        let moved = match run {
+            [one] => {
+                self.bring(region, &one.page, access);
+                1
+            }
+            _ => {
+                let pages: Vec<_> = run.iter().map(|back| back.page).collect();
+                self.regions().exchange.move_in_run(&pages)
+            }
+        };
         let (came, stayed) = run.split_at(moved);
         for back in came {
             // The first use of one that was read ahead is what it was read for: no use is noted of it, as none is of a page
@@ -165,7 +159,9 @@ impl Shared {
             if !back.was_read_ahead {
                 self.table.note_use(back.page.frame);
             }
-            self.landed(region, back.page.page);
+            // Whoever was woken by its coming may wait again: for one that is shut, and that he writes.
+            self.settle(region, back.page.page, At::In);
+            self.line_up(region, back.page.page, false);
         }
         stayed
             .iter()
@@ -174,16 +170,8 @@ impl Shared {
         self.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
 
-    /// A page is in its region again. Moving it there has woken whoever sleeps for it; who serves its own faults waits
-    /// elsewhere.
-    fn landed(&self, region: &RegionInner, page: u64) {
-        if region.pages.put(page, At::In) {
-            region.settled.announce();
-        }
-    }
-
     /// A thread serves its own touch of a page that is not there. `false`: the page is lost.
-    pub(crate) fn region_touched(&self, region: &Arc<RegionInner>, page: u64) -> bool {
+    pub(crate) fn region_touched(&self, region: &Arc<RegionInner>, page: u64, access: Access) -> bool {
         let began = std::time::Instant::now();
         loop {
             let (settled, memory) = (region.settled.count(), self.memory_gate.count());
@@ -195,7 +183,7 @@ impl Shared {
                     }
                 }
                 At::In | At::Out | At::Nowhere => {
-                    let Fault::NoFrame(at_most) = self.region_fault(region, page, true) else {
+                    let Fault::NoFrame(at_most) = self.region_fault(region, page, access, true) else {
                         return true;
                     };
                     self.look();
@@ -220,7 +208,7 @@ impl Shared {
     }
 
     /// A page that has no frame gets one. `None`: it has one by now.
-    fn miss(&self, region: &Arc<RegionInner>, page: u64, may_read: bool) -> Option<Fault> {
+    fn miss(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Option<Fault> {
         let mut deferred = Deferred::default();
         {
             let mut core = self.core();
@@ -237,6 +225,9 @@ impl Shared {
                 intent: Intent::Read,
             };
             self.step(&mut core, event, &mut deferred);
+            if let Some(read) = &mut deferred.swap_read {
+                read.access = access;
+            }
             if !may_read && let Some(read) = deferred.swap_read.take() {
                 self.read_later(&mut core, read, &mut deferred);
             }
@@ -247,9 +238,10 @@ impl Shared {
         for mut load in granted {
             self.table.load_bytes(&mut load).fill(0);
             let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
-            self.regions().exchange.move_in(&InHand { memory, page, frame });
+            self.bring(region, &InHand { memory, page, frame }, access);
             self.table.finish_load_dirty(load);
-            self.landed(region, page);
+            self.settle(region, page, At::In);
+            self.line_up(region, page, true);
         }
         if let Some(read) = read {
             self.read_now(read);
@@ -260,76 +252,11 @@ impl Shared {
         })
     }
 
-    fn swap_request(&self, read: &mut SwapRead, token: u64) -> Request {
-        let reason = read.reason;
-        let (file, slot) = self.regions().place(read.slot);
-        self.read_request((token, reason), &file, slot, &mut read.loads)
-    }
-
-    /// Reads a page on this thread.
-    fn read_now(&self, mut read: SwapRead) {
-        let request = self.swap_request(&mut read, 0);
-        let dart = self.dart("device");
-        let result = self.device.transfer(&request);
-        drop(dart);
-        drop(request);
-        let mut deferred = Deferred::default();
-        self.swapped_in(read, result, &mut deferred);
-        self.finish(&mut deferred);
-    }
-
-    /// Has a page read by the device.
-    pub(super) fn read_later(&self, core: &mut Core, mut read: SwapRead, deferred: &mut Deferred) {
-        let (io, first) = (read.io, PageIndex(read.page));
-        let request = self.swap_request(&mut read, u64::from(io.0));
-        let (file, _) = self.regions().place(read.slot);
-        deferred.batch(self).push(file.clone(), request);
-        let kind = Kind::SwapIn(read);
-        core.transfers.insert(io, Transfer { file, first, kind });
-    }
-
     /// A page that was never touched has got a frame, if it is one of a region: it is ours until it is filled.
     pub(super) fn hold_granted(&self, file: FileId, first: PageIndex) {
         if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(file)) {
             let taken = region.pages.take(first.0, &[At::Nowhere]);
             assert_eq!(taken, Some(At::Nowhere), "{first:?} was granted");
-        }
-    }
-
-    /// The same of pages that are to be read.
-    pub(super) fn hold_read(
-        &self,
-        io: IoId,
-        reason: Reason,
-        key: PageKey,
-        slot: SlotNo,
-        loads: Vec<Load>,
-    ) -> SwapRead {
-        let (file, page) = (key.file(), key.index().0);
-        let region = self.regions().of(file);
-        let region = region.unwrap_or_else(|| panic!("{file:?} is no region"));
-        for page in (page..).take(loads.len()) {
-            let taken = region.pages.take(page, &[At::Nowhere]);
-            assert_eq!(taken, Some(At::Nowhere), "page {page} of {file:?} is to be read");
-            let was_read = reason == Reason::ReadAhead;
-            let is_mark = false;
-            region.pages.note_ahead(page, Ahead { was_read, is_mark });
-        }
-        SwapRead {
-            io,
-            region,
-            page,
-            slot,
-            reason,
-            loads,
-        }
-    }
-
-    /// Whoever touches this page of a region first asks for more; if it is not on its way, nobody does.
-    pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
-        if region.pages.at(page) == At::Held {
-            let (was_read, is_mark) = (false, true);
-            region.pages.note_ahead(page, Ahead { was_read, is_mark });
         }
     }
 
@@ -352,70 +279,9 @@ impl Shared {
         }
     }
 
-    /// Pages were read from their slots, or could not be. One that was touched goes there if it is what was written, else
-    /// whoever touches it gets `SIGBUS`. Those read ahead wait in their frames; if one of them is wrong they all go, and
-    /// whoever touches one has it read again.
-    pub(super) fn swapped_in(&self, mut read: SwapRead, result: io::Result<usize>, deferred: &mut Deferred) {
-        let wrong = self.wrong(&mut read, result);
-        let SwapRead {
-            io,
-            region,
-            page,
-            slot,
-            reason,
-            loads,
-        } = read;
-        let pages = page..page + loads.len() as u64;
-        if let Some(why) = wrong {
-            let mut core = self.core();
-            for load in loads {
-                self.table.locked(&mut core.turn).fail_load(load);
-            }
-            if reason == Reason::Fault {
-                let why = format!("slot {} of the swap file can't be read: {why}", slot.0);
-                self.lose(&region, page, &why, deferred);
-            }
-            let result = Err(IoError(libc::EIO));
-            self.step(&mut core, Event::ReadDone { io, result }, deferred);
-            if reason != Reason::Fault {
-                pages.for_each(|page| self.settle(&region, page, At::Nowhere));
-            }
-            return;
-        }
-        // Where its first use will be seen.
-        let mut to = At::Out;
-        for (load, page) in loads.into_iter().zip(page..) {
-            if reason == Reason::Fault {
-                let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
-                self.regions().exchange.move_in(&InHand { memory, page, frame });
-                to = At::In;
-            }
-            self.table.finish_load(load);
-        }
-        self.step(&mut self.core(), Event::ReadDone { io, result: Ok(()) }, deferred);
-        // Not before the core knows: who discards pages discards none that is loading.
-        pages.for_each(|page| self.settle(&region, page, to));
-    }
-
-    /// What is wrong with pages that were read.
-    fn wrong(&self, read: &mut SwapRead, result: io::Result<usize>) -> Option<String> {
-        let SwapRead { region, loads, .. } = read;
-        let size = self.page_size.bytes() as usize;
-        match result {
-            Ok(len) if len != loads.len() * size => return Some(format!("only {len} bytes were read")),
-            Ok(_) => {}
-            Err(error) => return Some(error.to_string()),
-        }
-        let sums = loads.iter_mut().zip(read.page..);
-        let mut sums =
-            sums.map(|(load, page)| (xxh3_64(self.table.load_bytes(load)), region.pages.sum(page)));
-        let is_wrong = sums.any(|(is, was)| is != was);
-        is_wrong.then(|| "it is not what was written there".to_owned())
-    }
-
     /// Nobody will have the page's content any more: whoever touches it gets `SIGBUS`. The page is loading or nowhere, and
     /// nobody else's.
-    fn lose(&self, region: &RegionInner, page: u64, why: &str, deferred: &mut Deferred) {
+    pub(super) fn lose(&self, region: &RegionInner, page: u64, why: &str, deferred: &mut Deferred) {
         let regions = self.regions();
         let why = why.to_owned();
         deferred.warnings.push(Warning::PageLost {
@@ -444,42 +310,5 @@ impl Shared {
         }
         drop(core);
         self.finish(&mut deferred);
-    }
-
-    /// Reads pages of the region that are in their slots, in the background, as far as there is memory for them.
-    pub(crate) fn region_ahead(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
-        let mut at = pages.start;
-        while at < pages.end {
-            self.poison.check()?;
-            let mut deferred = Deferred::default();
-            let count;
-            {
-                let mut core = self.core();
-                let is_away = |page: &u64| {
-                    region.pages.at(*page) == At::Nowhere
-                        && core.manager.has_slot(region.id, PageIndex(*page))
-                };
-                let most = pages.end.min(at + AHEAD_BATCH);
-                count = (at..most).take_while(is_away).count() as u64;
-                if count == 0 {
-                    at += 1;
-                    continue;
-                }
-                let event = Event::Fault {
-                    file: region.id,
-                    first: PageIndex(at),
-                    count: count as u32,
-                    intent: Intent::Prefetch,
-                };
-                self.step(&mut core, event, &mut deferred);
-            }
-            let came = deferred.ahead;
-            self.finish(&mut deferred);
-            if came < count {
-                break;
-            }
-            at += count;
-        }
-        Ok(())
     }
 }

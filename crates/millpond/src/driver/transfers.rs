@@ -3,7 +3,7 @@
 //! A read that a thread needs is done by that thread ([`Shared::read`]); read-ahead and writes are handed to the device,
 //! and the cache's thread takes their ends in ([`Shared::completed`]).
 
-use super::region::SwapRead;
+use super::swap_in::SwapRead;
 use super::writes::WritePin;
 use super::{Core, Deferred, Shared};
 use crate::device::{Device, Op, Request, Segments};

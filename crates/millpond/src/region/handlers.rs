@@ -11,7 +11,7 @@
 
 use super::{RegionInner, Regions};
 use crate::driver::{Fault, Shared};
-use crate::sys::uffd::{Ear, Message, Userfault};
+use crate::sys::uffd::{Access, Ear, Message, Userfault};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,6 +89,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
 struct Waiting {
     region: Arc<RegionInner>,
     page: u64,
+    access: Access,
     since: Instant,
 }
 
@@ -103,14 +104,22 @@ fn run(shared: &Shared, regions: &Regions, bell: &Bell) {
             Ok(faults) => faults,
             Err(error) => return shared.poison(format!("faults can't be read any more: {error}")),
         };
-        for (n, address) in messages[..faults].iter().filter_map(Message::address).enumerate() {
+        let touched = messages[..faults]
+            .iter()
+            .filter_map(|message| Some((message.address()?, message.access())));
+        for (n, (address, access)) in touched.enumerate() {
             let Some((region, page)) = regions.at(address) else {
                 regions.exchange.fill_at(address);
                 continue;
             };
-            if let Fault::NoFrame(_) = shared.region_fault(&region, page, n + 1 == faults) {
+            if let Fault::NoFrame(_) = shared.region_fault(&region, page, access, n + 1 == faults) {
                 let since = Instant::now();
-                waiting.push(Waiting { region, page, since });
+                waiting.push(Waiting {
+                    region,
+                    page,
+                    access,
+                    since,
+                });
             }
         }
         if !waiting.is_empty() {
@@ -124,7 +133,7 @@ fn run(shared: &Shared, regions: &Regions, bell: &Bell) {
 
 /// Tries a fault again. Whether it goes on waiting.
 fn again(shared: &Shared, fault: &Waiting, pause: &mut Duration) -> bool {
-    let Fault::NoFrame(at_most) = shared.region_fault(&fault.region, fault.page, false) else {
+    let Fault::NoFrame(at_most) = shared.region_fault(&fault.region, fault.page, fault.access, false) else {
         return false;
     };
     *pause = at_most;

@@ -15,6 +15,7 @@
 use super::RegionInner;
 use crate::driver::Shared;
 use crate::sys::sigbus;
+use crate::sys::uffd::Access;
 use parking_lot::RwLock;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -48,7 +49,7 @@ pub(super) fn remove(region: &Arc<RegionInner>) {
         .retain(|served| !Arc::ptr_eq(&served.region, region));
 }
 
-fn serve(address: usize) -> bool {
+fn serve(address: usize, access: Access) -> bool {
     let found = SERVED.read().iter().find_map(|served| {
         let page = served.region.memory.page_at(address)?;
         Some((served.region.clone(), served.shared.upgrade()?, page))
@@ -57,5 +58,5 @@ fn serve(address: usize) -> bool {
         return false;
     };
     let _dart = shared.dart("fault in a thread");
-    shared.region_touched(&region, page)
+    shared.region_touched(&region, page, access)
 }

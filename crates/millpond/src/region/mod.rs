@@ -12,6 +12,8 @@
 //! | `pages` | where each page is, and who may move it |
 //! | `handlers` | the threads that serve faults |
 //! | `in_thread` | faults that the touching thread serves itself |
+//! | `shut` | whether a page that is read comes write-protected |
+//! | `twins` | which pages are in two places |
 //! | `options` | which of the two |
 //! | `swap` | the swap file |
 //!
@@ -22,12 +24,15 @@ pub(crate) mod handlers;
 mod in_thread;
 mod options;
 mod pages;
+mod shut;
 pub(crate) mod swap;
+mod twins;
 
 pub use options::{Faults, RegionOptions};
-pub(crate) use pages::{Ahead, At, Pages};
+pub(crate) use pages::{Ahead, At, Pages, Twin};
 use swap::SwapArea;
 pub use swap::SwapFile;
+pub(crate) use twins::{Twins, frame_bytes};
 
 use crate::cache::Handle;
 use crate::error::{Error, Result};
@@ -41,6 +46,7 @@ use millpond_core::readahead::fault_around::FaultAround;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{FileId, PageCount, PageIndex};
 use parking_lot::{Mutex, RwLock};
+use shut::Shut;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -53,6 +59,7 @@ pub(crate) struct RegionInner {
     pub(crate) id: FileId,
     pub(crate) memory: Arc<RegionMemory>,
     pub(crate) pages: Pages,
+    pub(crate) shut: Shut,
     /// Who goes through it.
     pub(crate) around: Mutex<FaultAround>,
     /// It is being dropped: a fault that somebody reads late, of a page that is there since, must bring nothing back.
@@ -68,6 +75,7 @@ pub(crate) struct Regions {
     /// By number.
     list: RwLock<Vec<Option<Arc<RegionInner>>>>,
     bells: Vec<Bell>,
+    pub(crate) twins: Twins,
     /// Pages that were read ahead and then moved into their regions.
     pub(crate) ahead_hits: AtomicU64,
 }
@@ -80,6 +88,7 @@ impl Regions {
             swap,
             list: RwLock::default(),
             bells,
+            twins: Twins::new(),
             ahead_hits: AtomicU64::new(0),
         })
     }
@@ -195,6 +204,7 @@ impl Region {
             id,
             memory,
             pages,
+            shut: Shut::default(),
             around: Mutex::default(),
             closed: AtomicBool::new(false),
             settled: Gate::default(),

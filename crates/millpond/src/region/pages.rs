@@ -13,6 +13,9 @@
 //! on the way between two of these, in the hands of whoever took it with [`Pages::take`] and of nobody else. A fault that
 //! meets `Held` or `Writing` leaves a mark, and whoever ends that state wakes it: nobody waits with anything in hand.
 //!
+//! A page that is `In` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is *shut*, that is
+//! write-protected in the region, both are equal.
+//!
 //! A page has 4 bytes for this and 8 for the checksum of what was last written to its slot.
 
 use crate::sys::reserved::Reserved;
@@ -45,8 +48,14 @@ const AHEAD: u32 = 1 << 6;
 const MARK: u32 = 1 << 5;
 /// Its content is of no use unless it is touched.
 const LAZY: u32 = 1 << 4;
+/// Its frame's place in the arena has memory while it is in the region.
+const TWIN: u32 = 1 << 3;
+/// Nobody can write it in the region without a fault.
+const SHUT: u32 = 1 << 8;
 /// What is kept while the page is `Held`, `Out` or `Writing`, and nobody but its holder changes.
 const KEPT: u32 = AHEAD | MARK | LAZY;
+/// What is kept while it is `Held` or `In`.
+const KEPT_IN: u32 = TWIN | SHUT;
 
 /// What is known of a page that was read ahead, at its first touch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -55,8 +64,17 @@ pub(crate) struct Ahead {
     pub(crate) is_mark: bool,
 }
 
+/// What a page in its region is besides.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Twin {
+    /// Its frame's place has memory as well.
+    pub(crate) is_one: bool,
+    /// A write of it is a fault first; so that memory, if there is any, is equal.
+    pub(crate) is_shut: bool,
+}
+
 fn at(word: u32) -> At {
-    match word & !(WANTED | KEPT) {
+    match word & !(WANTED | KEPT | KEPT_IN) {
         0 => At::Nowhere,
         1 => At::In,
         2 => At::Out,
@@ -94,7 +112,7 @@ impl Pages {
         let word = &self.states[page as usize];
         let mut now = word.load(Ordering::Acquire);
         while from.contains(&at(now)) {
-            let held = At::Held as u32 | now & (WANTED | KEPT);
+            let held = At::Held as u32 | now & (WANTED | KEPT | KEPT_IN);
             match word.compare_exchange_weak(now, held, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(at(now)),
                 Err(other) => now = other,
@@ -126,6 +144,7 @@ impl Pages {
         let word = &self.states[page as usize];
         let kept = match to {
             At::Out | At::Writing => word.load(Ordering::Acquire) & KEPT,
+            At::In => word.load(Ordering::Acquire) & KEPT_IN,
             _ => 0,
         };
         let before = word.swap(to as u32 | kept, Ordering::AcqRel);
@@ -156,6 +175,24 @@ impl Pages {
     /// Whether that was noted of a page in our hands, and nobody has touched it since.
     pub(crate) fn is_lazy(&self, page: u64) -> bool {
         self.states[page as usize].load(Ordering::Acquire) & (LAZY | WANTED) == LAZY
+    }
+
+    /// What a page in our hands is in its region, or will be when it is put there.
+    pub(crate) fn note_twin(&self, page: u64, twin: Twin) {
+        let word = &self.states[page as usize];
+        let bits = [(twin.is_one, TWIN), (twin.is_shut, SHUT)];
+        let bits: u32 = bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum();
+        word.fetch_and(!KEPT_IN, Ordering::AcqRel);
+        word.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// The same as it is.
+    pub(crate) fn twin(&self, page: u64) -> Twin {
+        let word = self.states[page as usize].load(Ordering::Acquire);
+        Twin {
+            is_one: word & TWIN != 0,
+            is_shut: word & SHUT != 0,
+        }
     }
 
     /// What was noted of a page in our hands.
@@ -215,6 +252,24 @@ mod tests {
         }
         pages.note_ahead(1, both);
         assert_eq!((pages.at(1), pages.ahead(1)), (At::Nowhere, Ahead::default()));
+    }
+
+    #[test]
+    fn a_twin_is_one_until_it_leaves_its_region() {
+        let pages = Pages::new(1).unwrap();
+        let twin = |is_one, is_shut| Twin { is_one, is_shut };
+        assert!(pages.take(0, &[At::Nowhere]).is_some());
+        pages.note_twin(0, twin(true, true));
+        assert!(!pages.put(0, At::In));
+        assert_eq!((pages.at(0), pages.twin(0)), (At::In, twin(true, true)));
+        assert_eq!(pages.take(0, &[At::In]), Some(At::In));
+        pages.note_twin(0, twin(false, true));
+        assert!(!pages.put(0, At::In));
+        assert_eq!((pages.at(0), pages.twin(0)), (At::In, twin(false, true)));
+        assert_eq!(pages.take(0, &[At::In]), Some(At::In));
+        assert!(!pages.put(0, At::Out));
+        assert_eq!(pages.twin(0), Twin::default());
+        assert_eq!(pages.take_with_another(0), Some(Ahead::default()));
     }
 
     #[test]

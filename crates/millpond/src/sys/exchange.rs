@@ -15,9 +15,13 @@
 //! holder of an [`InHand`], which is made by [`Pages::take`](crate::region::Pages::take) or with a load. A region's own
 //! slices stay right whatever happens here, as the content of its pages is what was written there last, always.
 //!
+//! A single page that a thread waits for is copied instead, and is in both places for a while (`driver/twins.rs`): to take it
+//! away in one place all processors would have to forget its address at once, and of many pages they can at a time.
+//!
 //! A moved page that is pinned for a device is refused (`EBUSY`), so what a device writes into a region is not lost.
 
 use crate::sys::arena::Arena;
+use crate::sys::drops::Drops;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
 use crate::sys::uffd::{Touch, Userfault};
 use crate::table::Table;
@@ -25,6 +29,7 @@ use millpond_core::units::FrameNo;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How often a move that the kernel could not do at the moment is tried before something else is done: it is a page lock
@@ -144,7 +149,17 @@ pub(crate) struct Exchange {
     uffd: Userfault,
     /// Of regions whose threads get a signal, from the first of them on.
     signals: OnceLock<Userfault>,
+    /// Pages can be shut.
+    shuts: AtomicBool,
     table: Arc<Table<Arena>>,
+}
+
+/// One of the two memories of a page that is in its region and in its frame.
+pub(crate) enum Copy<'a> {
+    /// That in the region, which is shut and so equal to the other: from now on the page is in its frame.
+    InRegion(InHand<'a>),
+    /// That in the frame.
+    InFrame(InHand<'a>),
 }
 
 impl Exchange {
@@ -156,6 +171,7 @@ impl Exchange {
         Ok(Exchange {
             uffd: Userfault::new(Touch::Sleeps)?,
             signals: OnceLock::new(),
+            shuts: AtomicBool::new(true),
             table,
         })
     }
@@ -195,7 +211,14 @@ impl Exchange {
             // If another thread was faster, this one is closed.
             let _ = self.signals.set(Userfault::new(Touch::Signals)?);
         }
-        self.of(memory).register(memory.page(0), memory.mapping.len())
+        let (uffd, start, len) = (self.of(memory), memory.page(0), memory.mapping.len());
+        match uffd.register_with_writes(start, len) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.shuts.store(false, Ordering::Relaxed);
+                uffd.register(start, len)
+            }
+            registered => registered,
+        }
     }
 
     /// Puts zeros where a page of a region should be and is not: somebody has told the kernel, behind our back, to drop
@@ -232,7 +255,7 @@ impl Exchange {
         }
         // Somebody has kept a pin on the arena's page, whatever for: the content is what matters.
         // SAFETY: the page is in our hands alone, and nobody changes it.
-        let copied = unsafe { self.of(page.memory).copy_page(to, from, kernel_page()) };
+        let copied = unsafe { self.of(page.memory).copy_page(to, from, false) };
         assert!(
             copied.is_ok(),
             "copying {:?} to page {}: {copied:?}",
@@ -240,6 +263,49 @@ impl Exchange {
             page.page
         );
         self.table.memory().empty(page.frame);
+    }
+
+    /// Copies a page from its frame into its region, and wakes who waits for it: no processor has to forget an address for
+    /// that. `shut`: a write of it is to be a fault. Whether it was shut; `None` if it can't be done, for there is no memory.
+    ///
+    /// # Panics
+    /// If there is a page in the region.
+    pub(crate) fn copy_in(&self, page: &InHand<'_>, shut: bool) -> Option<bool> {
+        let shut = shut && self.shuts.load(Ordering::Relaxed);
+        let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
+        // SAFETY: the page is in our hands alone (`InHand`), and is in the arena only; nobody changes it there.
+        let copied = unsafe { self.of(page.memory).copy_page(to, from, shut) };
+        match copied.as_ref().map_err(io::Error::raw_os_error) {
+            Ok(()) => Some(shut),
+            Err(Some(libc::EEXIST)) => panic!("copying {:?} to page {}: {copied:?}", page.frame, page.page),
+            Err(_) => None,
+        }
+    }
+
+    /// Copies a page that is shut from its region into its frame, where it is as well from now on. Whether it could.
+    pub(crate) fn copy_out(&self, page: &InHand<'_>) -> bool {
+        let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
+        // SAFETY: the page is in our hands alone (`InHand`), and is in the region only, where nobody can write it.
+        unsafe { self.uffd.copy_page(to, from, false) }.is_ok()
+    }
+
+    /// Of pages that are in both places, one memory each is given back.
+    pub(crate) fn drop_copies<'a>(&self, copies: impl Iterator<Item = Copy<'a>>) {
+        let mut drops = Drops::new();
+        for copy in copies {
+            let address = match copy {
+                Copy::InRegion(page) => page.memory.page(page.page),
+                Copy::InFrame(page) => self.frame(page.frame),
+            };
+            // SAFETY: the page is in our hands alone (`InHand`). In the region it can't be written, and whoever touches it
+            // from now on waits, and gets the other memory, which is equal; to that in the frame there is no reference.
+            unsafe { drops.push(address) };
+        }
+    }
+
+    /// A page that was shut can be written again, and who waits to do so goes on.
+    pub(crate) fn open(&self, memory: &RegionMemory, page: u64) {
+        self.of(memory).open(memory.page(page), kernel_page());
     }
 
     /// Moves pages that follow one another, as do their frames, into their region, and wakes who waits for them. How many

@@ -9,6 +9,7 @@ pub(crate) mod copies;
 #[cfg(test)]
 pub(crate) mod counted;
 pub(crate) mod direct;
+mod drops;
 pub(crate) mod exchange;
 pub(crate) mod loop_device;
 pub(crate) mod mapped_file;

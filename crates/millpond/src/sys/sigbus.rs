@@ -9,13 +9,14 @@
 //! touch itself, so what it interrupts is whatever uses a region's memory: never the allocator, never this crate with a
 //! lock in its hands, which touch no region. That is why a handler may do here what signal handlers otherwise must not.
 
+use crate::sys::uffd::Access;
 use parking_lot::Mutex;
 use std::io;
 use std::ptr;
 use std::sync::OnceLock;
 
 /// Serves a touch of an address; `false`: that is not its affair, or nothing can be done.
-pub(crate) type Serve = fn(usize) -> bool;
+pub(crate) type Serve = fn(usize, Access) -> bool;
 
 static SERVE: OnceLock<Serve> = OnceLock::new();
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
@@ -65,12 +66,29 @@ extern "C" fn caught(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     // SAFETY: a number, whatever the signal came from.
     let address = unsafe { about.si_addr() } as usize;
     // Zero and less: a process has sent it, and the address says nothing.
-    let is_served = about.si_code > 0 && SERVE.get().is_some_and(|serve| serve(address));
+    let is_served = about.si_code > 0 && SERVE.get().is_some_and(|serve| serve(address, access(context)));
     // SAFETY: as above.
     unsafe { *errno = before };
     if !is_served {
         pass_on(signal, info, context);
     }
+}
+
+/// What the thread was about to do: bit 1 of the processor's word on a page fault says that it writes.
+#[cfg(target_arch = "x86_64")]
+fn access(context: *mut libc::c_void) -> Access {
+    // SAFETY: the kernel gives a handler with SA_SIGINFO the thread's registers.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    match context.uc_mcontext.gregs[libc::REG_ERR as usize] & 2 {
+        0 => Access::Read,
+        _ => Access::Write,
+    }
+}
+
+/// Not known.
+#[cfg(not(target_arch = "x86_64"))]
+fn access(_: *mut libc::c_void) -> Access {
+    Access::Write
 }
 
 /// Lets whoever had the signal before have it.

@@ -8,6 +8,7 @@
 //! The system calls and their structures as `linux/userfaultfd.h` (6.8 and later) has them; there is no crate that knows
 //! `UFFDIO_MOVE`. What is moved where, and that nobody reads it meanwhile, is `exchange.rs`.
 
+use crate::sys::mapping::kernel_page;
 use rustix::event::epoll;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -20,6 +21,10 @@ const FEATURE_SIGBUS: u64 = 1 << 7;
 const FEATURE_POISON: u64 = 1 << 14;
 const FEATURE_MOVE: u64 = 1 << 16;
 const REGISTER_MODE_MISSING: u64 = 1;
+const REGISTER_MODE_WP: u64 = 1 << 1;
+const COPY_MODE_WP: u64 = 1 << 1;
+/// Of a fault: somebody writes.
+const PAGEFAULT_FLAG_WRITE: u64 = 1;
 const USER_MODE_ONLY: libc::c_int = 1;
 
 /// `_IOWR(0xAA, number, size)`.
@@ -38,6 +43,7 @@ const WAKE: u64 = read_only(0x02, size_of::<Span>());
 const COPY: u64 = read_write(0x03, size_of::<Transfer>());
 const ZEROPAGE: u64 = read_write(0x04, size_of::<Marked>());
 const MOVE: u64 = read_write(0x05, size_of::<Transfer>());
+const WRITEPROTECT: u64 = read_write(0x06, size_of::<Protect>());
 const POISON: u64 = read_write(0x08, size_of::<Marked>());
 
 #[repr(C)]
@@ -71,6 +77,12 @@ struct Transfer {
     done: i64,
 }
 
+#[repr(C)]
+struct Protect {
+    span: Span,
+    mode: u64,
+}
+
 /// Of `ZEROPAGE` and `POISON`.
 #[repr(C)]
 struct Marked {
@@ -95,6 +107,23 @@ impl Message {
     pub(crate) fn address(&self) -> Option<usize> {
         (self.event == EVENT_PAGEFAULT).then_some(self.address as usize & !4095)
     }
+
+    /// What for.
+    pub(crate) fn access(&self) -> Access {
+        match self.flags & PAGEFAULT_FLAG_WRITE {
+            0 => Access::Read,
+            _ => Access::Write,
+        }
+    }
+}
+
+/// What a thread was about to do with a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// To read it.
+    Read,
+    /// To write it, or that is not known.
+    Write,
 }
 
 /// What becomes of a thread that touches a page which is not there.
@@ -178,9 +207,21 @@ impl Userfault {
     /// # Errors
     /// `EBUSY` if another userfaultfd has it.
     pub(super) fn register(&self, start: usize, len: usize) -> io::Result<()> {
+        self.register_for(REGISTER_MODE_MISSING, start, len)
+    }
+
+    /// The same, and writes of pages that are [shut](Userfault::copy_page).
+    ///
+    /// # Errors
+    /// As [`Userfault::register`]; `EINVAL` if the processor's kernel can't shut pages.
+    pub(super) fn register_with_writes(&self, start: usize, len: usize) -> io::Result<()> {
+        self.register_for(REGISTER_MODE_MISSING | REGISTER_MODE_WP, start, len)
+    }
+
+    fn register_for(&self, mode: u64, start: usize, len: usize) -> io::Result<()> {
         let mut register = Register {
             span: span(start, len),
-            mode: REGISTER_MODE_MISSING,
+            mode,
             ioctls: 0,
         };
         // SAFETY: the structure is that of this request and outlives the call.
@@ -213,24 +254,44 @@ impl Userfault {
         (usize::try_from(transfer.done).unwrap_or(0), said(answer))
     }
 
-    /// Copies a page to where none is, and wakes who sleeps for it.
+    /// Copies a page to where none is, and wakes who sleeps for it. `is_shut`: a write of it is a fault.
     ///
     /// # Errors
     /// `EEXIST` if one is there.
     ///
     /// # Safety
     /// As of [`Userfault::move_pages`]; what is copied must stay as it is meanwhile.
-    pub(super) unsafe fn copy_page(&self, to: usize, from: usize, len: usize) -> io::Result<()> {
+    pub(super) unsafe fn copy_page(&self, to: usize, from: usize, is_shut: bool) -> io::Result<()> {
         let mut transfer = Transfer {
             to: to as u64,
             from: from as u64,
-            len: len as u64,
-            mode: 0,
+            len: kernel_page() as u64,
+            mode: if is_shut { COPY_MODE_WP } else { 0 },
             done: 0,
         };
         // SAFETY: the structure is that of this request and outlives the call; the caller answers for the pages.
         let answer = unsafe { libc::ioctl(self.fd(), COPY as _, &raw mut transfer) };
         said(answer)
+    }
+
+    /// Pages that are shut can be written again, and who sleeps for them goes on.
+    pub(super) fn open(&self, start: usize, len: usize) {
+        let mut protect = Protect {
+            span: span(start, len),
+            mode: 0,
+        };
+        // SAFETY: the structure is that of this request and outlives the call.
+        let answer = unsafe { libc::ioctl(self.fd(), WRITEPROTECT as _, &raw mut protect) };
+        if answer != 0 {
+            let error = io::Error::last_os_error();
+            // Who is woken comes again.
+            assert_eq!(
+                error.raw_os_error(),
+                Some(libc::EAGAIN),
+                "UFFDIO_WRITEPROTECT: {error}"
+            );
+            self.wake(start, len);
+        }
     }
 
     /// Puts zeros where no pages are, and wakes who sleeps for them.

@@ -17,6 +17,9 @@
     reason = "a test fails by panicking, and prints what it has seen"
 )]
 
+#[allow(dead_code, reason = "each suite uses a part")]
+#[path = "../support/refuse.rs"]
+mod refuse;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,6 +1,7 @@
 //! Random and sequential writes and reads, word by word.
 
 use super::{MIB, cache, folder, in_thread};
+use crate::refuse::{Refusal, always, request, where_refused};
 use crate::support::{Draw, bounded, number};
 use millpond::RegionOptions;
 use std::thread;
@@ -68,6 +69,28 @@ fn words_of_a_region_eight_times_the_budget_are_what_was_written() {
 fn words_of_a_region_whose_threads_serve_their_faults_are_what_was_written() {
     let rounds = number("MILLPOND_ROUNDS").unwrap_or(2_000);
     bounded(move || write_and_read(4 * MIB, 8, rounds, &in_thread::options()));
+}
+
+/// `UFFDIO_COPY`.
+const COPY: u64 = 0xC028_AA03;
+
+fn write_and_read_where_refused(refusal: Refusal) {
+    bounded(move || {
+        where_refused(&[refusal], || {
+            write_and_read(4 * MIB, 4, 500, &RegionOptions::new());
+            write_and_read(4 * MIB, 4, 500, &in_thread::options());
+        });
+    });
+}
+
+#[test]
+fn words_are_what_was_written_where_the_kernel_has_no_memory_for_copies() {
+    write_and_read_where_refused(request(COPY));
+}
+
+#[test]
+fn words_are_what_was_written_where_pages_are_given_back_one_by_one() {
+    write_and_read_where_refused(always(libc::SYS_process_madvise, libc::EPERM));
 }
 
 #[test]

@@ -58,6 +58,16 @@ pub(crate) fn advice(advice: i32) -> Refusal {
     }
 }
 
+/// A request of ioctl(2), which the kernel has no memory for.
+pub(crate) fn request(request: u64) -> Refusal {
+    let value = request;
+    Refusal {
+        call: libc::SYS_ioctl,
+        when: Some(When::Equals { argument: 1, value }),
+        errno: libc::ENOMEM,
+    }
+}
+
 /// Runs `test` where the kernel refuses these calls.
 ///
 /// # Panics

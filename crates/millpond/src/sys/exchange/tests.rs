@@ -1,4 +1,4 @@
-//! What the kernel moved and did not tell of.
+//! What the kernel moved and did not tell of; pages that are in two places.
 
 use super::*;
 use millpond_core::units::{Bytes, PageSize};
@@ -100,4 +100,86 @@ fn a_page_that_is_in_both_places_is_refused() {
         said.contains("to page 1") && said.contains("File exists"),
         "{said}"
     );
+}
+
+/// What is in a frame, which has memory.
+fn in_frame(exchange: &Exchange, page: &InHand<'_>) -> u8 {
+    exchange.bytes(page)[0]
+}
+
+fn are_there(exchange: &Exchange, page: &InHand<'_>) -> (bool, bool) {
+    (
+        is_there(page.memory.page(page.page)),
+        is_there(exchange.frame(page.frame)),
+    )
+}
+
+#[test]
+fn a_copy_is_in_both_places_until_one_of_them_is_given_back() {
+    let Some((exchange, region)) = exchange() else {
+        return;
+    };
+    let pages = in_hand(&region);
+    for page in &pages {
+        assert_eq!(exchange.copy_in(page, page.page < 2), Some(page.page < 2));
+        assert_eq!(are_there(&exchange, page), (true, true));
+    }
+    let copies = [
+        Copy::InRegion(pages[0]),
+        Copy::InRegion(pages[1]),
+        Copy::InFrame(pages[2]),
+        Copy::InFrame(pages[3]),
+    ];
+    exchange.drop_copies(copies.into_iter());
+    let there: Vec<_> = pages.iter().map(|page| are_there(&exchange, page)).collect();
+    assert_eq!(
+        there,
+        [(false, true), (false, true), (true, false), (true, false)]
+    );
+    assert_eq!([0, 1].map(|n: usize| in_frame(&exchange, &pages[n])), [0, 1]);
+    assert_eq!(exchange.move_out(&pages[2..]), (2, None));
+    assert_eq!(exchange.move_in_run(&pages), 4);
+    assert_eq!(content(&region), [0, 1, 2, 3]);
+}
+
+#[test]
+fn what_is_shut_can_be_copied_out_again_and_open_it_takes_writes() {
+    let Some((exchange, mut region)) = exchange() else {
+        return;
+    };
+    let memory = region.memory().clone();
+    let page = InHand {
+        memory: &memory,
+        page: 1,
+        frame: FrameNo(1),
+    };
+    assert_eq!(exchange.copy_in(&page, true), Some(true));
+    exchange.drop_copies([Copy::InFrame(page)].into_iter());
+    assert!(exchange.copy_out(&page));
+    assert_eq!(are_there(&exchange, &page), (true, true));
+    exchange.drop_copies([Copy::InFrame(page)].into_iter());
+    exchange.open(&memory, 1);
+    // Would wait for ever.
+    region.bytes_mut()[kernel_page()] = 77;
+    assert_eq!(exchange.move_out(&[page]), (1, None));
+    assert_eq!(in_frame(&exchange, &page), 77);
+}
+
+#[test]
+fn more_pages_than_fit_into_one_call_are_given_back() {
+    let Some((exchange, _region)) = exchange() else {
+        return;
+    };
+    let all: Vec<_> = (0..64).map(|n| exchange.frame(FrameNo(n))).collect();
+    for count in [1, 63, 64] {
+        (0..64).for_each(|n| exchange.fill(FrameNo(n)));
+        let mut drops = Drops::new();
+        for &address in all[..count].iter().chain(&all[..1]) {
+            // SAFETY: nobody has a reference to the frames.
+            unsafe { drops.push(address) };
+        }
+        drop(drops);
+        let there = all.iter().filter(|&&address| is_there(address)).count();
+        assert_eq!(there, 64 - count);
+    }
 }

@@ -1,0 +1,134 @@
+//! Pages of regions in two places: how a page comes to a thread that waits for it.
+//!
+//! ```text
+//!   read into its frame ─► copied into its region: a twin ─┬─ sampled while it is new: its copy in the region goes  ─► Out
+//!                                                          ├─ others have come: its copy in the frame goes          ─► In
+//!                                                          └─ written: that in the frame is old, and goes soon      ─► In
+//! ```
+//!
+//! To move a page makes each processor that runs the process forget where it was, by an interrupt: 12 us with a second
+//! thread running instead of 1.1 us, in a virtual machine, and it would have to be moved once in and once out. To put a
+//! copy where nothing was makes nobody forget anything (2.3 us), and the second memory is given back with those of others in
+//! one system call (1 us a page). Who only reads a page gets it *shut*, write-protected, so that both memories stay equal
+//! and either may go; a write of it is a fault that opens it. One that is shut and no twin any more is made one again when
+//! it is to leave, so what is only read is never moved.
+//!
+//! A page that is shut stays a twin for as long as it is new to replacement, which then has its uses seen. All second memories
+//! together are one frame in 80, which is out of the budget (`region/twins.rs`).
+
+use super::Shared;
+use super::leave::Leaving;
+use crate::region::{At, Pages, RegionInner, Twin};
+use crate::sys::exchange::{Copy, Exchange, InHand};
+use crate::sys::uffd::Access;
+use millpond_core::mutation::{self, Mutation};
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+
+/// Which memory of a page that leaves its region is given up, if it has two or, being shut, can get a second one.
+pub(super) fn copy_of<'a>(exchange: &Exchange, pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
+    let Twin { is_one, is_shut } = pages.twin(page.page);
+    if is_shut && (is_one || exchange.copy_out(&page)) {
+        let is_one = true;
+        pages.note_twin(page.page, Twin { is_one, is_shut });
+        return Some(Copy::InRegion(page));
+    }
+    is_one.then_some(Copy::InFrame(page))
+}
+
+/// The page, which we hold in its region, has given up that memory. Whether it is out.
+pub(super) fn end_twin(pages: &Pages, page: u64) -> bool {
+    let Twin { is_one, is_shut } = pages.twin(page);
+    // If it stays, because it is pinned, it is still shut.
+    pages.note_twin(
+        page,
+        Twin {
+            is_one: false,
+            is_shut,
+        },
+    );
+    is_one && is_shut
+}
+
+impl Shared {
+    /// Brings a page that we hold from its frame into its region, and wakes who waits for it there.
+    pub(super) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) {
+        let exchange = &self.regions().exchange;
+        let shut = access == Access::Read && region.shut.is_next();
+        match exchange.copy_in(page, shut) {
+            Some(is_shut) => {
+                let is_one = true;
+                region.pages.note_twin(page.page, Twin { is_one, is_shut });
+            }
+            None => exchange.move_in(page),
+        }
+    }
+
+    /// A page has been brought, `is_new` to replacement. Nobody who calls this has the core lock.
+    pub(super) fn line_up(&self, region: &RegionInner, page: u64, is_new: bool) {
+        let twin = region.pages.twin(page);
+        if !twin.is_one {
+            return;
+        }
+        let twins = &self.regions().twins;
+        let due = twins.enter(PageKey::new(region.id, PageIndex(page)), is_new && twin.is_shut);
+        let mut held = Vec::with_capacity(due.len());
+        for key in due {
+            let (page, region) = (key.index().0, self.regions().of(key.file()));
+            let Some(region) = region.filter(|region| page < region.pages.len()) else {
+                continue;
+            };
+            match region.pages.take(page, &[At::In]) {
+                Some(_) if region.pages.twin(page).is_one => {
+                    let frame = self.frame_of(&region, page);
+                    held.push(Leaving { region, page, frame });
+                }
+                Some(_) => self.settle(&region, page, At::In),
+                None if region.pages.at(page) == At::Held => twins.again(key),
+                None => {}
+            }
+        }
+        let copies = held.iter().map(|page| Copy::InFrame(page.in_hand()));
+        self.regions().exchange.drop_copies(copies);
+        for Leaving { region, page, .. } in held {
+            let (is_one, is_shut) = (false, region.pages.twin(page).is_shut);
+            region.pages.note_twin(page, Twin { is_one, is_shut });
+            self.settle(&region, page, At::In);
+        }
+    }
+
+    /// A thread has come for a page that we hold in its region: it is shut, or was brought meanwhile.
+    pub(super) fn come_late(&self, region: &RegionInner, page: u64, access: Access) {
+        let (exchange, twin) = (&self.regions().exchange, region.pages.twin(page));
+        if access == Access::Read || !twin.is_shut {
+            exchange.restore(&region.memory, page);
+            return self.settle(region, page, At::In);
+        }
+        exchange.open(&region.memory, page);
+        region.shut.opened();
+        let is_shut = mutation::is(Mutation::OldTwinIsKept);
+        region.pages.note_twin(page, Twin { is_shut, ..twin });
+        self.settle(region, page, At::In);
+        self.line_up(region, page, false);
+    }
+
+    /// Of pages that we hold in their region, those that are in two places give up one. What remains is to be moved.
+    pub(super) fn part(&self, region: &RegionInner, held: &mut Vec<(u64, FrameNo)>) {
+        let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
+            memory: &region.memory,
+            page,
+            frame,
+        };
+        let exchange = &self.regions().exchange;
+        let copies = held
+            .iter()
+            .filter_map(|page| copy_of(exchange, &region.pages, in_hand(page)));
+        exchange.drop_copies(copies);
+        held.retain(|&(page, _)| {
+            let is_out = end_twin(&region.pages, page);
+            if is_out {
+                self.settle(region, page, At::Out);
+            }
+            !is_out
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! Which pages of regions are in two places, in the order in which they came to be.
+//!
+//! ```text
+//!   new    ◄─ new to replacement, and shut       its turn comes when there are too many
+//!   old    ◄─ the others, or written meanwhile   as soon as there is a batch
+//!   met    ◄─ the core wants to see their uses   as soon as there is a batch
+//! ```
+//!
+//! A line may have pages that are twins no more, or twice: whoever's turn comes looks. What is done then is in
+//! `driver/twins.rs`.
+
+use millpond_core::units::{PageCount, PageKey};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+
+/// Of a cache's frames one in this many may have a second memory: those that are new for Millpond's replacement (1 %), and
+/// three batches.
+const SHARE: u64 = 80;
+/// A batch is one frame in so many, and at most so many: from there on what is done for all of them at once is a tenth of it.
+const BATCH_SHARE: u64 = 1024;
+const BATCH_MAX: u64 = 32;
+
+/// What a frame's share in the second memories is, for a page of so many bytes.
+pub(crate) fn frame_bytes(page_bytes: u64) -> u64 {
+    page_bytes.div_ceil(SHARE)
+}
+
+/// The lines.
+pub(crate) struct Twins(Mutex<Lines>);
+
+struct Lines {
+    /// Of `new` and `old` together.
+    most: usize,
+    batch: usize,
+    new: VecDeque<PageKey>,
+    old: Vec<PageKey>,
+    met: Vec<PageKey>,
+}
+
+impl Twins {
+    pub(crate) fn new() -> Twins {
+        Twins(Mutex::new(Lines {
+            most: 1,
+            batch: 1,
+            new: VecDeque::new(),
+            old: Vec::new(),
+            met: Vec::new(),
+        }))
+    }
+
+    /// There are so many frames from now on.
+    pub(crate) fn fit(&self, frames: PageCount) {
+        let lines = &mut *self.0.lock();
+        lines.most = (frames.0 / SHARE).max(1) as usize;
+        lines.batch = (frames.0 / BATCH_SHARE).clamp(1, BATCH_MAX) as usize;
+        lines.met.reserve(2 * BATCH_MAX as usize);
+    }
+
+    /// A page has become a twin, or an old one. The pages whose turn it is.
+    pub(crate) fn enter(&self, key: PageKey, is_new: bool) -> Vec<PageKey> {
+        let Lines {
+            most,
+            batch,
+            new,
+            old,
+            ..
+        } = &mut *self.0.lock();
+        match is_new {
+            true => {
+                new.push_back(key);
+                let is_due = new.len() + *batch > *most;
+                let due = if is_due { new.len().min(*batch) } else { 0 };
+                new.drain(..due).collect()
+            }
+            false => {
+                old.push(key);
+                let due = if old.len() >= *batch { old.len() } else { 0 };
+                old.drain(..due).collect()
+            }
+        }
+    }
+
+    /// Its turn had come, and somebody else had it in hand.
+    pub(crate) fn again(&self, key: PageKey) {
+        self.0.lock().old.push(key);
+    }
+
+    /// The core wants to see the uses of these pages. `keys` are those whose turn it is afterwards.
+    pub(crate) fn meet(&self, keys: &mut Vec<PageKey>) {
+        let Lines { batch, met, .. } = &mut *self.0.lock();
+        met.append(keys);
+        if met.len() >= *batch {
+            std::mem::swap(met, keys);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_core::units::{FileId, PageIndex};
+
+    fn key(n: u64) -> PageKey {
+        PageKey::new(FileId(1), PageIndex(n))
+    }
+
+    #[test]
+    fn new_ones_wait_until_one_frame_in_80_has_two_memories_and_old_ones_until_there_is_a_batch() {
+        let twins = Twins::new();
+        twins.fit(PageCount(8192));
+        let count = |is_new: bool| move |n| (n, is_new);
+        let enter = |(n, is_new): (u64, bool)| twins.enter(key(n), is_new).len();
+        let new: Vec<_> = (0..300).map(count(true)).map(enter).collect();
+        // 102, less the 8 of a batch of others.
+        assert!(new[..94].iter().all(|&due| due == 0), "{new:?}");
+        assert_eq!((new[94], new[95], new.iter().sum::<usize>()), (8, 0, 208));
+        let old: Vec<_> = (0..16).map(count(false)).map(enter).collect();
+        assert_eq!(old, [0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 8]);
+        let due: Vec<_> = (300..308).flat_map(|n| twins.enter(key(n), true)).collect();
+        assert_eq!(due, (208..216).map(key).collect::<Vec<_>>(), "the oldest first");
+    }
+
+    #[test]
+    fn in_the_smallest_pool_each_takes_its_turn_at_once() {
+        let twins = Twins::new();
+        twins.fit(PageCount(64));
+        assert_eq!(
+            [true, false].map(|is_new| twins.enter(key(1), is_new)),
+            [[key(1)]; 2]
+        );
+        let mut met = vec![key(2)];
+        twins.meet(&mut met);
+        assert_eq!(met, [key(2)]);
+    }
+
+    #[test]
+    fn uses_are_seen_a_batch_at_a_time() {
+        let twins = Twins::new();
+        twins.fit(PageCount(4096));
+        let mut met: Vec<_> = (0..3).map(key).collect();
+        twins.meet(&mut met);
+        assert!(met.is_empty());
+        met.push(key(3));
+        twins.meet(&mut met);
+        assert_eq!(met, [0, 1, 2, 3].map(key));
+        twins.meet(&mut met);
+        assert_eq!(met.len(), 4, "none of them twice");
+    }
+}
