@@ -183,6 +183,8 @@ pub(super) struct Process {
     pub(super) must_ask: bool,
     /// The request for durability that it waits for.
     pub(super) ticket: Option<SyncTicket>,
+    /// That was brief, and what it asks of the disk is the manager's affair, too.
+    pub(super) is_brief: bool,
     /// Pages that it holds.
     pub(super) guards: Vec<FrameNo>,
     /// The page that it has asked the disk for and holds from the moment on at which it was there.
@@ -208,6 +210,7 @@ impl Process {
             paused_since: None,
             must_ask: false,
             ticket: None,
+            is_brief: false,
             guards: Vec::new(),
             own_page: None,
         }

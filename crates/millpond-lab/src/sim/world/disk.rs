@@ -13,6 +13,7 @@ use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
 pub(super) enum Request {
     Transfer(Transfer),
     Flush {
+        is_brief: bool,
         pid: usize,
         file: FileId,
         taken: Vec<(PageKey, u64)>,
@@ -98,7 +99,14 @@ impl World {
     pub(super) fn flush(&mut self, pid: usize, file: FileId) {
         let id = self.next_id();
         let taken = self.checker.flush_began(file);
-        self.requests.insert(id, Request::Flush { pid, file, taken });
+        let is_brief = std::mem::take(&mut self.processes[pid].is_brief);
+        let request = Request::Flush {
+            is_brief,
+            pid,
+            file,
+            taken,
+        };
+        self.requests.insert(id, request);
         self.wait(pid, State::Flush(id), None);
         self.model.flush(self.now, id);
     }
@@ -155,7 +163,12 @@ impl World {
         }
         match request {
             Some(Request::Transfer(transfer)) => self.transfer_answered(transfer),
-            Some(Request::Flush { pid, file, taken }) => {
+            Some(Request::Flush {
+                is_brief,
+                pid,
+                file,
+                taken,
+            }) => {
                 let flushed = if self.share(self.faults.sync_errors) {
                     self.coverage.count(Seen::SyncError);
                     self.files[file.0 as usize].latched = true;
@@ -167,6 +180,9 @@ impl World {
                     Flushed::Kept
                 };
                 self.checker.flush_ended(&taken, flushed);
+                if is_brief {
+                    self.step(Event::DeviceSync { begun: false });
+                }
                 if self.processes[pid].state == State::Flush(id) {
                     self.wake_one(pid);
                 }

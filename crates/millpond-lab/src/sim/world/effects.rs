@@ -90,7 +90,11 @@ impl World {
             Effect::Pause { at_most, .. } => told.pause = Some(*at_most),
             Effect::Wake(Waiters::Memory) => self.wake(State::Memory),
             Effect::Wake(Waiters::Dirtiers) => self.wake(State::Dirtiers),
-            Effect::Synced { ticket, result, .. } => self.synced(*ticket, *result),
+            Effect::Synced {
+                ticket,
+                result,
+                brief,
+            } => self.synced(*ticket, *result, *brief),
             Effect::MarkReadAhead { file, at } => self.files[file.0 as usize].mark = Some(*at),
             Effect::WakeReclaimer => self.enqueue(self.now, Entry::Reclaim),
             Effect::ReclaimMore => told.reclaim_more = true,
@@ -100,12 +104,13 @@ impl World {
         }
     }
 
-    fn synced(&mut self, ticket: SyncTicket, result: Result<(), IoError>) {
+    fn synced(&mut self, ticket: SyncTicket, result: Result<(), IoError>, is_brief: bool) {
         self.checker.sync_written(ticket, result.is_ok());
         for pid in 0..self.processes.len() {
             let process = &mut self.processes[pid];
             if process.state == State::Ticket(ticket) {
                 process.result = result.map_err(Failure::Device);
+                process.is_brief = is_brief;
                 process.at = 1;
                 self.wake_one(pid);
             }

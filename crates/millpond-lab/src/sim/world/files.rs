@@ -67,6 +67,9 @@ impl World {
         let latched = self.files[file.0 as usize].latched;
         if at == 1 && !latched {
             self.processes[pid].at = 2;
+            if self.processes[pid].is_brief {
+                self.step(Event::DeviceSync { begun: true });
+            }
             self.flush(pid, file);
             return false;
         }
