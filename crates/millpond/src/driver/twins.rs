@@ -105,7 +105,10 @@ impl Shared {
         }
         exchange.open(&region.memory, page);
         region.shut.opened();
-        let is_shut = mutation::is(Mutation::OldTwinIsKept);
+        if mutation::is(Mutation::OldTwinIsKept) {
+            return self.settle(region, page, At::In);
+        }
+        let is_shut = false;
         region.pages.note_twin(page, Twin { is_shut, ..twin });
         self.settle(region, page, At::In);
         self.line_up(region, page, false);

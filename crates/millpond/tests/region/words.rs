@@ -71,6 +71,37 @@ fn words_of_a_region_whose_threads_serve_their_faults_are_what_was_written() {
     bounded(move || write_and_read(4 * MIB, 8, rounds, &in_thread::options()));
 }
 
+/// Pages that come to be read, are written afterwards, and leave; far from one another, so that each comes by itself.
+fn write_after_reading(options: &RegionOptions) {
+    const PAGES: usize = 4096;
+    const WORDS: usize = 512;
+    let folder = folder();
+    let Some(cache) = cache(folder.path(), 4 * MIB, 16 * MIB) else {
+        return;
+    };
+    let mut region = cache.region_with(PAGES * 4096, options).unwrap();
+    let words = region.as_mut_slice_of::<u64>();
+    let some = |n: usize| (n * 1031 + 17) % PAGES;
+    (0..PAGES).for_each(|page| words[page * WORDS] = word(page, 1));
+    for page in (0..200).map(some) {
+        let there = std::hint::black_box(words[page * WORDS]);
+        assert_eq!(there, word(page, 1));
+        words[page * WORDS] = word(page, 2);
+    }
+    for n in 200..PAGES {
+        assert_eq!(words[some(n) * WORDS], word(some(n), 1));
+    }
+    for page in (0..200).map(some) {
+        assert_eq!(words[page * WORDS], word(page, 2), "page {page}");
+    }
+}
+
+#[test]
+fn what_is_written_after_it_was_read_is_kept() {
+    bounded(|| write_after_reading(&RegionOptions::new()));
+    bounded(|| write_after_reading(&in_thread::options()));
+}
+
 /// `UFFDIO_COPY`.
 const COPY: u64 = 0xC028_AA03;
 
