@@ -105,7 +105,9 @@ impl Shared {
             let Some(region) = self.regions().of(keys[0].file()) else {
                 continue;
             };
+            // They may be of a region of this number that was there before.
             let pages = keys.iter().map(|key| key.index().0);
+            let pages = pages.filter(|&page| page < region.pages.len());
             let taken = pages.filter(|&page| region.pages.take(page, &[At::In]).is_some());
             held.clear();
             held.extend(taken.map(|page| (page, self.frame_of(&region, page))));

@@ -236,3 +236,24 @@ fn what_may_be_given_up_goes_without_a_write_unless_it_is_touched() {
         }
     });
 }
+
+/// Pages of the first were still in line to have their uses seen when the second had its number.
+#[test]
+fn a_small_region_after_a_large_one_has_none_of_its_pages() {
+    bounded(|| {
+        let folder = folder();
+        let Some(cache) = cache(folder.path(), 16 * MIB, 64 * MIB) else {
+            return;
+        };
+        for more in 0..8 {
+            for len in [32 * MIB as usize + more * 4096, 200 * 4096] {
+                let mut region = cache.region(len).unwrap();
+                let pages = region.as_mut_slice().chunks_mut(4096);
+                pages.enumerate().for_each(|(n, page)| fill(n, page));
+                for (n, page) in region.as_slice().chunks(4096).enumerate().skip(len / 4096 - 200) {
+                    check(n, page);
+                }
+            }
+        }
+    });
+}
