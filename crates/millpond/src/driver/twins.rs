@@ -100,7 +100,11 @@ impl Shared {
     pub(super) fn come_late(&self, region: &RegionInner, page: u64, access: Access) {
         let (exchange, twin) = (&self.regions().exchange, region.pages.twin(page));
         if access == Access::Read || !twin.is_shut {
-            exchange.restore(&region.memory, page);
+            if exchange.restore(&region.memory, page) {
+                // What is in its frame, if anything is, has nothing to do with it any more.
+                let is_shut = false;
+                region.pages.note_twin(page, Twin { is_shut, ..twin });
+            }
             return self.settle(region, page, At::In);
         }
         exchange.open(&region.memory, page);

@@ -222,13 +222,14 @@ impl Exchange {
     }
 
     /// Puts zeros where a page of a region should be and is not: somebody has told the kernel, behind our back, to drop
-    /// it. The page is in our hands.
-    pub(crate) fn restore(&self, memory: &RegionMemory, page: u64) {
+    /// it. The page is in our hands. Whether it was so.
+    pub(crate) fn restore(&self, memory: &RegionMemory, page: u64) -> bool {
         let uffd = self.of(memory);
-        if uffd.zero(memory.page(page), kernel_page()).is_err() {
-            // It is there.
+        let was_missing = uffd.zero(memory.page(page), kernel_page()).is_ok();
+        if !was_missing {
             uffd.wake(memory.page(page), kernel_page());
         }
+        was_missing
     }
 
     /// Moves a page from its frame into its region, and wakes who waits for it.
@@ -285,8 +286,9 @@ impl Exchange {
     /// Copies a page that is shut from its region into its frame, where it is as well from now on. Whether it could.
     pub(crate) fn copy_out(&self, page: &InHand<'_>) -> bool {
         let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
+        // If somebody has told the kernel, behind our back, to drop it, the copy would wait for who copies.
         // SAFETY: the page is in our hands alone (`InHand`), and is in the region only, where nobody can write it.
-        unsafe { self.uffd.copy_page(to, from, false) }.is_ok()
+        is_there(from) && unsafe { self.uffd.copy_page(to, from, false) }.is_ok()
     }
 
     /// Of pages that are in both places, one memory each is given back.

@@ -93,7 +93,7 @@ fn a_page_that_is_in_both_places_is_refused() {
         return;
     };
     let pages = in_hand(&region);
-    exchange.restore(region.memory(), 1);
+    assert!(exchange.restore(region.memory(), 1));
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| exchange.move_in(&pages[1])));
     let said = *panic.unwrap_err().downcast::<String>().unwrap();
     assert!(
@@ -182,4 +182,21 @@ fn more_pages_than_fit_into_one_call_are_given_back() {
         let there = all.iter().filter(|&&address| is_there(address)).count();
         assert_eq!(there, 64 - count);
     }
+}
+
+/// The copy waited for the thread that made it.
+#[test]
+fn a_page_that_somebody_had_the_kernel_drop_is_not_copied_out_and_reads_as_zeros() {
+    let Some((exchange, region)) = exchange() else {
+        return;
+    };
+    let page = in_hand(&region)[1];
+    assert_eq!(exchange.copy_in(&page, true), Some(true));
+    exchange.drop_copies([Copy::InFrame(page)].into_iter());
+    assert!(!exchange.restore(region.memory(), 1), "it is there");
+    // SAFETY: nobody has a reference to the page.
+    unsafe { region.memory().mapping.discard(kernel_page()..2 * kernel_page()) };
+    assert!(!exchange.copy_out(&page));
+    assert!(exchange.restore(region.memory(), 1));
+    assert_eq!(region.bytes()[kernel_page()], 0);
 }
