@@ -174,6 +174,9 @@ impl Shared {
                 }
             }
             if let Some(region) = self.regions().of(key.file()) {
+                if is_written {
+                    region.pages.note_same(key.index().0);
+                }
                 self.settle(&region, key.index().0, At::Out);
             }
         }
@@ -403,8 +406,14 @@ impl Frames<'_> {
 
     /// Whether the page, which we hold, is what its slot holds; else it is dirty from now on, and nobody's.
     fn is_as_written(&self, page: &Leaving) -> bool {
-        let sum = xxh3_64(self.shared.regions().exchange.bytes(&page.in_hand()));
-        if sum == page.region.pages.sum(page.page) {
+        let pages = &page.region.pages;
+        let is_equal =
+            || xxh3_64(self.shared.regions().exchange.bytes(&page.in_hand())) == pages.sum(page.page);
+        if pages.is_same(page.page) {
+            debug_assert!(is_equal(), "page {} was written and nobody knows", page.page);
+            return true;
+        }
+        if is_equal() {
             return true;
         }
         self.shared.table.make_dirty(page.frame);

@@ -136,6 +136,7 @@ impl Shared {
         // Where its first use will be seen.
         let mut to = At::Out;
         for (load, page) in loads.into_iter().zip(page..) {
+            region.pages.note_same(page);
             if reason == Reason::Fault {
                 let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
                 self.bring(&region, &InHand { memory, page, frame }, access);

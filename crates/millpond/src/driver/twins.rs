@@ -1,9 +1,9 @@
 //! Pages of regions in two places: how a page comes to a thread that waits for it.
 //!
 //! ```text
-//!   read into its frame ─► copied into its region: a twin ─┬─ sampled while it is new: its copy in the region goes  ─► Out
-//!                                                          ├─ others have come: its copy in the frame goes          ─► In
-//!                                                          └─ written: that in the frame is old, and goes soon      ─► In
+//!   read into its frame ─► copied into its region: a twin ─┬─ others have come: its copy in the region goes  ─► Out
+//!   back from its frame ─► copied into its region: a twin ─┼─ others have come: its copy in the frame goes   ─► In
+//!                                                          └─ written: that in the frame is old, goes soon   ─► In
 //! ```
 //!
 //! To move a page makes each processor that runs the process forget where it was, by an interrupt: 12 us with a second
@@ -63,14 +63,19 @@ impl Shared {
         }
     }
 
-    /// A page has been brought, `is_new` to replacement. Nobody who calls this has the core lock.
+    /// A page has been brought, `is_new` to replacement. Those whose turn it is now give up one of their memories: new ones
+    /// that could not be written that in the region, where nobody sees their uses. Nobody who calls this has the core lock.
     pub(super) fn line_up(&self, region: &RegionInner, page: u64, is_new: bool) {
         let twin = region.pages.twin(page);
         if !twin.is_one {
             return;
         }
         let twins = &self.regions().twins;
-        let due = twins.enter(PageKey::new(region.id, PageIndex(page)), is_new && twin.is_shut);
+        let are_new = is_new && twin.is_shut;
+        let due = twins.enter(PageKey::new(region.id, PageIndex(page)), are_new);
+        if due.is_empty() {
+            return;
+        }
         let mut held = Vec::with_capacity(due.len());
         for key in due {
             let (page, region) = (key.index().0, self.regions().of(key.file()));
@@ -87,12 +92,16 @@ impl Shared {
                 None => {}
             }
         }
-        let copies = held.iter().map(|page| Copy::InFrame(page.in_hand()));
+        let goes_out = |page: &Leaving| are_new && page.region.pages.twin(page.page).is_shut;
+        let copies = held.iter().map(|page| match goes_out(page) {
+            true => Copy::InRegion(page.in_hand()),
+            false => Copy::InFrame(page.in_hand()),
+        });
         self.regions().exchange.drop_copies(copies);
-        for Leaving { region, page, .. } in held {
-            let (is_one, is_shut) = (false, region.pages.twin(page).is_shut);
-            region.pages.note_twin(page, Twin { is_one, is_shut });
-            self.settle(&region, page, At::In);
+        for page in held {
+            let to = if goes_out(&page) { At::Out } else { At::In };
+            end_twin(&page.region.pages, page.page);
+            self.settle(&page.region, page.page, to);
         }
     }
 

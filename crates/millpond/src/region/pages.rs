@@ -52,10 +52,14 @@ const LAZY: u32 = 1 << 4;
 const TWIN: u32 = 1 << 3;
 /// Nobody can write it in the region without a fault.
 const SHUT: u32 = 1 << 8;
+/// Its slot holds the same: nobody could write it since it was read from there, or written there.
+const SAME: u32 = 1 << 9;
 /// What is kept while the page is `Held`, `Out` or `Writing`, and nobody but its holder changes.
 const KEPT: u32 = AHEAD | MARK | LAZY;
 /// What is kept while it is `Held` or `In`.
 const KEPT_IN: u32 = TWIN | SHUT;
+/// What is kept while it is `Held`.
+const KEPT_HELD: u32 = KEPT | KEPT_IN | SAME;
 
 /// What is known of a page that was read ahead, at its first touch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -74,7 +78,7 @@ pub(crate) struct Twin {
 }
 
 fn at(word: u32) -> At {
-    match word & !(WANTED | KEPT | KEPT_IN) {
+    match word & !(WANTED | KEPT_HELD) {
         0 => At::Nowhere,
         1 => At::In,
         2 => At::Out,
@@ -112,7 +116,7 @@ impl Pages {
         let word = &self.states[page as usize];
         let mut now = word.load(Ordering::Acquire);
         while from.contains(&at(now)) {
-            let held = At::Held as u32 | now & (WANTED | KEPT | KEPT_IN);
+            let held = At::Held as u32 | now & (WANTED | KEPT_HELD);
             match word.compare_exchange_weak(now, held, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(at(now)),
                 Err(other) => now = other,
@@ -126,10 +130,10 @@ impl Pages {
     pub(crate) fn take_with_another(&self, page: u64) -> Option<Ahead> {
         let word = self.states.get(page as usize)?;
         let now = word.load(Ordering::Acquire);
-        if now & !AHEAD != At::Out as u32 {
+        if now & !(AHEAD | SAME) != At::Out as u32 {
             return None;
         }
-        let held = At::Held as u32 | now & AHEAD;
+        let held = At::Held as u32 | now & (AHEAD | SAME);
         let taken = word.compare_exchange(now, held, Ordering::AcqRel, Ordering::Acquire);
         taken.is_ok().then_some(Ahead {
             was_read: now & AHEAD != 0,
@@ -142,9 +146,11 @@ impl Pages {
     #[must_use]
     pub(crate) fn put(&self, page: u64, to: At) -> bool {
         let word = &self.states[page as usize];
+        let now = word.load(Ordering::Acquire);
         let kept = match to {
-            At::Out | At::Writing => word.load(Ordering::Acquire) & KEPT,
-            At::In => word.load(Ordering::Acquire) & KEPT_IN,
+            At::Out | At::Writing => now & (KEPT | SAME),
+            At::In if now & SHUT != 0 => now & (KEPT_IN | SAME),
+            At::In => now & KEPT_IN,
             _ => 0,
         };
         let before = word.swap(to as u32 | kept, Ordering::AcqRel);
@@ -182,8 +188,19 @@ impl Pages {
         let word = &self.states[page as usize];
         let bits = [(twin.is_one, TWIN), (twin.is_shut, SHUT)];
         let bits: u32 = bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum();
-        word.fetch_and(!KEPT_IN, Ordering::AcqRel);
+        let gone = if twin.is_shut { KEPT_IN } else { KEPT_IN | SAME };
+        word.fetch_and(!gone, Ordering::AcqRel);
         word.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Notes that the slot of a page in our hands, or that was being written, holds the same.
+    pub(crate) fn note_same(&self, page: u64) {
+        self.states[page as usize].fetch_or(SAME, Ordering::AcqRel);
+    }
+
+    /// Whether that was noted of a page in our hands, and nobody could write it since.
+    pub(crate) fn is_same(&self, page: u64) -> bool {
+        self.states[page as usize].load(Ordering::Acquire) & SAME != 0
     }
 
     /// The same as it is.
@@ -270,6 +287,35 @@ mod tests {
         assert!(!pages.put(0, At::Out));
         assert_eq!(pages.twin(0), Twin::default());
         assert_eq!(pages.take_with_another(0), Some(Ahead::default()));
+    }
+
+    #[test]
+    fn a_page_is_the_same_as_its_slot_until_it_can_be_written() {
+        let pages = Pages::new(1).unwrap();
+        let hold = |from| assert_eq!(pages.take(0, &[from]), Some(from));
+        let twin = |is_shut| Twin {
+            is_one: true,
+            is_shut,
+        };
+        hold(At::Nowhere);
+        pages.note_same(0);
+        pages.note_twin(0, twin(true));
+        // Shut in its region, then in its frame, and back again with another, where it is open.
+        for (to, is_same) in [(At::In, true), (At::Out, true), (At::In, false), (At::Out, false)] {
+            assert!(!pages.put(0, to));
+            assert_eq!(pages.is_same(0), is_same, "{to:?}");
+            if is_same && to == At::Out {
+                assert_eq!(pages.take_with_another(0), Some(Ahead::default()));
+            } else {
+                hold(to);
+            }
+        }
+        pages.note_same(0);
+        pages.note_twin(0, twin(true));
+        assert!(!pages.put(0, At::In));
+        hold(At::In);
+        pages.note_twin(0, twin(false));
+        assert!(!pages.is_same(0), "it was opened");
     }
 
     #[test]
