@@ -8,7 +8,7 @@ use millpond::device::model::{
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::options::Options;
-use millpond_core::units::{Instant, Nanos, PageCount};
+use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use millpond_lab::sim::axboe::{Log, Reader, Shared, Writer};
 use millpond_lab::sim::{Costs, Faults, World, WorldOptions};
 
@@ -40,7 +40,15 @@ impl Played {
 }
 
 fn hdd() -> Model {
-    Model::hdd(HddParameters::default()).unwrap()
+    hdd_with_cache(0)
+}
+
+fn hdd_with_cache(mib: u64) -> Model {
+    Model::hdd(HddParameters {
+        write_cache: Bytes::from_mib(mib),
+        ..HddParameters::default()
+    })
+    .unwrap()
 }
 
 /// 16 files of 40 MiB are written and synced.
@@ -186,4 +194,30 @@ fn a_log_is_durable_within_the_goal_and_bulk_takes_no_more_than_twice_its_time()
         "{} s instead of {alone} s",
         log.seconds
     );
+}
+
+/// A drive that answers writes at once and writes what is nearest first comes to the log's record when nothing else is left:
+/// one sync lasted for as long as there were writers. The first one still waits for what the cache holds by then.
+#[test]
+fn a_log_on_a_drive_with_a_volatile_cache_waits_for_little_more_than_the_goal() {
+    for mib in [16, 64, 256] {
+        let alone = play(hdd_with_cache(mib), GOAL, Beside::Nobody).seconds;
+        let log = play(hdd_with_cache(mib), GOAL, Beside::Log);
+        // The first few are what it is learnt by.
+        let (count, tail) = (log.latencies.len(), log.percentile(95));
+        println!(
+            "{mib} MiB: {:.1} s, alone {alone:.1} s; {count} syncs, p95 {tail:?}, longest {:?}",
+            log.seconds,
+            log.percentile(100)
+        );
+        assert!(tail <= Nanos(GOAL.0 * 2), "{mib} MiB: {tail:?}");
+        let cache_ms = (mib << 20) / 120_000;
+        let longest = Nanos::from_millis(cache_ms) + GOAL + GOAL;
+        assert!(log.percentile(100) <= longest, "{:?}", log.percentile(100));
+        assert!(
+            log.seconds < 2.0 * alone,
+            "{} s instead of {alone} s",
+            log.seconds
+        );
+    }
 }

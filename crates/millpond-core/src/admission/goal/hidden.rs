@@ -7,7 +7,7 @@
 //!   hides    a turn of the readers has lasted as long as the goal, with no write in transit, and none of them was served
 //!   behind   bytes answered since the device had caught up, less what it writes in the time since
 //!   rate     bytes answered from one such moment to the next, by the time between: whenever a read of a turn is served,
-//!            the device has caught up
+//!            the device has caught up, and when it was flushed in a turn
 //! ```
 //!
 //! How full the cache is remains unknown; what matters is what has to be written before a read is served, and that is 0
@@ -33,6 +33,11 @@ pub(super) struct Hidden {
     bytes: u64,
     since: Instant,
     last: Instant,
+    /// Answered since it was last flushed, or after a pause, and when the first of that was issued.
+    unflushed: u64,
+    unflushed_since: Instant,
+    /// Of that, since the last turn of the readers began.
+    since_turn: u64,
 }
 
 impl Hidden {
@@ -43,6 +48,9 @@ impl Hidden {
             bytes: 0,
             since: Instant(0),
             last: Instant(0),
+            unflushed: 0,
+            unflushed_since: Instant(0),
+            since_turn: 0,
         }
     }
 
@@ -78,6 +86,11 @@ impl Hidden {
             self.since = self.since.max(issued_at);
         }
         self.bytes += bytes.0;
+        if self.unflushed == 0 || issued_at.since(self.last) >= PAUSE {
+            (self.unflushed, self.unflushed_since) = (0, issued_at);
+        }
+        self.unflushed += bytes.0;
+        self.since_turn += bytes.0;
         self.last = self.last.max(issued_at);
     }
 
@@ -108,6 +121,31 @@ impl Hidden {
             rate => rate,
         };
         (self.bytes, self.since) = (0, now);
+    }
+
+    /// A turn of the readers begins.
+    pub(super) fn turn_begun(&mut self) {
+        self.since_turn = 0;
+    }
+
+    /// A sync of the device has ended in the turn that began at `stopped`. If that was at least half of the time since the one
+    /// before, nothing is hidden but what was still in transit when the writers stopped; and what was written since says how
+    /// fast it is.
+    pub(super) fn flushed(&mut self, stopped: Instant, now: Instant) {
+        let (took, left) = (now.since(self.unflushed_since).0, self.since_turn);
+        let written = self.unflushed.saturating_sub(left);
+        (self.unflushed, self.unflushed_since, self.since_turn) = (left, now, 0);
+        if now.since(stopped).0 < took / 2 {
+            return;
+        }
+        if written >= SAMPLE_MIN {
+            let new = written.saturating_mul(1_000_000) / took.max(1);
+            self.rate = Some(match self.rate {
+                Some(old) if new > old => (old * 7 + new) / 8,
+                _ => new,
+            });
+        }
+        (self.bytes, self.since) = (left.min(self.bytes), now);
     }
 }
 
@@ -143,6 +181,25 @@ mod tests {
         assert_eq!(hidden.behind(at(now)), Bytes::from_mib(1));
         assert_eq!(hidden.behind(at(now + 4)), Bytes::from_kib(512));
         assert_eq!(hidden.behind(at(now + 9)), Bytes(0));
+    }
+
+    #[test]
+    fn a_flush_says_what_is_hidden_no_more_and_how_fast_that_was_written() {
+        let mut hidden = Hidden::new();
+        hidden.is_seen();
+        // Answered at once; the writers stop at 100 ms, with 8 MiB in transit.
+        hidden.answered(Bytes::from_mib(56), at(0));
+        hidden.turn_begun();
+        hidden.answered(Bytes::from_mib(8), at(100));
+        hidden.flushed(at(100), at(448));
+        assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
+        assert_eq!(hidden.behind(at(448)), Bytes::from_mib(8));
+        // One that ends soon after they stopped says nothing: it may have been for what came before.
+        hidden.answered(Bytes::from_mib(64), at(448));
+        hidden.turn_begun();
+        hidden.flushed(at(900), at(948));
+        assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
+        assert!(hidden.behind(at(948)) > Bytes(0));
     }
 
     #[test]

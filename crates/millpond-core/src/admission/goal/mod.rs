@@ -255,7 +255,7 @@ impl GoalState {
     /// reader. Its own end says nothing about writes beside it.
     pub(super) fn wait_done(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
         self.turns
-            .transfer_ended(now, self.goal(), self.allowance, self.share(), in_transit);
+            .transfer_ended(now, self.goal(), self.allowance, self.share(), false, in_transit);
         self.judge(now, now.since(begun), in_transit.writes() > Bytes(0));
     }
 
@@ -321,7 +321,7 @@ impl GoalState {
             }
         }
         self.turns
-            .transfer_ended(now, self.goal(), self.allowance, self.share(), in_transit);
+            .transfer_ended(now, self.goal(), self.allowance, self.share(), true, in_transit);
         let disturbed = in_transit.last_write() > issued_at || in_transit.writes() > Bytes(0);
         self.judge(now, now.since(issued_at), disturbed);
     }

@@ -28,6 +28,11 @@ const READS_BESIDE: u32 = 2;
 /// A device that hides what it has to write has so many goals' time to catch up, in a turn of the readers.
 const CATCHING_UP: u64 = 8;
 
+/// If it has to write all of that, because somebody syncs it, it is given longer than a cache of 256 MiB takes at 120 MB/s.
+/// What it gets meanwhile it may write first: the modelled drive takes what is nearest, and a stream is always nearer than
+/// the record of a log, which waited for as long as there were writers.
+const FLUSHED_IN: Nanos = Nanos::from_secs(4);
+
 /// A turn of the readers.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -176,25 +181,24 @@ impl Turns {
         if let Some(turn) = self.readers {
             let drained = self.hidden.hides() || in_transit.writes() == Bytes(0);
             let unserved = turn.ended == 0 && in_transit.waits() > 0 && drained;
-            // Whoever waits for the device's cache to be flushed says nothing about what is hidden from reads.
             let had_time = in_transit.last_write() <= turn.stopped + Nanos(goal.0 / 4);
             let is_over = now >= turn.stopped + goal;
-            let is_hiding = self.may_hide && unserved && is_over && had_time && in_transit.transfers_wait();
+            let is_hiding = self.may_hide && unserved && is_over && had_time;
             if is_hiding && self.hidden.is_seen() {
                 self.overtakes = true;
                 self.first_read = Recent::new();
             }
-            let longest = if self.hidden.hides() && unserved {
-                CATCHING_UP
-            } else {
-                1
+            let longest = match self.hidden.hides() && unserved {
+                true if in_transit.transfers_wait() => Nanos(goal.0 * CATCHING_UP),
+                true => FLUSHED_IN.max(goal),
+                false => goal,
             };
             let begun = if self.hidden.hides() {
                 turn.drained
             } else {
                 turn.stopped
             };
-            let ends = begun + Nanos(goal.0 * longest);
+            let ends = begun + longest;
             // Short against the goal, long against the time that a reader needs to come back.
             let back_by = in_transit.last_wait_done() + Nanos(goal.0 / 32);
             let is_gone = turn.ended > 0 && in_transit.waits() == 0 && now >= back_by;
@@ -220,6 +224,7 @@ impl Turns {
         } else if writes == Bytes(0) || !self.must_stop(now, goal, writes + bytes, in_transit) {
             return None;
         }
+        self.hidden.turn_begun();
         self.readers = Some(Turn {
             stopped: now,
             waiting_since: in_transit.waiting_since().unwrap_or(now).max(self.writers_since),
@@ -232,13 +237,14 @@ impl Turns {
         Some(now + goal)
     }
 
-    /// Somebody's transfer has ended. At most `allowance` was in transit, and the writers are to have `share` percent.
+    /// Somebody's transfer has ended: a read, or a write, which the device may answer without having written it. At most `allowance` was in transit, and the writers are to have `share` percent.
     pub(super) fn transfer_ended(
         &mut self,
         now: Instant,
         goal: Nanos,
         allowance: Bytes,
         share: u32,
+        is_read: bool,
         in_transit: &InTransit,
     ) {
         if let Some(overtakes) = self.overtaking.served(allowance) {
@@ -253,7 +259,9 @@ impl Turns {
                 if self.hidden.hides() {
                     turn.drained = turn.drained.max(Instant(now.0.saturating_sub(usual.0)));
                 }
-                self.hidden.caught_up(now, usual);
+                if is_read {
+                    self.hidden.caught_up(now, usual);
+                }
                 self.first_read.add(now.since(turn.drained));
                 turn.way = Nanos(now.since(turn.drained).0.saturating_sub(self.next_read.0));
             }
@@ -275,8 +283,11 @@ impl Turns {
     ) {
         // Nothing stood in its way that was written meanwhile.
         self.overtaking.forget();
-        if let Some(turn) = self.readers.as_mut().filter(|turn| turn.ended == 0) {
-            turn.drained = in_transit.last_write().max(turn.stopped);
+        if let Some(turn) = self.readers.as_mut() {
+            if turn.ended == 0 {
+                turn.drained = in_transit.last_write().max(turn.stopped);
+            }
+            self.hidden.flushed(turn.stopped, now);
         }
         self.wait_ended(now, goal, share, in_transit);
     }
