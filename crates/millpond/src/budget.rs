@@ -2,6 +2,7 @@
 
 use crate::PageCache;
 use crate::error::{Error, Result};
+use crate::region::TwinBytes;
 use millpond_core::manager::{FRAMES_MAX, FRAMES_MIN};
 use millpond_core::units::{Bytes, PageCount, PageSize};
 
@@ -29,8 +30,8 @@ pub(crate) struct Aside {
     pub(crate) copies: PageCount,
     /// For the map of pages that wait for a log, by the frame.
     pub(crate) frame_bytes: u64,
-    /// For pages of regions that are in two places, by the frame.
-    pub(crate) twin_bytes: u64,
+    /// For pages of regions that are in two places.
+    pub(crate) twins: TwinBytes,
     /// For what is known of the pages of regions, wherever they are, and for a map of slots.
     pub(crate) region_bytes: u64,
 }
@@ -49,11 +50,14 @@ pub(crate) fn copies(memory: Bytes, page_size: PageSize) -> PageCount {
 /// # Errors
 /// [`Error::BudgetTooSmall`], [`Error::Option`] if it is larger than a pool can be.
 pub(crate) fn frames(memory: Bytes, page_size: PageSize, aside: Aside) -> Result<PageCount> {
-    let frame = page_size.bytes() + FRAME_METADATA_BYTES + aside.frame_bytes + aside.twin_bytes;
+    let frame = page_size.bytes() + FRAME_METADATA_BYTES + aside.frame_bytes;
     let other = IO_BYTES.0 + aside.copies.to_bytes(page_size).0 + aside.region_bytes;
-    let frames = PageCount(memory.0.saturating_sub(other) / frame);
+    let room = memory.0.saturating_sub(other);
+    // Second memories by the frame, or as many as there may be at most: whichever takes less.
+    let by_frame = room / (frame + aside.twins.frame);
+    let frames = PageCount(by_frame.max(room.saturating_sub(aside.twins.most) / frame));
     if frames < FRAMES_MIN {
-        let min = other + FRAMES_MIN.0 * frame;
+        let min = other + FRAMES_MIN.0 * (frame + aside.twins.frame);
         return Err(Error::BudgetTooSmall {
             given: memory.0,
             min,
@@ -117,6 +121,20 @@ mod tests {
         }
         assert_eq!(copies(Bytes::from_mib(64), PageSize::KIB_4), PageCount(1024));
         assert_eq!(copies(Bytes::from_mib(1), PageSize::KIB_4), PageCount(16));
+    }
+
+    #[test]
+    fn second_memories_of_pages_take_192_of_them_at_most() {
+        let aside = Aside {
+            twins: TwinBytes::of(4096),
+            ..Aside::default()
+        };
+        for (mib, second) in [(8, 24), (60, 186), (64, 192), (4096, 192)] {
+            let all = |aside| frames(Bytes::from_mib(mib), PageSize::KIB_4, aside).unwrap().0;
+            let bytes = (all(Aside::default()) - all(aside)) * (4096 + FRAME_METADATA_BYTES);
+            let is_near = bytes.abs_diff(second * 4096) <= 2 * (4096 + FRAME_METADATA_BYTES);
+            assert!(is_near, "{mib} MiB: {bytes} bytes");
+        }
     }
 
     #[test]

@@ -13,8 +13,10 @@
 //! and either may go; a write of it is a fault that opens it. One that is shut and no twin any more is made one again when
 //! it is to leave, so what is only read is never moved.
 //!
-//! A page that is shut stays a twin for as long as it is new to replacement, which then has its uses seen. All second memories
-//! together are one frame in 80, which is out of the budget (`region/twins.rs`).
+//! A page that was read and is shut stays a twin until 128 others have come, and then is where its uses are seen: whoever
+//! touches it has a soft fault, and what nobody touches leaves from there without a copy. Of one that came back from its
+//! frame the next use is seen when replacement asks for it. All second memories together are one frame in 80, and 192 at
+//! most; they are out of the budget (`region/twins.rs`).
 
 use super::Shared;
 use super::leave::Leaving;

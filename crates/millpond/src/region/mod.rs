@@ -32,7 +32,7 @@ pub use options::{Faults, RegionOptions};
 pub(crate) use pages::{Ahead, At, Pages, Twin};
 use swap::SwapArea;
 pub use swap::SwapFile;
-pub(crate) use twins::{Twins, frame_bytes};
+pub(crate) use twins::{TwinBytes, Twins};
 
 use crate::cache::Handle;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Which pages of regions are in two places, in the order in which they came to be.
 //!
 //! ```text
-//!   new    ◄─ new to replacement, and shut       its turn comes when there are too many
+//!   new    ◄─ was read, and is shut              its turn comes when there are too many
 //!   old    ◄─ the others, or written meanwhile   as soon as there is a batch
 //!   met    ◄─ the core wants to see their uses   as soon as there is a batch
 //! ```
@@ -13,16 +13,31 @@ use millpond_core::units::{PageCount, PageKey};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// Of a cache's frames one in this many may have a second memory: those that are new for Millpond's replacement (1 %), and
-/// three batches.
+/// Of a cache's frames one in this many may have a second memory, and at most so many: four batches that are new, one that
+/// is old, and one that is being parted.
 const SHARE: u64 = 80;
+const MOST: u64 = 6 * BATCH_MAX;
 /// A batch is one frame in so many, and at most so many: from there on what is done for all of them at once is a tenth of it.
 const BATCH_SHARE: u64 = 1024;
 const BATCH_MAX: u64 = 32;
 
-/// What a frame's share in the second memories is, for a page of so many bytes.
-pub(crate) fn frame_bytes(page_bytes: u64) -> u64 {
-    page_bytes.div_ceil(SHARE)
+/// What second memories take.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct TwinBytes {
+    /// A frame's share.
+    pub(crate) frame: u64,
+    /// Of all frames, at most.
+    pub(crate) most: u64,
+}
+
+impl TwinBytes {
+    /// Where there are regions with pages of so many bytes.
+    pub(crate) fn of(page_bytes: u64) -> TwinBytes {
+        TwinBytes {
+            frame: page_bytes.div_ceil(SHARE),
+            most: MOST * page_bytes,
+        }
+    }
 }
 
 /// The lines.
@@ -51,7 +66,7 @@ impl Twins {
     /// There are so many frames from now on.
     pub(crate) fn fit(&self, frames: PageCount) {
         let lines = &mut *self.0.lock();
-        lines.most = (frames.0 / SHARE).max(1) as usize;
+        lines.most = (frames.0 / SHARE).clamp(1, MOST) as usize;
         lines.batch = (frames.0 / BATCH_SHARE).clamp(1, BATCH_MAX) as usize;
         lines.met.reserve(2 * BATCH_MAX as usize);
     }
@@ -68,7 +83,7 @@ impl Twins {
         match is_new {
             true => {
                 new.push_back(key);
-                let is_due = new.len() + *batch > *most;
+                let is_due = new.len() + 2 * *batch > *most;
                 let due = if is_due { new.len().min(*batch) } else { 0 };
                 new.drain(..due).collect()
             }
@@ -111,13 +126,22 @@ mod tests {
         let count = |is_new: bool| move |n| (n, is_new);
         let enter = |(n, is_new): (u64, bool)| twins.enter(key(n), is_new).len();
         let new: Vec<_> = (0..300).map(count(true)).map(enter).collect();
-        // 102, less the 8 of a batch of others.
-        assert!(new[..94].iter().all(|&due| due == 0), "{new:?}");
-        assert_eq!((new[94], new[95], new.iter().sum::<usize>()), (8, 0, 208));
+        // 102, less the 8 of a batch of old ones, and 8 that are being parted.
+        assert!(new[..86].iter().all(|&due| due == 0), "{new:?}");
+        assert_eq!((new[86], new[87], new.iter().sum::<usize>()), (8, 0, 216));
         let old: Vec<_> = (0..16).map(count(false)).map(enter).collect();
         assert_eq!(old, [0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 8]);
         let due: Vec<_> = (300..308).flat_map(|n| twins.enter(key(n), true)).collect();
-        assert_eq!(due, (208..216).map(key).collect::<Vec<_>>(), "the oldest first");
+        assert_eq!(due, (216..224).map(key).collect::<Vec<_>>(), "the oldest first");
+    }
+
+    #[test]
+    fn in_a_large_pool_no_more_have_two_memories_than_batches_ask_for() {
+        let twins = Twins::new();
+        twins.fit(PageCount(1 << 20));
+        let due: Vec<_> = (0..200).map(|n| twins.enter(key(n), true).len()).collect();
+        let first = due.iter().position(|&due| due > 0);
+        assert_eq!((first, due.iter().sum::<usize>()), (Some(128), 96));
     }
 
     #[test]
