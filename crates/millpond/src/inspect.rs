@@ -76,8 +76,10 @@ impl Inner {
             let copies = budget.aside.copies.to_bytes(page_size).0;
             let memory = budget.memory;
             let metadata = FRAME_METADATA_BYTES + budget.aside.frame_bytes;
+            let twins = budget.aside.twins;
+            let regions = budget.aside.region_bytes + (twins.frame * frames.pages.0).min(twins.most);
             frames.formula = format!(
-                "({} B - {} B for transfers - {copies} B for copies) / ({} + {metadata}) B, {} to {}",
+                "({} B - {} B for transfers - {copies} B for copies - {regions} B for regions) / ({} + {metadata}) B, {} to {}",
                 memory.0,
                 IO_BYTES.0,
                 page_size.bytes(),
@@ -88,6 +90,7 @@ impl Inner {
                 ("memory_bytes", memory.0),
                 ("transfers_bytes", IO_BYTES.0),
                 ("copies_bytes", copies),
+                ("regions_bytes", regions),
                 ("page_bytes", page_size.bytes()),
                 ("metadata_bytes_per_frame", metadata),
             ];

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   the core asks for uses     In ─► Out, behind the step, neighbours together
-//!   the core evicts            moved out if it is In; equal to its slot by its checksum? it goes : Event::Changed
+//!   the core evicts            moved out if it is In; equal to its slot, known or by its checksum? it goes : Event::Changed
 //!   the core swaps out         moved out, Writing; its checksum taken; written; Out
-//!   the user gives it up       dropped wherever it is, its frame filled with zeros
+//!   the user gives it up       dropped wherever it is, its frame given memory
 //! ```
 //!
 //! A checksum of 64 bits decides that a page need not be written, so a changed page is lost with a probability of 2^-64 each
@@ -12,7 +12,7 @@
 
 use super::spare::Marked;
 use super::transfers::{Kind, Transfer};
-use super::twins::{copy_of, end_twin};
+use super::twins::{copy_of, leave_twin};
 use super::writes::Frames;
 use super::{Core, Deferred, Shared};
 use crate::error::Result;
@@ -111,6 +111,7 @@ impl Shared {
             let taken = pages.filter(|&page| region.pages.take(page, &[At::In]).is_some());
             held.clear();
             held.extend(taken.map(|page| (page, self.frame_of(&region, page))));
+            self.make_twins(&region, held);
             self.part(&region, held);
             let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
                 memory: &region.memory,
@@ -373,10 +374,10 @@ impl Frames<'_> {
         let exchange = &self.shared.regions().exchange;
         let copies = within
             .iter()
-            .filter_map(|page| copy_of(exchange, &page.region.pages, page.in_hand()));
+            .filter_map(|page| copy_of(&page.region.pages, page.in_hand()));
         exchange.drop_copies(copies);
         for page in within.drain(..) {
-            match end_twin(&page.region.pages, page.page) {
+            match leave_twin(&page.region.pages, page.page) {
                 true => held.push(page),
                 false => alone.push(page),
             }
@@ -431,8 +432,8 @@ impl Frames<'_> {
             Some(At::In) => {
                 let run = [InHand { memory, page, frame }];
                 let exchange = &self.shared.regions().exchange;
-                exchange.drop_copies(copy_of(exchange, &region.pages, run[0]).into_iter());
-                if end_twin(&region.pages, page) {
+                exchange.drop_copies(copy_of(&region.pages, run[0]).into_iter());
+                if leave_twin(&region.pages, page) {
                     return true;
                 }
                 let (_, stuck) = exchange.move_out(&run);

@@ -1,9 +1,9 @@
 //! Pages of regions that come: faults served, pages read.
 //!
 //! ```text
-//!   soft fault   Out: moved in with those behind it, uses noted     no lock but for a page that is hard to find
-//!   first touch  core lock: a frame ─► zeros, moved in
-//!   swap-in      core lock: a frame ─► read, compared with its checksum, moved in ─► ReadDone
+//!   soft fault   Out: copied in, or moved with those behind it, uses noted   no lock but for a page that is hard to find
+//!   first touch  core lock: a frame ─► zeros, copied in
+//!   swap-in      core lock: a frame ─► read, compared with its checksum, copied in ─► ReadDone
 //!   ahead        the same by the device, and left in its frame, where its first use is seen
 //! ```
 //!

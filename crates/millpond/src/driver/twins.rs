@@ -26,19 +26,38 @@ use crate::sys::uffd::Access;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
 
-/// Which memory of a page that leaves its region is given up, if it has two or, being shut, can get a second one.
-pub(super) fn copy_of<'a>(exchange: &Exchange, pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
-    let Twin { is_one, is_shut } = pages.twin(page.page);
-    if is_shut && (is_one || exchange.copy_out(&page)) {
-        let is_one = true;
-        pages.note_twin(page.page, Twin { is_one, is_shut });
-        return Some(Copy::InRegion(page));
+/// Which memory of a page that leaves its region is given up, if it has two.
+pub(super) fn copy_of<'a>(pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
+    match pages.twin(page.page) {
+        Twin { is_one: false, .. } => None,
+        Twin { is_shut: true, .. } => Some(Copy::InRegion(page)),
+        Twin { is_shut: false, .. } => Some(Copy::InFrame(page)),
     }
-    is_one.then_some(Copy::InFrame(page))
 }
 
-/// The page, which we hold in its region, has given up that memory. Whether it is out.
-pub(super) fn end_twin(pages: &Pages, page: u64) -> bool {
+/// Makes a twin of a page that leaves its region, if it is shut: it need not be moved then. It takes memory, so nobody who
+/// does this has the core lock.
+fn make_twin(exchange: &Exchange, pages: &Pages, page: &InHand<'_>) {
+    let Twin { is_one, is_shut } = pages.twin(page.page);
+    if !is_one && is_shut && exchange.copy_out(page) {
+        let is_one = true;
+        pages.note_twin(page.page, Twin { is_one, is_shut });
+    }
+}
+
+/// The page, which we hold in its region and which is to leave it, has given up that memory. Whether it is out; else it is
+/// to be moved.
+pub(super) fn leave_twin(pages: &Pages, page: u64) -> bool {
+    let is_out = end_twin(pages, page);
+    if !is_out {
+        // The program may have had the kernel drop it.
+        pages.note_changed(page);
+    }
+    is_out
+}
+
+/// The page, which we hold in its region, has given up one memory. Whether it is out.
+fn end_twin(pages: &Pages, page: u64) -> bool {
     let Twin { is_one, is_shut } = pages.twin(page);
     // If it stays, because it is pinned, it is still shut.
     pages.note_twin(
@@ -90,7 +109,8 @@ impl Shared {
                     held.push(Leaving { region, page, frame });
                 }
                 Some(_) => self.settle(&region, page, At::In),
-                None if region.pages.at(page) == At::Held => twins.again(key),
+                // Others have it, or had a moment ago.
+                None if matches!(region.pages.at(page), At::Held | At::In) => twins.again(key),
                 None => {}
             }
         }
@@ -118,7 +138,10 @@ impl Shared {
             }
             return self.settle(region, page, At::In);
         }
-        exchange.open(&region.memory, page);
+        if !exchange.open(&region.memory, page) {
+            // Who was woken comes again.
+            return self.settle(region, page, At::In);
+        }
         region.shut.opened();
         if mutation::is(Mutation::OldTwinIsKept) {
             return self.settle(region, page, At::In);
@@ -127,6 +150,15 @@ impl Shared {
         region.pages.note_twin(page, Twin { is_shut, ..twin });
         self.settle(region, page, At::In);
         self.line_up(region, page, false);
+    }
+
+    /// Of pages that we hold in their region and that are to leave it, those that are shut become twins.
+    pub(super) fn make_twins(&self, region: &RegionInner, held: &[(u64, FrameNo)]) {
+        let memory = &*region.memory;
+        for &(page, frame) in held {
+            let page = InHand { memory, page, frame };
+            make_twin(&self.regions().exchange, &region.pages, &page);
+        }
     }
 
     /// Of pages that we hold in their region, those that are in two places give up one. What remains is to be moved.
@@ -139,10 +171,10 @@ impl Shared {
         let exchange = &self.regions().exchange;
         let copies = held
             .iter()
-            .filter_map(|page| copy_of(exchange, &region.pages, in_hand(page)));
+            .filter_map(|page| copy_of(&region.pages, in_hand(page)));
         exchange.drop_copies(copies);
         held.retain(|&(page, _)| {
-            let is_out = end_twin(&region.pages, page);
+            let is_out = leave_twin(&region.pages, page);
             if is_out {
                 self.settle(region, page, At::Out);
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a thread touches a page ──► not there: the kernel stops it, and tells a handler (handlers.rs)
-//!                                  handler: a frame, its content, moved in ──► the thread goes on
+//!                                  handler: a frame, its content, copied in ──► the thread goes on
 //!   memory is short ──► reclaim moves pages out ──► equal to their slots: gone; else written, then gone
 //! ```
 //!
@@ -12,9 +12,9 @@
 //! | `pages` | where each page is, and who may move it |
 //! | `handlers` | the threads that serve faults |
 //! | `in_thread` | faults that the touching thread serves itself |
+//! | `options` | which of the two |
 //! | `shut` | whether a page that is read comes write-protected |
 //! | `twins` | which pages are in two places |
-//! | `options` | which of the two |
 //! | `swap` | the swap file |
 //!
 //! What a fault and an eviction do is in `driver/region.rs`, the exchange of pages in `sys/exchange.rs`, and which page

@@ -198,7 +198,12 @@ impl Pages {
         self.states[page as usize].fetch_or(SAME, Ordering::AcqRel);
     }
 
-    /// Whether that was noted of a page in our hands, and nobody could write it since.
+    /// Notes that a page in our hands may differ from its slot though nobody could write it.
+    pub(crate) fn note_changed(&self, page: u64) {
+        self.states[page as usize].fetch_and(!SAME, Ordering::AcqRel);
+    }
+
+    /// Whether a page in our hands is known to be the same as its slot.
     pub(crate) fn is_same(&self, page: u64) -> bool {
         self.states[page as usize].load(Ordering::Acquire) & SAME != 0
     }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 
 /// Of a cache's frames one in this many may have a second memory, and at most so many: four batches that are new, one that
-/// is old, and one that is being parted.
+/// is old, and one that is being parted. Each further thread that parts some at the moment has a batch more.
 const SHARE: u64 = 80;
 const MOST: u64 = 6 * BATCH_MAX;
 /// A batch is one frame in so many, and at most so many: from there on what is done for all of them at once is a tenth of it.
@@ -71,7 +71,7 @@ impl Twins {
         lines.met.reserve(2 * BATCH_MAX as usize);
     }
 
-    /// A page has become a twin, or an old one. The pages whose turn it is.
+    /// A page has become a twin, or an old one. The pages whose turn it is; not this one, if it is new.
     pub(crate) fn enter(&self, key: PageKey, is_new: bool) -> Vec<PageKey> {
         let Lines {
             most,
@@ -82,10 +82,11 @@ impl Twins {
         } = &mut *self.0.lock();
         match is_new {
             true => {
-                new.push_back(key);
-                let is_due = new.len() + 2 * *batch > *most;
+                let is_due = new.len() + 2 * *batch >= *most;
                 let due = if is_due { new.len().min(*batch) } else { 0 };
-                new.drain(..due).collect()
+                let due = new.drain(..due).collect();
+                new.push_back(key);
+                due
             }
             false => {
                 old.push(key);
@@ -145,13 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn in_the_smallest_pool_each_takes_its_turn_at_once() {
+    fn in_the_smallest_pool_a_new_one_stays_until_the_next_comes_and_an_old_one_takes_its_turn_at_once() {
         let twins = Twins::new();
         twins.fit(PageCount(64));
-        assert_eq!(
-            [true, false].map(|is_new| twins.enter(key(1), is_new)),
-            [[key(1)]; 2]
-        );
+        assert_eq!(twins.enter(key(1), true), []);
+        assert_eq!(twins.enter(key(3), true), [key(1)]);
+        assert_eq!(twins.enter(key(1), false), [key(1)]);
         let mut met = vec![key(2)];
         twins.meet(&mut met);
         assert_eq!(met, [key(2)]);

@@ -11,6 +11,9 @@ const BATCH: usize = 64;
 /// This process, in place of a descriptor of it (Linux 6.14).
 const SELF: libc::c_int = -10001;
 
+/// The same of memory that is locked (Linux 5.18).
+const MADV_DONTNEED_LOCKED: libc::c_int = 24;
+
 /// Pages that are to be given back, when it is full or dropped.
 pub(super) struct Drops {
     pages: [libc::iovec; BATCH],
@@ -67,9 +70,12 @@ impl Drops {
         // One, or a kernel that can't, or did a part.
         for page in pages {
             // SAFETY: as above.
-            let answer = unsafe { libc::madvise(page.iov_base, page.iov_len, libc::MADV_DONTNEED) };
-            // It can only fail for a range that is not mapped or is locked, and this one is neither.
-            assert_eq!(answer, 0, "MADV_DONTNEED: {}", io::Error::last_os_error());
+            let give = |advice| unsafe { libc::madvise(page.iov_base, page.iov_len, advice) };
+            // Refused, it is locked: the program has had all of its memory locked (`mlockall`).
+            if give(libc::MADV_DONTNEED) != 0 {
+                let answer = give(MADV_DONTNEED_LOCKED);
+                assert_eq!(answer, 0, "MADV_DONTNEED_LOCKED: {}", io::Error::last_os_error());
+            }
         }
     }
 }

@@ -3,12 +3,12 @@
 //! ```text
 //!   region   │ 0 │   │   │ 3 │   │ …       what the program sees, at addresses that never change
 //!              │ ▲       ▲
-//!              ▼ │       │ UFFDIO_MOVE       a page of memory goes from one to the other; nothing is copied
+//!              ▼ │       │ UFFDIO_MOVE       a page of memory goes from one to the other
 //!   arena    │   │ f │ g │   │ h │ …       frames, which the device reads and writes
 //! ```
 //!
-//! Frame `f` of a region's page has its memory either here or there. The arena is whole but for the frames whose pages
-//! are in a region, so the budget that bounds the frames bounds the regions.
+//! Frame `f` of a region's page has its memory either here or there, but for a few that have both. The arena is whole but for
+//! the frames whose pages are in a region, so the budget that bounds the frames bounds the regions.
 //!
 //! Why safe code can't break memory with this: a frame of a region's page is known under a number that no file has, so
 //! there are no pins of it and no slice but a load's and [`Exchange::bytes`]; and what is moved belongs to the one
@@ -222,7 +222,7 @@ impl Exchange {
     }
 
     /// Puts zeros where a page of a region should be and is not: somebody has told the kernel, behind our back, to drop
-    /// it. The page is in our hands. Whether it was so.
+    /// it, and it was not in its frame as well. The page is in our hands. Whether it was so.
     pub(crate) fn restore(&self, memory: &RegionMemory, page: u64) -> bool {
         let uffd = self.of(memory);
         let was_missing = uffd.zero(memory.page(page), kernel_page()).is_ok();
@@ -272,7 +272,7 @@ impl Exchange {
     /// # Panics
     /// If there is a page in the region.
     pub(crate) fn copy_in(&self, page: &InHand<'_>, shut: bool) -> Option<bool> {
-        let shut = shut && self.shuts.load(Ordering::Relaxed);
+        let shut = shut && self.may_shut(page.memory);
         let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
         // SAFETY: the page is in our hands alone (`InHand`), and is in the arena only; nobody changes it there.
         let copied = unsafe { self.of(page.memory).copy_page(to, from, shut) };
@@ -305,9 +305,15 @@ impl Exchange {
         }
     }
 
-    /// A page that was shut can be written again, and who waits to do so goes on.
-    pub(crate) fn open(&self, memory: &RegionMemory, page: u64) {
-        self.of(memory).open(memory.page(page), kernel_page());
+    /// A page that was shut can be written again, and who waits to do so goes on. `false`: it is shut still.
+    pub(crate) fn open(&self, memory: &RegionMemory, page: u64) -> bool {
+        self.of(memory).open(memory.page(page), kernel_page())
+    }
+
+    /// Whether pages of the region may be shut: where faults in system calls are seen, or system calls are known to fail.
+    fn may_shut(&self, memory: &RegionMemory) -> bool {
+        let is_seen = memory.touch == Touch::Signals || self.uffd.sees_system_calls();
+        is_seen && self.shuts.load(Ordering::Relaxed)
     }
 
     /// Moves pages that follow one another, as do their frames, into their region, and wakes who waits for them. How many

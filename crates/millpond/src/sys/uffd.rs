@@ -274,8 +274,8 @@ impl Userfault {
         said(answer)
     }
 
-    /// Pages that are shut can be written again, and who sleeps for them goes on.
-    pub(super) fn open(&self, start: usize, len: usize) {
+    /// Pages that are shut can be written again, and who sleeps for them goes on. `false`: not now; who sleeps comes again.
+    pub(super) fn open(&self, start: usize, len: usize) -> bool {
         let mut protect = Protect {
             span: span(start, len),
             mode: 0,
@@ -284,7 +284,6 @@ impl Userfault {
         let answer = unsafe { libc::ioctl(self.fd(), WRITEPROTECT as _, &raw mut protect) };
         if answer != 0 {
             let error = io::Error::last_os_error();
-            // Who is woken comes again.
             assert_eq!(
                 error.raw_os_error(),
                 Some(libc::EAGAIN),
@@ -292,6 +291,7 @@ impl Userfault {
             );
             self.wake(start, len);
         }
+        answer == 0
     }
 
     /// Puts zeros where no pages are, and wakes who sleeps for them.

@@ -145,4 +145,13 @@ fn of_nobody(folder: &Path) {
     }
     region.as_mut_slice()[7] = 7;
     assert_eq!(file.write(region.as_slice()).unwrap(), 4096);
+    // Into one that was only read since it came from its slot.
+    let mut region = cache.region(16 << 20).unwrap();
+    region.as_mut_slice().fill(1);
+    let file = fs::File::open(folder.join("out")).unwrap();
+    for page in region.as_mut_slice().chunks_mut(4096).step_by(64) {
+        assert_eq!(std::hint::black_box(page[0]), 1);
+        assert_eq!(file.read_at(page, 0).unwrap(), 4096);
+        assert_eq!((page[0], page[7]), (0, 7));
+    }
 }

@@ -200,3 +200,30 @@ fn a_page_that_somebody_had_the_kernel_drop_is_not_copied_out_and_reads_as_zeros
     assert!(exchange.restore(region.memory(), 1));
     assert_eq!(region.bytes()[kernel_page()], 0);
 }
+
+/// Of one that was the same as its slot the cache would not have known that it is not any more.
+#[test]
+fn pages_of_a_region_that_somebody_has_the_kernel_drop_read_as_zeros_or_as_they_were() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let swap = crate::SwapFile::new(folder.path().join("swap"), 32 << 20);
+    let cache = match crate::PageCache::builder().memory(4 << 20).swap(swap).build() {
+        Err(error @ crate::Error::Setup { .. }) => return println!("skipped: {error}"),
+        cache => cache.unwrap(),
+    };
+    let mut region = cache.region(16 << 20).unwrap();
+    region.as_mut_slice().fill(1);
+    let (bytes, mut n) = (region.as_slice(), 1_u64);
+    for round in 0..30_000 {
+        // Knuth's multiplier. Of every two pages one is of a set that is used again and again.
+        n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let page = (n >> 33) as usize % [4096, 500][round % 2];
+        let byte = &bytes[page << 12];
+        assert!(*byte <= 1, "page {page}: {byte}");
+        if round % 5 == 1 {
+            let address = std::ptr::from_ref(byte).cast_mut().cast();
+            // SAFETY: what is read there is a byte in any case.
+            let answer = unsafe { libc::madvise(address, kernel_page(), libc::MADV_DONTNEED) };
+            assert_eq!(answer, 0);
+        }
+    }
+}
