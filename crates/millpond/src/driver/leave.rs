@@ -83,6 +83,7 @@ impl Shared {
         deferred: &mut Deferred,
     ) {
         let (file, first) = self.regions().place(first);
+        self.spare.lend(deferred);
         let table = self.table.locked(&mut core.turn);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
         deferred.marked.written.extend(keys);
@@ -303,8 +304,13 @@ impl Frames<'_> {
 
     /// Whether this is a page of a region, and in it: nobody sees its uses there.
     pub(super) fn is_in_region(&self, frame: FrameNo) -> bool {
-        let found = self.region_of(frame);
-        found.is_some_and(|(region, page)| page < region.pages.len() && region.pages.at(page) == At::In)
+        let (Some(regions), key) = (&self.shared.regions, self.table.key(frame)) else {
+            return false;
+        };
+        let page = key.index().0;
+        regions
+            .pages_of(key.file(), |pages| page < pages.len() && pages.at(page) == At::In)
+            .unwrap_or(false)
     }
 
     /// The core has asked for a page's uses: notes it for [`Shared::sample`].

@@ -58,7 +58,7 @@ use crate::trace::Shards;
 use millpond_core::event::{Effects, Event, IoId};
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
-use millpond_core::units::{FileId, FrameNo, Instant, PageIndex, PageSize};
+use millpond_core::units::{FileId, FrameNo, Instant, PageIndex, PageKey, PageSize};
 use parking_lot::{Mutex, MutexGuard};
 use spare::Spare;
 use std::collections::{HashMap, VecDeque};
@@ -84,6 +84,8 @@ pub(crate) struct Core {
     waiting: Vec<FileId>,
     /// Pages of regions that turned out to differ from their slots in the present step.
     changed: Vec<FrameNo>,
+    /// Pages of regions whose next use is to be seen, since the present step.
+    sampled: Vec<PageKey>,
     /// Room for those that leave in it, and for the frames of a write to swap that has ended.
     leaving: leave::Lists,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
@@ -146,6 +148,7 @@ impl Shared {
             still: Vec::new(),
             waiting: Vec::new(),
             changed: Vec::new(),
+            sampled: Vec::with_capacity(spare::MARKED),
             leaving: leave::Lists::default(),
             files: Vec::new(),
             tickets: Tickets::default(),
@@ -200,12 +203,10 @@ impl Shared {
             still,
             waiting,
             changed,
+            sampled,
             leaving,
             ..
         } = core;
-        if self.regions.is_some() {
-            self.spare.lend(deferred);
-        }
         let mut table = Frames {
             table: self.table.locked(turn),
             shared: self,
@@ -216,7 +217,7 @@ impl Shared {
             waiting,
             changed,
             leaving,
-            sampled: &mut deferred.marked.sampled,
+            sampled,
         };
         let now = self.clock.now();
         match recorder.as_deref_mut() {
@@ -231,6 +232,10 @@ impl Shared {
         let before = self.tick_at.swap(tick_at, Ordering::Relaxed);
         deferred.wake_background |= tick_at < before;
         core.effects = effects;
+        if !core.sampled.is_empty() {
+            self.spare.lend(deferred);
+            deferred.marked.sampled.append(&mut core.sampled);
+        }
         if !core.changed.is_empty() {
             let mut frames = std::mem::take(&mut core.changed);
             self.step(core, Event::Changed { frames: &frames }, deferred);

@@ -31,7 +31,7 @@ const LISTS: usize = 32;
 const RANGES: usize = 256;
 
 /// Pages of regions that a step samples or writes: a batch of reclaim, as a rule.
-const MARKED: usize = 1024;
+pub(super) const MARKED: usize = 1024;
 
 /// Pages of regions that a step leaves for after the core lock.
 #[derive(Default)]

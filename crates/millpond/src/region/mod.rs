@@ -116,6 +116,13 @@ impl Regions {
         self.list.read().get(file.0 as usize)?.clone()
     }
 
+    /// What is known of the pages of the region of this number.
+    #[inline]
+    pub(crate) fn pages_of<T>(&self, file: FileId, ask: impl FnOnce(&Pages) -> T) -> Option<T> {
+        let list = self.list.read();
+        Some(ask(&list.get(file.0 as usize)?.as_ref()?.pages))
+    }
+
     /// The region at an address, and the page in it.
     fn at(&self, address: usize) -> Option<(Arc<RegionInner>, u64)> {
         let list = self.list.read();
