@@ -12,6 +12,7 @@ use millpond_lab::experiment::kim2020::{self, Options};
 use millpond_lab::report::Report;
 use millpond_lab::target::Proceed;
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn options(on: &str, workloads: &[&str]) -> (tempfile::TempDir, Options) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -83,12 +84,23 @@ fn a_region_of_the_engine_does_what_the_load_says_and_no_better_than_can_be() {
 }
 
 /// What must be as before: swap, and how much is read around a page.
-fn machine() -> [String; 2] {
-    ["/proc/swaps", "/proc/sys/vm/page-cluster"].map(|path| fs::read_to_string(path).unwrap())
+fn machine() -> (Vec<String>, String) {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap();
+    let names = swaps.lines().filter_map(|line| line.split_whitespace().next());
+    let cluster = fs::read_to_string("/proc/sys/vm/page-cluster").unwrap();
+    (names.map(str::to_owned).collect(), cluster)
+}
+
+/// Who changes the machine's swap, one after the other.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]
 fn the_kernels_swap_is_there_for_the_run_and_gone_afterwards() {
+    let _turn = turn();
     let (dir, options) = options("kernel", &["hot-cold"]);
     let before = machine();
     let Some(report) = run(&options, &mut ()) else {
@@ -116,6 +128,7 @@ impl Watch for Impatient {
 
 #[test]
 fn a_run_that_is_stopped_leaves_no_swap_behind() {
+    let _turn = turn();
     let (dir, mut options) = options("kernel", &["hot-cold"]);
     options.scale = Some(20.0);
     let before = machine();

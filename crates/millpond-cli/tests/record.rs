@@ -76,7 +76,7 @@ fn millpond(arguments: &[&str]) -> Output {
 #[test]
 fn a_live_cache_is_recorded_for_a_while_and_replayed() {
     let pond = Pond::new();
-    let arguments = ["--out", "a trace", "--for", "300ms", "--json"];
+    let arguments = ["--out", "a trace", "--for", "2s", "--json"];
     let output = pond.while_it_reads(|| pond.record(&arguments).output().unwrap());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();

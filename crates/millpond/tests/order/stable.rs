@@ -28,7 +28,10 @@ fn changed_in_transit(stable: StablePages) -> (Vec<u8>, bool) {
             page[..PAGE / 2].fill(2);
             changed.store(true, SeqCst);
         });
-        linger(|| changed.load(SeqCst));
+        match stable {
+            StablePages::Wait => linger(|| changed.load(SeqCst)),
+            _ => until("the change", || changed.load(SeqCst)),
+        }
         waited = !changed.load(SeqCst);
         // Readers do not wait.
         assert_eq!(file.page(0).unwrap()[PAGE - 1], 1);

@@ -284,9 +284,12 @@ fn an_error_of_the_target_ends_the_run_and_names_the_file() {
         ),
     ];
     for (fault, phase, place, what) in table {
-        let error = run(&Memory::with_read_file(fault), phase)
-            .unwrap_err()
-            .to_string();
+        // However long it takes until the reader comes to the page.
+        let mut work = work(phase);
+        work.reader_alone_ms = 3_600_000;
+        let memory = Memory::with_read_file(fault);
+        let error = perform(&work, &memory, &setup(), &mut |_| Proceed::Yes);
+        let error = error.unwrap_err().to_string();
         assert!(error.contains(place) && error.contains(what), "{error}");
     }
 }
