@@ -49,31 +49,38 @@ pub(crate) fn caches(args: &CachesArgs) -> Result<ExitCode, Failure> {
 /// How long a cache may take to say who it is. An answer takes well below a millisecond; after this it hangs, and the
 /// others are shown without it.
 const ABOUT_WAIT_MAX: Duration = Duration::from_secs(1);
+/// The same while nobody has answered: on a machine that is very busy all of them may be late.
+const FIRST_WAIT_MAX: Duration = Duration::from_secs(4);
 
-/// All that answer, with what they say of themselves. Takes a second if one hangs.
+/// All that answer, with what they say of themselves. Takes a second if one hangs, and four if all do.
 pub(crate) fn running() -> Vec<(PathBuf, Value)> {
-    answering(sockets(), ABOUT_WAIT_MAX)
+    answering(sockets(), ABOUT_WAIT_MAX, FIRST_WAIT_MAX)
 }
 
-/// Those of the sockets whose caches answer in time, in this order. All are asked at once.
-fn answering(sockets: Vec<PathBuf>, at_most: Duration) -> Vec<(PathBuf, Value)> {
+/// Those of the sockets whose caches answer in time, in this order: the first within `first`, and from the beginning on
+/// the others within `at_most`. All are asked at once.
+fn answering(sockets: Vec<PathBuf>, at_most: Duration, first: Duration) -> Vec<(PathBuf, Value)> {
     let began = Instant::now();
     let (told, answers) = mpsc::channel();
     for (n, socket) in sockets.into_iter().enumerate() {
         let told = told.clone();
         // One that gets no thread is not asked; who hangs in connecting is not waited for.
         let _ = std::thread::Builder::new().spawn(move || {
-            let about = about(&socket, at_most);
+            let about = about(&socket, first);
             // Too late is as good as never.
             let _ = told.send((n, about.map(|about| (socket, about))));
         });
     }
     drop(told);
     let mut found = Vec::new();
-    // A little more than each of them has, so that what comes at the last moment is there.
-    let room = at_most + at_most / 4;
-    while let Ok((n, answer)) = answers.recv_timeout(room.saturating_sub(began.elapsed())) {
-        found.extend(answer.map(|answer| (n, answer)));
+    loop {
+        let room = if found.is_empty() { first } else { at_most };
+        // A little more than each of them has, so that what comes at the last moment is there.
+        let room = room + room / 4;
+        match answers.recv_timeout(room.saturating_sub(began.elapsed())) {
+            Ok((n, answer)) => found.extend(answer.map(|answer| (n, answer))),
+            Err(_) => break,
+        }
     }
     found.sort_by_key(|(n, _)| *n);
     found.into_iter().map(|(_, answer)| answer).collect()
@@ -191,10 +198,17 @@ mod tests {
         let builder = millpond::PageCache::builder().memory(2 << 20).calibrate(false);
         let _cache = builder.name("a name").control_at(&lives).build().unwrap();
         let began = Instant::now();
-        let found = answering(vec![hangs, lives.clone()], Duration::from_secs(5));
+        // However late the one that lives is, it is found; however long one hangs, the others are not kept for it.
+        let moment = Duration::from_millis(1);
+        let found = answering(
+            vec![hangs.clone(), lives.clone()],
+            moment,
+            Duration::from_secs(40),
+        );
         assert_eq!(found.len(), 1);
         assert_eq!((&found[0].0, text(&found[0].1, "name")), (&lives, "a name"));
         // Of 60 s it would be more, on any machine.
         assert!(began.elapsed() < Duration::from_secs(30));
+        assert!(answering(vec![hangs], moment, moment).is_empty());
     }
 }
