@@ -23,6 +23,9 @@ pub const WINDOWS_MAX: u64 = 2;
 /// Walks that must have been seen before anything is expected.
 const WALKS_MIN: usize = 8;
 
+/// Those that came last say nothing yet: where several threads go through records at a time, all of theirs would seem short.
+const UNDER_WAY: usize = 8;
+
 /// Of those seen, the part that went less far than what is expected.
 const SHORTER_OF_8: usize = 3;
 
@@ -67,7 +70,8 @@ impl ReadAhead {
         if !self.learns {
             return None;
         }
-        let seen = self.streams.iter().map(|stream| &stream.walk);
+        // Those that came last may be under way.
+        let seen = self.streams.iter().skip(UNDER_WAY).map(|stream| &stream.walk);
         let mut seen: Vec<(u64, u64)> = seen
             .filter(|walk| !walk.is_unseen)
             .map(|walk| (walk.first.0 % RECORD_MAX, walk.reached.0 - walk.first.0))
@@ -179,7 +183,7 @@ mod tests {
     #[test]
     fn a_record_is_read_at_its_first_fault_and_nothing_behind_it() {
         for length in [32, 64, 128] {
-            let mut ahead = ReadAhead::that_learns(16);
+            let mut ahead = ReadAhead::that_learns(24);
             let first = walk(&mut ahead, 1000, length);
             assert!(first.0 == 2 && first.1 > 1, "{first:?}");
             for n in 2..20 {
@@ -196,7 +200,7 @@ mod tests {
     #[test]
     fn who_comes_into_the_middle_of_a_record_is_read_its_rest() {
         for length in [32, 64, 128] {
-            let mut ahead = ReadAhead::that_learns(16);
+            let mut ahead = ReadAhead::that_learns(24);
             for n in 1..20 {
                 walk(&mut ahead, 7 + n * 1024, length);
             }
@@ -207,7 +211,7 @@ mod tests {
 
     #[test]
     fn where_records_begin_is_learnt_though_most_readers_come_into_their_middles() {
-        let mut ahead = ReadAhead::that_learns(16);
+        let mut ahead = ReadAhead::that_learns(24);
         for n in 1..40 {
             let into = if n % 2 == 0 { 0 } else { n * 3 % 120 };
             walk(&mut ahead, n * 1024 + into, 128 - into);
@@ -218,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_stream_goes_on_behind_a_record_and_a_long_one_has_its_next_window_in_time() {
-        let mut ahead = ReadAhead::that_learns(16);
+        let mut ahead = ReadAhead::that_learns(24);
         for n in 1..20 {
             walk(&mut ahead, n * 1000, 900);
         }
@@ -229,12 +233,12 @@ mod tests {
 
     #[test]
     fn who_goes_less_far_than_others_did_is_read_less_ahead_of_until_it_is_nothing() {
-        let mut ahead = ReadAhead::that_learns(16);
+        let mut ahead = ReadAhead::that_learns(24);
         for n in 1..20 {
             walk(&mut ahead, n * 1000, 128);
         }
         let wasted: u64 = (100..200).map(|n| walk(&mut ahead, n * 1000, 1).2).sum();
-        assert!((127..=11 * 127).contains(&wasted), "{wasted}");
+        assert!((127..=15 * 127).contains(&wasted), "{wasted}");
         assert_eq!(walk(&mut ahead, 300_000, 1), (1, 0, 0));
         for n in 400..440 {
             walk(&mut ahead, n * 1000, 70);
@@ -242,10 +246,24 @@ mod tests {
         assert_eq!(walk(&mut ahead, 500_000, 70), (1, 1, 58), "the next power of two");
     }
 
+    /// With eight threads half of the last sixteen walks were under way, and seemed to be as short as they had come: records
+    /// were read in pieces and beyond their ends, a ninth of all that was read (ebizzy of 2048 MB).
+    #[test]
+    fn those_who_are_under_way_do_not_seem_to_be_short() {
+        let mut ahead = ReadAhead::that_learns(24);
+        for n in 1..40 {
+            walk(&mut ahead, n * 1024, 128);
+        }
+        for n in 100..112 {
+            let window = missed(&mut ahead, n * 1024).map(|window| window.count.0);
+            assert_eq!(window, Some(127), "of the record of one of {} readers", n - 99);
+        }
+    }
+
     /// The second reader is taken for the first, who has overtaken his window, and began behind him.
     #[test]
     fn who_begins_before_a_stream_and_is_taken_for_it_has_gone_so_far_as_he_has() {
-        for mut ahead in [ReadAhead::default(), ReadAhead::that_learns(16)] {
+        for mut ahead in [ReadAhead::default(), ReadAhead::that_learns(24)] {
             walk(&mut ahead, 0, 4);
             for n in 1..20 {
                 missed(&mut ahead, n * 1000);
@@ -258,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_was_in_memory_says_nothing() {
-        let mut ahead = ReadAhead::that_learns(16);
+        let mut ahead = ReadAhead::that_learns(24);
         for n in 1..20 {
             walk(&mut ahead, n * 1000, 128);
         }
@@ -272,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_read_again_begins_anew() {
-        let mut ahead = ReadAhead::that_learns(16);
+        let mut ahead = ReadAhead::that_learns(24);
         for n in 1..20 {
             walk(&mut ahead, n * 1000, 128);
         }

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 const WINDOW_MAX: Bytes = Bytes::from_kib(256);
 
 /// Streams of a region that are told apart: threads that each go through a part of it, with random faults between.
-pub(in crate::manager) const STREAMS_MAX: usize = 16;
+pub(in crate::manager) const STREAMS_MAX: usize = 24;
 
 impl Manager {
     /// A page is read because it was touched: what to read behind it, if it belongs to a stream.
