@@ -21,7 +21,7 @@ pub mod walks;
 use crate::event::Pattern;
 use crate::units::{Bytes, PageCount, PageIndex, PageSize};
 use alloc::vec::Vec;
-use walks::Walk;
+use walks::{UnderWay, Walk};
 
 /// The settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +78,7 @@ pub struct ReadAhead {
     learns: bool,
     /// The most recently used first.
     streams: Vec<Stream>,
+    under_way: UnderWay,
     pattern: Pattern,
 }
 
@@ -87,6 +88,7 @@ impl Default for ReadAhead {
             streams_max: STREAMS_MAX,
             learns: false,
             streams: Vec::new(),
+            under_way: UnderWay::default(),
             pattern: Pattern::default(),
         }
     }

@@ -23,8 +23,11 @@ pub const WINDOWS_MAX: u64 = 2;
 /// Walks that must have been seen before anything is expected.
 const WALKS_MIN: usize = 8;
 
-/// Those that came last say nothing yet: where several threads go through records at a time, all of theirs would seem short.
-const UNDER_WAY: usize = 8;
+/// So many walks are asked how far they went, the last ones that are not under way.
+const WALKS_MAX: usize = 16;
+
+/// Proofs that are remembered to know how many walks are under way.
+const PROOFS_MAX: usize = 32;
 
 /// Of those seen, the part that went less far than what is expected.
 const SHORTER_OF_8: usize = 3;
@@ -63,6 +66,29 @@ impl Walk {
     }
 }
 
+/// Where in the line of walks those stood that were proven to go on, the last so many times. Where several threads go
+/// through records at a time, the walks that came last are under way, and as far as they have come says nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnderWay {
+    stood: [u8; PROOFS_MAX],
+    next: usize,
+}
+
+impl UnderWay {
+    fn note(&mut self, stood: usize) {
+        self.stood[self.next % PROOFS_MAX] = stood.min(u8::MAX.into()) as u8;
+        self.next += 1;
+    }
+
+    /// When one more begins, so many that came before it are taken to be under way: behind them stood no more than one in
+    /// eight, which may be a page that was read long ago and is used only now.
+    fn walks(&self) -> usize {
+        let mut stood = self.stood;
+        stood.sort_unstable();
+        stood[PROOFS_MAX - 1 - PROOFS_MAX / 8].into()
+    }
+}
+
 impl ReadAhead {
     /// How many pages from `first` on who comes there is expected to use, if that is known: a record, or what is left of
     /// one that was in memory up to there.
@@ -70,8 +96,8 @@ impl ReadAhead {
         if !self.learns {
             return None;
         }
-        // Those that came last may be under way.
-        let seen = self.streams.iter().skip(UNDER_WAY).map(|stream| &stream.walk);
+        let seen = self.streams.iter().skip(self.under_way.walks());
+        let seen = seen.take(WALKS_MAX).map(|stream| &stream.walk);
         let mut seen: Vec<(u64, u64)> = seen
             .filter(|walk| !walk.is_unseen)
             .map(|walk| (walk.first.0 % RECORD_MAX, walk.reached.0 - walk.first.0))
@@ -130,10 +156,17 @@ impl ReadAhead {
 
     /// The page was used.
     pub(super) fn proven(&mut self, at: PageIndex) {
-        for walk in self.streams.iter_mut().map(|stream| &mut stream.walk) {
+        // Who went there before has the same proof, but is not under way.
+        let mut is_known = false;
+        for (stood, stream) in self.streams.iter_mut().enumerate() {
+            let walk = &mut stream.walk;
             for &(page, reached) in walk.proofs.iter().flatten() {
                 if page == at {
                     walk.reached = walk.reached.max(reached);
+                    if !is_known {
+                        self.under_way.note(stood);
+                    }
+                    is_known = true;
                 }
             }
         }
@@ -152,7 +185,7 @@ mod tests {
     };
 
     fn missed(ahead: &mut ReadAhead, page: u64) -> Option<Window> {
-        let pages = PageCount(1 << 20);
+        let pages = PageCount(1 << 30);
         ahead.missed(PageIndex(page), 1, pages, &OPTIONS, PageSize::KIB_4)
     }
 
@@ -166,7 +199,7 @@ mod tests {
                 end = page + 1;
                 missed(ahead, page)
             } else if marks.contains(&page) {
-                ahead.due(PageIndex(page), PageCount(1 << 20), &OPTIONS, PageSize::KIB_4)
+                ahead.due(PageIndex(page), PageCount(1 << 30), &OPTIONS, PageSize::KIB_4)
             } else {
                 None
             };
@@ -250,13 +283,58 @@ mod tests {
     /// were read in pieces and beyond their ends, a ninth of all that was read (ebizzy of 2048 MB).
     #[test]
     fn those_who_are_under_way_do_not_seem_to_be_short() {
-        let mut ahead = ReadAhead::that_learns(24);
-        for n in 1..40 {
-            walk(&mut ahead, n * 1024, 128);
-        }
-        for n in 100..112 {
-            let window = missed(&mut ahead, n * 1024).map(|window| window.count.0);
-            assert_eq!(window, Some(127), "of the record of one of {} readers", n - 99);
+        for (readers, in_step) in [
+            (1, true),
+            (2, true),
+            (8, true),
+            (8, false),
+            (12, true),
+            (12, false),
+        ] {
+            let mut ahead = ReadAhead::that_learns(24);
+            let (mut faults, mut wasted) = (0, 0);
+            // Of each its record, how far it has come in it, what was read of it, and where it is asked for more.
+            let mut at: Vec<(u64, u64, u64, Vec<u64>)> = (0..readers)
+                .map(|n| {
+                    let into = if in_step { 0 } else { n * 128 / readers };
+                    (n * 1024, into, 0, Vec::new())
+                })
+                .collect();
+            for n in readers * 128..readers * 128 * 40 {
+                let (record, page, end, marks) = &mut at[(n % readers) as usize];
+                if *page == 128 {
+                    let is_known = n > readers * 128 * 20;
+                    wasted += if is_known {
+                        end.saturating_sub(*record + 128)
+                    } else {
+                        0
+                    };
+                    (*record, *page, *end) = (n * 1024, 0, 0);
+                    marks.clear();
+                }
+                let now = *record + *page;
+                *page += 1;
+                let window = if now >= *end {
+                    faults += u64::from(n > readers * 128 * 20);
+                    *end = now + 1;
+                    missed(&mut ahead, now)
+                } else if marks.contains(&now) {
+                    ahead.due(PageIndex(now), PageCount(1 << 30), &OPTIONS, PageSize::KIB_4)
+                } else {
+                    None
+                };
+                if let Some(window) = window {
+                    *end = window.first.0 + window.count.0;
+                    let read: Vec<_> = (window.first.0..*end).map(PageIndex).collect();
+                    marks.extend(ahead.reading(&read).into_iter().flatten().map(|page| page.0));
+                }
+            }
+            let records = 20 * readers;
+            assert!(
+                faults <= records + readers,
+                "{readers}: {faults} of {records} records"
+            );
+            assert!(wasted < 128, "{readers}: {wasted} of {records} records");
         }
     }
 
