@@ -183,16 +183,46 @@ mod tests {
     /// page that was read ahead its first use was not seen, so that its next one passed for the first.
     #[test]
     fn reading_ahead_costs_few_swap_ins() {
-        let (options, plan) = (Options::with_regions(), plan("moving-window", 1.0));
-        let ins = |outcome: &Outcome| outcome.value("swap_ins_pages").unwrap();
+        let plan = plan("moving-window", 1.0);
         let stop = AtomicBool::new(false);
-        let without = ins(&run(&plan, plan.loads[0], &options, &stop).unwrap());
-        let with = run_as_it_is(&plan, plan.loads[0], &options, &stop).unwrap();
-        let ahead = with.value("read_ahead_pages").unwrap();
-        let with = ins(&with);
-        println!("{with}, {ahead} of them ahead; page by page {without}");
-        assert!(ahead > with * 0.9, "{ahead} of {with}");
+        let mut all = [Vec::new(), Vec::new()];
+        // Of one run small things change a tenth: where the aim of the inactive list stands when a round begins.
+        for more in 0..5 {
+            let options = with_regions(|own| own.inactive_start_per_mille += more);
+            let without = run(&plan, plan.loads[0], &options, &stop).unwrap();
+            let with = run_as_it_is(&plan, plan.loads[0], &options, &stop).unwrap();
+            let ins = [&without, &with].map(|outcome| outcome.value("swap_ins_pages").unwrap());
+            let ahead = with.value("read_ahead_pages").unwrap();
+            assert!(ahead > ins[1] * 0.9, "{ahead} of {}", ins[1]);
+            all[0].push(ins[0]);
+            all[1].push(ins[1]);
+        }
+        all.iter_mut().for_each(|ins| ins.sort_by(f64::total_cmp));
+        println!("page by page {:?}, as it is {:?}", all[0], all[1]);
+        let [without, with] = [&all[0], &all[1]].map(|ins| ins[2]);
         assert!(with < without * 1.1, "{with}, page by page {without}");
+    }
+
+    /// Two in nine such runs swapped in 308 thousand pages, the others 230 to 263 thousand: pages that nobody used any more
+    /// had uses saved up, and gave them up so slowly that for four rounds the window found no place.
+    #[test]
+    fn what_is_not_used_any_more_yields_to_what_comes_back_within_a_round_or_two() {
+        let (plan, stop) = (plan("moving-window", 1.0), AtomicBool::new(false));
+        for more in 0..5 {
+            let options = with_regions(|own| own.inactive_start_per_mille += more);
+            let outcome = run_as_it_is(&plan, plan.loads[0], &options, &stop).unwrap();
+            let ins = outcome.value("swap_ins_pages").unwrap();
+            assert!(ins < 290_000.0, "{ins}");
+        }
+    }
+
+    fn with_regions(change: impl FnOnce(&mut MillpondOptions)) -> Options {
+        let mut own = MillpondOptions::with_regions();
+        change(&mut own);
+        Options {
+            replacement: Replacement::Millpond(own),
+            ..Options::with_regions()
+        }
     }
 
     fn with(change: impl FnOnce(&mut MillpondOptions)) -> Options {
