@@ -10,7 +10,7 @@ use crate::units::PageCount;
 /// On whose behalf a frame is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AllocationClass {
-    /// A fault: somebody needs the page. Stops at the reserve.
+    /// A fault: somebody needs the page, or goes through a record of a region and is about to. Stops at the reserve.
     Ordinary,
     /// Read-ahead: nobody needs the page yet. Stops at the `min` watermark and never reclaims.
     ReadAhead,

@@ -12,6 +12,9 @@
 //! Linux 2.4) or around the page (`swap_vma_readahead`, 4.14), up to 32 pages at a time and one at a time: a 512 KiB chunk
 //! is 16 round trips there.
 //!
+//! A record that was learnt (`readahead/walks.rs`) is wanted as its first page is: whoever touches that reclaims for the
+//! others too, if the reclaimer is late. Other windows take what is free, and what is left of them is dropped.
+//!
 //! Random faults read nothing ahead. Windows are not as large as those of files: what is read too far was written by
 //! somebody else before, to make room.
 
@@ -89,7 +92,10 @@ impl Manager {
             let is_wanted = self.slots(file).readable(page).is_some() && frames.lookup(key).is_none();
             let want = Want {
                 key,
-                class: AllocationClass::ReadAhead,
+                class: match window.is_whole {
+                    true => AllocationClass::Ordinary,
+                    false => AllocationClass::ReadAhead,
+                },
                 first_use: false,
                 is_run: window.count.0 > 1,
                 may_pass: false,

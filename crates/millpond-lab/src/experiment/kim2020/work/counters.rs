@@ -27,6 +27,10 @@ struct Transfers {
     /// Pages that were read before they were touched, and those of them that were touched then.
     ahead: u64,
     ahead_used: u64,
+    /// Pages that were to be read ahead and were not, for want of a free frame.
+    ahead_dropped: u64,
+    /// Times that whoever needed a page reclaimed for himself.
+    direct_reclaims: u64,
 }
 
 impl Counters {
@@ -44,6 +48,8 @@ impl Counters {
                 writes: c.io_requests[Reason::Swap as usize],
                 ahead: c.swap_ra,
                 ahead_used: stats.swap_ahead_hits,
+                ahead_dropped: c.readahead_dropped_pages,
+                direct_reclaims: c.allocstall,
             }),
         }
     }
@@ -79,6 +85,8 @@ impl Counters {
                     writes: now.writes - before.writes,
                     ahead: now.ahead - before.ahead,
                     ahead_used: now.ahead_used - before.ahead_used,
+                    ahead_dropped: now.ahead_dropped - before.ahead_dropped,
+                    direct_reclaims: now.direct_reclaims - before.direct_reclaims,
                 }),
         }
     }
@@ -94,6 +102,8 @@ impl Counters {
                 ("swap_write_requests", transfers.writes),
                 ("read_ahead_pages", transfers.ahead),
                 ("read_ahead_used_pages", transfers.ahead_used),
+                ("read_ahead_dropped_pages", transfers.ahead_dropped),
+                ("direct_reclaims", transfers.direct_reclaims),
             ]
         }) {
             outcome.push(metric, "1", count as f64);
