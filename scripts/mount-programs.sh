@@ -155,7 +155,8 @@ postgres_up() {
     ) >>"$room/pg.log" 2>&1 &
     server=$!
     local n
-    for n in $(seq 300); do
+    # Two minutes: after a kill it replays its log first.
+    for n in $(seq 1200); do
         as_postgres "$tools/pg_isready" -q -h "$point/pg" -d postgres && return 0
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::{scratch, text};
 use tempfile::TempDir;
 
@@ -48,9 +48,9 @@ impl Pond {
         command
     }
 
-    /// Reads pages until `done`, and says what it gives.
-    fn while_it_reads<T>(&self, done: impl FnOnce() -> T) -> T {
-        let over = AtomicBool::new(false);
+    /// Reads pages until `done`, to which it says how many it has read, and says what that gives.
+    fn while_it_reads<T>(&self, done: impl FnOnce(&AtomicU64) -> T) -> T {
+        let (over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut buffer = vec![0; 4096];
@@ -59,12 +59,32 @@ impl Pond {
                         return;
                     }
                     self.file.read_at(&mut buffer, n * n % 797 * 4096).unwrap();
+                    reads.store(n + 1, Ordering::Relaxed);
                     std::thread::yield_now();
                 }
             });
-            let result = done();
+            let result = done(&reads);
             over.store(true, Ordering::Relaxed);
             result
+        })
+    }
+
+    /// Records until so many pages have been read meanwhile, and ends it as Ctrl-C does.
+    fn record_reads(&self, arguments: &[&str], trace: &str, least: u64) -> Output {
+        self.while_it_reads(|reads| {
+            let mut command = self.record(arguments);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+            let child = child.unwrap();
+            // It has its handler before the cache begins.
+            while std::fs::metadata(self.path(trace)).map_or(0, |there| there.len()) == 0 {
+                std::thread::yield_now();
+            }
+            let before = reads.load(Ordering::Relaxed);
+            while reads.load(Ordering::Relaxed) < before + least {
+                std::thread::yield_now();
+            }
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            child.wait_with_output().unwrap()
         })
     }
 }
@@ -76,8 +96,8 @@ fn millpond(arguments: &[&str]) -> Output {
 #[test]
 fn a_live_cache_is_recorded_for_a_while_and_replayed() {
     let pond = Pond::new();
-    let arguments = ["--out", "a trace", "--for", "2s", "--json"];
-    let output = pond.while_it_reads(|| pond.record(&arguments).output().unwrap());
+    // Not for a time, in which a slow machine may read too little.
+    let output = pond.record_reads(&["--out", "a trace", "--json"], "a trace", 1000);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let path = pond.path("a trace");
@@ -131,28 +151,14 @@ fn a_live_cache_is_recorded_for_a_while_and_replayed() {
 #[test]
 fn ctrl_c_ends_a_recording_well() {
     let pond = Pond::new();
-    let path = pond.path("trace");
-    let output = pond.while_it_reads(|| {
-        let child = pond
-            .record(&["--out", "trace"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let pid = Pid::from_child(&child);
-        // It has its handler before the cache begins.
-        while std::fs::metadata(&path).map_or(0, |there| there.len()) == 0 {
-            std::thread::yield_now();
-        }
-        kill_process(pid, Signal::INT).unwrap();
-        child.wait_with_output().unwrap()
-    });
+    let output = pond.record_reads(&["--out", "trace"], "trace", 0);
     assert_eq!(output.status.code(), Some(0));
     assert!(
         text(&output.stdout).contains(" calls in "),
         "{}",
         text(&output.stdout)
     );
-    assert_eq!(Trace::read(&path).unwrap().torn, None);
+    assert_eq!(Trace::read(&pond.path("trace")).unwrap().torn, None);
 }
 
 #[test]

@@ -88,18 +88,23 @@ impl Mounted {
         run("umount", &[&self.point.display().to_string()])
     }
 
-    /// As after a restart of the machine. A program that another test is just starting has copies of all open files until
-    /// it runs: the file system is busy for so long.
+    /// As after a restart of the machine.
     fn again(&self) {
-        let begun = Instant::now();
-        while let Err(error) = self.unmount() {
-            assert!(
-                error.contains("busy") && begun.elapsed() < Duration::from_secs(30),
-                "{error}"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        when_idle(|| self.unmount());
         self.mount().unwrap();
+    }
+}
+
+/// Does it when the file system is not busy. A program that another test is just starting has copies of all open files
+/// until it runs: the file system is busy for so long.
+fn when_idle(command: impl Fn() -> Result<String, String>) {
+    let begun = Instant::now();
+    while let Err(error) = command() {
+        assert!(
+            error.contains("busy") && begun.elapsed() < Duration::from_secs(30),
+            "{error}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -217,7 +222,7 @@ fn read_only(mounted: &Mounted) {
     let path = mounted.point.join("read");
     std::fs::write(&path, drawn(50_000)).unwrap();
     let point = mounted.point.display().to_string();
-    run("mount", &["-o", "remount,ro", &point]).unwrap();
+    when_idle(|| run("mount", &["-o", "remount,ro", &point]));
     let cache = cache();
     for options in [OpenOptions::new().write(true), OpenOptions::new().create(true)] {
         let error = cache.open(&path, options).unwrap_err();

@@ -24,7 +24,11 @@ struct Pond {
 
 /// A file of `pages` pages, each full of its number, all in memory.
 fn pond(pages: u64) -> Pond {
-    let folder = Place::Disk.folder();
+    pond_in(Place::Disk, pages)
+}
+
+fn pond_in(place: Place, pages: u64) -> Pond {
+    let folder = place.folder();
     let path = folder.path().join("data");
     let content: Vec<u8> = (0..pages).flat_map(|n| [n as u8; PAGE as usize]).collect();
     fs::write(&path, &content).unwrap();
@@ -238,9 +242,10 @@ fn readers_and_writers_beside_it_lose_nothing() {
 #[test]
 fn a_change_beside_a_cut_by_others_is_kept_or_goes_with_it() {
     bounded(|| {
+        // Where none of the hundreds of syncs takes long.
         let Pond {
             path, others, file, ..
-        } = &pond(8);
+        } = &pond_in(Place::Memory, 8);
         let mut draw = Draw(1);
         for round in 0..150_u64 {
             let (page, cut) = (4 + draw.below(4), draw.below(5 * PAGE));

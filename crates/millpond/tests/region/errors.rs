@@ -1,12 +1,13 @@
 //! A swap file that can't be used, or can't be read, or can't be written.
 
-use super::{MIB, cache, cache_with, check, fill, folder};
-use crate::support::bounded;
+use super::{MIB, built, cache, cache_with, check, fill, folder, refused, when_free};
+use crate::support::{bounded, skip};
 use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Threads};
 use millpond::{Error, PageCache, SwapFile, Warning};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 #[test]
@@ -19,11 +20,11 @@ fn a_swap_file_is_one_cache_s_alone_private_and_without_holes() {
     let metadata = fs::metadata(&path).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     assert!(metadata.blocks() * 512 >= 8 * MIB);
-    let second = |path| PageCache::builder().swap(SwapFile::new(path, 8 * MIB)).build();
+    let second = |path: &Path| PageCache::builder().swap(SwapFile::new(path, 8 * MIB)).build();
     let error = second(&path).unwrap_err();
     assert!(error.to_string().contains("somebody has it locked"), "{error}");
     drop(first);
-    drop(second(&path).unwrap());
+    drop(bounded(move || when_free(|| second(&path)).unwrap()));
     let other = folder.path().join("diary");
     fs::write(&other, "Dear diary").unwrap();
     let error = second(&other).unwrap_err();
@@ -36,9 +37,9 @@ fn an_unlinked_swap_file_has_no_name_and_works() {
     let folder = folder();
     let path = folder.path().join("gone");
     let builder = PageCache::builder().memory(2 * MIB);
-    let cache = match builder.swap(SwapFile::new(&path, 4 * MIB).unlinked(true)).build() {
-        Err(error @ Error::Setup { .. }) => return crate::skip(error),
-        cache => cache.unwrap(),
+    let cache = builder.swap(SwapFile::new(&path, 4 * MIB).unlinked(true)).build();
+    let Some(cache) = built(cache, folder.path()) else {
+        return;
     };
     assert!(!path.exists());
     let mut region = cache.region(4 * MIB as usize).unwrap();
@@ -96,7 +97,7 @@ fn a_page_that_swap_can_t_give_back_is_lost_alone_and_said_so() {
             return;
         };
         if cache.notices().contains(&millpond::host::Notice::NoKernelFaults) {
-            return crate::skip("system calls don't see faults here");
+            return skip("system calls don't see faults here");
         }
         let mut region = cache.region(8 * MIB as usize).unwrap();
         for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
@@ -143,12 +144,15 @@ fn a_page_that_swap_can_t_give_back_is_lost_alone_and_said_so() {
 fn content_that_swap_changes_is_not_given_out() {
     bounded(|| {
         let folder = folder();
+        if let Some(why) = refused(folder.path()) {
+            return skip(why);
+        }
         let quiet = |builder: millpond::Builder| builder.on_warning(|_| {});
         let Some(cache) = cache_with(folder.path(), 2 * MIB, 4 * MIB, quiet) else {
             return;
         };
         if cache.notices().contains(&millpond::host::Notice::NoKernelFaults) {
-            return crate::skip("system calls don't see faults here");
+            return skip("system calls don't see faults here");
         }
         let mut region = cache.region(4 * MIB as usize).unwrap();
         for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
@@ -205,15 +209,17 @@ fn pages_that_swap_does_not_take_stay_in_memory_until_it_does() {
 fn several_swap_files_are_filled_by_priority_and_hold_what_one_could_not() {
     bounded(|| {
         let folder = folder();
+        if let Some(why) = refused(folder.path()) {
+            return skip(why);
+        }
         let file = |name: &str, mib: u64| SwapFile::new(folder.path().join(name), mib * MIB);
         let builder = PageCache::builder().memory(2 * MIB);
         let builder = builder
             .swap(file("slow", 8))
             .swap(file("fast", 4).priority(10))
             .swap(file("also-fast", 4).priority(10));
-        let cache = match builder.build() {
-            Err(error @ Error::Setup { .. }) => return crate::skip(error),
-            cache => cache.unwrap(),
+        let Some(cache) = built(builder.build(), folder.path()) else {
+            return;
         };
         // What the files hold behind the first page, read past the kernel's page cache.
         let used = |name: &str| {

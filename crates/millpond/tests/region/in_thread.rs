@@ -1,9 +1,10 @@
 //! Faults that the touching thread serves itself, and how a process with a region ends.
 
 use super::{MIB, cache_with, fill, folder};
-use crate::support::{Hooked, What, bounded};
+use crate::support::{Hooked, What, bounded, until};
 use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Threads};
 use millpond::{Faults, PageCache, RegionOptions};
+use rustix::process::{Signal, getpid, kill_process};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -120,12 +121,11 @@ fn a_signal_that_is_no_region_s_goes_to_whoever_had_it_before() {
         let region = cache.region_with(8 * MIB as usize, &options()).unwrap();
         assert_eq!(region.as_slice()[5], 0);
         println!("raising");
-        let id = std::process::id().to_string();
         // The standard library, which has the signal for overflows of the stack, gives it up at the first.
-        for _ in 0..100 {
-            Command::new("kill").args(["-BUS", &id]).status().unwrap();
-        }
-        panic!("the signal was swallowed");
+        until("the signal's end of the process", || {
+            kill_process(getpid(), Signal::BUS).unwrap();
+            false
+        });
     }
     let child = child("a_signal_that_is_no_region_s_goes_to_whoever_had_it_before");
     if !said(&child.stdout).contains("raising") {

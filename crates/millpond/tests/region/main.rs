@@ -31,7 +31,11 @@ mod system;
 mod words;
 
 use millpond::{Builder, Error, PageCache, SwapFile};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 use support::skip;
 
 const MIB: u64 = 1 << 20;
@@ -53,13 +57,56 @@ fn cache_with(
     with: impl FnOnce(Builder) -> Builder,
 ) -> Option<PageCache> {
     let swap = SwapFile::new(folder.join("swap"), swap);
-    match with(PageCache::builder().memory(memory).swap(swap)).build() {
-        Ok(cache) => Some(cache),
-        Err(error @ Error::Setup { .. }) => {
-            skip(error);
-            None
+    let cache = with(PageCache::builder().memory(memory).swap(swap)).build();
+    built(cache, folder)
+}
+
+/// What was built with swap in `folder`; `None`, and said why, where there can be none.
+fn built(cache: Result<PageCache, Error>, folder: &Path) -> Option<PageCache> {
+    let error = match cache {
+        Ok(cache) => return Some(cache),
+        Err(error) => error,
+    };
+    let why = match error {
+        Error::Setup { .. } => Some(error.to_string()),
+        Error::Swap { .. } => refused(folder),
+        _ => None,
+    };
+    skip(why.unwrap_or_else(|| panic!("{error}")));
+    None
+}
+
+/// Why no file in `folder` can be swap, tried without a cache: no direct I/O, or no blocks before they are written.
+fn refused(folder: &Path) -> Option<String> {
+    let blocks = || -> io::Result<u64> {
+        let path = folder.join("probe");
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).custom_flags(libc::O_DIRECT);
+        // Who is refused direct I/O may have made the file all the same.
+        let file = options.open(&path);
+        std::fs::remove_file(&path)?;
+        let file = file?;
+        fallocate(&file, FallocateFlags::empty(), 0, MIB)?;
+        Ok(file.metadata()?.blocks())
+    };
+    let why = match blocks() {
+        Ok(blocks) if blocks * 512 >= MIB => return None,
+        Ok(blocks) => format!("1 MiB has {blocks} blocks"),
+        Err(error) => error.to_string(),
+    };
+    Some(format!("no swap in {}: {why}", folder.display()))
+}
+
+/// What `build` gives when nobody has the swap file locked. A program that another test is just starting has copies of
+/// all open files until it runs, and what a killed process had asked the kernel for may end a moment after it.
+fn when_free(build: impl Fn() -> Result<PageCache, Error>) -> Result<PageCache, Error> {
+    loop {
+        match build() {
+            Err(error) if error.to_string().contains("somebody has it locked") => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            built => return built,
         }
-        Err(error) => panic!("{error}"),
     }
 }
 

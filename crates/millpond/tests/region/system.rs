@@ -1,6 +1,6 @@
 //! System calls on a region's memory; processes that are killed.
 
-use super::{MIB, cache, check, fill, folder};
+use super::{MIB, cache, check, fill, folder, when_free};
 use crate::support::bounded;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -100,20 +100,11 @@ fn a_process_that_is_killed_leaves_no_lock_behind() {
         child.wait().unwrap();
         if said.as_deref() == Some("round") {
             // The file is free, has what it has, and is used again.
-            // What it had asked the kernel for may end a moment after it, and has the file until then.
             let again = || {
                 let swap = millpond::SwapFile::new(folder.path().join("swap"), 8 * MIB);
                 millpond::PageCache::builder().memory(2 * MIB).swap(swap).build()
             };
-            let is_locked = |error: &millpond::Error| error.to_string().contains("somebody has it locked");
-            let cache = loop {
-                match again() {
-                    Err(error) if is_locked(&error) => {
-                        std::thread::sleep(std::time::Duration::from_millis(10))
-                    }
-                    cache => break cache.unwrap(),
-                }
-            };
+            let cache = when_free(again).unwrap();
             let mut region = cache.region(8 * MIB as usize).unwrap();
             assert!(
                 region.as_slice().iter().all(|&byte| byte == 0),
