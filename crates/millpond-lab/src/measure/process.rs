@@ -70,8 +70,9 @@ mod tests {
         let before = resident_peak_mib().unwrap();
         let touched = vec![1_u8; 64 << 20];
         assert!(touched.iter().map(|&b| u64::from(b)).sum::<u64>() == 64 << 20);
-        let grown = resident_peak_mib().unwrap() - before;
-        // other tests of this process allocate as well; that can only add
-        assert!(grown > 32.0 || before > 64.0, "{before} MiB, then {grown} more");
+        let peak = resident_peak_mib().unwrap();
+        // Other tests of this process allocate and free as well: how much higher it is than before says nothing.
+        assert!(peak > 64.0 && peak >= before, "{before} MiB, then {peak}");
+        assert!(peak < 100.0 * 1024.0, "{peak} MiB, or is that KiB?");
     }
 }
