@@ -4,6 +4,7 @@
 //! ```text
 //!   kernel page-cluster=N   a memory group, and swap of its own: a file, or the modelled disk (root)
 //!   engine millpond         a region within a budget of the same size
+//!   engine in-thread        the same, and a thread serves its own faults
 //!   bounds                  the same uses, page by page, in memory of that size
 //! ```
 //!
@@ -26,6 +27,7 @@ use crate::room::{SwapPlan, SwapRoom};
 use crate::scratch::Scratch;
 use crate::target::{Device, Proceed, Setup, TargetKind};
 use crate::workload::{Progress, Workload};
+use millpond::Faults;
 use millpond_core::units::Bytes;
 
 /// Of the traces: what the post's program could have.
@@ -43,6 +45,9 @@ const PAGE_CLUSTERS: [u32; 2] = [3, 5];
 /// of the group's pages under way), though there is swap left.
 const KILLED_MAX: u32 = 5;
 
+/// The row of a region whose faults are served by the threads that have them.
+pub(super) const IN_THREAD: &str = "in-thread";
+
 /// The row of what no policy can be better than.
 pub(super) const BOUNDS: &str = "bounds";
 
@@ -50,7 +55,7 @@ pub(super) const BOUNDS: &str = "bounds";
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
     Kernel(u32),
-    Engine,
+    Engine(Faults),
 }
 
 impl Who {
@@ -58,12 +63,13 @@ impl Who {
         RowName {
             target: match self {
                 Who::Kernel(_) => "kernel".into(),
-                Who::Engine => "engine".into(),
+                Who::Engine(_) => "engine".into(),
             },
             device: device.to_string(),
             variant: match self {
                 Who::Kernel(order) => format!("page-cluster={order}"),
-                Who::Engine => "millpond".into(),
+                Who::Engine(Faults::InThread) => IN_THREAD.into(),
+                Who::Engine(_) => "millpond".into(),
             },
         }
     }
@@ -134,7 +140,7 @@ pub(super) fn measure(
     for kind in kinds {
         match kind.name {
             "kernel" => who.extend(PAGE_CLUSTERS.map(Who::Kernel)),
-            _ => who.push(Who::Engine),
+            _ => who.extend([Faults::Handlers, Faults::InThread].map(Who::Engine)),
         }
     }
     let mut notes = Vec::new();
@@ -216,7 +222,7 @@ fn perform(
     let dir = fresh_dir(scratch)?;
     let setup = |target: &str| Setup {
         target: target.into(),
-        variant: String::new(),
+        variant: who.row(device).variant,
         device,
         dir: dir.clone(),
         memory: job.memory,
@@ -225,7 +231,7 @@ fn perform(
     };
     let workload = Workload::Kim2020(job.work.clone());
     let outcome = match who {
-        Who::Engine => {
+        Who::Engine(_) => {
             let request = Request {
                 enter: None,
                 setup: setup("engine"),

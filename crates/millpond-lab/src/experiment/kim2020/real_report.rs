@@ -153,8 +153,16 @@ fn sentence(load: &str, names: &[RowName], metrics: &[Metric]) -> Option<String>
     let times: Vec<String> = find("kernel")
         .filter_map(|name| Some(format!("{} ({})", number(time(name)? / own_time), name.variant)))
         .collect();
+    // Of the first row with a handler's threads, a region whose threads serve their own faults.
+    let others: String = find("engine")
+        .skip(1)
+        .filter_map(|name| {
+            let times = number(own_time / time(name)?);
+            Some(format!(", and {} {times} times as that", name.variant))
+        })
+        .collect();
     Some(format!(
-        "{load}: {} pages swapped in by the engine and {} by the kernel ({}){way}; {} times as fast.",
+        "{load}: {} pages swapped in by the engine and {} by the kernel ({}){way}; {} times as fast{others}.",
         number(own),
         number(kernels),
         shipped.variant,

@@ -12,13 +12,14 @@ mod counters;
 use self::counters::Counters;
 use super::draws::{Draws, PHASES};
 use super::loads::{CHUNK, Ebizzy, Load, script};
+use super::real::IN_THREAD;
 use crate::error::{LabError, Result};
 use crate::outcome::{Outcome, Setting};
 use crate::sim::era55::Op;
 use crate::target::{Device, Proceed, Setup};
 use crate::workload::Progress;
 use millpond::device::{self, Modelled};
-use millpond::{File, OpenOptions, PageCache, Region, SwapFile};
+use millpond::{Faults, File, OpenOptions, PageCache, Region, RegionOptions, SwapFile};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -318,7 +319,13 @@ impl Place {
                 builder = builder.device(Arc::new(modelled));
             }
             let cache = builder.build().map_err(failed)?;
-            place.memory = Memory::Engine(cache.region(pages as usize * PAGE).map_err(failed)?);
+            let faults = match setup.variant == IN_THREAD {
+                true => Faults::InThread,
+                false => Faults::Handlers,
+            };
+            let how = RegionOptions::new().faults(faults);
+            let region = cache.region_with(pages as usize * PAGE, &how);
+            place.memory = Memory::Engine(region.map_err(failed)?);
             if file_pages > 0 {
                 let file = cache.open(&path, OpenOptions::new()).map_err(failed)?;
                 place.reader = Reader::Engine(file);
