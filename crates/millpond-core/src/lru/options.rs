@@ -134,13 +134,12 @@ pub struct MillpondOptions {
 }
 
 impl MillpondOptions {
-    /// The rule for a pool with anonymous pages in it: a shorter inactive list at first, that learns more slowly, and pages
-    /// that come back challenge eight active ones. Measured on seed 002's loads (decision 0010).
+    /// The rule for a pool with anonymous pages in it: a shorter inactive list at first, that learns more slowly. Measured
+    /// on seed 002's loads (decision 0010).
     pub fn with_regions() -> MillpondOptions {
         MillpondOptions {
             inactive_start_per_mille: 50,
             inactive_step_per_mille: 1,
-            challenge_pages: 8,
             ..MillpondOptions::default()
         }
     }

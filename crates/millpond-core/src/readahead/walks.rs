@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   walks that were seen   4 ████████  100 ... 128 ...          how far each was proven to go
-//!   expected               what 5 of 8 of the last 16 reached, up to the next power of two
+//!   expected               what 5 of 8 of the last 16 that have ended reached, up to the next power of two
 //!   next fault at p        p ═════════════════════════╪══════════════════╡   read in one go
 //!                                                     ▲ half             ▲ last: their uses are the proof
 //! ```

@@ -22,6 +22,20 @@ fn filled() -> Pond {
     pond
 }
 
+/// Touches the next page of a walk: what was read ahead has come by then. A use of the first page of a window asks for the
+/// next; what memory has no room for is read when it is touched.
+fn go_to(pond: &mut Pond, page: u64) {
+    if pond.marks.remove(&page) {
+        let (file, at) = (REGION, PageIndex(page));
+        pond.step(Event::ReadAheadDue { file, at });
+    }
+    for (io, ..) in core::mem::take(&mut pond.read) {
+        pond.step(Event::ReadDone { io, result: Ok(()) });
+    }
+    assert!(pond.touch(page), "page {page}");
+    pond.end_writes(Ok(()));
+}
+
 #[test]
 fn who_goes_through_a_region_finds_it_read_ahead_with_a_read_for_each_run_of_slots() {
     let mut pond = filled();
@@ -33,16 +47,7 @@ fn who_goes_through_a_region_finds_it_read_ahead_with_a_read_for_each_run_of_slo
     assert_eq!(pond.ahead.len(), 1, "written together, read together");
     let faults = pond.w.manager.stats().pgmajfault;
     for page in first + 2..first + 300 {
-        // A use of the first page of a window asks for the next; what memory has no room for is read when it is touched.
-        if pond.marks.remove(&page) {
-            let (file, at) = (REGION, PageIndex(page));
-            pond.step(Event::ReadAheadDue { file, at });
-        }
-        for (io, ..) in core::mem::take(&mut pond.read) {
-            pond.step(Event::ReadDone { io, result: Ok(()) });
-        }
-        assert!(pond.touch(page), "page {page}");
-        pond.end_writes(Ok(()));
+        go_to(&mut pond, page);
     }
     let stats = pond.w.manager.stats();
     let (faults, reads) = (stats.pgmajfault - faults, pond.ahead.len());
@@ -62,15 +67,7 @@ fn copy(pond: &mut Pond, (record, length): (u64, u64)) -> (u64, u64) {
     pond.ahead.clear();
     let before = *pond.w.manager.stats();
     for page in record * length..(record + 1) * length {
-        if pond.marks.remove(&page) {
-            let (file, at) = (REGION, PageIndex(page));
-            pond.step(Event::ReadAheadDue { file, at });
-        }
-        for (io, ..) in core::mem::take(&mut pond.read) {
-            pond.step(Event::ReadDone { io, result: Ok(()) });
-        }
-        assert!(pond.touch(page), "page {page}");
-        pond.end_writes(Ok(()));
+        go_to(pond, page);
     }
     let stats = pond.w.manager.stats();
     let faults = stats.pgmajfault - before.pgmajfault;
