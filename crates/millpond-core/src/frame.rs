@@ -13,7 +13,8 @@ pub const USES_MAX: u8 = 3;
 ///
 /// Every call happens inside a step of the core, under whatever excludes other steps; hits go on beside it.
 pub trait FrameTable {
-    /// The page that `frame` holds. Asked only of frames that the core has granted.
+    /// The page that `frame` holds. Asked only of frames that the core has granted; in the very step that grants it, before
+    /// the world knows, whatever it held before, or [`PageKey::NONE`], is an answer.
     fn key(&self, frame: FrameNo) -> PageKey;
 
     /// The frame that holds the page (being read counts), if any does.

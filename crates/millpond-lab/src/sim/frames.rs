@@ -136,7 +136,7 @@ impl SimFrames {
 
 impl FrameTable for SimFrames {
     fn key(&self, frame: FrameNo) -> PageKey {
-        self.frames[frame.index()].key
+        self.state(frame).key
     }
 
     fn lookup(&self, key: PageKey) -> Option<FrameNo> {
@@ -173,5 +173,19 @@ impl FrameTable for SimFrames {
         }
         (state.dirty, state.writing) = (false, true);
         BeginWrite::Begun
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reclaim met one in the step that granted it, at the cold end of a pool that had just grown (swarm, seed 340).
+    #[test]
+    fn a_frame_that_was_never_entered_holds_no_page() {
+        let mut frames = SimFrames::default();
+        frames.enter(PageKey::new(FileId(1), PageIndex(0)), FrameNo(3), true);
+        assert_eq!(frames.key(FrameNo(2)), PageKey::NONE);
+        assert_eq!(frames.key(FrameNo(4)), PageKey::NONE);
     }
 }
