@@ -310,6 +310,14 @@ impl Options {
                 )?;
                 range("admission.share_waited", g.share_waited, 1, 99)?;
                 range("admission.share_background", g.share_background, 1, 99)?;
+                if g.batch > Nanos::ZERO {
+                    range(
+                        "admission.batch",
+                        Millis(g.batch),
+                        Millis(g.read_latency),
+                        Millis(Nanos::from_secs(10)),
+                    )?;
+                }
             }
         }
         if let WatermarkRule::Linux46 { scale } | WatermarkRule::Millpond { scale } = self.watermarks {

@@ -50,11 +50,20 @@ pub(super) fn options(draw: &mut Draw) -> Options {
                 low: Bytes(high.0 / 2),
             })
         }
-        _ => AdmissionOptions::Goal(GoalOptions {
-            read_latency: Nanos::from_micros(50 + draw.below(100_000)),
-            share_waited: 1 + draw.below(99) as u32,
-            ..GoalOptions::default()
-        }),
+        _ => {
+            let read_latency = Nanos::from_micros(50 + draw.below(100_000));
+            let share_waited = 1 + draw.below(99) as u32;
+            let batch = match draw.one_in(4) {
+                true => read_latency + Nanos::from_micros(draw.below(100_000)),
+                false => Nanos::ZERO,
+            };
+            AdmissionOptions::Goal(GoalOptions {
+                read_latency,
+                share_waited,
+                batch,
+                ..GoalOptions::default()
+            })
+        }
     };
     options.page_size = PageSize::KIB_4;
     options
