@@ -314,7 +314,7 @@ impl Options {
                     range(
                         "admission.batch",
                         Millis(g.batch),
-                        Millis(g.read_latency),
+                        Millis(Nanos::from_micros(50)),
                         Millis(Nanos::from_secs(10)),
                     )?;
                 }

@@ -207,7 +207,7 @@ pub static SETTINGS: &[Setting] = &[
         "the writers' percent of the time while somebody waits for them").of("admission", &["goal"]),
     setting("admission.share_background", Count, "1 to 99", in_form!(admission, A::Goal(g) => Slot::Count(&mut g.share_background)),
         "the same while nobody does").of("admission", &["goal"]),
-    setting("admission.batch", Time, "0us (none), or admission.read_latency to 10s", in_form!(admission, A::Goal(g) => Slot::Time(&mut g.batch)),
+    setting("admission.batch", Time, "0us (none), or 50us to 10s", in_form!(admission, A::Goal(g) => Slot::Time(&mut g.batch)),
         "writers work for so long at a time, and 128 reads go without any write for each that waits for them").of("admission", &["goal"]),
     setting("admission.high", Size, "a page to 1G", in_form!(admission, A::Bytes(b) => Slot::Size(&mut b.high)),
         "with more in transit writes stop").of("admission", &["bytes"]),

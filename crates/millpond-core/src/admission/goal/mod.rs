@@ -76,7 +76,8 @@ pub struct GoalOptions {
     /// The same while nobody waits for them. Default 50.
     pub share_background: u32,
     /// For so long the writers work at a time, while a read waits, if 128 others are served without any write beside them for
-    /// it: 99 of 100 reads are as quick as alone, and the slowest take this long. Default zero: never. From the goal to 10 s.
+    /// it: 99 of 100 reads are as quick as alone, and the slowest take this long. Default zero: never. 50 us to 10 s; what is
+    /// shorter than the goal makes nobody miss it.
     pub batch: Nanos,
 }
 
