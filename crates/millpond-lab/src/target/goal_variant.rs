@@ -9,6 +9,10 @@ use std::str::FromStr;
 /// Its name without settings.
 pub(super) const NAME: &str = "goal";
 
+/// What it may be.
+const FORMS: &str = "give goal, goal/TIME or goal/TIME/PERCENT%, such as goal/60ms/55%; with /batch=TIME for writers in \
+                     batches";
+
 /// The settings that a variant names; `None` is Millpond's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GoalVariant {
@@ -24,15 +28,11 @@ impl FromStr for GoalVariant {
     type Err = LabError;
 
     fn from_str(text: &str) -> Result<GoalVariant> {
-        let bad = |why: String| {
-            LabError::BadValue {
+        let bad = |why: String| LabError::BadValue {
             option: "--variant",
             value: text.into(),
             allowed: why,
-            instead: "give goal, goal/TIME or goal/TIME/PERCENT%, such as goal/60ms/55%; with /batch=TIME for writers in \
-                      batches"
-                .into(),
-        }
+            instead: FORMS.into(),
         };
         let mut parts = text.split('/');
         if parts.next() != Some(NAME) {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! On a device that serves reads and writes side by side an allowance makes every read a little slower, and steers by how
-//! much. Batches leave 99 of 100 reads as they are alone, and a thousandth of them waits long: the better choice for who
+//! much. Batches leave 99 of 100 reads as they are alone, and the one that is left waits long: the better choice for who
 //! looks at the 99th percentile, and the worse one for who looks further. `bfq` does about this, by its time slices.
 //!
 //! A reader who is too slow for that many reads in the readers' part of the time would keep the writers from their part, or
@@ -24,7 +24,7 @@ const ASIDE: Nanos = Nanos::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// No write is issued. Since then none was in transit.
+    /// No write is issued, since then.
     Readers(Instant),
     /// Begun then; so many bytes may still be issued.
     Writers(Instant, Bytes),
@@ -86,9 +86,13 @@ impl Batches {
             return None;
         }
         let writes = in_transit.writes();
-        match self.phase {
+        let since = match self.phase {
+            Phase::Readers(since) => since,
             Phase::Aside(until) if now < until => return None,
-            Phase::Aside(_) => self.forget(now),
+            Phase::Aside(_) => {
+                self.forget(now);
+                now
+            }
             Phase::Writers(since, left) if bytes <= left && now < since + self.batch => {
                 if writes > Bytes(0) && writes.0 + bytes.0 > together.0 {
                     return Some(Verdict::Wait(Some(since + self.batch)));
@@ -96,11 +100,12 @@ impl Batches {
                 self.phase = Phase::Writers(since, Bytes(left.0 - bytes.0));
                 return Some(Verdict::Go);
             }
-            Phase::Writers(..) => self.phase = Phase::Readers(now),
-            Phase::Readers(_) => {}
-        }
+            Phase::Writers(..) => {
+                self.phase = Phase::Readers(now);
+                now
+            }
+        };
         if writes > Bytes(0) {
-            self.phase = Phase::Readers(now);
             return Some(Verdict::Wait(None));
         }
         if self.quick >= QUICK_FOR_EACH.saturating_mul(self.slow.max(1)) {
@@ -108,11 +113,9 @@ impl Batches {
             (self.phase, self.quick, self.slow) = (Phase::Writers(now, left), 0, 0);
             return Some(Verdict::Go);
         }
-        let Phase::Readers(since) = self.phase else {
-            return None;
-        };
         let share = u64::from(share.clamp(1, 99));
-        let until = since.max(in_transit.last_write()) + Nanos(self.batch.0 * (100 - share) / share);
+        let drained = since.max(in_transit.last_write());
+        let until = drained + Nanos(self.batch.0 * (100 - share) / share);
         if now < until {
             return Some(Verdict::Wait(Some(until)));
         }

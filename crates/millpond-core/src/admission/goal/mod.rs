@@ -359,12 +359,11 @@ impl GoalState {
         is_read: bool,
         in_transit: &InTransit,
     ) {
-        let latency = now.since(begun);
-        self.batches.wait_ended(latency <= self.goal());
+        let (latency, goal, share) = (now.since(begun), self.goal(), self.share());
+        self.batches.wait_ended(latency <= goal);
         if self.batches.decide() {
             return;
         }
-        let (goal, share) = (self.goal(), self.share());
         self.turns
             .transfer_ended(now, goal, self.allowance, share, is_read, in_transit);
         self.judge(now, latency, disturbed);
