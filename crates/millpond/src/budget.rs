@@ -3,6 +3,7 @@
 use crate::PageCache;
 use crate::error::{Error, Result};
 use crate::region::TwinBytes;
+use crate::sys::places::PLACE_BYTES;
 use millpond_core::manager::{FRAMES_MAX, FRAMES_MIN};
 use millpond_core::units::{Bytes, PageCount, PageSize};
 
@@ -30,10 +31,23 @@ pub(crate) struct Aside {
     pub(crate) copies: PageCount,
     /// For the map of pages that wait for a log, by the frame.
     pub(crate) frame_bytes: u64,
+    /// For where each frame's memory is, if pages are exchanged with regions, by the frame.
+    pub(crate) place_bytes: u64,
     /// For pages of regions that are in two places.
     pub(crate) twins: TwinBytes,
     /// For what is known of the pages of regions, wherever they are, and for a map of slots.
     pub(crate) region_bytes: u64,
+}
+
+impl Aside {
+    /// What a cache sets aside by the frame that may have regions.
+    pub(crate) fn with_regions(page_size: PageSize) -> Aside {
+        Aside {
+            place_bytes: PLACE_BYTES,
+            twins: TwinBytes::of(page_size.bytes()),
+            ..Aside::default()
+        }
+    }
 }
 
 /// The most that copies of pages take: what a fast device has in transit, by far.
@@ -50,7 +64,7 @@ pub(crate) fn copies(memory: Bytes, page_size: PageSize) -> PageCount {
 /// # Errors
 /// [`Error::BudgetTooSmall`], [`Error::Option`] if it is larger than a pool can be.
 pub(crate) fn frames(memory: Bytes, page_size: PageSize, aside: Aside) -> Result<PageCount> {
-    let frame = page_size.bytes() + FRAME_METADATA_BYTES + aside.frame_bytes;
+    let frame = page_size.bytes() + FRAME_METADATA_BYTES + aside.frame_bytes + aside.place_bytes;
     let other = IO_BYTES.0 + aside.copies.to_bytes(page_size).0 + aside.region_bytes;
     let room = memory.0.saturating_sub(other);
     // Second memories by the frame, or as many as there may be at most: whichever takes less.

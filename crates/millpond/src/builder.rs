@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::hook::Hook;
 use crate::host::{self, Notice, Notices};
 use crate::record::Recorder;
-use crate::region::{Regions, SwapFile, TwinBytes, handlers, swap};
+use crate::region::{Regions, SwapFile, handlers, swap};
 use crate::sys::arena::Arena;
 use crate::table::Table;
 use millpond_core::admission::AdmissionOptions;
@@ -212,11 +212,10 @@ impl Builder {
         }
         let aside = Aside {
             region_bytes: self.swap.iter().map(|swap| swap.metadata_bytes(page_size)).sum(),
-            twins: match self.swap.is_empty() {
-                true => TwinBytes::default(),
-                false => TwinBytes::of(page_size.bytes()),
-            },
-            ..Aside::default()
+            ..match self.swap.is_empty() {
+                true => Aside::default(),
+                false => Aside::with_regions(page_size),
+            }
         };
         let auto = self.memory_auto;
         if let Some(MemoryRange { min, max }) = auto {

@@ -75,7 +75,7 @@ impl Inner {
         if let Some(frames) = values.iter_mut().find(|value| value.name == "frames") {
             let copies = budget.aside.copies.to_bytes(page_size).0;
             let memory = budget.memory;
-            let metadata = FRAME_METADATA_BYTES + budget.aside.frame_bytes;
+            let metadata = FRAME_METADATA_BYTES + budget.aside.frame_bytes + budget.aside.place_bytes;
             let twins = budget.aside.twins;
             let regions = budget.aside.region_bytes + (twins.frame * frames.pages.0).min(twins.most);
             frames.formula = format!(

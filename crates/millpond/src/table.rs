@@ -88,14 +88,14 @@ impl<M: Memory> Table<M> {
             turn,
         ))
     }
-}
 
-impl<M> Table<M> {
     /// The view of whoever holds the core lock, for whom `turn` speaks.
     pub(crate) fn locked<'a>(&'a self, turn: &'a mut Turn) -> LockedTable<'a, M> {
         LockedTable::new(self, turn)
     }
+}
 
+impl<M> Table<M> {
     /// The memory of the frames.
     #[inline]
     pub(crate) fn memory(&self) -> &M {

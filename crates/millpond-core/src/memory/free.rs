@@ -54,6 +54,18 @@ impl FreeFrames {
         free
     }
 
+    /// Frames `0..frames`, none of them free.
+    pub fn none_of(frames: PageCount) -> FreeFrames {
+        let blocks = frames.0.div_ceil(BLOCK) as usize;
+        FreeFrames {
+            frames: frames.0,
+            blocks: alloc::vec![0; blocks],
+            some: alloc::vec![0; blocks.div_ceil(64)],
+            whole: alloc::vec![0; blocks.div_ceil(64)],
+            ..FreeFrames::default()
+        }
+    }
+
     /// The frames behind the last one and before `frames` exist from now on, and are free.
     pub fn extend(&mut self, frames: PageCount) {
         let blocks = frames.0.div_ceil(BLOCK) as usize;
@@ -103,6 +115,22 @@ impl FreeFrames {
             u64::MAX => self.whole[word] |= bit,
             _ => self.whole[word] &= !bit,
         }
+    }
+
+    /// Whether it is free.
+    #[inline]
+    pub fn contains(&self, frame: FrameNo) -> bool {
+        self.is_free(frame.0)
+    }
+
+    /// Takes this one. Whether it was free.
+    #[inline]
+    pub fn take_this(&mut self, frame: FrameNo) -> bool {
+        let is_free = self.is_free(frame.0);
+        if is_free {
+            self.clear(frame.0);
+        }
+        is_free
     }
 
     fn is_free(&self, frame: u32) -> bool {
@@ -270,6 +298,18 @@ mod tests {
         assert_eq!(free.len(), PageCount(100));
         free.extend(PageCount(130));
         assert_eq!(free.iter().count(), 130);
+    }
+
+    #[test]
+    fn a_frame_that_is_named_is_taken_if_it_is_free() {
+        let mut free = FreeFrames::none_of(PageCount(130));
+        assert!(free.is_empty() && free.take(Purpose::Run).is_none());
+        (64..130).for_each(|n| free.give(FrameNo(n)));
+        assert!(free.contains(FrameNo(70)) && free.take_this(FrameNo(70)));
+        assert!(!free.contains(FrameNo(70)) && !free.take_this(FrameNo(70)));
+        assert!(!free.take_this(FrameNo(63)) && !free.take_this(FrameNo(1 << 20)));
+        free.validate();
+        assert_eq!(free.len(), PageCount(65));
     }
 
     #[test]

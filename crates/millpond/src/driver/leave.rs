@@ -62,6 +62,18 @@ fn in_hands<'a, T>(run: &'a [T], in_hand: impl Fn(&'a T) -> InHand<'a>) -> [InHa
     std::array::from_fn(|n| in_hand(&run[n.min(run.len() - 1)]))
 }
 
+/// Pages of one region in runs of such as follow one another, `RUN_MAX` at most.
+fn in_runs(pages: &[(u64, FrameNo)]) -> impl Iterator<Item = &[(u64, FrameNo)]> {
+    let runs = pages.chunk_by(|a, b| b.0 == a.0 + 1);
+    runs.flat_map(|run| run.chunks(RUN_MAX))
+}
+
+/// The pages of such a run, as [`in_hands`].
+fn of_region<'a>(region: &'a RegionInner, run: &'a [(u64, FrameNo)]) -> [InHand<'a>; RUN_MAX] {
+    let memory = &region.memory;
+    in_hands(run, |&(page, frame)| InHand { memory, page, frame })
+}
+
 impl Leaving {
     pub(super) fn in_hand(&self) -> InHand<'_> {
         InHand {
@@ -112,17 +124,14 @@ impl Shared {
             let taken = pages.filter(|&page| region.pages.take(page, &[At::In]).is_some());
             held.clear();
             held.extend(taken.map(|page| (page, self.frame_of(&region, page))));
+            for run in in_runs(held) {
+                let exchange = &self.regions().exchange;
+                exchange.put_together(&of_region(&region, run)[..run.len()]);
+            }
             self.make_twins(&region, held);
             self.part(&region, held);
-            let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
-                memory: &region.memory,
-                page,
-                frame,
-            };
-            for run in held.chunk_by(|a, b| b.0 == a.0 + 1 && b.1.0 == a.1.0 + 1) {
-                for run in run.chunks(RUN_MAX) {
-                    self.move_out(&region, &in_hands(run, in_hand)[..run.len()]);
-                }
+            for run in in_runs(held) {
+                self.move_out(&region, &of_region(&region, run)[..run.len()]);
             }
         }
         sampled.clear();
@@ -388,9 +397,7 @@ impl Frames<'_> {
                 false => alone.push(page),
             }
         }
-        let follows = |a: &Leaving, b: &Leaving| {
-            a.region.id == b.region.id && (b.page, b.frame.0) == (a.page + 1, a.frame.0 + 1)
-        };
+        let follows = |a: &Leaving, b: &Leaving| a.region.id == b.region.id && b.page == a.page + 1;
         let runs = alone.chunk_by(follows).flat_map(|run| run.chunks(RUN_MAX));
         for run in runs {
             let run = &in_hands(run, Leaving::in_hand)[..run.len()];

@@ -119,12 +119,7 @@ impl Shared {
         let mut pages = vec![in_hand(page, ahead)];
         let behind = page + 1..region.pages.len().min(page + count);
         pages.extend(behind.filter_map(|page| Some(in_hand(page, region.pages.take_with_another(page)?))));
-        let follows = |a: &Back<'_>, b: &Back<'_>| {
-            (b.page.page, b.page.frame.0) == (a.page.page + 1, a.page.frame.0 + 1)
-        };
-        pages
-            .chunk_by(follows)
-            .for_each(|run| self.come_back(region, run, access));
+        self.come_back(region, &pages, access);
         if ahead.is_mark {
             let mut deferred = Deferred::default();
             {
@@ -139,34 +134,38 @@ impl Shared {
         }
     }
 
-    /// Pages that follow one another, as do their frames, come back: the first of them, and of the others what the kernel
-    /// moves at once.
-    fn come_back(&self, region: &RegionInner, run: &[Back<'_>], access: Access) {
-        let moved = match run {
-            [one] => {
-                self.bring(region, &one.page, access);
-                1
+    /// Pages that we hold come back: the first of them, and of the others what the kernel moves at once.
+    fn come_back(&self, region: &RegionInner, pages: &[Back<'_>], access: Access) {
+        let in_hand: Vec<_> = pages.iter().map(|back| back.page).collect();
+        let exchange = &self.regions().exchange;
+        let (mut left, mut hits) = (pages, 0);
+        while let [first, ..] = left {
+            let hands = &in_hand[pages.len() - left.len()..];
+            let run;
+            (run, left) = left.split_at(exchange.run(hands));
+            let moved = match run {
+                [_] => {
+                    self.bring(region, &first.page, access);
+                    1
+                }
+                _ => exchange.move_in_run(&hands[..run.len()]),
+            };
+            let (came, stayed) = run.split_at(moved);
+            for back in came {
+                // The first use of one that was read ahead is what it was read for: no use is noted of it, as none is of a
+                // page whose fault read it. That it is in its region says that it had one.
+                match back.was_read_ahead {
+                    true => hits += 1,
+                    false => self.table.note_use(back.page.frame),
+                }
+                // Whoever was woken by its coming may wait again: for one that is shut, and that he writes.
+                self.settle(region, back.page.page, At::In);
+                self.line_up(region, back.page.page, false);
             }
-            _ => {
-                let pages: Vec<_> = run.iter().map(|back| back.page).collect();
-                self.regions().exchange.move_in_run(&pages)
-            }
-        };
-        let (came, stayed) = run.split_at(moved);
-        for back in came {
-            // The first use of one that was read ahead is what it was read for: no use is noted of it, as none is of a page
-            // whose fault read it. That it is in its region says that it had one.
-            if !back.was_read_ahead {
-                self.table.note_use(back.page.frame);
-            }
-            // Whoever was woken by its coming may wait again: for one that is shut, and that he writes.
-            self.settle(region, back.page.page, At::In);
-            self.line_up(region, back.page.page, false);
+            stayed
+                .iter()
+                .for_each(|back| self.settle(region, back.page.page, At::Out));
         }
-        stayed
-            .iter()
-            .for_each(|back| self.settle(region, back.page.page, At::Out));
-        let hits = came.iter().filter(|back| back.was_read_ahead).count() as u64;
         self.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
 

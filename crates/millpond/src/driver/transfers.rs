@@ -65,7 +65,8 @@ impl Shared {
         let size = self.page_size.bytes() as usize;
         let mut segments = Segments::set_aside(self.table.clone(), &self.spare.ranges);
         for load in loads {
-            segments.push(self.table.loading_frame(load).index() * size, size);
+            let frame = self.table.loading_frame(load);
+            segments.push(self.table.memory().offset(frame), size);
         }
         Request {
             token,
@@ -93,10 +94,8 @@ impl Shared {
         let mut segments = Segments::set_aside(self.table.clone(), &self.spare.ranges);
         for &frame in frames {
             let len = left.min(size);
-            segments.push(
-                self.table.writing_frame(frame).index() * size as usize,
-                len as usize,
-            );
+            let frame = self.table.writing_frame(frame);
+            segments.push(self.table.memory().offset(frame), len as usize);
             left -= len;
         }
         Request {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! One range of addresses is reserved for as many frames as there may ever be, so frame `n` is always at
-//! `n` times the page size. Memory is put behind it from the front as the cache grows and taken away from
+//! `n` times the page size, unless pages are exchanged with regions (`places.rs`). Memory is put behind it from the front as the cache grows and taken away from
 //! the end as it shrinks; both while pins are held elsewhere. Touching what is not committed is a fault,
 //! not a quiet zero.
 //!
@@ -23,6 +23,7 @@
 
 use crate::host::{self, SmallPages};
 use crate::sys::mapping::{Advice, HUGE_PAGE, Mapping, kernel_page};
+use crate::sys::places::{self, Places};
 use crate::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
 use millpond_core::units::{Bytes, FrameNo, PageSize};
 use std::io;
@@ -35,8 +36,8 @@ pub(crate) struct Arena {
     page_size: PageSize,
     frames_max: u32,
     small_pages: Option<SmallPages>,
-    /// Pages are exchanged with regions one by one: no huge pages.
-    exchanged: bool,
+    /// If pages are exchanged with regions one by one: no huge pages then.
+    places: Option<Places>,
 }
 
 impl Arena {
@@ -56,16 +57,25 @@ impl Arena {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let frames = memory_max.to_pages(page_size).0;
-        const FRAMES_MAX: u32 = u32::MAX - 1;
-        let Ok(frames_max @ 1..=FRAMES_MAX) = u32::try_from(frames) else {
-            let message = format!("{frames} pages of memory at most; allowed are 1 to {FRAMES_MAX}");
+        let allowed = match exchanged {
+            true => 1..=places::FRAMES_MAX,
+            false => 1..=u32::MAX - 1,
+        };
+        let Some(frames_max) = u32::try_from(frames).ok().filter(|n| allowed.contains(n)) else {
+            let most = allowed.end();
+            let message = format!("{frames} pages of memory at most; allowed are 1 to {most}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
+        let places = exchanged.then(|| Places::new(frames_max)).transpose()?;
+        let spare = places.as_ref().map_or(0..0, Places::spare);
+        let bytes = bytes.max((spare.end as usize) << page_size.shift());
         // A page behind the last frame that is never committed: what runs over the end faults, and the kernel
         // does not join the arena with a neighbour of the same kind.
         let mapping = Mapping::new(bytes + kernel_page(), false)?;
         mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
         mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
+        let in_bytes = |place: u32| (place as usize) << page_size.shift();
+        mapping.protect(in_bytes(spare.start)..in_bytes(spare.end), true)?;
         let small_pages = match exchanged {
             // One page of a huge one can't be moved before that is split, and that only while none of it is in transit.
             true => {
@@ -79,14 +89,14 @@ impl Arena {
             page_size,
             frames_max,
             small_pages,
-            exchanged,
+            places,
         })
     }
 
     /// Whether the kernel was asked for huge pages and has them switched on. Where memory is short or in
     /// pieces it may still give small ones; the kernel counts in `/proc/self/smaps`.
     pub(crate) fn huge(&self) -> bool {
-        self.small_pages.is_none() && !self.exchanged
+        self.small_pages.is_none() && self.places.is_none()
     }
 
     /// Why frames are in small pages, if they are.
@@ -145,9 +155,59 @@ impl Arena {
         (frames.start as usize) << self.page_size.shift()..(frames.end as usize) << self.page_size.shift()
     }
 
-    /// Where a frame's memory is, or would be.
-    pub(super) fn address(&self, frame: u32) -> usize {
-        self.mapping.start().addr().get() + ((frame as usize) << self.page_size.shift())
+    /// The range of addresses that holds places of no frame at first, and its length; nothing if pages are not exchanged.
+    pub(super) fn spare(&self) -> (usize, usize) {
+        let spare = self.places.as_ref().map_or(0..0, Places::spare);
+        let start = self.mapping.start().addr().get();
+        (start + self.at(spare.start), self.at(spare.len() as u32))
+    }
+
+    /// The addresses at which frames are that are new, and their length.
+    pub(super) fn born(&self, frames: &Range<u32>) -> (usize, usize) {
+        let bytes = self.bytes(frames);
+        (self.mapping.start().addr().get() + bytes.start, bytes.len())
+    }
+
+    /// Where frames are, if pages are exchanged.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub(super) fn places(&self) -> &Places {
+        self.places.as_ref().expect("pages are exchanged with regions")
+    }
+
+    /// How far behind the arena's start a place is.
+    #[inline]
+    fn at(&self, place: u32) -> usize {
+        (place as usize) << self.page_size.shift()
+    }
+
+    /// How far behind the arena's start a frame's memory is.
+    ///
+    /// # Panics
+    /// If it has none, because its page is in a region.
+    #[inline]
+    pub(crate) fn offset(&self, frame: FrameNo) -> usize {
+        assert!(
+            frame.0 < self.frames_max,
+            "{frame:?} of at most {}",
+            self.frames_max
+        );
+        match &self.places {
+            None => self.at(frame.0),
+            Some(places) => match places.of(frame) {
+                Some(place) => self.at(place),
+                None => panic!("{frame:?} has no memory in the arena"),
+            },
+        }
+    }
+
+    /// Where a frame's memory is.
+    ///
+    /// # Panics
+    /// As [`Arena::offset`].
+    pub(super) fn address(&self, frame: FrameNo) -> usize {
+        self.mapping.start().addr().get() + self.offset(frame)
     }
 
     /// The same, for whoever has a right to its bytes.
@@ -157,20 +217,15 @@ impl Arena {
 
     /// A frame whose content is somewhere else gives its memory back.
     pub(super) fn empty(&self, frame: FrameNo) {
+        let start = self.offset(frame);
         // SAFETY: whoever calls this has the frame's page in its hands alone, and no reference to the frame.
-        unsafe { self.mapping.discard(self.bytes(&(frame.0..frame.0 + 1))) };
+        unsafe { self.mapping.discard(start..start + self.len()) };
     }
 
     #[inline]
     fn frame(&self, frame: FrameNo) -> NonNull<u8> {
-        assert!(
-            frame.0 < self.frames_max,
-            "{frame:?} of at most {}",
-            self.frames_max
-        );
-        let offset = frame.index() << self.page_size.shift();
-        // SAFETY: below `frames_max` frames, and the mapping is that long (`new`).
-        unsafe { self.mapping.start().add(offset) }
+        // SAFETY: below `frames_max` frames, or their places, and the mapping is that long (`new`).
+        unsafe { self.mapping.start().add(self.offset(frame)) }
     }
 
     #[inline]
@@ -185,15 +240,41 @@ impl Memory for Arena {
     }
 
     fn commit(&self, frames: Range<u32>) -> io::Result<()> {
-        self.mapping.protect(self.bytes(&frames), true)
+        self.mapping.protect(self.bytes(&frames), true)?;
+        if let Some(places) = &self.places {
+            places.born(frames);
+        }
+        Ok(())
+    }
+
+    fn granted(&self, frames: &[FrameNo], behind: Option<FrameNo>) {
+        if let Some(places) = &self.places {
+            places.granted(frames, behind);
+        }
+    }
+
+    fn freed(&self, vacated: &Vacated) {
+        if let Some(places) = &self.places {
+            vacated
+                .frames()
+                .clone()
+                .for_each(|frame| places.freed(FrameNo(frame)));
+        }
     }
 
     fn discard(&self, vacated: Vacated) {
-        // SAFETY: as in `withdraw`; the frames stay accessible and read as zeros.
-        unsafe { self.mapping.discard(self.bytes(vacated.frames())) };
+        let Some(places) = &self.places else {
+            // SAFETY: as in `withdraw`; the frames stay accessible and read as zeros.
+            return unsafe { self.mapping.discard(self.bytes(vacated.frames())) };
+        };
+        for frame in vacated.frames().clone().map(FrameNo) {
+            places.given_back(frame);
+            self.empty(frame);
+        }
     }
 
     fn withdraw(&self, vacated: Vacated) {
+        assert!(self.places.is_none(), "frames that are exchanged stay");
         let bytes = self.bytes(vacated.frames());
         // SAFETY: no frame of `Vacated` holds a page, so there is neither a pin nor a token for any of
         // them: T4.

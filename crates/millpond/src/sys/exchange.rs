@@ -7,8 +7,9 @@
 //!   arena    │   │ f │ g │   │ h │ …       frames, which the device reads and writes
 //! ```
 //!
-//! Frame `f` of a region's page has its memory either here or there, but for a few that have both. The arena is whole but for
-//! the frames whose pages are in a region, so the budget that bounds the frames bounds the regions.
+//! Frame `f` of a region's page has its memory either here or there, but for a few that have both. Where in the arena it is,
+//! if it is there, `places.rs` says: as much of the arena has memory as there are frames, but for those whose pages are in a
+//! region, so the budget that bounds the frames bounds the regions.
 //!
 //! Why safe code can't break memory with this: a frame of a region's page is known under a number that no file has, so
 //! there are no pins of it and no slice but a load's and [`Exchange::bytes`]; and what is moved belongs to the one
@@ -23,6 +24,7 @@
 use crate::sys::arena::Arena;
 use crate::sys::drops::Drops;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
+use crate::sys::places::Places;
 use crate::sys::uffd::{Touch, Userfault};
 use crate::table::Table;
 use millpond_core::units::FrameNo;
@@ -155,6 +157,7 @@ pub(crate) struct Exchange {
 }
 
 /// One of the two memories of a page that is in its region and in its frame.
+#[derive(Clone)]
 pub(crate) enum Copy<'a> {
     /// That in the region, which is shut and so equal to the other: from now on the page is in its frame.
     InRegion(InHand<'a>),
@@ -163,13 +166,16 @@ pub(crate) enum Copy<'a> {
 }
 
 impl Exchange {
-    /// Between this arena and regions. The arena's memory below `frames` is made whole, and registered.
+    /// Between this arena and regions.
     ///
     /// # Errors
     /// If userfaultfd is refused or can't move pages, which the error explains.
     pub(crate) fn new(table: Arc<Table<Arena>>) -> io::Result<Exchange> {
+        let uffd = Userfault::new(Touch::Sleeps)?;
+        let (start, len) = table.memory().spare();
+        uffd.register(start, len)?;
         Ok(Exchange {
-            uffd: Userfault::new(Touch::Sleeps)?,
+            uffd,
             signals: OnceLock::new(),
             shuts: AtomicBool::new(true),
             table,
@@ -195,11 +201,8 @@ impl Exchange {
     /// # Errors
     /// The system's.
     pub(crate) fn add_frames(&self, frames: Range<u32>) -> io::Result<()> {
-        let (start, end) = (
-            self.table.memory().address(frames.start),
-            self.table.memory().address(frames.end),
-        );
-        self.uffd.register(start, end - start)
+        let (start, len) = self.table.memory().born(&frames);
+        self.uffd.register(start, len)
     }
 
     /// The pages of a region may come and go from now on.
@@ -242,10 +245,11 @@ impl Exchange {
             // SAFETY: the page is in our hands alone (`InHand`), and was in the arena only.
             let (_, moved) = unsafe { self.of(page.memory).move_pages(to, from, kernel_page()) };
             match moved.as_ref().map_err(io::Error::raw_os_error) {
-                Ok(()) => return,
+                Ok(()) => return self.vacate(std::slice::from_ref(page)),
                 // A page lock, or a pin of a transfer that has just ended.
                 Err(Some(libc::EAGAIN | libc::EBUSY)) => {}
                 Err(Some(libc::EEXIST)) if has_moved(to, from) => {
+                    self.vacate(std::slice::from_ref(page));
                     return self.of(page.memory).wake(to, kernel_page());
                 }
                 Err(_) => panic!("moving {:?} to page {}: {moved:?}", page.frame, page.page),
@@ -264,6 +268,7 @@ impl Exchange {
             page.page
         );
         self.table.memory().empty(page.frame);
+        self.vacate(std::slice::from_ref(page));
     }
 
     /// Copies a page from its frame into its region, and wakes who waits for it: no processor has to forget an address for
@@ -285,16 +290,49 @@ impl Exchange {
 
     /// Copies a page that is shut from its region into its frame, where it is as well from now on. Whether it could.
     pub(crate) fn copy_out(&self, page: &InHand<'_>) -> bool {
+        self.places().put_together([page.frame].into_iter());
         let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
         // If somebody has told the kernel, behind our back, to drop it, the copy would wait for who copies.
         // SAFETY: the page is in our hands alone (`InHand`), and is in the region only, where nobody can write it.
-        is_there(from) && unsafe { self.uffd.copy_page(to, from, false) }.is_ok()
+        let is_copied = is_there(from) && unsafe { self.uffd.copy_page(to, from, false) }.is_ok();
+        if !is_copied {
+            self.vacate(std::slice::from_ref(page));
+        }
+        is_copied
+    }
+
+    /// Pages are about to leave their region: where they are put in the arena follows one another, as far as they have no
+    /// place there.
+    pub(crate) fn put_together(&self, pages: &[InHand<'_>]) {
+        let mut left = pages;
+        while !left.is_empty() {
+            left = &left[self.places().put_together(left.iter().map(|page| page.frame))..];
+        }
+    }
+
+    /// Of how many pages, from the first on, each follows the one before it, and so does where it is in the arena.
+    pub(crate) fn run(&self, pages: &[InHand<'_>]) -> usize {
+        let place = |page: &InHand<'_>| self.places().of(page.frame);
+        let follows = |pair: &&[InHand<'_>]| {
+            let [a, b] = pair else { return false };
+            b.page == a.page + 1 && place(b) == place(a).map(|place| place + 1)
+        };
+        pages.len().min(1 + pages.windows(2).take_while(follows).count())
+    }
+
+    fn places(&self) -> &Places {
+        self.table.memory().places()
+    }
+
+    /// The pages have no memory in the arena any more.
+    fn vacate(&self, pages: &[InHand<'_>]) {
+        self.places().vacate(pages.iter().map(|page| page.frame));
     }
 
     /// Of pages that are in both places, one memory each is given back.
-    pub(crate) fn drop_copies<'a>(&self, copies: impl Iterator<Item = Copy<'a>>) {
+    pub(crate) fn drop_copies<'a>(&self, copies: impl Iterator<Item = Copy<'a>> + Clone) {
         let mut drops = Drops::new();
-        for copy in copies {
+        for copy in copies.clone() {
             let address = match copy {
                 Copy::InRegion(page) => page.memory.page(page.page),
                 Copy::InFrame(page) => self.frame(page.frame),
@@ -303,6 +341,11 @@ impl Exchange {
             // from now on waits, and gets the other memory, which is equal; to that in the frame there is no reference.
             unsafe { drops.push(address) };
         }
+        drop(drops);
+        self.places().vacate(copies.filter_map(|copy| match copy {
+            Copy::InRegion(_) => None,
+            Copy::InFrame(page) => Some(page.frame),
+        }));
     }
 
     /// A page that was shut can be written again, and who waits to do so goes on. `false`: it is shut still.
@@ -316,13 +359,14 @@ impl Exchange {
         is_seen && self.shuts.load(Ordering::Relaxed)
     }
 
-    /// Moves pages that follow one another, as do their frames, into their region, and wakes who waits for them. How many
+    /// Moves pages into their region, as far as they are a [`run`](Exchange::run), and wakes who waits for them. How many
     /// were: the first at least.
     ///
     /// # Panics
     /// As [`Exchange::move_in`].
     pub(crate) fn move_in_run(&self, pages: &[InHand<'_>]) -> usize {
         let Some(first) = pages.first() else { return 0 };
+        let pages = &pages[..self.run(pages)];
         let (to, from) = (first.memory.page(first.page), self.frame(first.frame));
         // SAFETY: the pages are in our hands alone (`InHand`), and were in the arena only.
         let (moved, _) = unsafe {
@@ -341,15 +385,18 @@ impl Exchange {
             self.move_in(first);
             return 1;
         }
+        self.vacate(&pages[..moved]);
         moved
     }
 
-    /// Moves pages that follow one another, as do their frames, out of their region. How many were; the next one is stuck.
+    /// Moves pages that follow one another out of their region. How many were; the next one is stuck.
     pub(crate) fn move_out(&self, pages: &[InHand<'_>]) -> (usize, Option<Stuck>) {
         let (mut done, mut tries, mut most) = (0, 0, pages.len());
         while let Some(page) = pages.get(done) {
+            let rest = &pages[done..];
+            let together = self.places().put_together(rest.iter().map(|page| page.frame));
+            let count = together.min(most);
             let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
-            let count = most.min(pages.len() - done);
             let len = count * kernel_page();
             // SAFETY: the pages are in our hands alone (`InHand`); whoever uses the region touches what is not there, and
             // gets it back.
@@ -368,9 +415,18 @@ impl Exchange {
                         std::thread::yield_now();
                     }
                 }
-                Err(Some(libc::EBUSY | libc::EAGAIN)) => return (done, Some(Stuck::Pinned)),
+                Err(Some(libc::EBUSY | libc::EAGAIN)) => {
+                    self.vacate(std::slice::from_ref(page));
+                    return (done, Some(Stuck::Pinned));
+                }
                 Err(Some(libc::EEXIST)) if has_moved(to, from) => {
                     (done, tries) = (done + 1, 0);
+                }
+                // The whole process has had its memory locked, and what was empty got some.
+                Err(Some(libc::EEXIST)) if tries < MOVE_TRIES && is_there(from) => {
+                    let mut drops = Drops::new();
+                    // SAFETY: the page is in its region only and in our hands alone, so nobody has a reference to this memory.
+                    unsafe { drops.push(to) };
                 }
                 // Somebody has told the kernel, behind our back, to drop it: it reads as zeros.
                 Err(Some(libc::ENOENT)) => {
@@ -397,11 +453,15 @@ impl Exchange {
         let end = pages.end as usize * kernel_page();
         // SAFETY: whoever discards pages has the region to itself, and knows that they read as zeros afterwards.
         unsafe { memory.mapping.discard(start..end) };
-        frames.iter().for_each(|&frame| self.fill(frame));
+        for &frame in frames {
+            self.fill(frame);
+            self.places().freed(frame);
+        }
     }
 
     /// Puts zeros into a frame if it has no memory.
     pub(crate) fn fill(&self, frame: FrameNo) {
+        self.places().put_together([frame].into_iter());
         let filled = self.uffd.zero(self.frame(frame), kernel_page());
         let is_there = |error: &io::Error| error.raw_os_error() == Some(libc::EEXIST);
         assert!(
@@ -432,7 +492,7 @@ impl Exchange {
     }
 
     fn frame(&self, frame: FrameNo) -> usize {
-        self.table.memory().address(frame.0)
+        self.table.memory().address(frame)
     }
 }
 

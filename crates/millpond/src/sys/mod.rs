@@ -15,6 +15,7 @@ pub(crate) mod loop_device;
 pub(crate) mod mapped_file;
 pub(crate) mod mapping;
 pub(crate) mod peer;
+pub(crate) mod places;
 pub(crate) mod realtime;
 pub(crate) mod reserved;
 pub(crate) mod segment;

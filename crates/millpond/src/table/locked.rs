@@ -23,6 +23,12 @@ pub(crate) trait Memory {
     /// If there is none.
     fn commit(&self, frames: Range<u32>) -> io::Result<()>;
 
+    /// Free frames are about to hold pages that follow one another, and the page in `behind`, if it is given.
+    fn granted(&self, _frames: &[FrameNo], _behind: Option<FrameNo>) {}
+
+    /// Frames hold nothing any more.
+    fn freed(&self, _frames: &Vacated) {}
+
     /// Gives the memory behind frames back that nobody can have a right to; they stay usable.
     fn discard(&self, frames: Vacated);
 
@@ -34,11 +40,15 @@ pub(crate) trait Memory {
     fn withdraw(&self, frames: Vacated);
 }
 
-/// Frames that hold no page and will not before they are committed again (T4).
+/// Frames that hold no page, and will not before the core lock is let go or they are committed again (T4).
 #[derive(Debug)]
 pub(crate) struct Vacated(Range<u32>);
 
 impl Vacated {
+    fn one(frame: FrameNo) -> Vacated {
+        Vacated(frame.0..frame.0 + 1)
+    }
+
     /// Their numbers.
     pub(crate) fn frames(&self) -> &Range<u32> {
         &self.0
@@ -51,7 +61,7 @@ pub(crate) struct LockedTable<'a, M> {
     turn: &'a mut Turn,
 }
 
-impl<'a, M> LockedTable<'a, M> {
+impl<'a, M: Memory> LockedTable<'a, M> {
     pub(super) fn new(table: &'a Table<M>, turn: &'a mut Turn) -> LockedTable<'a, M> {
         // Panics if the turn is another table's.
         table.index.frames(turn);
@@ -91,6 +101,7 @@ impl<'a, M> LockedTable<'a, M> {
         let frame = self.table.loading_frame(&load);
         self.table.index.remove(self.turn, frame);
         let word = state::must(self.table.index.word(frame), Step::Failed).new;
+        self.table.memory.freed(&Vacated::one(frame));
         self.table.wake_waiters(frame, word);
         frame
     }
@@ -129,6 +140,7 @@ impl<'a, M> LockedTable<'a, M> {
             if leaves {
                 index.remove(self.turn, frame);
                 let word = state::must(index.word(frame), Step::Leave).new;
+                self.table.memory.freed(&Vacated::one(frame));
                 self.table.wake_waiters(frame, word);
             }
             leaves
@@ -201,7 +213,7 @@ impl<M: Memory> LockedTable<'_, M> {
             word.state() == State::Free,
             "{frame:?} is given back, but it is {word:?}"
         );
-        self.table.memory.discard(Vacated(frame.0..frame.0 + 1));
+        self.table.memory.discard(Vacated::one(frame));
     }
 
     /// Withdraws frames from the last one down to `frames` frames, or down to the last one that is not
@@ -226,7 +238,7 @@ impl<M: Memory> LockedTable<'_, M> {
     }
 }
 
-impl<M> FrameTable for LockedTable<'_, M> {
+impl<M: Memory> FrameTable for LockedTable<'_, M> {
     fn key(&self, frame: FrameNo) -> PageKey {
         self.table.index.key(frame)
     }

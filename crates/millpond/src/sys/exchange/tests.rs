@@ -61,10 +61,10 @@ fn pages_that_the_kernel_has_moved_into_a_region_without_telling_are_there() {
         return;
     };
     let pages = in_hand(&region);
-    move_untold(&exchange, &pages[..2], true);
+    move_untold(&exchange, &pages[..3], true);
     exchange.move_in(&pages[0]);
-    assert_eq!(exchange.move_in_run(&pages), 2, "the others were not moved");
-    assert_eq!(exchange.move_in_run(&pages[2..]), 2);
+    assert_eq!(exchange.move_in_run(&pages[1..]), 2, "the last was not moved");
+    assert_eq!(exchange.move_in_run(&pages[3..]), 1);
     assert_eq!(content(&region), [0, 1, 2, 3]);
 }
 
@@ -75,6 +75,7 @@ fn pages_that_the_kernel_has_moved_out_of_a_region_without_telling_are_out() {
     };
     let pages = in_hand(&region);
     assert_eq!(exchange.move_in_run(&pages), 4);
+    exchange.put_together(&pages);
     move_untold(&exchange, &pages[1..3], false);
     assert_eq!(exchange.move_out(&pages), (4, None));
     assert!(
@@ -110,7 +111,7 @@ fn in_frame(exchange: &Exchange, page: &InHand<'_>) -> u8 {
 fn are_there(exchange: &Exchange, page: &InHand<'_>) -> (bool, bool) {
     (
         is_there(page.memory.page(page.page)),
-        is_there(exchange.frame(page.frame)),
+        exchange.places().of(page.frame).is_some() && is_there(exchange.frame(page.frame)),
     )
 }
 
@@ -138,8 +139,55 @@ fn a_copy_is_in_both_places_until_one_of_them_is_given_back() {
     );
     assert_eq!([0, 1].map(|n: usize| in_frame(&exchange, &pages[n])), [0, 1]);
     assert_eq!(exchange.move_out(&pages[2..]), (2, None));
-    assert_eq!(exchange.move_in_run(&pages), 4);
+    let moved = [&pages[..], &pages[2..]].map(|left| exchange.move_in_run(left));
+    assert_eq!(moved, [2, 2], "each pair has places side by side");
     assert_eq!(content(&region), [0, 1, 2, 3]);
+}
+
+#[test]
+fn pages_of_frames_in_any_order_leave_side_by_side_and_come_back_at_once() {
+    let Some((exchange, region)) = exchange() else {
+        return;
+    };
+    // Frames 0 to 3 of pages 3 to 0.
+    let pages: Vec<_> = (0..PAGES)
+        .map(|page| InHand {
+            memory: region.memory(),
+            page,
+            frame: FrameNo((PAGES - 1 - page) as u32),
+        })
+        .collect();
+    assert_eq!(exchange.run(&pages), 1);
+    pages.iter().for_each(|page| exchange.move_in(page));
+    assert_eq!(content(&region), [3, 2, 1, 0]);
+    assert_eq!(exchange.move_out(&pages), (4, None));
+    assert_eq!((exchange.run(&pages), exchange.run(&pages[3..])), (4, 1));
+    assert_eq!(exchange.bytes(&pages[1])[0], 2);
+    assert_eq!(exchange.move_in_run(&pages), 4);
+    assert_eq!(content(&region), [3, 2, 1, 0]);
+}
+
+/// Memory of the whole process that is locked is filled where nothing was, and so was the place for a page that left.
+#[test]
+fn a_place_that_got_memory_behind_our_back_is_used_all_the_same() {
+    let Some((exchange, region)) = exchange() else {
+        return;
+    };
+    let pages = in_hand(&region);
+    assert_eq!(exchange.move_in_run(&pages), 4);
+    exchange.put_together(&pages);
+    exchange
+        .uffd
+        .zero(exchange.frame(pages[1].frame), kernel_page())
+        .unwrap();
+    assert_eq!(exchange.move_out(&pages), (4, None));
+    assert_eq!(
+        pages
+            .iter()
+            .map(|page| in_frame(&exchange, page))
+            .collect::<Vec<_>>(),
+        [0, 1, 2, 3]
+    );
 }
 
 #[test]

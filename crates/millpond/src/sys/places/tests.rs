@@ -1,0 +1,160 @@
+//! Places against a naive model, and the smallest example of each rule.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const FRAMES: u32 = 200;
+
+fn places() -> Places {
+    let places = Places::new(FRAMES).unwrap();
+    places.born(0..FRAMES);
+    places
+}
+
+fn frames(numbers: impl IntoIterator<Item = u32>) -> Vec<FrameNo> {
+    numbers.into_iter().map(FrameNo).collect()
+}
+
+fn of(places: &Places, frames: &[FrameNo]) -> Vec<u32> {
+    frames.iter().map(|&frame| places.of(frame).unwrap()).collect()
+}
+
+fn are_side_by_side(places: &[u32]) -> bool {
+    places.windows(2).all(|pair| pair[1] == pair[0] + 1)
+}
+
+#[test]
+fn a_frame_is_where_it_was_born_until_its_page_is_in_a_region() {
+    let places = places();
+    let some = frames([7, 3, 180]);
+    assert_eq!(of(&places, &some), [7, 3, 180]);
+    places.vacate(some.iter().copied());
+    assert!(some.iter().all(|&frame| places.of(frame).is_none()));
+}
+
+#[test]
+fn pages_that_leave_together_are_put_side_by_side() {
+    let places = places();
+    let leaving = frames([9, 100, 4, 33]);
+    places.vacate(leaving.iter().copied());
+    assert_eq!(places.put_together(leaving.iter().copied()), 4);
+    let now = of(&places, &leaving);
+    assert!(are_side_by_side(&now), "{now:?}");
+    assert_eq!(
+        places.put_together(leaving.iter().copied()),
+        4,
+        "they have places"
+    );
+    // Those that leave next are put behind them.
+    let next = frames([50, 20]);
+    places.vacate(next.iter().copied());
+    assert_eq!(places.put_together(next.iter().copied()), 2);
+    assert_eq!(of(&places, &next), [now[3] + 1, now[3] + 2]);
+}
+
+#[test]
+fn of_frames_that_have_places_already_those_side_by_side_are_told() {
+    let places = places();
+    assert_eq!(places.put_together(frames([5, 6, 7, 9]).into_iter()), 3);
+    places.vacate(frames([6]).into_iter());
+    assert_eq!(
+        places.put_together(frames([5, 6, 7]).into_iter()),
+        1,
+        "6 has none"
+    );
+    assert_eq!(
+        places.put_together(frames([6, 7]).into_iter()),
+        1,
+        "7 has one elsewhere"
+    );
+}
+
+#[test]
+fn frames_that_are_granted_together_get_places_side_by_side() {
+    let places = places();
+    let granted = frames([5, 130, 64, 2, 199]);
+    places.granted(&granted, None);
+    let now = of(&places, &granted);
+    assert!(are_side_by_side(&now), "{now:?}");
+    let next = frames([10, 150]);
+    places.granted(&next, Some(FrameNo(199)));
+    assert_eq!(of(&places, &next), [now[4] + 1, now[4] + 2]);
+    let all: BTreeSet<_> = (0..FRAMES)
+        .filter_map(|frame| places.of(FrameNo(frame)))
+        .collect();
+    assert_eq!(all, (0..FRAMES).collect(), "each place is one frame's");
+}
+
+/// Its place has no memory: whoever got it would have more than there is.
+#[test]
+fn a_frame_that_was_given_back_exchanges_its_place_with_none() {
+    let places = places();
+    places.given_back(FrameNo(70));
+    let others: Vec<_> = (9..FRAMES).rev().filter(|&n| n != 70).map(FrameNo).collect();
+    places.granted(&others, None);
+    assert_eq!(places.of(FrameNo(70)), Some(70));
+    assert!(of(&places, &others).iter().all(|&place| place != 70));
+    // It is used again where it is.
+    places.granted(&[FrameNo(70)], Some(FrameNo(3)));
+    assert_eq!(places.of(FrameNo(70)), Some(70));
+}
+
+/// What a frame is for, by the model.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Is {
+    Free,
+    InArena,
+    InRegion,
+    GivenBack,
+}
+
+proptest! {
+    #[test]
+    fn no_two_frames_have_one_place(steps in prop::collection::vec((0_u8..6, 0..FRAMES, 1_usize..40), 1..200)) {
+        let places = places();
+        let mut is = [Is::Free; FRAMES as usize];
+        for (what, from, count) in steps {
+            let mut some = |was: Is, now: Is| -> Vec<FrameNo> {
+                let found: Vec<_> = (0..FRAMES)
+                    .map(|n| (from + n * 37) % FRAMES)
+                    .filter(|&n| is[n as usize] == was)
+                    .take(count)
+                    .collect();
+                found.iter().for_each(|&n| is[n as usize] = now);
+                frames(found)
+            };
+            match what {
+                0 => places.granted(&some(Is::Free, Is::InArena), None),
+                1 => {
+                    let behind = Some(FrameNo(from));
+                    places.granted(&some(Is::Free, Is::InArena), behind);
+                }
+                2 => places.vacate(some(Is::InArena, Is::InRegion).into_iter()),
+                3 => {
+                    let leaving = some(Is::InRegion, Is::InArena);
+                    let mut left = &leaving[..];
+                    while !left.is_empty() {
+                        let count = places.put_together(left.iter().copied());
+                        prop_assert!(are_side_by_side(&of(&places, &left[..count])));
+                        left = &left[count..];
+                    }
+                }
+                4 => some(Is::InArena, Is::Free).into_iter().for_each(|frame| places.freed(frame)),
+                _ => some(Is::Free, Is::GivenBack).into_iter().for_each(|frame| places.given_back(frame)),
+            }
+            let mut seen = BTreeSet::new();
+            for (n, is) in (0..).zip(is) {
+                let place = places.of(FrameNo(n));
+                prop_assert_eq!(place.is_none(), is == Is::InRegion, "frame {} is {:?}", n, is);
+                prop_assert!(place.is_none_or(|place| seen.insert(place)), "frame {}: {:?} is another's", n, place);
+            }
+            let maps = places.maps.lock();
+            maps.empty.validate();
+            maps.free.validate();
+            let free = is.iter().filter(|&&is| is == Is::Free).count() as u64;
+            prop_assert_eq!(maps.free.len(), PageCount(free));
+            prop_assert_eq!(maps.empty.len().0 + seen.len() as u64, u64::from(FRAMES) + spare(FRAMES).len() as u64);
+        }
+    }
+}
