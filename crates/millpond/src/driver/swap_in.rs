@@ -145,8 +145,9 @@ impl Shared {
             self.table.finish_load(load);
         }
         self.step(&mut self.core(), Event::ReadDone { io, result: Ok(()) }, deferred);
-        // Not before the core knows: who discards pages discards none that is loading.
-        for page in pages {
+        // Not before the core knows: who discards pages discards none that is loading. From the last one on: whoever waits for
+        // the first, as most do, brings back with it what is there behind it.
+        for page in pages.rev() {
             self.settle(&region, page, to);
             if to == At::In {
                 self.line_up(&region, page, true);
