@@ -279,7 +279,7 @@ impl Builder {
         let shared = Shared::new(table, turn, manager, device, self.recorder, regions);
         let shared = Arc::new(shared);
         if let Some(regions) = &shared.regions {
-            let whole = shared.exchange_frames(0..frames.0 as u32);
+            let whole = shared.exchange_frames(frames.0 as u32);
             whole.map_err(setup("making the frames exchangeable"))?;
             regions.twins.fit(frames);
             for (slots, priority) in regions.swap_areas() {

@@ -84,6 +84,7 @@ impl Stats {
     pub(crate) fn of(shared: &Shared) -> Stats {
         let mut core = shared.core();
         let table = shared.table.locked(&mut core.turn).metadata_bytes();
+        let places = shared.table.memory().metadata_bytes();
         let held = core
             .files
             .iter()
@@ -102,7 +103,7 @@ impl Stats {
             waiting: manager.waiting(now),
             read_p50: manager.read_p50(now),
             derived: *manager.derived(),
-            metadata: Bytes(table + orders + copies + manager.metadata_bytes()),
+            metadata: Bytes(table + places + orders + copies + manager.metadata_bytes()),
             is_huge: shared.table.memory().huge(),
             swap_used,
             swap_total,

@@ -141,14 +141,14 @@ impl Inner {
             if let Some(frames) = frames {
                 let mut table = shared.table.locked(&mut core.turn);
                 let (before, after) = (table.frames(), frames.0 as u32);
+                let failed = |source| Error::Setup {
+                    what: "growing the pool",
+                    source,
+                };
                 if after > before {
-                    let failed = |source| Error::Setup {
-                        what: "growing the pool",
-                        source,
-                    };
                     table.grow(after).map_err(failed)?;
-                    shared.exchange_frames(before..after).map_err(failed)?;
                 }
+                shared.exchange_frames(after).map_err(failed)?;
             }
             let before = *core.manager.derived();
             if let Some(frames) = frames {

@@ -9,7 +9,8 @@
 //! A page that follows the last one of its file gets the frame behind that one's if it is free: a write of 1 MiB is
 //! then one range of memory. A device takes so many ranges a request (254 on many), and one that gets 256 of them
 //! splits the request. Other runs begin in whole blocks, single pages fill up broken ones, so that blocks stay whole
-//! (FreeBSD's reservations, `vm_reserv.c`, serve the same end).
+//! (FreeBSD's reservations, `vm_reserv.c`, serve the same end). Where pages are exchanged with regions an engine may have
+//! a frame's memory anywhere, and then the same map says which of those places are free.
 //!
 //! Both searches go round from where they ended last. They look at one bit in 64 frames: 64 words for 1 GiB.
 
@@ -54,28 +55,20 @@ impl FreeFrames {
         free
     }
 
-    /// Frames `0..frames`, none of them free.
-    pub fn none_of(frames: PageCount) -> FreeFrames {
-        let blocks = frames.0.div_ceil(BLOCK) as usize;
-        FreeFrames {
-            frames: frames.0,
-            blocks: alloc::vec![0; blocks],
-            some: alloc::vec![0; blocks.div_ceil(64)],
-            whole: alloc::vec![0; blocks.div_ceil(64)],
-            ..FreeFrames::default()
-        }
-    }
-
     /// The frames behind the last one and before `frames` exist from now on, and are free.
     pub fn extend(&mut self, frames: PageCount) {
-        let blocks = frames.0.div_ceil(BLOCK) as usize;
+        let first = self.frames;
+        self.widen(frames);
+        (first..frames.0).for_each(|frame| self.set(frame as u32));
+    }
+
+    /// The frames behind the last one and before `frames` exist from now on, and are not free.
+    pub fn widen(&mut self, frames: PageCount) {
+        self.frames = self.frames.max(frames.0);
+        let blocks = self.frames.div_ceil(BLOCK) as usize;
         self.blocks.resize(blocks, 0);
         self.some.resize(blocks.div_ceil(64), 0);
         self.whole.resize(blocks.div_ceil(64), 0);
-        for frame in self.frames..frames.0 {
-            self.set(frame as u32);
-        }
-        self.frames = self.frames.max(frames.0);
     }
 
     /// How many are free.
@@ -302,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_named_is_taken_if_it_is_free() {
-        let mut free = FreeFrames::none_of(PageCount(130));
+        let mut free = FreeFrames::default();
+        free.widen(PageCount(130));
         assert!(free.is_empty() && free.take(Purpose::Run).is_none());
         (64..130).for_each(|n| free.give(FrameNo(n)));
         assert!(free.contains(FrameNo(70)) && free.take_this(FrameNo(70)));

@@ -14,9 +14,7 @@ use crate::events;
 use crate::file::FileInner;
 use crate::order::Log;
 use crate::table::Load;
-use crate::table::Memory as _;
 use millpond_core::event::{Effect, Effects, IoError, Reason, Waiters};
-use millpond_core::frame::FrameTable as _;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -216,16 +214,7 @@ impl Shared {
         mut loads: Vec<Load>,
     ) -> Vec<Load> {
         let mut table = self.table.locked(&mut core.turn);
-        if self.regions.is_some() {
-            let before = first
-                .0
-                .checked_sub(1)
-                .map(|page| PageKey::new(file, PageIndex(page)));
-            let behind = before.and_then(|key| table.lookup(key));
-            self.table.memory().granted(frames, behind);
-        }
-        let keys = (0..).map(|n| PageKey::new(file, first.after(n)));
-        loads.extend(keys.zip(frames).map(|(key, &frame)| table.insert(key, frame)));
+        table.insert_run(PageKey::new(file, first), frames, &mut loads);
         loads
     }
 

@@ -20,7 +20,6 @@ use millpond_core::frame::FrameTable;
 use millpond_core::readahead::fault_around;
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -259,19 +258,18 @@ impl Shared {
         }
     }
 
-    /// Frames were added: they get their memory at once, and can be exchanged.
+    /// There are so many frames: those that are new get their memory at once, and can be exchanged.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn exchange_frames(&self, frames: Range<u32>) -> io::Result<()> {
-        let Some(regions) = &self.regions else {
-            return Ok(());
-        };
-        self.table.memory().populate(frames.clone());
-        regions.exchange.add_frames(frames)
+    pub(crate) fn exchange_frames(&self, frames: u32) -> io::Result<()> {
+        match &self.regions {
+            None => Ok(()),
+            Some(regions) => regions.exchange.add_frames(frames),
+        }
     }
 
-    /// A frame has given its memory back. Where the arena is exchanged with regions nothing of it may be missing.
+    /// A frame has given its memory back. Where pages are exchanged with regions no place of a frame is without.
     pub(super) fn keep_whole(&self, frame: FrameNo) {
         if let Some(regions) = &self.regions {
             regions.exchange.fill(frame);

@@ -6,9 +6,12 @@
 //! ```
 //!
 //! One range of addresses is reserved for as many frames as there may ever be, so frame `n` is always at
-//! `n` times the page size, unless pages are exchanged with regions (`places.rs`). Memory is put behind it from the front as the cache grows and taken away from
+//! `n` times the page size. Memory is put behind it from the front as the cache grows and taken away from
 //! the end as it shrinks; both while pins are held elsewhere. Touching what is not committed is a fault,
 //! not a quiet zero.
+//!
+//! Where pages are exchanged with regions all of that is otherwise: a frame is in one of some more places, or in none
+//! (`places.rs`), and as the cache shrinks it gives its memory back, wherever that is, and keeps its place.
 //!
 //! - Huge pages: asked for, because random reads over 1 GiB cost three to four times as much with small
 //!   ones. A kernel without them, or with them switched off, leaves small pages; [`Arena::huge`] says so.
@@ -22,7 +25,9 @@
 //! values and states why they exclude each other (T1 to T4 there).
 
 use crate::host::{self, SmallPages};
-use crate::sys::mapping::{Advice, HUGE_PAGE, Mapping, kernel_page};
+#[cfg(test)]
+use crate::sys::mapping::HUGE_PAGE;
+use crate::sys::mapping::{Advice, Mapping, kernel_page};
 use crate::sys::places::{self, Places};
 use crate::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
 use millpond_core::units::{Bytes, FrameNo, PageSize};
@@ -57,25 +62,21 @@ impl Arena {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let frames = memory_max.to_pages(page_size).0;
-        let allowed = match exchanged {
-            true => 1..=places::FRAMES_MAX,
-            false => 1..=u32::MAX - 1,
-        };
-        let Some(frames_max) = u32::try_from(frames).ok().filter(|n| allowed.contains(n)) else {
-            let most = allowed.end();
-            let message = format!("{frames} pages of memory at most; allowed are 1 to {most}");
+        const FRAMES_MAX: u32 = u32::MAX - 1;
+        let Ok(frames_max @ 1..=FRAMES_MAX) = u32::try_from(frames) else {
+            let message = format!("{frames} pages of memory at most; allowed are 1 to {FRAMES_MAX}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
         let places = exchanged.then(|| Places::new(frames_max)).transpose()?;
-        let spare = places.as_ref().map_or(0..0, Places::spare);
-        let bytes = bytes.max((spare.end as usize) << page_size.shift());
         // A page behind the last frame that is never committed: what runs over the end faults, and the kernel
         // does not join the arena with a neighbour of the same kind.
+        let bytes = match exchanged {
+            true => (places::born_at(frames_max) as usize) << page_size.shift(),
+            false => bytes,
+        };
         let mapping = Mapping::new(bytes + kernel_page(), false)?;
         mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
         mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
-        let in_bytes = |place: u32| (place as usize) << page_size.shift();
-        mapping.protect(in_bytes(spare.start)..in_bytes(spare.end), true)?;
         let small_pages = match exchanged {
             // One page of a huge one can't be moved before that is split, and that only while none of it is in transit.
             true => {
@@ -136,34 +137,43 @@ impl Arena {
     /// Touches the memory behind committed frames, so that whoever uses one first doesn't wait for the kernel to
     /// clear a huge page (5.5 ms where that was measured, in a virtual machine). Takes as long as that for each.
     pub(crate) fn populate(&self, frames: Range<u32>) {
-        let bytes = self.bytes(&frames);
-        for at in bytes.clone().step_by(HUGE_PAGE) {
-            let step = at..(at + HUGE_PAGE).min(bytes.end);
+        for row in places::rows(frames) {
+            let start = self.bytes(&row).start;
+            let end = start + self.at(row.len() as u32);
             // A kernel before 5.14 can't; then the first touch pays.
-            if self.mapping.advise(step, Advice::Populate).is_err() {
+            if self.mapping.advise(start..end, Advice::Populate).is_err() {
                 return;
             }
         }
     }
 
+    /// Frames that nobody knows of give their memory back.
+    pub(super) fn unpopulate(&self, frames: Range<u32>) {
+        // SAFETY: nobody has been told of them (`Exchange::add_frames`), so nobody has a right to their bytes.
+        unsafe { self.mapping.discard(self.bytes(&frames)) };
+    }
+
+    /// Where frames are, and whatever there is between them; of those that are exchanged, where they were born.
     fn bytes(&self, frames: &Range<u32>) -> Range<usize> {
         assert!(
             frames.start <= frames.end && frames.end <= self.frames_max,
             "frames {frames:?} of at most {}",
             self.frames_max
         );
-        (frames.start as usize) << self.page_size.shift()..(frames.end as usize) << self.page_size.shift()
+        let at = |frame| match self.places {
+            None => self.at(frame),
+            Some(_) => self.at(places::born_at(frame)),
+        };
+        at(frames.start)..at(frames.end)
     }
 
-    /// The range of addresses that holds places of no frame at first, and its length; nothing if pages are not exchanged.
-    pub(super) fn spare(&self) -> (usize, usize) {
-        let spare = self.places.as_ref().map_or(0..0, Places::spare);
-        let start = self.mapping.start().addr().get();
-        (start + self.at(spare.start), self.at(spare.len() as u32))
+    /// Bytes that are held to know where frames are.
+    pub(crate) fn metadata_bytes(&self) -> u64 {
+        self.places.as_ref().map_or(0, Places::metadata_bytes)
     }
 
-    /// The addresses at which frames are that are new, and their length.
-    pub(super) fn born(&self, frames: &Range<u32>) -> (usize, usize) {
+    /// The address from which on frames are that are new, and how many bytes it is to their end.
+    pub(super) fn birthplace(&self, frames: &Range<u32>) -> (usize, usize) {
         let bytes = self.bytes(frames);
         (self.mapping.start().addr().get() + bytes.start, bytes.len())
     }
@@ -215,16 +225,18 @@ impl Arena {
         self.frame(frame)
     }
 
-    /// A frame whose content is somewhere else gives its memory back.
+    /// A frame gives its memory back: it is free and the core lock is held, or its page, whose content is somewhere else, is
+    /// in the caller's hands.
     pub(super) fn empty(&self, frame: FrameNo) {
         let start = self.offset(frame);
-        // SAFETY: whoever calls this has the frame's page in its hands alone, and no reference to the frame.
+        // SAFETY: nobody else has a right to the frame, and whoever calls this has no reference to it.
         unsafe { self.mapping.discard(start..start + self.len()) };
     }
 
     #[inline]
     fn frame(&self, frame: FrameNo) -> NonNull<u8> {
-        // SAFETY: below `frames_max` frames, or their places, and the mapping is that long (`new`).
+        // SAFETY: below `frames_max` frames, or their places, and the mapping is that long (`new`). A place changes while
+        // nobody has a right to the frame's bytes (`places.rs`).
         unsafe { self.mapping.start().add(self.offset(frame)) }
     }
 
@@ -240,16 +252,12 @@ impl Memory for Arena {
     }
 
     fn commit(&self, frames: Range<u32>) -> io::Result<()> {
-        self.mapping.protect(self.bytes(&frames), true)?;
-        if let Some(places) = &self.places {
-            places.born(frames);
-        }
-        Ok(())
+        self.mapping.protect(self.bytes(&frames), true)
     }
 
-    fn granted(&self, frames: &[FrameNo], behind: Option<FrameNo>) {
+    fn granted(&self, frames: &[FrameNo], behind: impl FnOnce() -> Option<FrameNo>) {
         if let Some(places) = &self.places {
-            places.granted(frames, behind);
+            places.granted(frames, behind());
         }
     }
 
@@ -340,7 +348,8 @@ impl std::fmt::Debug for Table<Arena> {
 
 // SAFETY: the mapping is reserved once and unmapped with the arena, which the table owns. Requests name only frames
 // that are loading, whose bytes are their load's (T3, and the load is held until the transfer has ended), or under
-// writeback, which may be changed meanwhile by design: the page is then dirty again and written once more.
+// writeback, which may be changed meanwhile by design: the page is then dirty again and written once more. Neither is
+// free or in the hands of whoever moves pages, so the frame's place stays the same meanwhile (`places.rs`).
 unsafe impl crate::device::Memory for Table<Arena> {
     fn range(&self) -> NonNull<[u8]> {
         let arena = self.memory();

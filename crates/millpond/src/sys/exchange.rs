@@ -21,16 +21,16 @@
 //!
 //! A moved page that is pinned for a device is refused (`EBUSY`), so what a device writes into a region is not lost.
 
+use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::Arena;
 use crate::sys::drops::Drops;
-use crate::sys::mapping::{Advice, Mapping, kernel_page};
+use crate::sys::mapping::kernel_page;
 use crate::sys::places::Places;
 use crate::sys::uffd::{Touch, Userfault};
 use crate::table::Table;
 use millpond_core::units::FrameNo;
 use std::io;
 use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -55,78 +55,6 @@ fn is_there(address: usize) -> bool {
     // SAFETY: the kernel writes a byte for the one page, whose address it checks.
     let answer = unsafe { libc::mincore(page, kernel_page(), &raw mut found) };
     answer == 0 && found & 1 == 1
-}
-
-/// The addresses of a region, as who exchanges pages knows them: nobody reads or writes there through this.
-pub(crate) struct RegionMemory {
-    mapping: Mapping,
-    touch: Touch,
-}
-
-/// The one who reads and writes a region.
-pub(crate) struct RegionBytes {
-    memory: Arc<RegionMemory>,
-    len: usize,
-}
-
-impl RegionBytes {
-    /// `len` bytes of address space, and no memory yet. `touch`: what becomes of a thread that touches what is not there.
-    ///
-    /// # Errors
-    /// If the process may not have so many addresses.
-    pub(crate) fn new(len: usize, touch: Touch) -> io::Result<RegionBytes> {
-        let mapping = Mapping::new(len, true)?;
-        let all = 0..mapping.len();
-        // Pages come and go one by one. A child would read zeros, and its share in a page keeps that from being moved.
-        mapping.advise(all.clone(), Advice::SmallPages)?;
-        mapping.advise(all.clone(), Advice::DoNotFork)?;
-        mapping.advise(all, Advice::DoNotDump)?;
-        let memory = Arc::new(RegionMemory { mapping, touch });
-        Ok(RegionBytes { memory, len })
-    }
-
-    /// Its addresses.
-    pub(crate) fn memory(&self) -> &Arc<RegionMemory> {
-        &self.memory
-    }
-
-    /// The first byte.
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.memory.mapping.start()
-    }
-
-    /// All of it.
-    #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is readable, that long and lives as long as `self`, of which there is one. A page that is
-        // not there comes when it is touched, as it was written last.
-        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len) }
-    }
-
-    /// All of it, to change.
-    #[inline]
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, writable, and `self` is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len) }
-    }
-}
-
-impl RegionMemory {
-    fn page(&self, page: u64) -> usize {
-        let offset = page as usize * kernel_page();
-        assert!(
-            offset < self.mapping.len(),
-            "page {page} of {} bytes",
-            self.mapping.len()
-        );
-        self.mapping.start().addr().get() + offset
-    }
-
-    /// The page at an address, if it is one of these.
-    pub(crate) fn page_at(&self, address: usize) -> Option<u64> {
-        let offset = address.checked_sub(self.mapping.start().addr().get())?;
-        (offset < self.mapping.len()).then_some((offset / kernel_page()) as u64)
-    }
 }
 
 /// The right to move a page of a region between there and its frame, and to read it in the frame.
@@ -171,11 +99,8 @@ impl Exchange {
     /// # Errors
     /// If userfaultfd is refused or can't move pages, which the error explains.
     pub(crate) fn new(table: Arc<Table<Arena>>) -> io::Result<Exchange> {
-        let uffd = Userfault::new(Touch::Sleeps)?;
-        let (start, len) = table.memory().spare();
-        uffd.register(start, len)?;
         Ok(Exchange {
-            uffd,
+            uffd: Userfault::new(Touch::Sleeps)?,
             signals: OnceLock::new(),
             shuts: AtomicBool::new(true),
             table,
@@ -195,14 +120,27 @@ impl Exchange {
         &self.uffd
     }
 
-    /// Frames may be exchanged from now on. They have their memory already, so that nothing in the arena is ever missing
-    /// but what is in a region.
+    /// There are so many frames: those that are new get memory, and may be exchanged from now on. If that fails there is
+    /// none of them yet, and whoever calls this again tries again.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn add_frames(&self, frames: Range<u32>) -> io::Result<()> {
-        let (start, len) = self.table.memory().born(&frames);
-        self.uffd.register(start, len)
+    pub(crate) fn add_frames(&self, frames: u32) -> io::Result<()> {
+        let new = self.places().frames()..frames;
+        if new.is_empty() {
+            return Ok(());
+        }
+        let arena = self.table.memory();
+        arena.populate(new.clone());
+        let (start, len) = arena.birthplace(&new);
+        match self.uffd.register(start, len) {
+            Ok(()) => self.places().born(frames),
+            Err(error) => {
+                arena.unpopulate(new);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// The pages of a region may come and go from now on.
@@ -315,7 +253,7 @@ impl Exchange {
         let place = |page: &InHand<'_>| self.places().of(page.frame);
         let follows = |pair: &&[InHand<'_>]| {
             let [a, b] = pair else { return false };
-            b.page == a.page + 1 && place(b) == place(a).map(|place| place + 1)
+            b.page == a.page + 1 && place(a).is_some_and(|at| place(b) == Some(at + 1))
         };
         pages.len().min(1 + pages.windows(2).take_while(follows).count())
     }

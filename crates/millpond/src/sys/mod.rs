@@ -3,6 +3,7 @@
 //! What leaves this folder is safe by its types: memory is named by ranges of an owner who lives as long as
 //! they do, and what the kernel may still touch is owned by the ring until it says it is done.
 
+pub(crate) mod addresses;
 pub(crate) mod arena;
 pub(crate) mod buffer;
 pub(crate) mod copies;

@@ -24,78 +24,92 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// There is one more place for so many frames, so that there are places side by side.
-const SPARE_SHARE: u32 = 8;
+/// Frames are born this many in a row: 2 MiB of pages of 4 KiB.
+const ROW: u32 = 512;
 
-/// Frames that there may be at most.
-pub(super) const FRAMES_MAX: u32 = 1 << 30;
+/// Places behind each row in which no frame is born. Without them few of the empty ones follow one another while most of
+/// memory is in the arena.
+const SPARE: u32 = 64;
 
-/// Bytes that this takes for a frame: two numbers and two bits, and those of the places that are more.
+/// The place in which a frame is born.
+pub(super) fn born_at(frame: u32) -> u32 {
+    frame + frame / ROW * SPARE
+}
+
+/// The frames by rows.
+pub(super) fn rows(frames: Range<u32>) -> impl Iterator<Item = Range<u32>> {
+    let rows = frames.start / ROW..frames.end.div_ceil(ROW);
+    rows.map(move |row| frames.start.max(row * ROW)..frames.end.min((row + 1) * ROW))
+}
+
+/// Bytes that this takes for a frame: two numbers, two bits with their summaries, and an eighth of a place more.
 pub(crate) const PLACE_BYTES: u64 = 9;
-
-/// No place.
-const NONE: u32 = u32::MAX;
 
 /// The places of an arena's frames.
 pub(super) struct Places {
-    /// Of a frame: its place, exclusive-or its number, so that fresh memory says that it is where it was born.
+    /// Of a frame: its place and one more, or 0 if it has none.
     of: Reserved<AtomicU32>,
-    /// Of a place in [`Maps::free`]: its frame, exclusive-or its own number.
+    /// Of a place in [`Maps::free`]: its frame.
     at: Reserved<AtomicU32>,
-    frames_max: u32,
     maps: Mutex<Maps>,
 }
 
+#[derive(Default)]
 struct Maps {
+    /// Frames that were born.
+    frames: u32,
     /// Places without memory.
     empty: FreeFrames,
-    /// Where the last page was put that left its region.
-    last: u32,
+    /// Behind the place where the last page was put that left its region.
+    next: u32,
     /// Places of free frames.
     free: FreeFrames,
 }
 
 impl Places {
-    /// For so many frames at most.
+    /// For so many frames at most; none yet.
     pub(super) fn new(frames_max: u32) -> io::Result<Places> {
-        let spare = spare(frames_max);
-        let all = spare.end;
-        let mut empty = FreeFrames::none_of(PageCount(u64::from(all)));
-        spare.for_each(|place| empty.give(FrameNo(place)));
-        let maps = Maps {
-            empty,
-            last: all,
-            free: FreeFrames::none_of(PageCount(u64::from(all))),
-        };
         Ok(Places {
             of: Reserved::new(frames_max as usize)?,
-            at: Reserved::new(all as usize)?,
-            frames_max,
-            maps: Mutex::new(maps),
+            at: Reserved::new(born_at(frames_max) as usize)?,
+            maps: Mutex::default(),
         })
     }
 
-    /// The places that are no frame's at first.
-    pub(super) fn spare(&self) -> Range<u32> {
-        spare(self.frames_max)
+    /// Bytes that this holds.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        let maps = self.maps.lock();
+        let numbers = u64::from(maps.frames) + u64::from(born_at(maps.frames));
+        numbers * size_of::<u32>() as u64 + maps.empty.metadata_bytes() + maps.free.metadata_bytes()
+    }
+
+    /// How many frames were born.
+    pub(super) fn frames(&self) -> u32 {
+        self.maps.lock().frames
+    }
+
+    /// There are so many frames. Those that are new have memory where they are born, and are free.
+    pub(super) fn born(&self, frames: u32) {
+        let maps = &mut *self.maps.lock();
+        let places = PageCount(born_at(frames).into());
+        maps.empty.widen(places);
+        maps.free.widen(places);
+        for frame in std::mem::replace(&mut maps.frames, frames)..frames {
+            let place = born_at(frame);
+            self.set(FrameNo(frame), place);
+            self.free_is_at(&mut maps.free, place, FrameNo(frame));
+            (place + 1..born_at(frame + 1)).for_each(|spare| maps.empty.give(FrameNo(spare)));
+        }
     }
 
     /// The frame's place, if it has one.
     #[inline]
     pub(super) fn of(&self, frame: FrameNo) -> Option<u32> {
-        match self.of[frame.index()].load(Ordering::Relaxed) {
-            NONE => None,
-            place => Some(place ^ frame.0),
-        }
+        self.of[frame.index()].load(Ordering::Relaxed).checked_sub(1)
     }
 
     fn set(&self, frame: FrameNo, place: u32) {
-        self.of[frame.index()].store(place ^ frame.0, Ordering::Relaxed);
-    }
-
-    /// Frames that are new: they are free, where they were born.
-    pub(super) fn born(&self, frames: Range<u32>) {
-        frames.for_each(|frame| self.freed(FrameNo(frame)));
+        self.of[frame.index()].store(place + 1, Ordering::Relaxed);
     }
 
     /// The frame is free, or will be before the core lock is let go.
@@ -103,9 +117,13 @@ impl Places {
         let Some(place) = self.of(frame) else { return };
         let free = &mut self.maps.lock().free;
         if !free.contains(FrameNo(place)) {
-            free.give(FrameNo(place));
-            self.at[place as usize].store(frame.0 ^ place, Ordering::Relaxed);
+            self.free_is_at(free, place, frame);
         }
+    }
+
+    fn free_is_at(&self, free: &mut FreeFrames, place: u32, frame: FrameNo) {
+        free.give(FrameNo(place));
+        self.at[place as usize].store(frame.0, Ordering::Relaxed);
     }
 
     /// A free frame whose memory is given back: no other one exchanges places with it.
@@ -135,11 +153,11 @@ impl Places {
             let Some(FrameNo(place)) = free.take(purpose) else {
                 return;
             };
-            let other = FrameNo(self.at[place as usize].load(Ordering::Relaxed) ^ place);
+            let other = FrameNo(self.at[place as usize].load(Ordering::Relaxed));
             if other != frame {
                 self.set(frame, place);
                 self.set(other, own);
-                self.at[own as usize].store(other.0 ^ own, Ordering::Relaxed);
+                self.at[own as usize].store(other.0, Ordering::Relaxed);
             }
             last = Some(place);
         }
@@ -154,17 +172,17 @@ impl Places {
             let follows = |(frame, place): &(FrameNo, u32)| self.of(*frame) == Some(*place);
             return 1 + frames.zip(at + 1..).take_while(follows).count();
         }
-        let Maps { empty, last, .. } = &mut *self.maps.lock();
-        let at = match empty.take_this(FrameNo(*last + 1)) {
-            true => *last + 1,
+        let Maps { empty, next, .. } = &mut *self.maps.lock();
+        let at = match empty.take_this(FrameNo(*next)) {
+            true => *next,
             false => {
                 let place = empty.take(Purpose::Run);
-                place.expect("there are more places than frames").0
+                place.expect("there are at least as many places as frames").0
             }
         };
         let mut put = |frame, place| {
             self.set(frame, place);
-            *last = place;
+            *next = place + 1;
         };
         put(first, at);
         let others = frames.zip(at + 1..).take_while(|&(frame, place)| {
@@ -182,17 +200,11 @@ impl Places {
         let empty = &mut self.maps.lock().empty;
         for frame in frames {
             if let Some(place) = self.of(frame) {
-                self.of[frame.index()].store(NONE, Ordering::Relaxed);
+                self.of[frame.index()].store(0, Ordering::Relaxed);
                 empty.give(FrameNo(place));
             }
         }
     }
-}
-
-/// Whole blocks of the maps.
-fn spare(frames_max: u32) -> Range<u32> {
-    let start = frames_max.next_multiple_of(64);
-    start..start + (frames_max / SPARE_SHARE).next_multiple_of(64).max(64)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::state::{self, State, Step, Word};
 use crate::sync::Ordering;
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::mutation::{self, Mutation};
-use millpond_core::units::{FrameNo, PageKey};
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::io;
 use std::ops::Range;
 
@@ -23,8 +23,8 @@ pub(crate) trait Memory {
     /// If there is none.
     fn commit(&self, frames: Range<u32>) -> io::Result<()>;
 
-    /// Free frames are about to hold pages that follow one another, and the page in `behind`, if it is given.
-    fn granted(&self, _frames: &[FrameNo], _behind: Option<FrameNo>) {}
+    /// Free frames are about to hold pages that follow one another, and the page that `behind` holds, if one does.
+    fn granted(&self, _frames: &[FrameNo], _behind: impl FnOnce() -> Option<FrameNo>) {}
 
     /// Frames hold nothing any more.
     fn freed(&self, _frames: &Vacated) {}
@@ -40,7 +40,7 @@ pub(crate) trait Memory {
     fn withdraw(&self, frames: Vacated);
 }
 
-/// Frames that hold no page, and will not before the core lock is let go or they are committed again (T4).
+/// Frames that hold no page, and will not before their memory has been told so (T4).
 #[derive(Debug)]
 pub(crate) struct Vacated(Range<u32>);
 
@@ -78,12 +78,33 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         self.table.index.metadata_bytes(self.turn)
     }
 
-    /// Starts to load `key`, which is not there, into `frame`, which is free. Whoever asks for the page
-    /// from now on waits for this load.
+    /// Starts to load pages that follow one another from `first` on and are not there, into `frames`, which are free.
+    /// Whoever asks for one of the pages from now on waits for its load, which is put behind those in `loads`.
     ///
     /// # Panics
-    /// If the frame is not free.
+    /// If one of the frames is not free.
+    pub(crate) fn insert_run(&mut self, first: PageKey, frames: &[FrameNo], loads: &mut Vec<Load>) {
+        let before = || {
+            Some(PageKey::new(
+                first.file(),
+                PageIndex(first.index().0.checked_sub(1)?),
+            ))
+        };
+        let behind = || self.table.index.find_exact(self.turn, before()?);
+        self.table.memory.granted(frames, behind);
+        let pages = (0..).map(|n| PageKey::new(first.file(), first.index().after(n)));
+        loads.extend(pages.zip(frames).map(|(key, &frame)| self.insert_one(key, frame)));
+    }
+
+    /// The same of one page.
+    #[cfg(test)]
     pub(crate) fn insert(&mut self, key: PageKey, frame: FrameNo) -> Load {
+        let mut loads = Vec::new();
+        self.insert_run(key, &[frame], &mut loads);
+        loads.remove(0)
+    }
+
+    fn insert_one(&mut self, key: PageKey, frame: FrameNo) -> Load {
         let index = &self.table.index;
         let word = Word::load(index.word(frame), Ordering::Acquire);
         assert!(word.state() == State::Free, "{frame:?} for {key:?} is {word:?}");

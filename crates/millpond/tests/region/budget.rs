@@ -2,7 +2,7 @@
 
 use super::{MIB, cache, check, fill, folder};
 use crate::support::bounded;
-use millpond::{OpenOptions, RegionAdvice};
+use millpond::{OpenOptions, PageCache, RegionAdvice};
 use std::process::Command;
 
 /// Says to the test that it is the child, and in which folder.
@@ -79,6 +79,24 @@ fn a_file_and_a_region_together_stay_within_one_budget() {
         stats.prices.file.0 > 0 && stats.prices.region.0 > 0,
         "{:?}",
         stats.prices
+    );
+}
+
+#[test]
+fn what_says_where_frames_are_is_counted() {
+    let folder = folder();
+    let Some(with_regions) = cache(folder.path(), 8 * MIB, MIB) else {
+        return;
+    };
+    let without = PageCache::builder().memory(8 * MIB).build().unwrap();
+    let per_frame = |cache: &PageCache| {
+        let stats = cache.stats();
+        stats.metadata.0 as f64 / stats.occupancy.frames.0 as f64
+    };
+    let [with_regions, without] = [per_frame(&with_regions), per_frame(&without)];
+    assert!(
+        with_regions >= without + 8.0,
+        "{with_regions} bytes a frame, and {without} without regions"
     );
 }
 

@@ -322,3 +322,22 @@ fn threads_never_see_another_page_nor_half_a_change() {
         scope.spawn(move || change((0..PAGES as u32).map(FrameNo).collect()));
     });
 }
+
+/// Whoever inserts a page can't forget to say that its frame is no free one any more: another's would be exchanged with it.
+#[test]
+fn where_pages_are_exchanged_one_that_is_inserted_is_put_beside_the_one_before_it() {
+    let arena = Arena::new(Bytes(64 << 12), PageSize::KIB_4, true).unwrap();
+    let (table, mut turn) = Table::new(arena).unwrap();
+    table.locked(&mut turn).grow(64).unwrap();
+    table.memory().places().born(64);
+    for (page, frame) in [(0, 5), (1, 40), (2, 7), (9, 41)] {
+        load(&table, &mut turn, page, frame, page as u8);
+    }
+    let at = |page| pin(&table, page).as_ptr().addr() - table.memory().mapping.start().addr().get();
+    assert_eq!([at(1), at(2)], [at(0) + 4096, at(0) + 8192]);
+    assert!(
+        [0, 1, 2, 9]
+            .iter()
+            .all(|&page| u64::from(pin(&table, page)[0]) == page)
+    );
+}

@@ -1,25 +1,30 @@
 //! What the kernel moved and did not tell of; pages that are in two places.
 
 use super::*;
+use crate::sys::addresses::RegionBytes;
 use millpond_core::units::{Bytes, PageSize};
 
 const PAGES: u64 = 4;
+const FRAMES: u32 = 64;
 
-/// Pages 0 to 3 of a region, in the frames of the same numbers, each with its number in it. `None`, and said why, where
-/// nothing can be moved.
-fn exchange() -> Option<(Exchange, RegionBytes)> {
-    let memory = Bytes(64 * 4096);
+/// Of an arena with memory for frames, of which there are none yet. `None`, and said why, where nothing can be moved.
+fn without_frames() -> Option<Exchange> {
+    let memory = Bytes(u64::from(FRAMES) * 4096);
     let (table, mut turn) = Table::new(Arena::new(memory, PageSize::KIB_4, true).unwrap()).unwrap();
-    table.locked(&mut turn).grow(64).unwrap();
-    table.memory().populate(0..64);
-    let exchange = match Exchange::new(Arc::new(table)) {
-        Ok(exchange) => exchange,
+    table.locked(&mut turn).grow(FRAMES).unwrap();
+    match Exchange::new(Arc::new(table)) {
+        Ok(exchange) => Some(exchange),
         Err(why) => {
             std::println!("skipped: {why}");
-            return None;
+            None
         }
-    };
-    exchange.add_frames(0..64).unwrap();
+    }
+}
+
+/// Pages 0 to 3 of a region, in the frames of the same numbers, each with its number in it.
+fn exchange() -> Option<(Exchange, RegionBytes)> {
+    let exchange = without_frames()?;
+    exchange.add_frames(FRAMES).unwrap();
     let region = RegionBytes::new(PAGES as usize * kernel_page(), Touch::Sleeps).unwrap();
     exchange.add_region(region.memory()).unwrap();
     for n in 0..PAGES {
@@ -75,6 +80,7 @@ fn pages_that_the_kernel_has_moved_out_of_a_region_without_telling_are_out() {
     };
     let pages = in_hand(&region);
     assert_eq!(exchange.move_in_run(&pages), 4);
+    assert_eq!(exchange.run(&pages), 1, "they are nowhere in the arena");
     exchange.put_together(&pages);
     move_untold(&exchange, &pages[1..3], false);
     assert_eq!(exchange.move_out(&pages), (4, None));
@@ -85,6 +91,28 @@ fn pages_that_the_kernel_has_moved_out_of_a_region_without_telling_are_out() {
     );
     assert_eq!(exchange.move_in_run(&pages), 4);
     assert_eq!(content(&region), [0, 1, 2, 3]);
+}
+
+/// They were among the free places all the same: memory that no budget had, and a panic when a page was to be put there.
+#[test]
+fn frames_that_could_not_be_made_exchangeable_are_not_there_and_are_tried_again() {
+    let Some(exchange) = without_frames() else {
+        return;
+    };
+    let arena = exchange.table.memory();
+    arena.populate(0..FRAMES);
+    let (start, len) = arena.birthplace(&(0..FRAMES));
+    let another = Userfault::new(Touch::Sleeps).unwrap();
+    another.register(start, len).unwrap();
+    let refused = exchange.add_frames(FRAMES).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EBUSY), "{refused}");
+    assert_eq!((exchange.places().frames(), is_there(start)), (0, false));
+    drop(another);
+    exchange.add_frames(FRAMES).unwrap();
+    assert_eq!((exchange.places().frames(), is_there(start)), (FRAMES, true));
+    // Fewer are wanted meanwhile, or as many: nothing to do.
+    exchange.add_frames(FRAMES / 2).unwrap();
+    assert_eq!(exchange.places().frames(), FRAMES);
 }
 
 /// Whose content is it then? That must never be guessed.
@@ -139,8 +167,11 @@ fn a_copy_is_in_both_places_until_one_of_them_is_given_back() {
     );
     assert_eq!([0, 1].map(|n: usize| in_frame(&exchange, &pages[n])), [0, 1]);
     assert_eq!(exchange.move_out(&pages[2..]), (2, None));
-    let moved = [&pages[..], &pages[2..]].map(|left| exchange.move_in_run(left));
-    assert_eq!(moved, [2, 2], "each pair has places side by side");
+    assert_eq!(
+        exchange.move_in_run(&pages),
+        4,
+        "they are beside those that stayed"
+    );
     assert_eq!(content(&region), [0, 1, 2, 3]);
 }
 

@@ -4,11 +4,13 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-const FRAMES: u32 = 200;
+/// A row of them and some; and as many as there may be.
+const FRAMES: u32 = 600;
+const FRAMES_MAX: u32 = 1100;
 
 fn places() -> Places {
-    let places = Places::new(FRAMES).unwrap();
-    places.born(0..FRAMES);
+    let places = Places::new(FRAMES_MAX).unwrap();
+    places.born(FRAMES);
     places
 }
 
@@ -27,8 +29,8 @@ fn are_side_by_side(places: &[u32]) -> bool {
 #[test]
 fn a_frame_is_where_it_was_born_until_its_page_is_in_a_region() {
     let places = places();
-    let some = frames([7, 3, 180]);
-    assert_eq!(of(&places, &some), [7, 3, 180]);
+    let some = frames([7, 3, 511, 512]);
+    assert_eq!(of(&places, &some), [7, 3, 511, 512 + 64]);
     places.vacate(some.iter().copied());
     assert!(some.iter().all(|&frame| places.of(frame).is_none()));
 }
@@ -57,6 +59,11 @@ fn pages_that_leave_together_are_put_side_by_side() {
 fn of_frames_that_have_places_already_those_side_by_side_are_told() {
     let places = places();
     assert_eq!(places.put_together(frames([5, 6, 7, 9]).into_iter()), 3);
+    assert_eq!(
+        places.put_together(frames([511, 512]).into_iter()),
+        1,
+        "rows apart"
+    );
     places.vacate(frames([6]).into_iter());
     assert_eq!(
         places.put_together(frames([5, 6, 7]).into_iter()),
@@ -83,7 +90,38 @@ fn frames_that_are_granted_together_get_places_side_by_side() {
     let all: BTreeSet<_> = (0..FRAMES)
         .filter_map(|frame| places.of(FrameNo(frame)))
         .collect();
-    assert_eq!(all, (0..FRAMES).collect(), "each place is one frame's");
+    assert_eq!(
+        all,
+        (0..FRAMES).map(born_at).collect(),
+        "each place is one frame's"
+    );
+}
+
+/// Behind each whole row there are some, and they have no memory yet: pages can be put side by side there at once.
+#[test]
+fn frames_that_are_new_bring_the_places_behind_their_row() {
+    let places = Places::new(FRAMES_MAX).unwrap();
+    let (frames, metadata) = (places.frames(), places.metadata_bytes());
+    assert_eq!((frames, metadata, places.of(FrameNo(0))), (0, 0, None));
+    let mut empty = Vec::new();
+    for frames in [511, 512, 600, FRAMES_MAX] {
+        places.born(frames);
+        assert_eq!(places.frames(), frames);
+        assert!(places.of(FrameNo(frames - 1)).is_some());
+        let maps = places.maps.lock();
+        assert_eq!(maps.free.len().0, u64::from(frames));
+        empty.push(maps.empty.len().0);
+    }
+    assert_eq!(empty, [0, 64, 64, 128]);
+    let per_frame = places.metadata_bytes() / u64::from(FRAMES_MAX);
+    assert!(per_frame <= PLACE_BYTES, "{per_frame} bytes a frame");
+}
+
+#[test]
+fn rows_are_of_512_frames() {
+    let all: Vec<_> = rows(500..1030).collect();
+    assert_eq!(all, [500..512, 512..1024, 1024..1030]);
+    assert_eq!(rows(512..512).count(), 0);
 }
 
 /// Its place has no memory: whoever got it would have more than there is.
@@ -94,6 +132,7 @@ fn a_frame_that_was_given_back_exchanges_its_place_with_none() {
     let others: Vec<_> = (9..FRAMES).rev().filter(|&n| n != 70).map(FrameNo).collect();
     places.granted(&others, None);
     assert_eq!(places.of(FrameNo(70)), Some(70));
+    assert_eq!(others.len(), FRAMES as usize - 10);
     assert!(of(&places, &others).iter().all(|&place| place != 70));
     // It is used again where it is.
     places.granted(&[FrameNo(70)], Some(FrameNo(3)));
@@ -154,7 +193,7 @@ proptest! {
             maps.free.validate();
             let free = is.iter().filter(|&&is| is == Is::Free).count() as u64;
             prop_assert_eq!(maps.free.len(), PageCount(free));
-            prop_assert_eq!(maps.empty.len().0 + seen.len() as u64, u64::from(FRAMES) + spare(FRAMES).len() as u64);
+            prop_assert_eq!(maps.empty.len().0 + seen.len() as u64, u64::from(born_at(FRAMES)));
         }
     }
 }
