@@ -69,12 +69,22 @@ fn it_is_raised_up_to_the_maximum_and_only_for_a_cache_that_is_full() {
 
 #[test]
 fn what_is_leaving_is_not_asked_for_twice() {
-    let leaving = Pool {
-        leaving: Bytes::from_mib(65),
-        ..pool(447)
+    let next = |leaving, free| {
+        let pool = Pool {
+            leaving: Bytes::from_mib(leaving),
+            ..pool(447)
+        };
+        let next = next(RANGE, pool, &[group(free, 0)], Last::default(), at(1));
+        (next.budget.0 >> 20, next.why)
     };
-    let next = next(RANGE, leaving, &[group(63, 0)], Last::default(), at(1));
-    assert_eq!(next.budget, leaving.budget, "{}", next.why);
+    let (budget, why) = next(65, 63);
+    assert_eq!(budget, 447);
+    assert_eq!(
+        why, "no room for more, 128 MiB of 1024 MiB free in the control group /box",
+        "not short any more"
+    );
+    // What is leaving is not enough.
+    assert_eq!(next(10, 20).0, 447 - (128 - 30));
 }
 
 #[test]
@@ -124,6 +134,15 @@ fn the_place_that_has_least_decides() {
     // It lacks 832, which is more than the minimum allows.
     assert_eq!(both.budget, RANGE.min);
     assert_eq!(both.why, "short, 192 MiB of 8192 MiB free in the machine");
+    // Both are short, and both have enough; in either order.
+    for places in [[group(63, 0), group(20, 0)], [group(20, 0), group(63, 0)]] {
+        assert_eq!(next(&places).budget, Bytes::from_mib(512 - 108));
+    }
+    for places in [[group(500, 0), group(130, 0)], [group(130, 0), group(500, 0)]] {
+        let next = next(&places);
+        assert_eq!(next.budget, Bytes::from_mib(512), "{}", next.why);
+        assert!(next.why.starts_with("no room for more, 130 MiB"), "{}", next.why);
+    }
     assert_eq!(next(&[]).budget, Bytes::from_mib(512), "nothing is known");
 }
 
@@ -132,6 +151,10 @@ fn a_new_cache_gets_the_maximum_or_what_leaves_an_eighth_free() {
     assert_eq!(first(RANGE, &[group(1000, 0)]), RANGE.max);
     assert_eq!(first(RANGE, &[group(500, 0)]), Bytes::from_mib(372));
     assert_eq!(first(RANGE, &[group(0, 0)]), RANGE.min);
+    assert_eq!(
+        first(RANGE, &[group(500, 0), group(1000, 0)]),
+        Bytes::from_mib(372)
+    );
     assert_eq!(first(RANGE, &[]), RANGE.max);
 }
 
