@@ -50,7 +50,7 @@ impl Arena {
     ///
     /// # Errors
     /// If the process may not have as much address space, if the kernel's own pages are larger than the
-    /// cache's (aarch64 with 64 KiB pages), or if that would be 2^32 pages or more.
+    /// cache's (aarch64 with 64 KiB pages), or if that would be 2^32 pages or more (8/9 of that if pages are exchanged).
     pub(crate) fn new(memory_max: Bytes, page_size: PageSize, exchanged: bool) -> io::Result<Arena> {
         let bytes = usize::try_from(memory_max.0).map_err(io::Error::other)?;
         if (page_size.bytes() as usize) < kernel_page() {
@@ -62,9 +62,12 @@ impl Arena {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let frames = memory_max.to_pages(page_size).0;
-        const FRAMES_MAX: u32 = u32::MAX - 1;
-        let Ok(frames_max @ 1..=FRAMES_MAX) = u32::try_from(frames) else {
-            let message = format!("{frames} pages of memory at most; allowed are 1 to {FRAMES_MAX}");
+        let most = match exchanged {
+            true => places::FRAMES_MAX,
+            false => u32::MAX - 1,
+        };
+        let Some(frames_max) = u32::try_from(frames).ok().filter(|n| (1..=most).contains(n)) else {
+            let message = format!("{frames} pages of memory at most; allowed are 1 to {most}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
         let places = exchanged.then(|| Places::new(frames_max)).transpose()?;

@@ -31,6 +31,9 @@ const ROW: u32 = 512;
 /// memory is in the arena.
 const SPARE: u32 = 64;
 
+/// Frames that there may be at most: 14 TiB in pages of 4 KiB, so that the places are less than 2^32.
+pub(super) const FRAMES_MAX: u32 = u32::MAX / (ROW + SPARE) * ROW;
+
 /// The place in which a frame is born.
 pub(super) fn born_at(frame: u32) -> u32 {
     frame + frame / ROW * SPARE

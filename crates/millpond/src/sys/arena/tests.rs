@@ -341,3 +341,21 @@ fn where_pages_are_exchanged_one_that_is_inserted_is_put_beside_the_one_before_i
             .all(|&page| u64::from(pin(&table, page)[0]) == page)
     );
 }
+
+#[test]
+fn more_frames_than_there_are_numbers_for_places_are_refused() {
+    let refused = |bytes, exchanged| {
+        let arena = Arena::new(Bytes(bytes), PageSize::KIB_4, exchanged);
+        arena.err().map(|error| error.to_string())
+    };
+    let said = refused(15 << 40, true).unwrap();
+    let most = places::FRAMES_MAX;
+    assert_eq!(
+        said,
+        format!(
+            "{} pages of memory at most; allowed are 1 to {most}",
+            15_u64 << 28
+        )
+    );
+    assert!(refused(16 << 40, false).is_some() && refused(0, true).is_some());
+}

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 /// A row of them and some; and as many as there may be.
 const FRAMES: u32 = 600;
-const FRAMES_MAX: u32 = 1100;
+const MOST: u32 = 1100;
 
 fn places() -> Places {
-    let places = Places::new(FRAMES_MAX).unwrap();
+    let places = Places::new(MOST).unwrap();
     places.born(FRAMES);
     places
 }
@@ -100,11 +100,11 @@ fn frames_that_are_granted_together_get_places_side_by_side() {
 /// Behind each whole row there are some, and they have no memory yet: pages can be put side by side there at once.
 #[test]
 fn frames_that_are_new_bring_the_places_behind_their_row() {
-    let places = Places::new(FRAMES_MAX).unwrap();
+    let places = Places::new(MOST).unwrap();
     let (frames, metadata) = (places.frames(), places.metadata_bytes());
     assert_eq!((frames, metadata, places.of(FrameNo(0))), (0, 0, None));
     let mut empty = Vec::new();
-    for frames in [511, 512, 600, FRAMES_MAX] {
+    for frames in [511, 512, 600, MOST] {
         places.born(frames);
         assert_eq!(places.frames(), frames);
         assert!(places.of(FrameNo(frames - 1)).is_some());
@@ -113,7 +113,7 @@ fn frames_that_are_new_bring_the_places_behind_their_row() {
         empty.push(maps.empty.len().0);
     }
     assert_eq!(empty, [0, 64, 64, 128]);
-    let per_frame = places.metadata_bytes() / u64::from(FRAMES_MAX);
+    let per_frame = places.metadata_bytes() / u64::from(MOST);
     assert!(per_frame <= PLACE_BYTES, "{per_frame} bytes a frame");
 }
 
@@ -122,6 +122,10 @@ fn rows_are_of_512_frames() {
     let all: Vec<_> = rows(500..1030).collect();
     assert_eq!(all, [500..512, 512..1024, 1024..1030]);
     assert_eq!(rows(512..512).count(), 0);
+    assert!(
+        born_at(FRAMES_MAX) > u32::MAX - 1024,
+        "and no more than can be counted"
+    );
 }
 
 /// Its place has no memory: whoever got it would have more than there is.
