@@ -269,7 +269,7 @@ impl Shared {
         }
     }
 
-    /// A frame has given its memory back. Where pages are exchanged with regions no place of a frame is without.
+    /// A frame has given its memory back. Where pages are exchanged with regions no place of a frame is without memory.
     pub(super) fn keep_whole(&self, frame: FrameNo) {
         if let Some(regions) = &self.regions {
             regions.exchange.fill(frame);

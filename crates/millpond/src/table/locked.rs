@@ -84,15 +84,12 @@ impl<'a, M: Memory> LockedTable<'a, M> {
     /// # Panics
     /// If one of the frames is not free.
     pub(crate) fn insert_run(&mut self, first: PageKey, frames: &[FrameNo], loads: &mut Vec<Load>) {
-        let before = || {
-            Some(PageKey::new(
-                first.file(),
-                PageIndex(first.index().0.checked_sub(1)?),
-            ))
-        };
-        let behind = || self.table.index.find_exact(self.turn, before()?);
-        self.table.memory.granted(frames, behind);
-        let pages = (0..).map(|n| PageKey::new(first.file(), first.index().after(n)));
+        let page = |index| PageKey::new(first.file(), index);
+        self.table.memory.granted(frames, || {
+            let before = first.index().0.checked_sub(1)?;
+            self.table.index.find_exact(self.turn, page(PageIndex(before)))
+        });
+        let pages = (0..).map(|n| page(first.index().after(n)));
         loads.extend(pages.zip(frames).map(|(key, &frame)| self.insert_one(key, frame)));
     }
 
