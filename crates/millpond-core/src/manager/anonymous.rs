@@ -22,26 +22,23 @@
 //! new. Regions have no more pages than there are slots, so that swap is never full.
 
 mod ahead;
+mod out;
 
 use super::fault::Want;
 use super::{Manager, PageCount};
-use crate::admission::Verdict;
-use crate::event::{Effect, Effects, Intent, IoError, Reason, Waiters};
-use crate::frame::{BeginWrite, FrameTable};
+use crate::event::{Effect, Effects, Intent, Reason};
+use crate::frame::FrameTable;
 use crate::io::Io;
 use crate::memory::reserve::AllocationClass;
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
 use crate::swap::{SlotNo, SwapSlots};
-use crate::units::{Bytes, FileId, FrameNo, Instant, PageIndex, PageKey};
+use crate::units::{FileId, FrameNo, Instant, PageIndex, PageKey};
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Pages that are collected before they are written, unless somebody waits: then an append costs a page about its least.
 const BATCH: usize = 64;
-
-/// The largest write: as the flusher's.
-const WRITE_MAX: Bytes = Bytes::from_mib(1);
 
 /// Marks a page of a region that has no slot, and a slot that could not be read.
 const NO_SLOT: u32 = u32::MAX;
@@ -308,150 +305,6 @@ impl Manager {
     fn free_slot(&mut self, key: PageKey) {
         let slot = self.slots(key.file()).put(key.index(), None);
         self.swap.give(slot);
-    }
-
-    /// Writes what was tagged: whole batches, and the rest when nobody collects more or somebody waits.
-    pub(super) fn swap_out<F: FrameTable>(&mut self, now: Instant, frames: &mut F, effects: &mut Effects) {
-        let page_size = self.options.page_size;
-        while !self.swap.queue.is_empty() {
-            let is_short = self.memory_waiters || self.free.len() <= self.derived.watermarks.min;
-            if self.swap.queue.len() < BATCH && self.reclaimer_awake && !is_short {
-                return;
-            }
-            let most = self.admission.write_bytes(now).0.min(WRITE_MAX.0);
-            let most = Bytes(most).to_pages(page_size).0.max(1) as usize;
-            let count = most.min(self.swap.queue.len());
-            let bytes = PageCount(count as u64).to_bytes(page_size);
-            if let Verdict::Wait(until) = self.admission.may_write(now, Reason::Swap, bytes) {
-                let sooner = self.look_again.into_iter().chain(until).min();
-                self.look_again = sooner;
-                return;
-            }
-            self.swap_out_some(now, count, frames, effects);
-        }
-    }
-
-    /// Writes the first `count` pages that were tagged, as one transfer for each run of slots.
-    fn swap_out_some<F: FrameTable>(
-        &mut self,
-        now: Instant,
-        count: usize,
-        frames: &mut F,
-        effects: &mut Effects,
-    ) {
-        let mut queue = core::mem::take(&mut self.swap.queue);
-        let is_wanted = |frame: &FrameNo| {
-            let state = &self.states[frame.index()];
-            state.phase == Phase::Dirty && state.free_on_clean
-        };
-        let mut batch = self.ios.frame_list();
-        batch.extend(queue.drain(..count).filter(is_wanted));
-        // Neighbours side by side: whoever goes through them finds them with one read.
-        batch.sort_unstable_by_key(|&frame| frames.key(frame).to_bits());
-        let mut run = self.ios.frame_list();
-        let mut first = SlotNo(0);
-        for frame in batch.drain(..) {
-            // The same frame may have been tagged twice.
-            if !core::mem::take(&mut self.states[frame.index()].free_on_clean) {
-                continue;
-            }
-            let slot = self.swap.slots.as_mut().and_then(SwapSlots::take);
-            let slot = slot.expect("regions have no more pages than there are slots");
-            let begun = frames.begin_write(frame);
-            if begun != BeginWrite::Begun {
-                // In use again, or in the hands of a device, or given up.
-                self.swap.give(Some(slot));
-                if begun == BeginWrite::Useless {
-                    self.given_up(frame, effects);
-                }
-                continue;
-            }
-            self.states[frame.index()].free_on_clean = true;
-            self.transition(frame, PageEvent::WriteStarted);
-            let key = frames.key(frame);
-            self.slots(key.file()).put(key.index(), Some(slot));
-            if !run.is_empty() && slot.0 != first.0 + run.len() as u32 {
-                let full = core::mem::replace(&mut run, self.ios.frame_list());
-                self.issue_swap_out(now, first, full, effects);
-            }
-            if run.is_empty() {
-                first = slot;
-            }
-            run.push(frame);
-        }
-        self.swap.queue = queue;
-        self.ios.recycle(batch);
-        if run.is_empty() {
-            self.ios.recycle(run);
-        } else {
-            self.issue_swap_out(now, first, run, effects);
-        }
-    }
-
-    /// A page without a slot was given up before it was written.
-    fn given_up(&mut self, frame: FrameNo, effects: &mut Effects) {
-        self.swap.dirty -= PageCount(1);
-        self.stats.pglazyfreed += 1;
-        self.transition(frame, PageEvent::Discarded);
-        self.lru.remove(frame);
-        self.release(frame, effects);
-        if core::mem::take(&mut self.memory_waiters) {
-            effects.list.push(Effect::Wake(Waiters::Memory));
-        }
-    }
-
-    fn issue_swap_out(&mut self, now: Instant, first: SlotNo, run: Vec<FrameNo>, effects: &mut Effects) {
-        let pages = PageCount(run.len() as u64);
-        self.swap.dirty -= pages;
-        self.swap.writing += pages;
-        self.stats.pswpout += pages.0;
-        let transfer = Io {
-            reason: Reason::Swap,
-            // Of several regions: nobody asks.
-            file: FileId(0),
-            first: PageIndex(first.0.into()),
-            frames: run,
-            issued_at: now,
-            brief: false,
-            awaited: None,
-        };
-        let (io, frames) = self.issue(transfer, effects);
-        effects.list.push(Effect::SwapOut { io, first, frames });
-    }
-
-    /// A write to swap has ended. After an error its pages are dirty, and are tried again when they come to the cold end.
-    pub(super) fn swap_done(
-        &mut self,
-        now: Instant,
-        io: Io,
-        result: Result<(), IoError>,
-        frames: &impl FrameTable,
-        effects: &mut Effects,
-    ) {
-        let pages = PageCount(io.frames.len() as u64);
-        let bytes = pages.to_bytes(self.options.page_size);
-        self.stats.io_ended(io.reason, now.since(io.issued_at));
-        self.admission.completed(now, io.reason, bytes, io.issued_at);
-        self.swap.writing -= pages;
-        for &frame in &io.frames {
-            let is_tagged = core::mem::take(&mut self.states[frame.index()].free_on_clean);
-            if result.is_err() {
-                self.stats.pswpout_failed += 1;
-                self.transition(frame, PageEvent::WriteFailed);
-                self.swap.dirty += PageCount(1);
-                self.free_slot(frames.key(frame));
-                continue;
-            }
-            self.transition(frame, PageEvent::Written);
-            if is_tagged {
-                self.lru.rotate_to_cold(frame);
-            }
-        }
-        self.ios.recycle(io.frames);
-        if core::mem::take(&mut self.memory_waiters) {
-            effects.list.push(Effect::Wake(Waiters::Memory));
-        }
-        self.wake_reclaimer(effects);
     }
 
     /// Pages of a region that were in memory are no more.
