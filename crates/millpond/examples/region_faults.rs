@@ -1,12 +1,13 @@
 //! What a fault of a region costs here, beside the kernel's swap with the same memory and the same disk.
 //!
 //! `cargo run --release -p millpond --example region_faults -- [MiB] [budget MiB] [seconds] [rounds] [folder] [cases]`
+//! `[systems]`
 //!
 //! Each round runs each case on each system, in a process of its own, one after the other: `region` (faults served by the
 //! cache's threads), `in thread` (by the thread that touches), `kernel` (a plain anonymous mapping in a memory group of the
 //! budget's size, with a swap file; needs root, `mkswap` and `swapon`), and `kernel 0`, the same with vm.page-cluster=0.
-//! The settings are put back afterwards. Cases: `floor`, and `read`, `write` or `scan` with a number of threads, as in
-//! `floor,read1,write8,scan1`.
+//! All of them unless some are named (`in-thread,kernel`). The settings are put back afterwards. Cases: `floor`, and `read`, `write` or `scan` with a number of threads, as in
+//! `floor,read1,write8,scan1`; `record` goes through records of 64 pages at random, and `rewrite` writes every second one.
 //!
 //! Random cases touch pages of memory that was filled before, and run twice as long as they are measured, so that what is
 //! read is clean. A touch that took at least 20 us is a swap-in: no device is faster, and no other fault that slow. The
@@ -21,6 +22,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
+/// Bytes of a record.
+const RECORD: usize = 64 * PAGE;
 const SWAP_IN_NS: u64 = 20_000;
 const GROUPS: [(&str, &str); 2] = [
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
@@ -109,38 +112,42 @@ fn each(name: &str, memory: &mut [u8]) -> Took {
     }
 }
 
-/// Random pages of all the memory, or, of a scan, the pages of each thread's part one after the other.
+/// Random pages of all the memory, or records of several; or, of a scan, the pages of each thread's part one after the other.
 ///
 /// Any thread may touch any page, which takes a lock for each: with parts of their own a thread whose part is in memory
 /// would be all that is seen, as it touches a thousand pages while another waits for one.
 fn together(name: &str, memory: &mut [u8], threads: usize, seconds: u64) -> Took {
-    let (writes, scans) = (name.starts_with("write"), name.starts_with("scan"));
-    let pages: Vec<Mutex<&mut u8>> = memory
-        .chunks_mut(PAGE)
-        .map(|page| Mutex::new(&mut page[0]))
+    let (scans, rewrites) = (name.starts_with("scan"), name.starts_with("rewrite"));
+    let (writes, is_record) = (name.starts_with("write"), rewrites || name.starts_with("record"));
+    let records: Vec<Mutex<&mut [u8]>> = memory
+        .chunks_mut(if is_record { RECORD } else { PAGE })
+        .map(Mutex::new)
         .collect();
-    let pages = &pages[..];
+    let records = &records[..];
     let (warm, all) = (Duration::from_secs(seconds), Duration::from_secs(2 * seconds));
     let began = Instant::now();
     let (mut cpu, mut ns) = (0, Vec::new());
     std::thread::scope(|scope| {
         let work = move |n: usize| {
-            let (mut state, mut next) = (n as u64 + 1, n * pages.len() / threads);
+            let (mut state, mut next) = (n as u64 + 1, n * records.len() / threads);
             let mut took = Vec::with_capacity(1 << 18);
             loop {
-                let page = match scans {
-                    true => next % pages.len(),
-                    false => random(&mut state) as usize % pages.len(),
+                let record = match scans {
+                    true => next % records.len(),
+                    false => random(&mut state) as usize % records.len(),
                 };
                 next += 1;
-                let Ok(mut page) = pages[page].lock() else {
+                let writes = writes || rewrites && random(&mut state).is_multiple_of(2);
+                let Ok(mut record) = records[record].lock() else {
                     return took;
                 };
-                let ns = touch(&mut page, writes);
-                match began.elapsed() {
-                    now if now >= all => return took,
-                    now if now >= warm => took.push(ns),
-                    _ => {}
+                for page in record.chunks_mut(PAGE) {
+                    let ns = touch(&mut page[0], writes);
+                    match began.elapsed() {
+                        now if now >= all => return took,
+                        now if now >= warm => took.push(ns),
+                        _ => {}
+                    }
                 }
             }
         };
@@ -273,7 +280,7 @@ impl Drop for Kernel {
 /// Numbers of the same row of several rounds.
 struct Row {
     name: String,
-    system: &'static str,
+    system: String,
     rounds: Vec<Vec<f64>>,
 }
 
@@ -316,6 +323,7 @@ fn main() -> Result<()> {
         folder: PathBuf::from(text(4, "/var/tmp")),
     };
     let (rounds, cases) = (number(3, 3)?, text(5, "floor,read1,write1,read8,write8,scan1"));
+    let systems = text(6, "region,in-thread,kernel,kernel-0");
     if let (Ok(system), Ok(case)) = (
         std::env::var("REGION_FAULTS_SYSTEM"),
         std::env::var("REGION_FAULTS_CASE"),
@@ -327,7 +335,7 @@ fn main() -> Result<()> {
         .ok();
     let mut rows: Vec<Row> = Vec::new();
     for (n, case) in (0..rounds).flat_map(|n| cases.split(',').map(move |case| (n, case))) {
-        for system in ["region", "in-thread", "kernel", "kernel-0"] {
+        for system in systems.split(',') {
             let mut command = Command::new(std::env::current_exe()?);
             if let Some(kernel) = kernel.as_ref().filter(|_| system.starts_with("kernel")) {
                 command.env("REGION_FAULTS_GROUP", kernel.group.join("cgroup.procs"));
@@ -362,7 +370,7 @@ fn main() -> Result<()> {
                     Some(row) => row.rounds.push(values),
                     None => rows.push(Row {
                         name: name.into(),
-                        system,
+                        system: system.into(),
                         rounds: vec![values],
                     }),
                 }
