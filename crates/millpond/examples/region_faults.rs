@@ -1,13 +1,16 @@
 //! What a fault of a region costs here, beside the kernel's swap with the same memory and the same disk.
 //!
-//! `cargo run --release -p millpond --example region_faults -- [MiB] [budget MiB] [seconds] [rounds] [folder] [cases]`
-//! `[systems]`
+//! `cargo run --release -p millpond --example region_faults -- [MiB] [budget MiB] [seconds] [rounds] [folder] [cases]
+//! [systems]`
 //!
 //! Each round runs each case on each system, in a process of its own, one after the other: `region` (faults served by the
-//! cache's threads), `in thread` (by the thread that touches), `kernel` (a plain anonymous mapping in a memory group of the
-//! budget's size, with a swap file; needs root, `mkswap` and `swapon`), and `kernel 0`, the same with vm.page-cluster=0.
-//! All of them unless some are named (`in-thread,kernel`). The settings are put back afterwards. Cases: `floor`, and `read`, `write` or `scan` with a number of threads, as in
-//! `floor,read1,write8,scan1`; `record` goes through records of 64 pages at random, and `rewrite` writes every second one.
+//! cache's threads), `in-thread` (by the thread that touches), `kernel` (a plain anonymous mapping in a memory group of the
+//! budget's size, with a swap file; needs root, `mkswap` and `swapon`), and `kernel-0`, the same with vm.page-cluster=0.
+//! All four, unless some are named, as in `in-thread,kernel`. The settings are put back afterwards.
+//!
+//! Cases: `floor`, and one of these with a number of threads, as in `floor,read1,write8`: `read` and `write` touch pages at
+//! random, `scan` one after the other, `record` goes through records of 64 pages at random, and `rewrite` writes every
+//! second one of them.
 //!
 //! Random cases touch pages of memory that was filled before, and run twice as long as they are measured, so that what is
 //! read is clean. A touch that took at least 20 us is a swap-in: no device is faster, and no other fault that slow. The
@@ -114,7 +117,7 @@ fn each(name: &str, memory: &mut [u8]) -> Took {
 
 /// Random pages of all the memory, or records of several; or, of a scan, the pages of each thread's part one after the other.
 ///
-/// Any thread may touch any page, which takes a lock for each: with parts of their own a thread whose part is in memory
+/// Any thread may touch any page, which takes a lock for each, or for each record: with parts of their own a thread whose part is in memory
 /// would be all that is seen, as it touches a thousand pages while another waits for one.
 fn together(name: &str, memory: &mut [u8], threads: usize, seconds: u64) -> Took {
     let (scans, rewrites) = (name.starts_with("scan"), name.starts_with("rewrite"));
@@ -190,6 +193,15 @@ fn run_case(case: &str, memory: &mut [u8], budget: usize, seconds: u64, is_regio
     fill(memory);
     together(case, memory, threads, seconds).print();
     Ok(())
+}
+
+const SYSTEMS: [&str; 4] = ["region", "in-thread", "kernel", "kernel-0"];
+const CASES: [&str; 5] = ["read", "write", "scan", "record", "rewrite"];
+
+fn is_case(case: &str) -> bool {
+    let kind = case.trim_end_matches(|c: char| c.is_ascii_digit());
+    let threads = case[kind.len()..].parse::<usize>();
+    case == "floor" || CASES.contains(&kind) && threads.is_ok_and(|threads| threads > 0)
 }
 
 /// What a child needs to know.
@@ -323,16 +335,26 @@ fn main() -> Result<()> {
         folder: PathBuf::from(text(4, "/var/tmp")),
     };
     let (rounds, cases) = (number(3, 3)?, text(5, "floor,read1,write1,read8,write8,scan1"));
-    let systems = text(6, "region,in-thread,kernel,kernel-0");
+    let systems = args.get(6).cloned().unwrap_or_else(|| SYSTEMS.join(","));
+    if let Some(system) = systems.split(',').find(|system| !SYSTEMS.contains(system)) {
+        return Err(format!("no system {system:?}: there are {SYSTEMS:?}").into());
+    }
+    if let Some(case) = cases.split(',').find(|case| !is_case(case)) {
+        return Err(
+            format!("no case {case:?}: there are floor, and {CASES:?} with a number of threads").into(),
+        );
+    }
     if let (Ok(system), Ok(case)) = (
         std::env::var("REGION_FAULTS_SYSTEM"),
         std::env::var("REGION_FAULTS_CASE"),
     ) {
         return child(&system, &case, &setting);
     }
-    let kernel = Kernel::new(&setting)
-        .inspect_err(|error| eprintln!("without the kernel's swap: {error}"))
-        .ok();
+    let kernel = systems.contains("kernel").then(|| Kernel::new(&setting));
+    let kernel = kernel.and_then(|kernel| {
+        let said = |error: &_| eprintln!("without the kernel's swap: {error}");
+        kernel.inspect_err(said).ok()
+    });
     let mut rows: Vec<Row> = Vec::new();
     for (n, case) in (0..rounds).flat_map(|n| cases.split(',').map(move |case| (n, case))) {
         for system in systems.split(',') {
