@@ -341,7 +341,7 @@ impl Options {
 
 /// The name of a field of the replacement among all options.
 fn replacement_option(field: &'static str) -> &'static str {
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 10] = [
         "replacement.inactive_max_per_mille",
         "replacement.inactive_min_per_mille",
         "replacement.inactive_start_per_mille",
@@ -350,6 +350,7 @@ fn replacement_option(field: &'static str) -> &'static str {
         "replacement.challenge_pages",
         "replacement.trial_one_in",
         "replacement.trial_one_in_when_short",
+        "replacement.trial_inactive_percent",
         "replacement.cost_lean_max_per_mille",
     ];
     let name = NAMES

@@ -19,9 +19,10 @@
 //! 3. A page that comes back within memory's size in evictions belongs on the active list. It gets there if the
 //!    inactive list is above its target (then there is room), or else by *challenge*: it looks at up to four pages at
 //!    the active cold end, each of which gives up a saved use, and takes the place of the first that has none. If none
-//!    yields, it starts inactive. It enters with one use saved, so that it is not the next to yield.
+//!    yields, it starts inactive. It enters with one use saved, so that it is not the next to yield. In a cache with regions it
+//!    challenges where there is room as well: what nobody uses any more goes sooner, and the room stays the inactive list's.
 //! 4. Of pages about which nothing is known, one in 32, so many in a row, is on trial in the same way, against one page and with nothing
-//!    saved; one in four while less than half of memory is active. In a loop longer than memory this is what makes a
+//!    saved; one in four while less than half of memory is active, but of memory that begins, which nobody can have missed. In a loop longer than memory this is what makes a
 //!    part of it stay: what is kept is used once a lap and defends itself, where a list would hold nothing in time.
 //! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
 //!    up if it was evicted without having been active, down if it had been.
@@ -130,15 +131,15 @@ impl Lru {
         frames: &mut impl FrameTable,
     ) {
         if refault.recent {
-            if self.has_room_or_wins(options, options.challenge_pages, frames) {
+            let challenge = (options.challenge_pages, options.challenge_despite_room);
+            if self.has_room_or_wins(options, challenge, frames) {
                 self.pages.admit(frame, List::Active, first_use, 1);
                 self.statistics.workingset_activate_file += 1;
                 self.statistics.workingset_restore_file += u64::from(refault.workingset);
                 return;
             }
         } else {
-            let is_short = self.active().0 * 2 < self.memory.0;
-            let one_in = match is_short {
+            let one_in = match !refault.begins && self.is_active_short(options) {
                 true => options.trial_one_in_when_short,
                 false => options.trial_one_in,
             };
@@ -162,7 +163,7 @@ impl Lru {
         self.millpond.unknown = self.millpond.unknown.wrapping_add(1);
         let in_a_row = (self.memory.0 / TRIAL_ROW_SHARE).clamp(1, TRIAL_ROW_MAX);
         let is_on_trial = (self.millpond.unknown >> in_a_row.ilog2()).is_multiple_of(one_in);
-        let enters = is_on_trial && self.has_room_or_wins(options, 1, frames);
+        let enters = is_on_trial && self.has_room_or_wins(options, (1, false), frames);
         if enters {
             self.pages.admit(frame, List::Active, first_use, 0);
             self.statistics.trial_activate_file += 1;
@@ -170,14 +171,16 @@ impl Lru {
         enters
     }
 
-    /// Rule 3: whether a page may enter the active list, by room or by winning a challenge of up to `pages` pages.
+    /// Rule 3: whether a page may enter the active list, by room or by winning a challenge of up to `pages` pages. It may
+    /// have to challenge although there is room.
     fn has_room_or_wins(
         &mut self,
         options: &MillpondOptions,
-        pages: u32,
+        (pages, must_challenge): (u32, bool),
         frames: &mut impl FrameTable,
     ) -> bool {
-        if self.has_room() {
+        let has_room = self.has_room();
+        if has_room && !must_challenge {
             return true;
         }
         let mut scanned = Scanned::default();
@@ -192,7 +195,7 @@ impl Lru {
         }
         self.statistics.pgrefill += scanned.refilled;
         self.statistics.pgdeactivate += scanned.deactivated;
-        scanned.deactivated > 0
+        has_room || scanned.deactivated > 0
     }
 
     /// Whether the active list can take a page and still leave the inactive one its target when the scan has done its
@@ -202,6 +205,15 @@ impl Lru {
         let (inactive, active) = (self.inactive().0, self.active().0);
         let after_scan = self.millpond.after_scan.min(inactive + active);
         (after_scan.saturating_sub(active)) * 1000 > self.memory.0 * u64::from(self.millpond.target_per_mille)
+    }
+
+    /// Whether there is room for pages about which nothing is known: the active list is short of half of memory, or the
+    /// inactive one longer than it need be by so much.
+    fn is_active_short(&self, options: &MillpondOptions) -> bool {
+        let (inactive, active) = (self.inactive().0, self.active().0);
+        let aim = self.memory.0 * u64::from(self.millpond.target_per_mille);
+        let long = u64::from(options.trial_inactive_percent);
+        active * 2 < self.memory.0 || long > 0 && inactive * 100_000 > aim * long
     }
 
     fn is_inactive_above_target(&self) -> bool {

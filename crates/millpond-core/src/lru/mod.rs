@@ -69,6 +69,8 @@ pub struct Refault {
     distance: Option<PageCount>,
     recent: bool,
     workingset: bool,
+    /// Memory that nobody has touched before: it is not missed, it begins.
+    begins: bool,
 }
 
 impl Refault {
@@ -77,7 +79,13 @@ impl Refault {
         distance: None,
         recent: false,
         workingset: false,
+        begins: false,
     };
+
+    /// The same of memory that nobody has touched before.
+    pub(crate) fn of_new_memory(self) -> Refault {
+        Refault { begins: true, ..self }
+    }
 
     /// How many pages more memory would have had to hold to keep the page, if it left a shadow.
     pub fn distance(&self) -> Option<PageCount> {
@@ -227,6 +235,7 @@ impl Lru {
             distance: Some(PageCount(distance.pages.into())),
             recent,
             workingset: distance.workingset,
+            begins: false,
         }
     }
 

@@ -48,8 +48,10 @@ impl Random {
             inactive_regret: crate::units::Ratio::percent(self.below(101)),
             active_uses_max: 1 + self.below(3) as u8,
             challenge_pages: 1 + self.below(8),
+            challenge_despite_room: self.one_in(2),
             trial_one_in: 1 + self.below(40),
             trial_one_in_when_short: 1 + self.below(8),
+            trial_inactive_percent: self.below(4) * 100,
             cost_lean_max_per_mille: self.below(951),
         })
     }
@@ -148,6 +150,10 @@ impl Pair {
                 let refault = self.lru.refault(key(n));
                 assert_eq!(refault, self.model.refault(n), "seed {seed}");
                 let first_use = random.one_in(2);
+                let refault = match random.one_in(8) {
+                    true => refault.of_new_memory(),
+                    false => refault,
+                };
                 self.frames.uses[n as usize] = 0;
                 self.model.words[n as usize] = 0;
                 self.lru.insert(frame, refault, first_use, &mut self.frames);

@@ -15,7 +15,8 @@
 //! - Reclaim's victims are the only pages that are written for memory's sake, for there is no flusher that would have done
 //!   it before. So reclaim tags them and goes on; they are written behind it, many at a time (seed 002's swap wrote page
 //!   by page; an append of 64 was 1.6 to 2.7 times as fast where that was measured), and are the next victims when that
-//!   has ended. It tags no more than what fills free memory up to the high water mark, or a batch.
+//!   has ended. It tags no more than what fills free memory up to the high water mark, or a batch; what it meets then
+//!   keeps its place, so that pages leave in their order (decision 0014).
 //! - They don't count for the limits on dirty pages: nobody waits for them but who needs a frame.
 //!
 //! Invariant: a page of a region has a slot if and only if it is clean, being written, being read, or not in memory and not
@@ -49,7 +50,7 @@ const UNREADABLE: u32 = 1 << 31;
 pub(super) struct Slots(Vec<u32>);
 
 impl Slots {
-    fn of(&self, page: PageIndex) -> Option<SlotNo> {
+    pub(super) fn of(&self, page: PageIndex) -> Option<SlotNo> {
         let slot = self.0[page.0 as usize];
         (slot != NO_SLOT).then_some(SlotNo(slot & !UNREADABLE))
     }
@@ -71,13 +72,15 @@ impl Slots {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Swap {
     slots: Option<SwapSlots>,
-    /// Dirty pages that reclaim has tagged, in the order in which it met them. One that was discarded or is clean since
-    /// is passed over.
+    /// Dirty pages that reclaim has tagged, in the order in which it met them, each with its neighbours. One that was
+    /// discarded or is clean since is passed over.
     queue: Vec<FrameNo>,
     /// Pages of regions that have no slot.
     dirty: PageCount,
     /// Pages of regions on their way to their slots.
     writing: PageCount,
+    /// Pages of regions that are to be freed when they have been written: queued, or being written.
+    leaving: PageCount,
     /// Bytes of the regions' [`Slots`].
     slots_bytes: u64,
     regions: u32,
@@ -86,6 +89,11 @@ pub(super) struct Swap {
 impl Swap {
     pub(super) fn added(&mut self, slots: PageCount, priority: i16) {
         self.slots.get_or_insert_default().add(slots, priority);
+    }
+
+    /// One more page is to be freed when it has been written.
+    pub(super) fn leaves(&mut self) {
+        self.leaving += PageCount(1);
     }
 
     pub(super) fn dirty(&self) -> PageCount {
@@ -172,7 +180,8 @@ impl Manager {
         let mut granted = self.ios.frame_list();
         for n in 0..u64::from(count) {
             let page = first.after(n);
-            if ahead && self.slots(file).of(page).is_none() {
+            let is_new_memory = self.slots(file).of(page).is_none();
+            if ahead && is_new_memory {
                 break;
             }
             let want = Want {
@@ -184,6 +193,7 @@ impl Manager {
                 first_use: !ahead,
                 is_run: count > 1,
                 may_pass: false,
+                is_new_memory,
             };
             let Some(frame) = self.grant(want, frames, effects) else {
                 break;
@@ -262,15 +272,15 @@ impl Manager {
     /// well: to the high water mark, or a batch above the low one if the marks of a small pool are closer than that. The
     /// marks rise while whoever allocates is faster than what the device takes at a time.
     pub(super) fn is_swapping_enough(&self) -> bool {
-        let coming = self.swap.writing + PageCount(self.swap.queue.len() as u64);
+        let coming = self.swap.leaving;
         let marks = self.watermarks();
         let batch = (marks.low.0 + BATCH as u64).min(self.derived.frames.0 / 16);
         let wanted = marks.high.max(PageCount(batch)) + self.leaving();
         coming > PageCount(0) && self.free.len() + coming >= wanted
     }
 
-    /// Reclaim has met a dirty page of a region. Whether it is to leave; else it goes round.
-    pub(super) fn tag_for_swap(&mut self, frame: FrameNo) -> bool {
+    /// Reclaim has met a dirty page of a region. Whether it is to leave; else it stays where it is.
+    pub(super) fn tag_for_swap<F: FrameTable>(&mut self, frame: FrameNo, frames: &F) -> bool {
         if self.states[frame.index()].free_on_clean {
             return true;
         }
@@ -278,18 +288,28 @@ impl Manager {
             return false;
         }
         self.states[frame.index()].free_on_clean = true;
-        self.swap.queue.push(frame);
+        self.swap.leaves();
         self.stats.nr_vmscan_immediate_reclaim += 1;
+        self.queue_with_neighbours(frame, frames);
         true
     }
 
-    /// Pages that were taken for clean are not: their slots are free. They were met at the cold end, so they leave.
+    /// Pages that were taken for clean are not: their slots are free. They were met at the cold end, so they leave, or are
+    /// the next ones that do.
     pub(super) fn changed<F: FrameTable>(&mut self, changed: &[FrameNo], frames: &F) {
         for &frame in changed {
             self.transition(frame, PageEvent::Changed);
             self.swap.dirty += PageCount(1);
             self.free_slot(frames.key(frame));
-            self.tag_for_swap(frame);
+        }
+        // Neighbours are known to be dirty by now.
+        for &frame in changed {
+            self.tag_for_swap(frame, frames);
+        }
+        for &frame in changed.iter().rev() {
+            if !self.states[frame.index()].free_on_clean {
+                self.lru.rotate_to_cold(frame);
+            }
         }
     }
 
@@ -316,6 +336,7 @@ impl Manager {
     ) {
         for &(page, frame) in pages {
             self.swap.dirty -= PageCount(u64::from(self.phase(frame) == Phase::Dirty));
+            self.swap.leaving -= PageCount(u64::from(self.states[frame.index()].free_on_clean));
             self.transition(frame, PageEvent::Discarded);
             self.free_slot(PageKey::new(file, page));
             self.lru.remove(frame);
@@ -332,7 +353,7 @@ impl Manager {
 
     /// The invariant, and that every slot that is taken is somebody's.
     pub(super) fn validate_swap<F: FrameTable>(&self, frames: &F) {
-        let (mut taken, mut regions) = (0, 0);
+        let (mut taken, mut regions, mut leaving) = (0, 0, 0);
         for (n, state) in self.files.iter().enumerate() {
             let Some(slots) = state.as_ref().and_then(|state| state.slots.as_ref()) else {
                 continue;
@@ -342,12 +363,17 @@ impl Manager {
                 taken += u64::from(slots.of(page).is_some());
                 let frame = frames.lookup(PageKey::new(FileId(n as u32), page));
                 if let Some(frame) = frame {
+                    leaving += u64::from(self.states[frame.index()].free_on_clean);
                     let is_dirty = self.phase(frame) == Phase::Dirty;
                     assert_eq!(slots.of(page).is_none(), is_dirty, "{page:?} in {frame:?}");
                 }
             }
         }
         assert_eq!(regions, self.swap.regions, "regions");
+        assert_eq!(
+            leaving, self.swap.leaving.0,
+            "pages that leave when they have been written"
+        );
         assert_eq!(taken, self.swap.taken().0, "slots that are taken");
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Want {
     pub(super) is_run: bool,
     /// It is read for whoever wants it, from a file whose pages may be such as don't come back.
     pub(super) may_pass: bool,
+    /// It is of a region, and nobody has touched it before.
+    pub(super) is_new_memory: bool,
 }
 
 impl Manager {
@@ -58,6 +60,7 @@ impl Manager {
                 first_use: intent != Intent::Prefetch,
                 is_run: count > 1,
                 may_pass: intent == Intent::Read,
+                is_new_memory: false,
             };
             let Some(frame) = self.grant(want, frames, effects) else {
                 break;
@@ -133,6 +136,7 @@ impl Manager {
             first_use,
             is_run,
             may_pass,
+            is_new_memory,
         } = want;
         // The distance is taken before room is made, else making room adds to it.
         let refault = match self.pending_refault.take_if(|(pending, _)| *pending == key) {
@@ -160,6 +164,10 @@ impl Manager {
         self.stats.pgalloc += 1;
         self.states[frame.index()] = FREE;
         self.transition(frame, PageEvent::Granted);
+        let refault = match is_new_memory {
+            true => refault.of_new_memory(),
+            false => refault,
+        };
         match may_pass && !refault.is_recent() && self.lru.passes(key.file()) {
             true => self.lru.insert_passing(frame, frames),
             false => self.lru.insert(frame, refault, first_use, frames),
@@ -271,6 +279,7 @@ impl Manager {
                         first_use: false,
                         is_run: window.count.0 > 1,
                         may_pass: false,
+                        is_new_memory: false,
                     },
                     frames,
                     effects,

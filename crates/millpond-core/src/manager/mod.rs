@@ -70,7 +70,7 @@ const TICK_WHILE_DIRTY: Nanos = Nanos::from_millis(100);
 /// When pages that somebody waits for were in other hands: try again after this.
 const TICK_WHEN_BUSY: Nanos = Nanos::from_millis(1);
 
-/// What the manager knows of a frame, in one byte.
+/// What the manager knows of a frame, in four bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FrameState {
     phase: Phase,
@@ -78,12 +78,15 @@ struct FrameState {
     lap: bool,
     /// To be freed when its write ends.
     free_on_clean: bool,
+    /// A page of a region that is to be written to swap, whether it is to be freed then or not.
+    queued: bool,
 }
 
 const FREE: FrameState = FrameState {
     phase: Phase::Free,
     lap: false,
     free_on_clean: false,
+    queued: false,
 };
 
 #[derive(Clone, Debug)]
@@ -179,6 +182,8 @@ pub struct Manager {
     /// Scratch lists of a scan.
     victims: Vec<FrameNo>,
     taken: Vec<(FrameNo, PageKey)>,
+    /// Dirty pages of regions that stay where they are for now.
+    kept: Vec<FrameNo>,
 }
 
 impl Manager {
@@ -227,6 +232,7 @@ impl Manager {
             now: Instant(0),
             victims: Vec::new(),
             taken: Vec::new(),
+            kept: Vec::new(),
             options,
         })
     }

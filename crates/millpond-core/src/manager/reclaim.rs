@@ -8,7 +8,7 @@ use crate::memory::watermark::Watermarks;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, PageKind, Phase};
 use crate::reclaim::launder::linux::Caller;
-use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, PRIORITY_TROUBLE, at_cold_end, is_in_trouble};
+use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_in_trouble};
 use crate::reclaim::trace::{Outcome, Trace};
 use crate::units::{FrameNo, PageCount, PageKey};
 
@@ -49,6 +49,7 @@ impl Manager {
         };
         let mut victims = core::mem::take(&mut self.victims);
         let mut taken = core::mem::take(&mut self.taken);
+        let mut kept = core::mem::take(&mut self.kept);
         victims.clear();
         taken.clear();
         let scanned = self
@@ -57,17 +58,15 @@ impl Manager {
         victims.retain(|&frame| {
             let state = self.states[frame.index()];
             if state.phase == Phase::Dirty && self.is_region(frames.key(frame).file()) {
-                let outcome = match self.tag_for_swap(frame) {
+                let outcome = match self.tag_for_swap(frame, frames) {
                     true => Outcome::Tagged,
                     false => Outcome::KeptInUse,
                 };
-                // In small pools as in large ones: what leaves side by side comes back side by side.
-                let put_back = match outcome {
-                    Outcome::Tagged => PutBack::Active,
-                    _ if priority < PRIORITY_TROUBLE => PutBack::Active,
-                    _ => PutBack::WarmInactive,
-                };
-                self.lru.put_back(frame, put_back);
+                match outcome {
+                    Outcome::Tagged => self.lru.put_back(frame, PutBack::Active),
+                    // Enough is on its way: it is the next victim when that has left.
+                    _ => kept.push(frame),
+                }
                 self.trace.note(caller, PageKind::Anonymous, outcome, || {
                     (now, frames.key(frame), priority)
                 });
@@ -94,9 +93,13 @@ impl Manager {
                 Decision::FreeOnClean { flag } => {
                     // Active, so that it isn't met again at once: the end of its write makes it the next victim.
                     self.lru.put_back(frame, PutBack::Active);
-                    self.states[frame.index()].free_on_clean = true;
+                    let was_tagged = core::mem::replace(&mut self.states[frame.index()].free_on_clean, true);
                     self.stats.nr_vmscan_immediate_reclaim += 1;
                     let key = frames.key(frame);
+                    if !was_tagged && self.is_region(key.file()) {
+                        // On its way to swap as somebody's neighbour.
+                        self.swap.leaves();
+                    }
                     if flag && self.flusher.flag(key.file(), key.index()) {
                         self.stats.flusher_flagged_pages += 1;
                     }
@@ -106,6 +109,9 @@ impl Manager {
             self.lru.put_back(frame, round);
             false
         });
+        for frame in kept.drain(..).rev() {
+            self.lru.put_back(frame, PutBack::ColdInactive);
+        }
         frames.evict(&mut victims);
         self.lru.fetch(taken.iter().map(|&(_, key)| key));
         let mut evicted = victims.iter().copied().peekable();
@@ -133,7 +139,7 @@ impl Manager {
             evicted.next().is_none(),
             "the table evicted a frame that was not offered"
         );
-        (self.victims, self.taken) = (victims, taken);
+        (self.victims, self.taken, self.kept) = (victims, taken, kept);
         let written = self.stats.write_bytes_issued() - writes_before;
         self.stats.nr_vmscan_write += written / self.options.page_size.bytes();
         if freed > 0 && self.memory_waiters {
@@ -174,7 +180,7 @@ impl Manager {
                 self.stats.pgsteal_direct += batch.freed;
                 freed += batch.freed;
                 left = left.saturating_sub(batch.looked);
-                if freed >= goal || left == 0 || batch.looked == 0 {
+                if freed >= goal || left == 0 || batch.looked == 0 || self.is_swapping_enough() {
                     break;
                 }
             }

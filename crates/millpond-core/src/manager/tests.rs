@@ -36,6 +36,8 @@ pub(super) struct Frames {
     pinned: BTreeSet<FrameNo>,
     dirty: BTreeSet<FrameNo>,
     held: BTreeSet<FrameNo>,
+    /// Where they are nobody sees their uses.
+    unseen: BTreeSet<FrameNo>,
 }
 
 impl FrameTable for Frames {
@@ -47,6 +49,9 @@ impl FrameTable for Frames {
     }
     fn take_uses(&mut self, frame: FrameNo) -> u8 {
         self.uses.remove(&frame).unwrap_or(0)
+    }
+    fn sees_uses(&self, frame: FrameNo) -> bool {
+        !self.unseen.contains(&frame)
     }
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
         frames.retain(|f| !self.pinned.contains(f) && !self.dirty.contains(f));

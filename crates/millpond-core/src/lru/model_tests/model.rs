@@ -129,6 +129,7 @@ impl Model {
             distance: Some(PageCount(distance)),
             recent,
             workingset: shadow.workingset,
+            begins: false,
         }
     }
 
@@ -137,10 +138,18 @@ impl Model {
             Replacement::Linux(_) => (if refault.recent { ACTIVE } else { INACTIVE }, 0),
             Replacement::Millpond(options) => {
                 let active = if refault.recent {
-                    self.has_room() || self.challenge(&options, options.challenge_pages)
+                    {
+                        let room = self.has_room();
+                        let challenges = !room || options.challenge_despite_room;
+                        let wins = challenges && self.challenge(&options, options.challenge_pages);
+                        room || wins
+                    }
                 } else {
                     self.unknown += 1;
-                    let short = self.active() * 2 < self.memory;
+                    let percent = u64::from(options.trial_inactive_percent);
+                    let is_long =
+                        percent > 0 && self.inactive() * 1000 * 100 > self.memory * self.target * percent;
+                    let short = !refault.begins && (self.active() * 2 < self.memory || is_long);
                     let one_in = if short {
                         options.trial_one_in_when_short
                     } else {

@@ -169,6 +169,62 @@ fn of_unknown_pages_one_in_32_is_on_trial_and_one_in_4_while_little_is_active() 
 }
 
 #[test]
+fn memory_that_begins_is_on_trial_no_more_often_while_little_is_active() {
+    let mut pond = Pond::millpond(1_000);
+    for n in 2_000..2_200 {
+        let begins = Refault::NEW.of_new_memory();
+        pond.lru.insert(FrameNo(n), begins, true, &mut pond.frames);
+    }
+    let before = pond.lru.statistics().trial_activate_file;
+    assert!((1..=200 / 32).contains(&before), "{before} of 200");
+    pond.insert_all(3_000..3_064);
+    assert_eq!(pond.lru.statistics().trial_activate_file - before, 16);
+}
+
+#[test]
+fn while_the_inactive_list_is_long_pages_are_on_trial_as_if_little_were_active() {
+    for (percent, on_trial) in [(0, 2), (150, 16), (1000, 2)] {
+        let mut pond = pond_with_active();
+        let options = MillpondOptions {
+            trial_inactive_percent: percent,
+            ..options()
+        };
+        pond.lru.replacement = Replacement::Millpond(options);
+        // 64 of 100 are active, and 36 inactive, where 10 are aimed at.
+        (0..26).for_each(|n| pond.lru.remove(FrameNo(n)));
+        pond.insert_all(700..726);
+        let before = pond.lru.statistics().trial_activate_file;
+        pond.insert_all(1_000..1_064);
+        let count = pond.lru.statistics().trial_activate_file - before;
+        assert_eq!(count, on_trial, "{percent} %");
+    }
+}
+
+#[test]
+fn a_page_that_came_back_challenges_despite_room_if_it_is_to() {
+    for despite_room in [false, true] {
+        let mut pond = pond_with_active();
+        let options = MillpondOptions {
+            challenge_despite_room: despite_room,
+            ..options()
+        };
+        pond.lru.replacement = Replacement::Millpond(options);
+        pond.lru.remove(FrameNo(89));
+        pond.insert(600);
+        pond.lru.insert(FrameNo(500), recent(), true, &mut pond.frames);
+        assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Active));
+        let demoted = pond.lru.list_of(FrameNo(0)) == Some(List::Inactive);
+        assert_eq!(demoted, despite_room);
+        // Nobody yields: there is room all the same.
+        (0..10).for_each(|n| pond.use_page(n));
+        (80..85).for_each(|n| pond.lru.remove(FrameNo(n)));
+        pond.insert_all(601..606);
+        pond.lru.insert(FrameNo(501), recent(), true, &mut pond.frames);
+        assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Active));
+    }
+}
+
+#[test]
 fn a_page_on_trial_challenges_one_page() {
     let mut pond = pond_with_active();
     pond.use_page(0);

@@ -99,6 +99,7 @@ impl Manager {
                 first_use: false,
                 is_run: window.count.0 > 1,
                 may_pass: false,
+                is_new_memory: false,
             };
             let frame = match is_wanted && self.free.len() > self.derived.reserve {
                 true => self.grant(want, frames, effects),

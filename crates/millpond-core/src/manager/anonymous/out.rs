@@ -1,10 +1,14 @@
 //! Pages of regions on their way to the swap file.
 //!
 //! ```text
-//!   tagged   p7  q2  p8  r1  p9 ...     as reclaim met them
-//!   sorted   p7 p8 p9 │ q2 │ r1         neighbours side by side
-//!   slots    40 41 42   43   44         one write as long as slots follow one another
+//!   tagged   p7  q2  p8  r1 ...                  as reclaim met them
+//!   queued   p7 p6 p8 p9 │ q2 q3 │ r1            with their neighbours that are dirty and not in use
+//!   sorted   p6 p7 p8 p9 │ q2 q3 │ r1            side by side
+//!   slots    40 41 42 43   44 45   46            one write as long as slots follow one another
 //! ```
+//!
+//! Neighbours (`vm_pageout_cluster` of FreeBSD) are cleaned and stay until their own turn comes: records of several threads
+//! come to the cold end by turns, a few pages of each at a time, and would lie in as many places of the swap file.
 
 use super::BATCH;
 use crate::admission::Verdict;
@@ -14,13 +18,45 @@ use crate::io::Io;
 use crate::manager::Manager;
 use crate::page::{PageEvent, Phase};
 use crate::swap::{SlotNo, SwapSlots};
-use crate::units::{Bytes, FileId, FrameNo, Instant, PageCount, PageIndex};
+use crate::units::{Bytes, FileId, FrameNo, Instant, PageCount, PageIndex, PageKey};
 use alloc::vec::Vec;
 
 /// The largest write: as the flusher's.
 const WRITE_MAX: Bytes = Bytes::from_mib(1);
 
+/// How many neighbours on each side of a page are written with it, where memory has 64 times as many pages: with the page
+/// itself about a batch.
+const NEIGHBOURS_MAX: u64 = 32;
+
 impl Manager {
+    /// A page is to be written, and with it those beside it that are dirty and not in use.
+    pub(super) fn queue_with_neighbours<F: FrameTable>(&mut self, frame: FrameNo, frames: &F) {
+        if !core::mem::replace(&mut self.states[frame.index()].queued, true) {
+            self.swap.queue.push(frame);
+        }
+        let key = frames.key(frame);
+        let (file, at) = (key.file(), key.index().0);
+        let most = NEIGHBOURS_MAX.min(self.derived.frames.0 / 64);
+        let end = self.file(file).pages.0;
+        let mut goes_too = |page: u64| self.queue_neighbour(PageKey::new(file, PageIndex(page)), frames);
+        let _ = (at.saturating_sub(most)..at).rev().all(&mut goes_too);
+        let _ = (at + 1..(at + 1 + most).min(end)).all(&mut goes_too);
+    }
+
+    /// Whether the page is dirty, not in use, and was not among them before: then it is now.
+    fn queue_neighbour<F: FrameTable>(&mut self, key: PageKey, frames: &F) -> bool {
+        let Some(frame) = frames.lookup(key) else {
+            return false;
+        };
+        let state = &mut self.states[frame.index()];
+        let goes_too = state.phase == Phase::Dirty && !state.queued && frames.sees_uses(frame);
+        if goes_too {
+            state.queued = true;
+            self.swap.queue.push(frame);
+        }
+        goes_too
+    }
+
     /// Writes what was tagged: whole batches, and the rest when nobody collects more or somebody waits.
     pub(in crate::manager) fn swap_out<F: FrameTable>(
         &mut self,
@@ -58,7 +94,7 @@ impl Manager {
         let mut queue = core::mem::take(&mut self.swap.queue);
         let is_wanted = |frame: &FrameNo| {
             let state = &self.states[frame.index()];
-            state.phase == Phase::Dirty && state.free_on_clean
+            state.phase == Phase::Dirty && state.queued
         };
         let mut batch = self.ios.frame_list();
         batch.extend(queue.drain(..count).filter(is_wanted));
@@ -68,21 +104,23 @@ impl Manager {
         let mut first = SlotNo(0);
         for frame in batch.drain(..) {
             // The same frame may have been tagged twice.
-            if !core::mem::take(&mut self.states[frame.index()].free_on_clean) {
+            if !core::mem::take(&mut self.states[frame.index()].queued) {
                 continue;
             }
+            let leaves = core::mem::take(&mut self.states[frame.index()].free_on_clean);
             let slot = self.swap.slots.as_mut().and_then(SwapSlots::take);
             let slot = slot.expect("regions have no more pages than there are slots");
             let begun = frames.begin_write(frame);
             if begun != BeginWrite::Begun {
                 // In use again, or in the hands of a device, or given up.
                 self.swap.give(Some(slot));
+                self.swap.leaving -= PageCount(u64::from(leaves));
                 if begun == BeginWrite::Useless {
                     self.given_up(frame, effects);
                 }
                 continue;
             }
-            self.states[frame.index()].free_on_clean = true;
+            self.states[frame.index()].free_on_clean = leaves;
             self.transition(frame, PageEvent::WriteStarted);
             let key = frames.key(frame);
             self.slots(key.file()).put(key.index(), Some(slot));
@@ -151,6 +189,7 @@ impl Manager {
         self.swap.writing -= pages;
         for &frame in &io.frames {
             let is_tagged = core::mem::take(&mut self.states[frame.index()].free_on_clean);
+            self.swap.leaving -= PageCount(u64::from(is_tagged));
             if result.is_err() {
                 self.stats.pswpout_failed += 1;
                 self.transition(frame, PageEvent::WriteFailed);

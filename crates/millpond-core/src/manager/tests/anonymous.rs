@@ -5,6 +5,7 @@ use crate::swap::SlotNo;
 use alloc::collections::BTreeSet;
 
 mod ahead;
+mod out;
 
 const REGION: FileId = FileId(1);
 

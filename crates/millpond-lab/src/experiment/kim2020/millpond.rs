@@ -213,15 +213,21 @@ mod tests {
         options
     }
 
-    /// `runs` of a load with read-ahead, whose aims of the inactive list begin a per mille apart, the fewest first.
-    fn swap_ins(load: &str, runs: u32, scale: f64, change: impl Fn(&mut MillpondOptions)) -> Vec<f64> {
+    /// `runs` of a load, whose aims of the inactive list begin a per mille apart, the fewest first.
+    fn swap_ins(
+        load: &str,
+        (runs, scale): (u32, f64),
+        with_read_ahead: bool,
+        change: impl Fn(&mut MillpondOptions),
+    ) -> Vec<f64> {
         let (plan, stop) = (plan(load, scale), AtomicBool::new(false));
         let ins = |more: u32| {
             let options = with(Options::with_regions(), |own| {
-                own.inactive_start_per_mille += more;
                 change(own);
+                own.inactive_start_per_mille += more;
             });
-            let outcome = run_as_it_is(&plan, plan.loads[0], &options, &stop).unwrap();
+            let run = if with_read_ahead { run_as_it_is } else { run };
+            let outcome = run(&plan, plan.loads[0], &options, &stop).unwrap();
             let of_record = outcome.value("swap_ins_per_record_pages");
             of_record.or(outcome.value("swap_ins_pages")).unwrap()
         };
@@ -282,9 +288,10 @@ mod tests {
         }
     }
 
+    /// Each number of [`MillpondOptions::with_regions`] in turn as it is for files, or another one.
     #[test]
     #[ignore = "a study: prints a table, takes minutes"]
-    fn pages_challenged_with_read_ahead() {
+    fn numbers_of_the_rule_with_read_ahead_and_without() {
         let loads = [
             "moving-window",
             "hot-cold",
@@ -292,20 +299,42 @@ mod tests {
             "stationary",
             "memory-scan",
         ];
-        let grid = ["ebizzy-1280-0.7-1", "ebizzy-2048-1.3-1"];
-        println!("| challenged | {} | {} |", loads.join(" | "), grid.join(" | "));
-        for challenged in [2, 4, 6, 8, 16, 32] {
-            let mut cells = Vec::new();
-            for load in loads {
-                let all = swap_ins(load, 25, 1.0, |own| own.challenge_pages = challenged);
-                let [least, median, most] = [0, 12, 24].map(|n: usize| all[n] / 1000.0);
-                cells.push(format!("{median:.0}, {least:.0} to {most:.0}"));
+        let grid = ["ebizzy-1280-0.7-1", "ebizzy-2048-1.3-1", "ebizzy-1280-0.7-8"];
+        type Change = fn(&mut MillpondOptions);
+        let rules: [(&str, Change); 12] = [
+            ("as it is", |_| ()),
+            ("room first", |own| own.challenge_despite_room = false),
+            ("challenge 2", |own| own.challenge_pages = 2),
+            ("challenge 16", |own| own.challenge_pages = 16),
+            ("trial one in 16", |own| own.trial_one_in = 16),
+            ("trial one in 32", |own| own.trial_one_in = 32),
+            ("one in 4 when short", |own| own.trial_one_in_when_short = 4),
+            ("all when short", |own| own.trial_one_in_when_short = 1),
+            ("short: by half of memory only", |own| {
+                own.trial_inactive_percent = 0
+            }),
+            ("short: from twice the aim on", |own| {
+                own.trial_inactive_percent = 200
+            }),
+            ("inactive from 5 %", |own| own.inactive_start_per_mille = 50),
+            ("steps of 0.2 %", |own| own.inactive_step_per_mille = 2),
+        ];
+        for with_read_ahead in [false, true] {
+            println!("read-ahead: {with_read_ahead}");
+            println!("| rule | {} | {} |", loads.join(" | "), grid.join(" | "));
+            for (name, change) in rules {
+                let ins = |load, runs, scale| swap_ins(load, (runs, scale), with_read_ahead, change);
+                let mut cells = Vec::new();
+                for load in loads {
+                    let all = ins(load, 15, 1.0);
+                    let [least, median, most] = [0, 7, 14].map(|n: usize| all[n] / 1000.0);
+                    cells.push(format!("{median:.0}, {least:.0} to {most:.0}"));
+                }
+                for load in grid {
+                    cells.push(format!("{:.2}", ins(load, 1, 0.5)[0]));
+                }
+                println!("| {name} | {} |", cells.join(" | "));
             }
-            for load in grid {
-                let all = swap_ins(load, 1, 0.3, |own| own.challenge_pages = challenged);
-                cells.push(format!("{:.2}", all[0]));
-            }
-            println!("| {challenged} | {} |", cells.join(" | "));
         }
     }
 }
