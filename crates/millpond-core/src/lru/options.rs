@@ -147,8 +147,8 @@ impl MillpondOptions {
         MillpondOptions {
             inactive_start_per_mille: 120,
             inactive_step_per_mille: 1,
+            challenge_pages: 16,
             challenge_despite_room: true,
-            trial_one_in: 24,
             trial_one_in_when_short: 2,
             trial_inactive_percent: 150,
             ..MillpondOptions::default()

@@ -304,10 +304,10 @@ mod tests {
         let rules: [(&str, Change); 12] = [
             ("as it is", |_| ()),
             ("room first", |own| own.challenge_despite_room = false),
-            ("challenge 2", |own| own.challenge_pages = 2),
-            ("challenge 16", |own| own.challenge_pages = 16),
+            ("challenge 8", |own| own.challenge_pages = 8),
+            ("challenge 4", |own| own.challenge_pages = 4),
             ("trial one in 16", |own| own.trial_one_in = 16),
-            ("trial one in 32", |own| own.trial_one_in = 32),
+            ("trial one in 24", |own| own.trial_one_in = 24),
             ("one in 4 when short", |own| own.trial_one_in_when_short = 4),
             ("all when short", |own| own.trial_one_in_when_short = 1),
             ("short: by half of memory only", |own| {
