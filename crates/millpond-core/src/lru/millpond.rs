@@ -19,11 +19,14 @@
 //! 3. A page that comes back within memory's size in evictions belongs on the active list. It gets there if the
 //!    inactive list is above its target (then there is room), or else by *challenge*: it looks at up to four pages at
 //!    the active cold end, each of which gives up a saved use, and takes the place of the first that has none. If none
-//!    yields, it starts inactive. It enters with one use saved, so that it is not the next to yield. In a cache with regions it
-//!    challenges where there is room as well: what nobody uses any more goes sooner, and the room stays the inactive list's.
-//! 4. Of pages about which nothing is known, one in 32, so many in a row, is on trial in the same way, against one page and with nothing
-//!    saved; one in four while less than half of memory is active, but of memory that begins, which nobody can have missed. In a loop longer than memory this is what makes a
-//!    part of it stay: what is kept is used once a lap and defends itself, where a list would hold nothing in time.
+//!    yields, it starts inactive. It enters with one use saved, so that it is not the next to yield. In a cache with
+//!    regions it challenges up to 16, where there is room as well: what nobody uses any more goes sooner, and the room
+//!    stays the inactive list's.
+//! 4. Of pages about which nothing is known, one in 32, so many in a row, is on trial in the same way, against one page
+//!    and with nothing saved; one in four while less than half of memory is active, but of memory that begins, which
+//!    nobody can have missed. In a loop longer than memory this is what makes a part of it stay: what is kept is used
+//!    once a lap and defends itself, where a list would hold nothing in time. In a cache with regions it is one in two
+//!    while little is active or the inactive list is half as long again as its target.
 //! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
 //!    up if it was evicted without having been active, down if it had been.
 //! 6. Pages of a file that *passes*, because next to none of it comes back while others' pages do (`returns`), are fresh
