@@ -50,7 +50,7 @@ const UNREADABLE: u32 = 1 << 31;
 pub(super) struct Slots(Vec<u32>);
 
 impl Slots {
-    pub(super) fn of(&self, page: PageIndex) -> Option<SlotNo> {
+    fn of(&self, page: PageIndex) -> Option<SlotNo> {
         let slot = self.0[page.0 as usize];
         (slot != NO_SLOT).then_some(SlotNo(slot & !UNREADABLE))
     }

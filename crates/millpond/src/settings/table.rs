@@ -299,7 +299,7 @@ pub static SETTINGS: &[Setting] = &[
         "the same while less than half of memory is active").of("replacement", &["millpond"]),
     setting("replacement.trial_inactive_percent", Count, "0 to 1000",
         in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.trial_inactive_percent)),
-        "the same while the inactive list is so many percent of its aim or more; 0: never").of("replacement", &["millpond"]),
+        "the same while the inactive list is longer than so many percent of its aim; 0: never").of("replacement", &["millpond"]),
     setting("replacement.cost_lean_max_per_mille", Count, "0 to 950",
         in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.cost_lean_max_per_mille)),
         "files and regions: of would-be victims whose kind costs more to get back, so many of 1000 stay for a lap, at most")
