@@ -31,9 +31,13 @@ pub const KIND: TargetKind = TargetKind {
 };
 
 /// Doses that draw the line from all for the reader to nearly all for the writers.
-const ROTATING: [&str; 9] = ["256K", "1M", "2M", "4M", "8M", "16M", "2M/3", "4M/5", "8M/8"];
-const FLASH: [&str; 8] = [
-    "64K", "256K", "1x64K", "1x128K", "1x512K", "2x128K", "4x128K", "8x128K",
+const ROTATING: [&str; 18] = [
+    "256K", "1M", "2M", "3M", "4M", "6M", "8M", "12M", "16M", "32M", "2M/3", "4M/2", "4M/3", "4M/5", "8M/2",
+    "8M/4", "8M/8", "32M/8",
+];
+const FLASH: [&str; 18] = [
+    "64K", "72K", "80K", "96K", "128K", "256K", "1x64K", "1x80K", "1x96K", "1x128K", "1x160K", "1x512K",
+    "2x32K", "2x48K", "2x64K", "2x128K", "4x128K", "8x128K",
 ];
 
 /// Between an answer and the next request: what a loop device and a reader's loop cost where the figures in the test

@@ -37,6 +37,9 @@ mod aim;
 mod batches;
 #[cfg(test)]
 mod batches_tests;
+mod enough;
+#[cfg(test)]
+mod enough_tests;
 mod hidden;
 #[cfg(test)]
 mod hidden_tests;
@@ -52,6 +55,7 @@ use crate::event::Reason;
 use crate::units::{Bytes, Instant, Nanos};
 use aim::Aim;
 use batches::Batches;
+use enough::{Amount, Enough};
 use lead::Lead;
 use turns::Turns;
 use window::{Recent, WINDOW_READS_P99, Window};
@@ -134,6 +138,10 @@ pub struct GoalState {
     window: Window,
     /// Whether windows alone keep the goal.
     aim: Aim,
+    /// Whether less in transit would do.
+    enough: Enough,
+    /// The last window missed it.
+    missed: bool,
     /// A read of the window had writes beside it: only then does it say something about the allowance.
     disturbed: bool,
     /// A write of the window waited for the allowance: only then does a larger one change anything.
@@ -158,6 +166,8 @@ impl GoalState {
             allowance,
             window: Window::new(Instant(0)),
             aim: Aim::new(),
+            enough: Enough::new(),
+            missed: false,
             disturbed: false,
             limited: false,
             calm: Window::new(Instant(0)),
@@ -214,6 +224,7 @@ impl GoalState {
         if !in_transit.reader_active(now, READER_SPAN) {
             self.turns.forget();
             self.batches.forget(now);
+            self.enough.forget_trial();
             self.lead = None;
             return if writes.0 + bytes.0 <= self.options.idle.0.max(bytes.0) {
                 Verdict::Go
@@ -231,6 +242,7 @@ impl GoalState {
             .batches
             .may_write(now, bytes, sizes, self.share(), in_transit)
         {
+            self.enough.forget_trial();
             return verdict;
         }
         if let Some(until) = self.turns.readers_until(now, self.goal(), bytes, in_transit) {
@@ -249,25 +261,34 @@ impl GoalState {
             return Verdict::Wait(None);
         }
         let allowance = self.allowed();
+        let waits = writes.0 > 0 && writes.0 + bytes.0 > allowance;
+        self.limited |= waits;
+        self.enough.asked(now, waits, writes.0 + 2 * bytes.0 <= allowance);
         if writes.0 == 0 {
             // Whatever came in between: the head is elsewhere.
             self.stream_begun(bytes);
-            Verdict::Go
-        } else if writes.0 + bytes.0 <= allowance {
-            Verdict::Go
-        } else {
-            self.limited = true;
-            Verdict::Wait(None)
         }
+        if waits { Verdict::Wait(None) } else { Verdict::Go }
     }
 
     /// For the writes at hand. Where reads and writes are served side by side the tail steers it: with half of it for writes
     /// that nobody waits for the writers of a real flash disk took 1.75 s instead of 1.27, at the same tail.
     fn allowed(&self) -> u64 {
-        if self.waited_for || !self.turns.overtakes {
+        if !self.turns.overtakes {
+            self.enough.of(self.amount())
+        } else if self.waited_for {
             self.allowance.0
         } else {
             self.allowance.0 / 2
+        }
+    }
+
+    fn amount(&self) -> Amount {
+        let least = self.options.allowance_min.0;
+        Amount {
+            allowance: self.allowance.0,
+            least,
+            most: self.options.idle.0.max(least),
         }
     }
 
@@ -312,7 +333,7 @@ impl GoalState {
                     self.step_to(wanted);
                 }
             } else {
-                self.adapt();
+                self.adapt(now);
             }
         }
         (self.disturbed, self.limited) = (false, false);
@@ -333,9 +354,8 @@ impl GoalState {
         let allowance = self.allowance.0;
         let wanted = wanted.0.clamp(allowance / 2, allowance + allowance / 2);
         let min = self.options.allowance_min;
-        self.allowance = Bytes(wanted)
-            .max(self.least())
-            .clamp(min, self.options.idle.max(min));
+        let least = self.least().0.min(self.enough.most().unwrap_or(u64::MAX));
+        self.allowance = Bytes(wanted.max(least)).clamp(min, self.options.idle.max(min));
     }
 
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
@@ -364,8 +384,13 @@ impl GoalState {
         if self.batches.decide() {
             return;
         }
+        // Of little in transit it is nothing special that as much was written meanwhile.
+        let allowance = match self.enough.most() {
+            Some(_) => self.allowance.max(ALLOWANCE_START),
+            None => self.allowance,
+        };
         self.turns
-            .transfer_ended(now, goal, self.allowance, share, is_read, in_transit);
+            .transfer_ended(now, goal, allowance, share, is_read, in_transit);
         self.judge(now, latency, disturbed);
     }
 
@@ -382,15 +407,31 @@ impl GoalState {
         in_transit: &InTransit,
     ) {
         self.turns.write_done(now, bytes, issued_at, in_transit);
+        let enough = self.enough.write_done(now, bytes, issued_at, self.amount());
+        if let Some(enough) = enough {
+            self.allowance = Bytes(enough);
+        }
     }
 
-    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal.
-    fn adapt(&mut self) {
+    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal, but
+    /// to no more than is enough.
+    fn adapt(&mut self, now: Instant) {
         let (goal, seen) = (self.aim.of(self.goal()), self.window.tail());
-        if seen > goal || (seen.0 < goal.0 - goal.0 / 4 && self.limited) {
+        let calm = seen.0 < goal.0 - goal.0 / 4;
+        let missed = core::mem::replace(&mut self.missed, seen > goal);
+        let most = self.enough.most().unwrap_or(u64::MAX);
+        let may_grow = calm && self.limited && self.allowance.0 < most;
+        // What would only be taken back is not given before it is known whether less would do.
+        let is_settled = seen <= goal && self.limited && (missed || !may_grow);
+        if is_settled && self.options.read_latency < SEEKS_FROM {
+            let rate = self.turns.bytes_per_ms();
+            self.enough.may_try(now, (self.goal(), calm), self.amount(), rate);
+        }
+        if seen > goal || (may_grow && !self.enough.tries()) {
             let aim = u128::from(goal.0 - goal.0 / 8);
             let wanted = u128::from(self.allowance.0) * aim / u128::from(seen.0.max(1));
-            self.step_to(Bytes(wanted as u64));
+            let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+            self.step_to(Bytes(wanted.min(most)));
         }
     }
 }

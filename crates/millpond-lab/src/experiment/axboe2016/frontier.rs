@@ -8,7 +8,7 @@ use crate::quantity::{micros_tick, number_tick};
 use crate::report::table::cell;
 use crate::report::{Axis, Cell, Chart, Line, Metric, RowName, Scale, Table, TableRow, lookup};
 
-const WRITERS_RATE: &str = "writers_mb_per_s";
+pub(super) const WRITERS_RATE: &str = "writers_mb_per_s";
 
 /// Who is drawn, what the legend calls them, and in which look.
 const GROUPS: [Group; 5] = [
@@ -26,7 +26,7 @@ const GROUPS: [Group; 5] = [
     }),
 ];
 
-const PACED: &str = "paced";
+pub(super) const PACED: &str = "paced";
 
 /// The target, its name, its look, and which of its variants are meant.
 type Group = (&'static str, &'static str, usize, fn(&str) -> bool);
@@ -49,10 +49,12 @@ pub fn frontier(metrics: &[Metric]) -> (Vec<Chart>, Vec<Table>) {
             rows.push(row);
         }
     }
-    (charts(&rows, metrics), tables(&rows, metrics))
+    let tables = tables(&rows, metrics).into_iter();
+    let bounds = super::bound::tables(&rows, metrics);
+    (charts(&rows, metrics), tables.chain(bounds).collect())
 }
 
-fn devices(rows: &[RowName]) -> Vec<&str> {
+pub(super) fn devices(rows: &[RowName]) -> Vec<&str> {
     let mut devices: Vec<&str> = Vec::new();
     for row in rows {
         if !devices.contains(&row.device.as_str()) {
@@ -63,18 +65,20 @@ fn devices(rows: &[RowName]) -> Vec<&str> {
 }
 
 /// What a row gives the reader and takes from the writers.
-struct Point<'a> {
-    reads: &'a Metric,
-    p99: &'a Metric,
+pub(super) struct Point<'a> {
+    pub(super) reads: &'a Metric,
+    pub(super) p99: &'a Metric,
     seconds: &'a Metric,
+    pub(super) written: &'a Metric,
 }
 
 impl<'a> Point<'a> {
-    fn of(row: &RowName, metrics: &'a [Metric]) -> Option<Point<'a>> {
+    pub(super) fn of(row: &RowName, metrics: &'a [Metric]) -> Option<Point<'a>> {
         Some(Point {
             reads: lookup(metrics, row, BOTH, READS)?,
             p99: lookup(metrics, row, BOTH, P99)?,
             seconds: lookup(metrics, row, BOTH, SECONDS)?,
+            written: lookup(metrics, row, BOTH, WRITERS_RATE)?,
         })
     }
 
@@ -230,7 +234,7 @@ fn lines(rows: &[&RowName], metrics: &[Metric], metric: &str) -> Vec<Line> {
 }
 
 /// What a point is called: the part of a variant in which it differs from others.
-fn short(row: &RowName) -> String {
+pub(super) fn short(row: &RowName) -> String {
     let variant = row.variant.strip_prefix("kernel ").unwrap_or(&row.variant);
     let variant = variant.split(" memory=").next().unwrap_or(variant);
     let variant = variant.strip_prefix("goal/").unwrap_or(variant);
@@ -288,6 +292,7 @@ mod tests {
             metrics.push(metric(&row, BOTH, READS, &[reads]));
             metrics.push(metric(&row, BOTH, P99, &[p99]));
             metrics.push(metric(&row, BOTH, SECONDS, &[seconds]));
+            metrics.push(metric(&row, BOTH, WRITERS_RATE, &[2_000.0 / seconds]));
         }
         let (_, tables) = frontier(&metrics);
         let shown: Vec<Vec<&str>> = tables[0]

@@ -12,6 +12,7 @@
 //! would take longer than about two minutes on this disk: then all of them shrink alike, and the report
 //! says so. A simulator always gets the post's sizes, unless `--scale` says otherwise.
 
+mod bound;
 mod charts;
 mod company;
 pub(in crate::experiment) mod files;

@@ -5,7 +5,7 @@
 
 use super::options::Sizes;
 use super::published::PUBLISHED;
-use super::{EXPERIMENT, charts, company, frontier, post, reasons, verdict};
+use super::{EXPERIMENT, bound, charts, company, frontier, post, reasons, verdict};
 use crate::quantity;
 use crate::report::table::{Column, label, pick};
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
@@ -89,6 +89,7 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
     let frontier = frontier::charts(&all, &metrics);
     report.charts.splice(0..0, frontier);
     report.tables.extend(frontier::tables(&all, &metrics));
+    report.tables.extend(bound::tables(&all, &metrics));
     for row in &all {
         let Some(outcome) = results
             .iter()

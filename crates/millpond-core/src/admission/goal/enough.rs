@@ -1,0 +1,345 @@
+//! How much in transit is enough: more of it makes reads wait and writes no faster.
+//!
+//! ```text
+//!   in transit   base  less  base  less  base  less ...      a trial: stretches in turn, of as long each
+//!   written      150   150   149   150   150   150  MB/s     as fast with less: so much is enough from now on
+//! ```
+//!
+//! The goal says how long reads may take. A device that works on many requests at a time writes as fast as it can with some
+//! amount in transit, and with more of it not faster: then every read waits for writes that need not be there yet. Where
+//! that amount is can't be told from latencies, so it is tried: three quarters (or half as much again) in turn with what is
+//! in transit now, until the rates differ or don't beyond doubt. Less is taken when it costs less than two parts in a
+//! hundred; more, up to what the goal leaves, when it gains as much. In doubt it is more: a device on which nothing can be
+//! told has what the goal leaves, as if this were not here.
+//!
+//! Only for stretches in which writes waited for the whole time, since another rate is the writers', not the device's.
+
+use crate::units::{Bytes, Instant, Nanos};
+
+/// Before a stretch the time of so many writes is left out, in which the device still has what was issued before; it lasts
+/// so many times that, but not less than this.
+const LEFT_OUT: u64 = 2;
+const STRETCHES: u64 = 2;
+const STRETCH_MIN: Nanos = Nanos::from_millis(10);
+/// It is longer where there were fewer writes, and says nothing where there still are after so long.
+const WRITES_MIN: i128 = 16;
+const STRETCH_MAX: Nanos = Nanos::from_millis(500);
+/// Fewer pairs of stretches decide nothing, and so many must.
+const PAIRS_MIN: i64 = 3;
+const PAIRS_MAX: i64 = 32;
+/// What less may cost and more must gain, in parts of 10,000.
+const WORTH: i64 = 200;
+/// No pair counts for more: the device stopped, or its burst buffer was full.
+const PAIR_MOST: i128 = 2_500;
+/// Between trials, if the last had no result: twice as long each time.
+const PAUSE_MIN: Nanos = Nanos::from_millis(250);
+const PAUSE_MAX: Nanos = Nanos::from_secs(16);
+/// What a trial changes at least: a page of the largest size, in which writes are measured.
+const STEP: u64 = super::PAGE_MAX;
+
+/// What may be in transit by the goal, and the least and most that ever may.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Amount {
+    pub(super) allowance: u64,
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
+impl Amount {
+    /// What is tried beside it; the same if there is nothing.
+    fn other(self, way: Way) -> u64 {
+        let whole = |bytes: u64| bytes - bytes % STEP;
+        let less = |bytes: u64| whole(bytes.min(self.allowance - 1)).max(self.least);
+        match way {
+            Way::Half | Way::Less if self.allowance <= self.least => self.allowance,
+            Way::Half => less(self.allowance / 2),
+            Way::Less => less(self.allowance / 4 * 3),
+            Way::More => {
+                let more = self.allowance + (self.allowance / 2).max(STEP);
+                whole(more).min(self.most).max(self.allowance)
+            }
+        }
+    }
+}
+
+/// Which way a trial goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// A half.
+    Half,
+    /// Three quarters.
+    Less,
+    /// Half as much again.
+    More,
+}
+
+/// What was written in some time: the line through what had been written when each write ended.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    begins: Instant,
+    last: Instant,
+    /// Of each end the time since the beginning, in microseconds, and what had been written by then, in units of 512 bytes.
+    ends: i128,
+    written: i128,
+    times: i128,
+    amounts: i128,
+    products: i128,
+    squares: i128,
+    /// Whether a write waits. Since when none has that could go, and for how long none did.
+    waits: bool,
+    idle_since: Option<Instant>,
+    idle: Nanos,
+}
+
+impl Stretch {
+    fn new(begins: Instant) -> Stretch {
+        Stretch {
+            begins,
+            waits: false,
+            last: begins,
+            ends: 0,
+            written: 0,
+            times: 0,
+            amounts: 0,
+            products: 0,
+            squares: 0,
+            idle_since: None,
+            idle: Nanos::ZERO,
+        }
+    }
+
+    fn write_done(&mut self, now: Instant, bytes: Bytes) {
+        if !self.waits && self.idle_since.is_none() {
+            self.idle_since = Some(now);
+        }
+        if now < self.begins {
+            return;
+        }
+        let time = i128::from(now.since(self.begins).0 / 1_000);
+        self.written += i128::from(bytes.0 / 512);
+        self.ends += 1;
+        self.times += time;
+        self.amounts += self.written;
+        self.products += time * self.written;
+        self.squares += time * time;
+        self.last = now;
+    }
+
+    /// Whether it has been long enough.
+    fn is_over(&self, now: Instant, left_out: Nanos) -> bool {
+        let span = now.since(self.begins);
+        let full = span >= STRETCH_MIN.max(Nanos(left_out.0 * STRETCHES)) && self.ends >= WRITES_MIN;
+        full || span >= STRETCH_MAX
+    }
+
+    /// In units of 512 bytes a kilosecond, if it says anything.
+    fn rate(&self) -> Option<i128> {
+        let spread = self.ends * self.squares - self.times * self.times;
+        let told = self.ends >= WRITES_MIN && spread > 0 && self.idle.0 < self.last.since(self.begins).0 / 16;
+        let slope = self.ends * self.products - self.times * self.amounts;
+        told.then(|| slope * 1_000_000_000 / spread)
+    }
+}
+
+/// Stretches with the base and with something else in turn.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    way: Way,
+    /// The stretch that runs is of the other amount.
+    tries: bool,
+    stretch: Stretch,
+    left_out: Nanos,
+    /// The base's rate in the stretch before.
+    base_rate: Option<i128>,
+    /// Pairs, the sum of what the other amount gained in parts of 10,000, and the sum of its squares.
+    pairs: i64,
+    gained: i64,
+    squares: i64,
+    /// Stretches that said nothing.
+    mute: i64,
+}
+
+impl Trial {
+    fn new(way: Way, now: Instant, left_out: Nanos) -> Trial {
+        Trial {
+            way,
+            tries: false,
+            stretch: Stretch::new(now + left_out),
+            left_out,
+            base_rate: None,
+            pairs: 0,
+            gained: 0,
+            squares: 0,
+            mute: 0,
+        }
+    }
+
+    fn stretch_ended(&mut self) {
+        let rate = self.stretch.rate();
+        if rate.is_none() {
+            self.mute += 1;
+        }
+        if !self.tries {
+            self.base_rate = rate;
+        } else if let (Some(base), Some(rate)) = (self.base_rate, rate) {
+            let gained = (rate - base) * 10_000 / base.max(1);
+            let gained = gained.clamp(-PAIR_MOST, PAIR_MOST) as i64;
+            self.pairs += 1;
+            self.gained += gained;
+            self.squares += gained * gained;
+        }
+    }
+
+    /// Whether the other amount is better, once that is known.
+    fn result(&self) -> Option<bool> {
+        let n = self.pairs;
+        if self.mute > PAIRS_MAX {
+            return Some(false);
+        }
+        if n < PAIRS_MIN {
+            return None;
+        }
+        let least = match self.way {
+            Way::Half | Way::Less => -WORTH,
+            Way::More => WORTH,
+        };
+        // The mean's distance from it against errors of the mean, all times n.
+        let distance = self.gained - least * n;
+        let variance = (self.squares - self.gained * self.gained / n).max(0) / (n - 1);
+        let is_beyond = |errors: i64| distance * distance > errors * errors * variance * n;
+        match (distance > 0, self.way) {
+            (is_better, _) if is_beyond(2) => Some(is_better),
+            // In doubt it is more.
+            (false, Way::Half | Way::Less) if is_beyond(1) => Some(false),
+            _ if n < PAIRS_MAX => None,
+            (is_better, way) => Some(is_better && way == Way::More),
+        }
+    }
+}
+
+/// What is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Enough {
+    most: Option<u64>,
+    trial: Option<Trial>,
+    next: Way,
+    pause: Nanos,
+    not_before: Instant,
+    /// What the device wrote at the last trial: another rate is another device.
+    rate: u64,
+    /// What a write takes.
+    took: Nanos,
+}
+
+impl Enough {
+    pub(super) fn new() -> Enough {
+        Enough {
+            most: None,
+            trial: None,
+            next: Way::Half,
+            pause: PAUSE_MIN,
+            not_before: Instant(0),
+            rate: 0,
+            took: Nanos::ZERO,
+        }
+    }
+
+    /// More than this was not faster.
+    pub(super) fn most(&self) -> Option<u64> {
+        self.most
+    }
+
+    /// While a trial runs what it compares with must stay.
+    pub(super) fn tries(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// What may be in transit.
+    pub(super) fn of(&self, amount: Amount) -> u64 {
+        match self.trial {
+            Some(Trial { way, tries: true, .. }) => amount.other(way),
+            _ => amount.allowance,
+        }
+    }
+
+    /// Reads keep the goal with `amount`, and writes wait for it: time for a trial. `calm`: reads would keep it with more.
+    /// The device writes `rate`.
+    pub(super) fn may_try(&mut self, now: Instant, (goal, calm): (Nanos, bool), amount: Amount, rate: u64) {
+        if rate.min(self.rate) < rate.max(self.rate) / 2 {
+            (self.rate, self.pause, self.not_before) = (rate, PAUSE_MIN, now);
+        }
+        if self.trial.is_some() || now < self.not_before {
+            return;
+        }
+        let may_grow = calm && self.most.is_some_and(|most| amount.allowance >= most);
+        let ways = match (self.next, may_grow) {
+            (next, true) => [next, Way::More],
+            (Way::Less, false) => [Way::Less; 2],
+            (_, false) => [Way::Half; 2],
+        };
+        let differs = |way: &Way| amount.other(*way) != amount.allowance;
+        if let Some(way) = ways.into_iter().find(differs) {
+            self.rate = rate;
+            let left_out = Nanos(self.took.0 * LEFT_OUT).min(goal);
+            self.trial = Some(Trial::new(way, now, left_out));
+        }
+    }
+
+    /// A write has asked, and waits, or was let go with room for another beside it or without.
+    pub(super) fn asked(&mut self, now: Instant, waits: bool, room: bool) {
+        let Some(trial) = &mut self.trial else { return };
+        let stretch = &mut trial.stretch;
+        if let Some(since) = stretch.idle_since.take() {
+            stretch.idle.0 += now.since(since.max(stretch.begins)).0;
+        }
+        stretch.waits = waits;
+        stretch.idle_since = (!waits && room).then_some(now);
+    }
+
+    /// A write has ended. When a trial has shown something: what is to be in transit from now on.
+    pub(super) fn write_done(
+        &mut self,
+        now: Instant,
+        bytes: Bytes,
+        issued_at: Instant,
+        amount: Amount,
+    ) -> Option<u64> {
+        self.took.0 = (self.took.0 * 7 + now.since(issued_at).0) / 8;
+        let trial = self.trial.as_mut()?;
+        trial.stretch.write_done(now, bytes);
+        if !trial.stretch.is_over(now, trial.left_out) {
+            return None;
+        }
+        trial.stretch_ended();
+        let way = trial.way;
+        let Some(is_better) = trial.result() else {
+            trial.tries = !trial.tries;
+            trial.stretch = Stretch {
+                waits: trial.stretch.waits,
+                idle_since: trial.stretch.idle_since,
+                ..Stretch::new(now + trial.left_out)
+            };
+            return None;
+        };
+        self.trial = None;
+        if is_better {
+            let new = amount.other(way);
+            (self.most, self.next, self.pause) = (Some(new), way, PAUSE_MIN);
+            self.not_before = now;
+            return Some(new);
+        }
+        self.next = match way {
+            Way::Half => Way::Less,
+            Way::Less => Way::More,
+            Way::More => Way::Half,
+        };
+        self.not_before = now + self.pause;
+        self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
+        None
+    }
+
+    /// Nobody reads any more, or other rules hold: what runs compares nothing.
+    pub(super) fn forget_trial(&mut self) {
+        self.trial = None;
+    }
+}
