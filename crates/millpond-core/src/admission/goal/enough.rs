@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The goal says how long reads may take. A device that works on many requests at a time writes as fast as it can with some
-//! amount in transit, and with more of it not faster: then every read waits for writes that need not be there yet. Where
+//! amount in transit (the knee of its curve), and with more of it not faster: then every read waits for writes that need not be there yet. Where
 //! that amount is can't be told from latencies, so it is tried: three quarters (or half as much again) in turn with what is
 //! in transit now, until the rates differ or don't beyond doubt. Less is taken when it costs less than two parts in a
 //! hundred; more, up to what the goal leaves, when it gains as much. In doubt it is more: a device on which nothing can be

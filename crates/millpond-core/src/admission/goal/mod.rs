@@ -1,11 +1,12 @@
 //! Millpond's default: writes fill what a goal for read latency leaves.
 //!
-//! Two rules, both derived from the goal:
+//! Three rules, all derived from the goal:
 //!
 //! ```text
 //!   in transit   while somebody reads, at most `allowance` bytes of writes are in the device's queue;
 //!                it shrinks when the reads of the last window missed the goal, and grows when they were
 //!                well inside it and writes waited for it. When nobody has read for a while, `idle` bytes are allowed.
+//!   enough       with a short goal, no more than makes the device write faster; see `enough`.
 //!   turns        when a read has waited for so long that the goal is at stake, no further write is issued until the
 //!                readers have had their part of the time; see [`turns`].
 //! ```
@@ -13,7 +14,7 @@
 //! Where there are turns, the first write of a stream is alone in the queue until the device must have chosen it; see
 //! `lead`.
 //!
-//! The first rule alone is enough where a device works on many requests at a time. A rotating disk puts
+//! The first two rules do where a device works on many requests at a time. A rotating disk puts
 //! sequential writes before a read for as long as there are any (it is its fastest order), so reads must be
 //! given a turn.
 //!
@@ -23,7 +24,7 @@
 //! Where there are turns, writes that nobody waits for have half of the allowance and a smaller share of the time than
 //! those for a sync, for reclaim, or while dirtiers are blocked, as in seed 001's v3 (`wb_normal` and `wb_max`).
 //!
-//! Where it is asked for, both give way to writers in batches (`batches`).
+//! Where it is asked for, all give way to writers in batches (`batches`).
 //!
 //! The goal aimed at is never below three times what reads take while no write is in transit: on a disk that is slow or
 //! noisy by itself, holding writes back further gains the readers nothing, and would starve the writers for it.
