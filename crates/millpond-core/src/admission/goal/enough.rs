@@ -6,13 +6,15 @@
 //! ```
 //!
 //! The goal says how long reads may take. A device that works on many requests at a time writes as fast as it can with some
-//! amount in transit (the knee of its curve), and with more of it not faster: then every read waits for writes that need not be there yet. Where
-//! that amount is can't be told from latencies, so it is tried: three quarters (or half as much again) in turn with what is
-//! in transit now, until the rates differ or don't beyond doubt. Less is taken when it costs less than two parts in a
-//! hundred; more, up to what the goal leaves, when it gains as much. In doubt it is more: a device on which nothing can be
-//! told has what the goal leaves, as if this were not here.
+//! amount in transit (the knee of its curve), and with more of it not faster: then every read waits for writes that need not
+//! be there yet. Where that amount is can't be told from latencies, so it is tried: half, three quarters, or half as much
+//! again, in turn with what is in transit now, until the rates differ or don't beyond doubt. Less is taken when it costs
+//! less than two parts in a hundred; more, up to what the goal leaves, when it gains as much. In doubt it is more: a device
+//! on which nothing can be told has what the goal leaves, as if this were not here.
 //!
-//! Only for stretches in which writes waited for the whole time, since another rate is the writers', not the device's.
+//! Only stretches count in which writes waited nearly all the time, since another rate is the writers', not the device's.
+//!
+//! Cost: a few sums for each write, and while a trial runs, up to half of the time with the other amount.
 
 use crate::units::{Bytes, Instant, Nanos};
 
