@@ -133,7 +133,6 @@ fn what_a_trial_tries_ends_with_it() {
     let mut device = Device::new(2 * MIB);
     let in_transit = |device: &Device| device.enough.of(device.amount);
     while in_transit(&device) == 2 * MIB {
-        device.run(0, full_from_128_kib);
         device.now = device.now + Nanos::from_millis(1);
         device.enough.may_try(device.now, (GOAL, true), device.amount, 1);
         device.enough.asked(device.now, true, true);

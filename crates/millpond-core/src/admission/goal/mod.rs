@@ -328,6 +328,7 @@ impl GoalState {
         }
         if self.disturbed {
             if self.turns.overtakes {
+                self.enough.forget_trial();
                 let wanted = self.least().max(ALLOWANCE_START);
                 // A little less, and the second of two writes in transit no longer fits: the disk would lose a revolution.
                 if wanted.0.abs_diff(self.allowance.0) > self.allowance.0 / 8 {
