@@ -82,13 +82,6 @@ fn is_run(policy: Policy) -> bool {
     !matches!(policy, Policy::Lru | Policy::Opt)
 }
 
-fn cell(value: String) -> Cell {
-    Cell {
-        value,
-        spread: String::new(),
-    }
-}
-
 fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
     let heads = [
         "memory",
@@ -110,9 +103,9 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
         for (policy, ran) in options.policies.iter().zip(&point.runs) {
             let time = |ns: u64| micros(ns as f64 / 1e3);
             let mut cells = vec![
-                cell(policy.name().into()),
-                cell(ran.misses.to_string()),
-                cell(format!("{} %", number(ratio(load, ran)))),
+                Cell::from(policy.name().to_string()),
+                Cell::from(ran.misses.to_string()),
+                Cell::from(format!("{} %", number(ratio(load, ran)))),
             ];
             match is_run(*policy) {
                 true => cells.extend(
@@ -123,7 +116,7 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
                         size(ran.written),
                         time(ran.took.0),
                     ]
-                    .map(cell),
+                    .map(Cell::from),
                 ),
                 false => cells.extend((0..5).map(|_| Cell::default())),
             }

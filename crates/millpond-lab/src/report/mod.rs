@@ -118,6 +118,16 @@ pub struct Cell {
     pub spread: String,
 }
 
+impl From<String> for Cell {
+    /// A text, or a value without a spread.
+    fn from(value: String) -> Cell {
+        Cell {
+            value,
+            spread: String::new(),
+        }
+    }
+}
+
 /// A line chart.
 #[derive(Clone, Debug)]
 pub struct Chart {

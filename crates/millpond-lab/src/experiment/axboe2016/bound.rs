@@ -5,6 +5,7 @@
 //! distance in that one.
 
 use super::frontier::{PACED, Point, devices, short};
+use crate::report::table::cell;
 use crate::report::{Cell, Metric, RowName, Table, TableRow};
 
 /// Two figures that differ by less are the same.
@@ -12,41 +13,22 @@ const SAME: f64 = 1.01;
 /// What is called within reach of what is allowed.
 const WITHIN: f64 = 1.2;
 
-/// The largest factors by which paced doses beat a point.
-struct Distance {
-    reads: f64,
-    p99: f64,
-    written: f64,
-}
-
-impl Distance {
-    fn of(own: &Point, paced: &[(&RowName, Point)]) -> Distance {
-        let factors = |point: &Point| {
-            [
-                point.reads.value / own.reads.value,
-                own.p99.value / point.p99.value,
-                point.written.value / own.written.value,
-            ]
-        };
-        let farthest = |of: usize| {
-            let no_worse = paced.iter().map(|(_, point)| factors(point)).filter(|factors| {
-                let others = factors.iter().enumerate().filter(|(n, _)| *n != of);
-                others.into_iter().all(|(_, factor)| *factor >= 1.0 / SAME)
-            });
-            no_worse.map(|factors| factors[of]).fold(1.0, f64::max)
-        };
-        Distance {
-            reads: farthest(0),
-            p99: farthest(1),
-            written: farthest(2),
-        }
-    }
-
-    fn is_within(&self) -> bool {
-        [self.reads, self.p99, self.written]
-            .iter()
-            .all(|factor| *factor <= WITHIN)
-    }
+/// By which factors the best of `paced` beat `own` in reads, p99 and what is written.
+fn distances(own: &Point, paced: &[Point]) -> [f64; 3] {
+    let factors = |point: &Point| {
+        [
+            point.reads.value / own.reads.value,
+            own.p99.value / point.p99.value,
+            point.written.value / own.written.value,
+        ]
+    };
+    [0, 1, 2].map(|of| {
+        let no_worse = paced.iter().map(factors).filter(|factors| {
+            let mut others = factors.iter().enumerate().filter(|(n, _)| *n != of);
+            others.all(|(_, factor)| *factor >= 1.0 / SAME)
+        });
+        no_worse.map(|factors| factors[of]).fold(1.0, f64::max)
+    })
 }
 
 /// For each device of which there are paced rows, Millpond's points and how far they are from them.
@@ -59,44 +41,31 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
                 .filter(move |row| row.device == device && targets.contains(&row.target.as_str()));
             own.filter_map(|row| Some((row, Point::of(row, metrics)?)))
         };
-        let paced: Vec<(&RowName, Point)> = of(&[PACED]).collect();
+        let paced: Vec<Point> = of(&[PACED]).map(|(_, point)| point).collect();
         if paced.is_empty() {
             continue;
         }
         let mut table = Table {
             title: format!("Millpond against what the device allows ({device})"),
-            head: [
-                "",
-                "reads/s",
-                "p99",
-                "MB/s",
-                "by reads",
-                "by p99",
-                "by MB/s",
-                "within 1.2",
-            ]
-            .map(String::from)
-            .into(),
+            head: ["", "reads/s", "p99", "MB/s", "by reads", "by p99", "by MB/s"]
+                .map(String::from)
+                .into_iter()
+                .chain([format!("within {WITHIN}")])
+                .collect(),
             ..Table::default()
         };
         for (row, own) in of(&["engine", "sim"]) {
-            let distance = Distance::of(&own, &paced);
-            let text = |value: String| Cell {
-                value,
-                spread: String::new(),
+            let distances = distances(&own, &paced);
+            let verdict = match distances.iter().all(|factor| *factor <= WITHIN) {
+                true => "yes",
+                false => "no",
             };
-            let factor = |factor: f64| text(format!("{factor:.2}"));
+            let measured = [own.reads, own.p99, own.written].map(cell);
+            let factors = distances.map(|factor| Cell::from(format!("{factor:.2}")));
+            let verdict = Cell::from(verdict.to_string());
             table.rows.push(TableRow {
                 label: format!("{} {}", row.target, short(row)),
-                cells: vec![
-                    crate::report::table::cell(own.reads),
-                    crate::report::table::cell(own.p99),
-                    crate::report::table::cell(own.written),
-                    factor(distance.reads),
-                    factor(distance.p99),
-                    factor(distance.written),
-                    text(if distance.is_within() { "yes" } else { "no" }.into()),
-                ],
+                cells: measured.into_iter().chain(factors).chain([verdict]).collect(),
             });
         }
         if !table.rows.is_empty() {

@@ -130,10 +130,6 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
             let Some((own_row, own)) = best.or_else(nearest) else {
                 continue;
             };
-            let text = |value: String| Cell {
-                value,
-                spread: String::new(),
-            };
             let (missed, p99) = (own.misses(&kernel), own.p99.value / kernel.p99.value);
             let verdict = match (missed <= 1.0, p99 <= P99_SHARE) {
                 (true, true) => "yes".into(),
@@ -146,12 +142,12 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
                     cell(kernel.reads),
                     cell(kernel.p99),
                     cell(kernel.seconds),
-                    text(own_row.variant.clone()),
+                    own_row.variant.clone().into(),
                     cell(own.reads),
                     cell(own.p99),
                     cell(own.seconds),
-                    text(format!("{p99:.2}")),
-                    text(verdict),
+                    format!("{p99:.2}").into(),
+                    Cell::from(verdict),
                 ],
             });
         }

@@ -76,19 +76,13 @@ pub(super) fn table() -> (Table, Vec<Metric>, Vec<String>) {
                 runs: vec![rate],
             });
         }
-        let cell = |rate: f64| Cell {
-            value: number(rate),
-            spread: String::new(),
-        };
+        let cell = |rate: f64| Cell::from(number(rate));
         rows.push(TableRow {
             label: format!("{name}, {hz} Hz"),
             cells: rates.into_iter().map(cell).collect(),
         });
     }
-    let post = ["about 150", "about 150", "about 5", "about 5"].map(|value| Cell {
-        value: value.into(),
-        spread: String::new(),
-    });
+    let post = ["about 150", "about 150", "about 5", "about 5"].map(|value| Cell::from(value.to_string()));
     rows.push(TableRow {
         label: "the post".into(),
         cells: post.into(),

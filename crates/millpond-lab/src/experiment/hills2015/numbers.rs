@@ -187,10 +187,6 @@ pub(super) fn table() -> (Table, Vec<Metric>) {
     });
     let metrics = metrics.collect();
     let rows = figures.iter().map(|figure| {
-        let cell = |value: String| Cell {
-            value,
-            spread: String::new(),
-        };
         let (post, verdict) = match figure.post {
             Post::Silent => (String::new(), String::new()),
             Post::Is(value) if value == figure.value => (value.to_string(), "exactly".into()),
@@ -199,7 +195,7 @@ pub(super) fn table() -> (Table, Vec<Metric>) {
         };
         TableRow {
             label: figure.what.clone(),
-            cells: vec![cell(figure.value.to_string()), cell(post), cell(verdict)],
+            cells: [figure.value.to_string(), post, verdict].map(Cell::from).into(),
         }
     });
     let table = Table {

@@ -130,10 +130,7 @@ fn storms(names: &[RowName], metrics: &[Metric]) -> Option<Table> {
                 cell(of(row, CALM_RUN, MAX).as_ref(), micros),
                 cell(of(row, STORM_RUN, MAX).as_ref(), micros),
                 cell(of(row, STORM_RUN, "settings_touched").as_ref(), number),
-                Cell {
-                    value: behind,
-                    spread: String::new(),
-                },
+                behind.into(),
             ],
         })
     });
