@@ -7,10 +7,10 @@
 //!
 //! The goal says how long reads may take. A device that works on many requests at a time writes as fast as it can with some
 //! amount in transit (the knee of its curve), and with more of it not faster: then every read waits for writes that need not
-//! be there yet. Where that amount is can't be told from latencies, so it is tried: half, three quarters, or half as much
-//! again, in turn with what is in transit now, until the rates differ or don't beyond doubt. Less is taken when it costs
-//! less than two parts in a hundred; more, up to what the goal leaves, when it gains as much. In doubt it is more: a device
-//! on which nothing can be told has what the goal leaves, as if this were not here.
+//! be there yet. Where that amount is can't be told from latencies, so it is tried: half as much again, half, or three
+//! quarters, in turn with what is in transit now, until the rates differ or don't beyond doubt. Three quarters are taken when
+//! they cost less than two parts in a hundred, half when it costs less than four; more, up to what the goal leaves, when it
+//! gains two. In doubt it is more: a device on which nothing can be told has what the goal leaves, as if this were not here.
 //!
 //! Only stretches count in which writes waited nearly all the time, since another rate is the writers', not the device's.
 //!
@@ -29,8 +29,14 @@ const STRETCH_MAX: Nanos = Nanos::from_millis(500);
 /// Fewer pairs of stretches decide nothing, and so many must.
 const PAIRS_MIN: i64 = 3;
 const PAIRS_MAX: i64 = 32;
-/// What less may cost and more must gain, in parts of 10,000.
+/// The first stretches said nothing: writers that come and go.
+const MUTE_MAX: i64 = 2;
+/// What a quarter less may cost and half as much again must gain, in parts of 10,000, and what half may cost.
 const WORTH: i64 = 200;
+const WORTH_HALF: i64 = 400;
+/// More is too much if one in so many reads misses the goal for it. Fewer reads say nothing.
+const OVER_MAX: u64 = 50;
+const READS_MIN: u64 = 16;
 /// No pair counts for more: the device stopped, or its burst buffer was full.
 const PAIR_MOST: i128 = 2_500;
 /// Between trials, if the last had no result: twice as long each time.
@@ -159,6 +165,8 @@ struct Trial {
     squares: i64,
     /// Stretches that said nothing.
     mute: i64,
+    /// With the base and with the other amount: reads, and those over the goal.
+    reads: [(u64, u64); 2],
 }
 
 impl Trial {
@@ -173,7 +181,16 @@ impl Trial {
             gained: 0,
             squares: 0,
             mute: 0,
+            reads: [(0, 0); 2],
         }
+    }
+
+    /// More reads miss the goal with the other amount than with the base.
+    fn misses_more(&self) -> bool {
+        let [(reads, over), (reads_other, over_other)] = self.reads;
+        let per_mille = |reads: u64, over: u64| over * 1_000 / reads.max(1);
+        reads_other >= READS_MIN
+            && per_mille(reads_other, over_other) > per_mille(reads, over) + 1_000 / OVER_MAX
     }
 
     fn stretch_ended(&mut self) {
@@ -195,14 +212,16 @@ impl Trial {
     /// Whether the other amount is better, once that is known.
     fn result(&self) -> Option<bool> {
         let n = self.pairs;
-        if self.mute > PAIRS_MAX {
+        let is_too_much = self.way == Way::More && self.misses_more();
+        if is_too_much || self.mute > PAIRS_MAX || (n == 0 && self.mute >= MUTE_MAX) {
             return Some(false);
         }
         if n < PAIRS_MIN {
             return None;
         }
         let least = match self.way {
-            Way::Half | Way::Less => -WORTH,
+            Way::Half => -WORTH_HALF,
+            Way::Less => -WORTH,
             Way::More => WORTH,
         };
         // The mean's distance from it against errors of the mean, all times n.
@@ -224,6 +243,8 @@ impl Trial {
 pub(super) struct Enough {
     most: Option<u64>,
     trial: Option<Trial>,
+    /// The last trial said something.
+    told: bool,
     next: Way,
     pause: Nanos,
     not_before: Instant,
@@ -238,7 +259,8 @@ impl Enough {
         Enough {
             most: None,
             trial: None,
-            next: Way::Half,
+            told: true,
+            next: Way::More,
             pause: PAUSE_MIN,
             not_before: Instant(0),
             rate: 0,
@@ -249,6 +271,12 @@ impl Enough {
     /// More than this was not faster.
     pub(super) fn most(&self) -> Option<u64> {
         self.most
+    }
+
+    /// Reads would keep the goal with more than `allowance`, and it need not be tried: it was enough before, or nothing can
+    /// be told.
+    pub(super) fn may_grow(&self, allowance: u64) -> bool {
+        self.trial.is_none() && self.most.map_or(!self.told, |most| allowance < most)
     }
 
     /// While a trial runs what it compares with must stay.
@@ -264,26 +292,28 @@ impl Enough {
         }
     }
 
-    /// Reads keep the goal with `amount`, and writes wait for it: time for a trial. `calm`: reads would keep it with more.
-    /// The device writes `rate`.
-    pub(super) fn may_try(&mut self, now: Instant, (goal, calm): (Nanos, bool), amount: Amount, rate: u64) {
+    /// Reads keep the goal with `amount`, and writes wait for it: time for a trial. The device writes `rate`.
+    pub(super) fn may_try(&mut self, now: Instant, goal: Nanos, amount: Amount, rate: u64) {
         if rate.min(self.rate) < rate.max(self.rate) / 2 {
             (self.rate, self.pause, self.not_before) = (rate, PAUSE_MIN, now);
         }
         if self.trial.is_some() || now < self.not_before {
             return;
         }
-        let may_grow = calm && self.most.is_some_and(|most| amount.allowance >= most);
-        let ways = match (self.next, may_grow) {
-            (next, true) => [next, Way::More],
-            (Way::Less, false) => [Way::Less; 2],
-            (_, false) => [Way::Half; 2],
-        };
         let differs = |way: &Way| amount.other(*way) != amount.allowance;
-        if let Some(way) = ways.into_iter().find(differs) {
+        if let Some(way) = [self.next, Way::Half, Way::More].into_iter().find(differs) {
             self.rate = rate;
             let left_out = Nanos(self.took.0 * LEFT_OUT).min(goal);
             self.trial = Some(Trial::new(way, now, left_out));
+        }
+    }
+
+    /// A read has ended that had writes beside it.
+    pub(super) fn read_done(&mut self, is_over: bool) {
+        if let Some(trial) = &mut self.trial {
+            let (reads, over) = &mut trial.reads[usize::from(trial.tries)];
+            *reads += 1;
+            *over += u64::from(is_over);
         }
     }
 
@@ -323,25 +353,33 @@ impl Enough {
             };
             return None;
         };
+        self.told = trial.pairs > 0;
         self.trial = None;
+        self.not_before = now;
         if is_better {
             let new = amount.other(way);
             (self.most, self.next, self.pause) = (Some(new), way, PAUSE_MIN);
-            self.not_before = now;
             return Some(new);
+        }
+        let was_known = self.most.is_some();
+        if self.told && way == Way::More {
+            self.most = Some(amount.allowance);
         }
         self.next = match way {
             Way::Half => Way::Less,
             Way::Less => Way::More,
             Way::More => Way::Half,
         };
-        self.not_before = now + self.pause;
-        self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
+        if was_known || way != Way::More {
+            self.not_before = now + self.pause;
+            self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
+        }
         None
     }
 
     /// Nobody reads any more, or other rules hold: what runs compares nothing.
     pub(super) fn forget_trial(&mut self) {
+        self.told &= self.trial.is_none();
         self.trial = None;
     }
 }

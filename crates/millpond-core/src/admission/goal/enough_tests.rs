@@ -18,6 +18,8 @@ struct Device {
     noise: u32,
     /// After each write, in parts of a hundred of what it takes, nobody wants to write.
     rest: u64,
+    /// With more than this in transit all reads miss the goal.
+    over_from: u64,
 }
 
 impl Device {
@@ -28,11 +30,12 @@ impl Device {
             amount: Amount {
                 allowance,
                 least: 64 * KIB,
-                most: 8 * MIB,
+                most: allowance,
             },
             random: 1,
             noise: 0,
             rest: 0,
+            over_from: u64::MAX,
         }
     }
 
@@ -47,14 +50,15 @@ impl Device {
             let took = Nanos(WRITE.0 * 10_000_000 * u64::from(percent) / rate);
             self.enough.asked(self.now, self.rest == 0, true);
             let issued_at = self.now;
+            self.enough
+                .read_done(self.enough.of(self.amount) > self.over_from);
             self.now = self.now + took;
             let enough = self.enough.write_done(self.now, WRITE, issued_at, self.amount);
             self.amount.allowance = enough.unwrap_or(self.amount.allowance);
             self.now = self.now + Nanos(took.0 * self.rest / 100);
             if self.now.since(judged) > Nanos::from_millis(100) {
                 judged = self.now;
-                self.enough
-                    .may_try(self.now, (GOAL, true), self.amount, rate / 1_000);
+                self.enough.may_try(self.now, GOAL, self.amount, rate / 1_000);
             }
         }
         self.amount.allowance
@@ -103,6 +107,21 @@ fn what_the_goal_leaves_stays_where_less_is_slower() {
 }
 
 #[test]
+fn more_is_given_where_it_is_faster_and_no_more_reads_miss_the_goal_for_it() {
+    for (over_from, expected) in [(8 * MIB, 2 * MIB), (MIB, MIB)] {
+        let mut device = Device::new(512 * KIB);
+        (device.amount.most, device.over_from) = (2 * MIB, over_from);
+        let seen = device.run(60, a_fifth_for_each_doubling);
+        assert!(
+            (expected * 3 / 4..=expected).contains(&seen),
+            "{} KiB instead of {}",
+            seen / KIB,
+            expected / KIB
+        );
+    }
+}
+
+#[test]
 fn in_doubt_it_is_what_the_goal_leaves() {
     for random in 1..20 {
         let mut device = Device::new(2 * MIB);
@@ -134,7 +153,7 @@ fn what_a_trial_tries_ends_with_it() {
     let in_transit = |device: &Device| device.enough.of(device.amount);
     while in_transit(&device) == 2 * MIB {
         device.now = device.now + Nanos::from_millis(1);
-        device.enough.may_try(device.now, (GOAL, true), device.amount, 1);
+        device.enough.may_try(device.now, GOAL, device.amount, 1);
         device.enough.asked(device.now, true, true);
         device
             .enough

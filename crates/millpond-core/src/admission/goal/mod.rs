@@ -322,6 +322,7 @@ impl GoalState {
         let goal = self.goal();
         if disturbed && !self.turns.overtakes {
             self.aim.add(now, latency, goal);
+            self.enough.read_done(latency > goal);
         }
         if self.window.reads() < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
             return;
@@ -421,18 +422,20 @@ impl GoalState {
         let (goal, seen) = (self.aim.of(self.goal()), self.window.tail());
         let calm = seen.0 < goal.0 - goal.0 / 4;
         let missed = core::mem::replace(&mut self.missed, seen > goal);
-        let most = self.enough.most().unwrap_or(u64::MAX);
-        let may_grow = calm && self.limited && self.allowance.0 < most;
+        let is_short = self.options.read_latency < SEEKS_FROM;
+        // Whether more makes writes faster is tried before it is given.
+        let may_grow = calm && self.limited && (!is_short || self.enough.may_grow(self.allowance.0));
         // What would only be taken back is not given before it is known whether less would do.
         let is_settled = seen <= goal && self.limited && (missed || !may_grow);
-        if is_settled && self.options.read_latency < SEEKS_FROM {
+        if is_settled && is_short {
             let rate = self.turns.bytes_per_ms();
-            self.enough.may_try(now, (self.goal(), calm), self.amount(), rate);
+            self.enough.may_try(now, self.goal(), self.amount(), rate);
         }
         if seen > goal || (may_grow && !self.enough.tries()) {
             let aim = u128::from(goal.0 - goal.0 / 8);
             let wanted = u128::from(self.allowance.0) * aim / u128::from(seen.0.max(1));
             let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+            let most = self.enough.most().unwrap_or(u64::MAX);
             self.step_to(Bytes(wanted.min(most)));
         }
     }

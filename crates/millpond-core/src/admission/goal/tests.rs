@@ -30,6 +30,19 @@ fn read_beside_a_write(a: &mut Admission, from: Instant, to: Instant) {
     a.completed(to, Background, KIB_64, from);
 }
 
+/// The same on a device that writes the faster the more is in transit.
+fn read_beside_writes(a: &mut Admission, from: Instant, to: Instant) {
+    let mut writes = 0;
+    while a.may_write(from, Background, KIB_64) == Verdict::Go {
+        a.issued(from, Background, KIB_64);
+        writes += 1;
+    }
+    read(a, from, to);
+    for _ in 0..writes {
+        a.completed(to, Background, KIB_64, from);
+    }
+}
+
 /// A goal below what the disk can do held the writers back for ever: 20 ms on a hard disk made 18 s into 386 s.
 #[test]
 fn a_goal_that_reads_miss_without_any_write_is_not_aimed_at() {
@@ -40,7 +53,7 @@ fn a_goal_that_reads_miss_without_any_write_is_not_aimed_at() {
         if n % 2 == 0 {
             read(&mut a, now, to);
         } else {
-            read_beside_a_write(&mut a, now, to);
+            read_beside_writes(&mut a, now, to);
         }
         now = to + Nanos::from_millis(1);
     }
@@ -108,7 +121,11 @@ fn reads_beyond_the_goal_shrink_the_allowance_and_reads_well_inside_it_raise_it(
     let mut now = Instant(0);
     let mut reads = |a: &mut Admission, latency, n| {
         for _ in 0..n {
-            read_beside_a_write(a, now, now + latency);
+            if latency < Nanos::from_millis(2) {
+                read_beside_writes(a, now, now + latency);
+            } else {
+                read_beside_a_write(a, now, now + latency);
+            }
             now = now + latency + Nanos::from_millis(1);
         }
         a.allowance(now)
