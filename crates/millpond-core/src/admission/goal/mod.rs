@@ -46,6 +46,7 @@ mod hidden;
 mod hidden_tests;
 mod lead;
 mod overtaking;
+mod pace;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -58,6 +59,7 @@ use aim::Aim;
 use batches::Batches;
 use enough::{Amount, Enough};
 use lead::Lead;
+use pace::Pace;
 use turns::Turns;
 use window::{Recent, WINDOW_READS_P99, Window};
 
@@ -141,6 +143,8 @@ pub struct GoalState {
     aim: Aim,
     /// Whether less in transit would do.
     enough: Enough,
+    /// Whether writes are spaced out.
+    pace: Pace,
     /// The last window missed it.
     missed: bool,
     /// A read of the window had writes beside it: only then does it say something about the allowance.
@@ -168,6 +172,7 @@ impl GoalState {
             window: Window::new(Instant(0)),
             aim: Aim::new(),
             enough: Enough::new(),
+            pace: Pace::new(),
             missed: false,
             disturbed: false,
             limited: false,
@@ -269,7 +274,13 @@ impl GoalState {
             // Whatever came in between: the head is elsewhere.
             self.stream_begun(bytes);
         }
-        if waits { Verdict::Wait(None) } else { Verdict::Go }
+        if waits {
+            return Verdict::Wait(None);
+        }
+        match self.pace.too_early(now, bytes) {
+            Some(until) => Verdict::Wait(Some(until)),
+            None => Verdict::Go,
+        }
     }
 
     /// For the writes at hand. Where reads and writes are served side by side the tail steers it: with half of it for writes
@@ -330,6 +341,7 @@ impl GoalState {
         if self.disturbed {
             if self.turns.overtakes {
                 self.enough.forget_trial();
+                self.pace.forget();
                 let wanted = self.least().max(ALLOWANCE_START);
                 // A little less, and the second of two writes in transit no longer fits: the disk would lose a revolution.
                 if wanted.0.abs_diff(self.allowance.0) > self.allowance.0 / 8 {
@@ -410,6 +422,7 @@ impl GoalState {
         in_transit: &InTransit,
     ) {
         self.turns.write_done(now, bytes, issued_at, in_transit);
+        self.pace.write_done(bytes);
         let enough = self.enough.write_done(now, bytes, issued_at, self.amount());
         if let Some(enough) = enough {
             self.allowance = Bytes(enough);
@@ -423,6 +436,11 @@ impl GoalState {
         let calm = seen.0 < goal.0 - goal.0 / 4;
         let missed = core::mem::replace(&mut self.missed, seen > goal);
         let is_short = self.options.read_latency < SEEKS_FROM;
+        if is_short {
+            let is_least = self.allowance <= self.options.allowance_min;
+            self.pace
+                .window_ended(now, seen > self.goal() && is_least, self.share());
+        }
         // Whether more makes writes faster is tried before it is given.
         let may_grow = calm && self.limited && (!is_short || self.enough.may_grow(self.allowance.0));
         // What would only be taken back is not given before it is known whether less would do.

@@ -48,7 +48,7 @@ fn read_beside_writes(a: &mut Admission, from: Instant, to: Instant) {
 fn a_goal_that_reads_miss_without_any_write_is_not_aimed_at() {
     let mut a = admission();
     let mut now = Instant(0);
-    for n in 0..1_000 {
+    for n in 0..3_000 {
         let to = now + Nanos::from_millis(8);
         if n % 2 == 0 {
             read(&mut a, now, to);

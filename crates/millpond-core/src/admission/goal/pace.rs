@@ -1,0 +1,203 @@
+//! Writes spaced out, where even the least in transit makes reads miss the goal.
+//!
+//! A flash disk takes writes into a burst buffer and empties it at the rate of its slow medium. Writers that go on as fast as
+//! they can keep it full, and then each write takes as long as the medium does, and so does each read behind it; a little
+//! below that rate there is always room, and a write is over in a third of the time. The modelled disk (150 MB/s) has a p99 of
+//! 904 us at full rate and of 319 us at 96 parts of a hundred of it.
+//!
+//! So when a window misses the goal with the least in transit, writes go at fifteen sixteenths of the rate that they had, and
+//! slower by as much while that is not enough, down to the writers' share of it. Where that does not help either, reads miss
+//! the goal for another reason, and writes go at full rate again. Where it does, the rate is raised a little now and then,
+//! rarely where that was too much the last time.
+
+use crate::units::{Bytes, Instant, Nanos};
+
+/// Slower and faster by one part in so many.
+const DOWN: u64 = 16;
+const UP: u64 = 32;
+/// So many windows with the lowest rate say that it does not help.
+const MISSED_MAX: u32 = 8;
+/// Between two raises, and before it is tried again where it did not help: twice as long each time that it was in vain.
+const PAUSE_MIN: Nanos = Nanos::from_millis(250);
+const PAUSE_MAX: Nanos = Nanos::from_secs(16);
+
+/// The rate in force.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    bytes_per_ms: u64,
+    /// What was written before there was one.
+    full: u64,
+    /// The lowest that has missed the goal.
+    bad: u64,
+    /// Windows in a row that missed the goal with the lowest rate.
+    missed: u32,
+    /// When it was changed last, and whether it was raised then.
+    since: Instant,
+    raised: bool,
+}
+
+/// What is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    rate: Option<Rate>,
+    /// The next write goes then.
+    next: Instant,
+    /// What was written since the window began.
+    written: Bytes,
+    window: Instant,
+    hold: Nanos,
+    pause: Nanos,
+    not_before: Instant,
+}
+
+impl Pace {
+    pub(super) fn new() -> Pace {
+        Pace {
+            rate: None,
+            next: Instant(0),
+            written: Bytes(0),
+            window: Instant(0),
+            hold: PAUSE_MIN,
+            pause: PAUSE_MIN,
+            not_before: Instant(0),
+        }
+    }
+
+    /// If it is too early for a write: when it may go. Else it goes.
+    pub(super) fn too_early(&mut self, now: Instant, bytes: Bytes) -> Option<Instant> {
+        let rate = self.rate?;
+        if now < self.next {
+            return Some(self.next);
+        }
+        let takes = Nanos(bytes.0.saturating_mul(1_000_000) / rate.bytes_per_ms.max(1));
+        // What was missed by a little is made up for.
+        let since = self.next.max(Instant(now.0.saturating_sub(takes.0)));
+        self.next = since + takes;
+        None
+    }
+
+    pub(super) fn write_done(&mut self, bytes: Bytes) {
+        self.written += bytes;
+    }
+
+    /// A window has ended with the least in transit, which missed the goal or didn't. The writers are to have `share`
+    /// percent.
+    pub(super) fn window_ended(&mut self, now: Instant, missed: bool, share: u32) {
+        let span = now.since(core::mem::replace(&mut self.window, now));
+        let written = core::mem::replace(&mut self.written, Bytes(0));
+        let seen = written.0.saturating_mul(1_000_000) / span.0.max(1);
+        let Some(rate) = &mut self.rate else {
+            if missed && now >= self.not_before && seen > 0 {
+                self.rate = Some(Rate {
+                    bytes_per_ms: seen - seen / DOWN,
+                    full: seen,
+                    bad: seen,
+                    missed: 0,
+                    since: now,
+                    raised: false,
+                });
+            }
+            return;
+        };
+        if !missed {
+            rate.missed = 0;
+            let raised = rate.bytes_per_ms + rate.bytes_per_ms / UP;
+            let was_bad = raised > rate.bad - rate.bad / UP;
+            if now.since(rate.since) >= if was_bad { self.hold } else { PAUSE_MIN } {
+                if rate.raised && rate.bytes_per_ms >= rate.bad {
+                    (self.hold, rate.bad) = (PAUSE_MIN, u64::MAX);
+                }
+                (rate.bytes_per_ms, rate.since, rate.raised) = (raised, now, true);
+                self.pause = PAUSE_MIN;
+            }
+            if rate.bytes_per_ms > rate.full + rate.full / DOWN {
+                self.rate = None;
+            }
+            return;
+        }
+        if core::mem::replace(&mut rate.raised, false) {
+            self.hold = Nanos(self.hold.0 * 2).min(PAUSE_MAX);
+        }
+        let least = rate.full * u64::from(share.clamp(1, 100)) / 100;
+        if rate.bytes_per_ms <= least {
+            rate.missed += 1;
+            if rate.missed >= MISSED_MAX {
+                self.rate = None;
+                self.not_before = now + self.pause;
+                self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
+            }
+            return;
+        }
+        let slower = rate.bytes_per_ms.min(seen);
+        rate.bad = slower;
+        rate.bytes_per_ms = (slower - slower / DOWN).max(least);
+        rate.since = now;
+    }
+
+    /// Other rules hold.
+    pub(super) fn forget(&mut self) {
+        self.rate = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITE: Bytes = Bytes::from_kib(64);
+    const MB: u64 = 1_000_000;
+
+    /// Writes as the pace allows, for windows of 100 ms, on a device that takes `most` bytes a second. A window misses the
+    /// goal if more than `kept` bytes a second were written in it. What was written in a second, in the last of `windows`.
+    fn run(pace: &mut Pace, now: &mut Instant, windows: u32, most: u64, kept: u64) -> u64 {
+        let mut last = 0;
+        for _ in 0..windows {
+            let (begun, mut written) = (*now, 0);
+            while now.since(begun) < Nanos::from_millis(100) {
+                if let Some(until) = pace.too_early(*now, WRITE) {
+                    *now = until;
+                    continue;
+                }
+                *now = *now + Nanos(WRITE.0 * 1_000_000_000 / most);
+                pace.write_done(WRITE);
+                written += WRITE.0;
+            }
+            last = written * 1_000_000_000 / now.since(begun).0;
+            pace.window_ended(*now, last > kept, 80);
+        }
+        last
+    }
+
+    #[test]
+    fn writes_go_a_little_slower_where_that_keeps_the_goal() {
+        let (mut pace, mut now) = (Pace::new(), Instant(0));
+        let mut kept = 0;
+        run(&mut pace, &mut now, 50, 150 * MB, 140 * MB);
+        for _ in 0..500 {
+            let written = run(&mut pace, &mut now, 1, 150 * MB, 140 * MB);
+            assert!(written > 125 * MB, "{written}");
+            kept += u32::from(written <= 140 * MB);
+        }
+        assert!(kept >= 485, "the goal was kept in {kept} of 500 windows");
+    }
+
+    #[test]
+    fn writes_go_at_full_rate_where_slower_does_not_help() {
+        let (mut pace, mut now) = (Pace::new(), Instant(0));
+        let mut full = 0;
+        for _ in 0..1_000 {
+            let written = run(&mut pace, &mut now, 1, 150 * MB, 0);
+            assert!(written >= 110 * MB, "{written}");
+            full += u32::from(written >= 145 * MB);
+        }
+        assert!(full >= 850, "{full} of 1000 windows");
+    }
+
+    #[test]
+    fn a_device_that_has_become_faster_has_its_rate_within_seconds() {
+        let (mut pace, mut now) = (Pace::new(), Instant(0));
+        run(&mut pace, &mut now, 20, 150 * MB, 140 * MB);
+        let written = run(&mut pace, &mut now, 200, 500 * MB, 1_000 * MB);
+        assert!(written >= 490 * MB, "{written}");
+    }
+}
