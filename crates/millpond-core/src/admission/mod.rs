@@ -278,11 +278,11 @@ impl Admission {
         self.in_transit.waits.transfer_begun(now);
     }
 
-    /// It has ended.
-    pub fn wait_ended(&mut self, now: Instant, begun: Instant) {
+    /// It has ended, and was made for `reason`.
+    pub fn wait_ended(&mut self, now: Instant, reason: Reason, begun: Instant) {
         self.in_transit.waits.transfer_ended(now, begun);
         if let State::Goal(s) = &mut self.state {
-            s.wait_done(now, begun, &self.in_transit);
+            s.wait_done(now, reason, begun, &self.in_transit);
         }
     }
 

@@ -375,7 +375,7 @@ impl Manager {
         if let Some(since) = io.awaited {
             self.reads.add(now, now.since(since));
             self.read_took(io.file, now.since(since));
-            self.admission.wait_ended(now, since);
+            self.admission.wait_ended(now, io.reason, since);
         }
         for &frame in &io.frames {
             if result.is_ok() {

@@ -234,7 +234,7 @@ impl Manager {
             io.issued_at,
         );
         if io.brief {
-            self.admission.wait_ended(now, io.issued_at);
+            self.admission.wait_ended(now, io.reason, io.issued_at);
         }
         self.writing -= pages;
         let result = match mutation::is(Mutation::DropDirtyPage) {

@@ -284,7 +284,7 @@ fn writes_stop_for_whoever_waits_for_a_brief_sync() {
         Verdict::Wait(Some(at(4_001)))
     );
     a.completed(at(2_600), Sync, PAGE, at(1));
-    a.wait_ended(at(2_600), at(1));
+    a.wait_ended(at(2_600), Sync, at(1));
     a.device_sync_begun(at(2_601));
     a.completed(at(2_700), Background, KIB_64, at(0));
     assert!(matches!(
@@ -310,6 +310,24 @@ fn what_a_sync_of_the_device_takes_says_nothing_about_the_allowance() {
         a.device_sync_ended(now);
     }
     assert_eq!(a.allowance(now), ALLOWANCE_START);
+}
+
+/// A scan waits for what the device reads at its best. Its writers had 16 MB/s of 450, as each of its waits missed the goal.
+#[test]
+fn a_scan_as_fast_as_the_device_is_not_held_against_the_writers() {
+    let goal_after_waits_for = |reason| {
+        let mut a = admission();
+        let mut now = Instant(0);
+        for _ in 0..200 {
+            a.wait_begun(now);
+            a.wait_ended(now + Nanos::from_micros(2_200), reason, now);
+            now = now + Nanos::from_micros(2_200);
+        }
+        a.read_goal().unwrap()
+    };
+    let goal = goal_after_waits_for(Reason::ReadAhead);
+    assert!(goal >= Nanos::from_micros(6_600), "{goal:?}");
+    assert_eq!(goal_after_waits_for(Sync), Nanos::from_millis(2));
 }
 
 /// It was taken to have lasted until then, and for a third of that no turn began.
