@@ -226,6 +226,7 @@ impl GoalState {
             self.turns.forget();
             self.batches.forget(now);
             self.enough.forget_trial();
+            self.pace.forget_trial();
             self.lead = None;
             return if writes.0 + bytes.0 <= self.options.idle.0.max(bytes.0) {
                 Verdict::Go
@@ -244,6 +245,7 @@ impl GoalState {
             .may_write(now, bytes, sizes, self.share(), in_transit)
         {
             self.enough.forget_trial();
+            self.pace.forget_trial();
             return verdict;
         }
         if let Some(until) = self.turns.readers_until(now, self.goal(), bytes, in_transit) {
@@ -435,18 +437,23 @@ impl GoalState {
         let calm = seen.0 < goal.0 - goal.0 / 4;
         let missed = core::mem::replace(&mut self.missed, seen > goal);
         let is_short = self.options.read_latency < SEEKS_FROM;
-        if is_short {
-            let is_least = self.allowance <= self.options.allowance_min;
-            self.pace
-                .window_ended(now, seen > self.goal() && is_least, self.share());
-        }
         // Whether more makes writes faster is tried before it is given.
         let may_grow = calm && self.limited && (!is_short || self.enough.may_grow(self.allowance.0));
         // What would only be taken back is not given before it is known whether less would do.
         let is_settled = seen <= goal && self.limited && (missed || !may_grow);
-        if is_settled && is_short {
-            let rate = self.turns.bytes_per_ms();
-            self.enough.may_try(now, self.goal(), self.amount(), rate);
+        if is_short {
+            let is_least = self.allowance <= self.options.allowance_min;
+            if is_settled && !self.pace.tries() {
+                let rate = self.turns.bytes_per_ms();
+                self.enough.may_try(now, self.goal(), self.amount(), rate);
+            }
+            let ended = pace::Ended {
+                missed: seen > self.goal() && is_least,
+                settled: is_settled && self.enough.most().is_some() && !self.enough.tries(),
+                mean: self.window.mean(),
+                share: self.share(),
+            };
+            self.pace.window_ended(now, ended);
         }
         if seen > goal || (may_grow && !self.enough.tries()) {
             let aim = u128::from(goal.0 - goal.0 / 8);

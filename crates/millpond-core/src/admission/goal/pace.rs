@@ -9,6 +9,9 @@
 //! slower by as much while that is not enough, down to the writers' share of it. Where that does not help either, reads miss
 //! the goal for another reason, and writes go at full rate again. Where it does, the rate is raised a little now and then,
 //! rarely where that was too much the last time.
+//!
+//! Where the goal is kept it is tried now and then: windows at full rate and at 31 thirty-seconds of it in turn. If reads take
+//! less than four fifths as long in each of them, they are worth that part of the writers' rate.
 
 use crate::units::{Bytes, Instant, Nanos};
 
@@ -17,6 +20,8 @@ const DOWN: u64 = 16;
 const UP: u64 = 32;
 /// So many windows with the lowest rate say that it does not help.
 const MISSED_MAX: u32 = 8;
+/// So many pairs of windows make a trial.
+const PAIRS: u32 = 3;
 /// Between two raises, and before it is tried again where it did not help: twice as long each time that it was in vain.
 const PAUSE_MIN: Nanos = Nanos::from_millis(250);
 const PAUSE_MAX: Nanos = Nanos::from_secs(16);
@@ -34,12 +39,44 @@ struct Rate {
     /// When it was changed last, and whether it was raised then.
     since: Instant,
     raised: bool,
+    /// What reads took on average when the rate was found worth it; 0 where it is for the goal.
+    mean: Nanos,
+}
+
+/// Windows at full rate and a little below in turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trial {
+    windows: u32,
+    full: u64,
+    mean_full: Nanos,
+    means: Nanos,
+}
+
+impl Trial {
+    /// The rate of the window that runs, if it is not the full one.
+    fn bytes_per_ms(&self) -> Option<u64> {
+        (self.windows % 2 == 1).then(|| self.full - self.full / UP)
+    }
+}
+
+/// A window that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    /// It has missed the goal with the least in transit.
+    pub(super) missed: bool,
+    /// It has kept it, writes waited, and nothing else is being tried.
+    pub(super) settled: bool,
+    /// What a read took on average.
+    pub(super) mean: Nanos,
+    /// The writers' share, in percent.
+    pub(super) share: u32,
 }
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     rate: Option<Rate>,
+    trial: Option<Trial>,
     /// The next write goes then.
     next: Instant,
     /// What was written since the window began.
@@ -54,6 +91,7 @@ impl Pace {
     pub(super) fn new() -> Pace {
         Pace {
             rate: None,
+            trial: None,
             next: Instant(0),
             written: Bytes(0),
             window: Instant(0),
@@ -65,11 +103,12 @@ impl Pace {
 
     /// If it is too early for a write: when it may go. Else it goes.
     pub(super) fn too_early(&mut self, now: Instant, bytes: Bytes) -> Option<Instant> {
-        let rate = self.rate?;
+        let in_force = self.rate.map(|rate| rate.bytes_per_ms);
+        let rate = in_force.or_else(|| self.trial.as_ref()?.bytes_per_ms())?;
         if now < self.next {
             return Some(self.next);
         }
-        let takes = Nanos(bytes.0.saturating_mul(1_000_000) / rate.bytes_per_ms.max(1));
+        let takes = Nanos(bytes.0.saturating_mul(1_000_000) / rate.max(1));
         // What was missed by a little is made up for.
         let since = self.next.max(Instant(now.0.saturating_sub(takes.0)));
         self.next = since + takes;
@@ -80,14 +119,19 @@ impl Pace {
         self.written += bytes;
     }
 
-    /// A window has ended with the least in transit, which missed the goal or didn't. The writers are to have `share`
-    /// percent.
-    pub(super) fn window_ended(&mut self, now: Instant, missed: bool, share: u32) {
+    /// While a trial runs what it compares must stay.
+    pub(super) fn tries(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// A window has ended.
+    pub(super) fn window_ended(&mut self, now: Instant, ended: Ended) {
         let span = now.since(core::mem::replace(&mut self.window, now));
         let written = core::mem::replace(&mut self.written, Bytes(0));
         let seen = written.0.saturating_mul(1_000_000) / span.0.max(1);
         let Some(rate) = &mut self.rate else {
-            if missed && now >= self.not_before && seen > 0 {
+            let may_try = now >= self.not_before && seen > 0;
+            if ended.missed && may_try {
                 self.rate = Some(Rate {
                     bytes_per_ms: seen - seen / DOWN,
                     full: seen,
@@ -95,10 +139,22 @@ impl Pace {
                     missed: 0,
                     since: now,
                     raised: false,
+                    mean: Nanos::ZERO,
                 });
+                self.trial = None;
+            } else if let Some(trial) = self.trial {
+                self.trial = if ended.missed {
+                    None
+                } else {
+                    self.try_next(now, trial, ended.mean, seen)
+                };
+            } else if ended.settled && may_try {
+                self.trial = Some(Trial::default());
             }
             return;
         };
+        let missed =
+            ended.missed || (rate.mean > Nanos::ZERO && ended.mean.0 > rate.mean.0 + rate.mean.0 / 4);
         if !missed {
             rate.missed = 0;
             let raised = rate.bytes_per_ms + rate.bytes_per_ms / UP;
@@ -118,13 +174,15 @@ impl Pace {
         if core::mem::replace(&mut rate.raised, false) {
             self.hold = Nanos(self.hold.0 * 2).min(PAUSE_MAX);
         }
-        let least = rate.full * u64::from(share.clamp(1, 100)) / 100;
+        let least = match rate.mean {
+            Nanos::ZERO => rate.full * u64::from(ended.share.clamp(1, 100)) / 100,
+            _ => rate.full - rate.full / DOWN,
+        };
         if rate.bytes_per_ms <= least {
             rate.missed += 1;
             if rate.missed >= MISSED_MAX {
                 self.rate = None;
-                self.not_before = now + self.pause;
-                self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
+                self.was_in_vain(now);
             }
             return;
         }
@@ -134,9 +192,46 @@ impl Pace {
         rate.since = now;
     }
 
+    fn was_in_vain(&mut self, now: Instant) {
+        self.not_before = now + self.pause;
+        self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
+    }
+
+    /// A window of `trial` has ended, in which `seen` was written and reads took `mean`.
+    fn try_next(&mut self, now: Instant, mut trial: Trial, mean: Nanos, seen: u64) -> Option<Trial> {
+        trial.windows += 1;
+        if trial.windows % 2 == 1 {
+            (trial.full, trial.mean_full) = (seen, mean);
+            return Some(trial);
+        }
+        trial.means.0 += mean.0;
+        let is_worth = mean.0 * 5 <= trial.mean_full.0 * 4 && seen >= trial.full - trial.full / DOWN;
+        if !is_worth {
+            self.was_in_vain(now);
+        } else if trial.windows < 2 * PAIRS {
+            return Some(trial);
+        } else {
+            self.rate = Some(Rate {
+                bytes_per_ms: trial.full - trial.full / UP,
+                full: trial.full,
+                bad: trial.full,
+                missed: 0,
+                since: now,
+                raised: false,
+                mean: Nanos(trial.means.0 / u64::from(PAIRS)),
+            });
+        }
+        None
+    }
+
+    /// Nobody reads any more: what runs compares nothing.
+    pub(super) fn forget_trial(&mut self) {
+        self.trial = None;
+    }
+
     /// Other rules hold.
     pub(super) fn forget(&mut self) {
-        self.rate = None;
+        (self.rate, self.trial) = (None, None);
     }
 }
 
@@ -150,6 +245,21 @@ mod tests {
     /// Writes as the pace allows, for windows of 100 ms, on a device that takes `most` bytes a second. A window misses the
     /// goal if more than `kept` bytes a second were written in it. What was written in a second, in the last of `windows`.
     fn run(pace: &mut Pace, now: &mut Instant, windows: u32, most: u64, kept: u64) -> u64 {
+        run_with(pace, now, windows, most, |written| Ended {
+            missed: written > kept,
+            settled: false,
+            mean: Nanos(1),
+            share: 80,
+        })
+    }
+
+    fn run_with(
+        pace: &mut Pace,
+        now: &mut Instant,
+        windows: u32,
+        most: u64,
+        ended: impl Fn(u64) -> Ended,
+    ) -> u64 {
         let mut last = 0;
         for _ in 0..windows {
             let (begun, mut written) = (*now, 0);
@@ -163,7 +273,7 @@ mod tests {
                 written += WRITE.0;
             }
             last = written * 1_000_000_000 / now.since(begun).0;
-            pace.window_ended(*now, last > kept, 80);
+            pace.window_ended(*now, ended(last));
         }
         last
     }
@@ -199,5 +309,60 @@ mod tests {
         run(&mut pace, &mut now, 20, 150 * MB, 140 * MB);
         let written = run(&mut pace, &mut now, 200, 500 * MB, 1_000 * MB);
         assert!(written >= 490 * MB, "{written}");
+    }
+
+    /// Reads take `below` on average where less than 147 MB/s are written, else 270 us.
+    fn reads_take(below: Nanos) -> impl Fn(u64) -> Ended {
+        move |written| Ended {
+            missed: false,
+            settled: true,
+            mean: match written < 147 * MB {
+                true => below,
+                false => Nanos::from_micros(270),
+            },
+            share: 80,
+        }
+    }
+
+    #[test]
+    fn where_the_goal_is_kept_three_parts_in_a_hundred_of_the_rate_are_given_for_much_faster_reads() {
+        let (mut pace, mut now) = (Pace::new(), Instant(0));
+        run_with(
+            &mut pace,
+            &mut now,
+            50,
+            150 * MB,
+            reads_take(Nanos::from_micros(150)),
+        );
+        let mut spaced = 0;
+        for _ in 0..500 {
+            let written = run_with(
+                &mut pace,
+                &mut now,
+                1,
+                150 * MB,
+                reads_take(Nanos::from_micros(150)),
+            );
+            assert!(written > 138 * MB, "{written}");
+            spaced += u32::from(written < 147 * MB);
+        }
+        assert!(spaced >= 480, "{spaced} of 500 windows");
+    }
+
+    #[test]
+    fn and_not_for_reads_that_are_a_little_faster() {
+        let (mut pace, mut now) = (Pace::new(), Instant(0));
+        let mut spaced = 0;
+        for _ in 0..1_000 {
+            let written = run_with(
+                &mut pace,
+                &mut now,
+                1,
+                150 * MB,
+                reads_take(Nanos::from_micros(230)),
+            );
+            spaced += u32::from(written < 147 * MB);
+        }
+        assert!(spaced <= 20, "{spaced} of 1000 windows");
     }
 }

@@ -12,6 +12,7 @@ pub(super) const WINDOW_READS_P99: u32 = 200;
 pub(super) struct Window {
     pub(super) since: Instant,
     latencies: Latencies,
+    sum: Nanos,
 }
 
 impl Window {
@@ -19,11 +20,18 @@ impl Window {
         Window {
             since,
             latencies: Latencies::default(),
+            sum: Nanos::ZERO,
         }
     }
 
     pub(super) fn add(&mut self, latency: Nanos) {
         self.latencies.add(latency);
+        self.sum.0 += latency.0;
+    }
+
+    /// The mean; 0 of none.
+    pub(super) fn mean(&self) -> Nanos {
+        Nanos(self.sum.0 / u64::from(self.reads().max(1)))
     }
 
     pub(super) fn reads(&self) -> u32 {
