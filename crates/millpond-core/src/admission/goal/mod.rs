@@ -1,12 +1,13 @@
 //! Millpond's default: writes fill what a goal for read latency leaves.
 //!
-//! Three rules, all derived from the goal:
+//! Four rules, all derived from the goal:
 //!
 //! ```text
 //!   in transit   while somebody reads, at most `allowance` bytes of writes are in the device's queue;
 //!                it shrinks when the reads of the last window missed the goal, and grows when they were
 //!                well inside it and writes waited for it. When nobody has read for a while, `idle` bytes are allowed.
 //!   enough       with a short goal, no more than makes the device write faster; see `enough`.
+//!   pace         with a short goal, a little slower than the device can where reads gain much by it; see `pace`.
 //!   turns        when a read has waited for so long that the goal is at stake, no further write is issued until the
 //!                readers have had their part of the time; see [`turns`].
 //! ```
@@ -449,6 +450,7 @@ impl GoalState {
             }
             let ended = pace::Ended {
                 missed: seen > self.goal() && is_least,
+                waited: self.limited,
                 settled: is_settled && self.enough.most().is_some() && !self.enough.tries(),
                 mean: self.window.mean(),
                 share: self.share(),

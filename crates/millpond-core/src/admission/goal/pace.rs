@@ -20,6 +20,8 @@ const DOWN: u64 = 16;
 const UP: u64 = 32;
 /// So many windows with the lowest rate say that it does not help.
 const MISSED_MAX: u32 = 8;
+/// After so long without a window what is known is of another time: the readers, or the writers, were away.
+const STALE: Nanos = Nanos::from_secs(1);
 /// So many pairs of windows make a trial.
 const PAIRS: u32 = 3;
 /// Between two raises, and before it is tried again where it did not help: twice as long each time that it was in vain.
@@ -64,6 +66,8 @@ impl Trial {
 pub(super) struct Ended {
     /// It has missed the goal with the least in transit.
     pub(super) missed: bool,
+    /// Writes waited, so what was written says what the device takes.
+    pub(super) waited: bool,
     /// It has kept it, writes waited, and nothing else is being tried.
     pub(super) settled: bool,
     /// What a read took on average.
@@ -105,6 +109,9 @@ impl Pace {
     pub(super) fn too_early(&mut self, now: Instant, bytes: Bytes) -> Option<Instant> {
         let in_force = self.rate.map(|rate| rate.bytes_per_ms);
         let rate = in_force.or_else(|| self.trial.as_ref()?.bytes_per_ms())?;
+        if now.since(self.window) > STALE {
+            return None;
+        }
         if now < self.next {
             return Some(self.next);
         }
@@ -128,10 +135,17 @@ impl Pace {
     pub(super) fn window_ended(&mut self, now: Instant, ended: Ended) {
         let span = now.since(core::mem::replace(&mut self.window, now));
         let written = core::mem::replace(&mut self.written, Bytes(0));
+        if span > STALE {
+            *self = Pace {
+                window: now,
+                ..Pace::new()
+            };
+            return;
+        }
         let seen = written.0.saturating_mul(1_000_000) / span.0.max(1);
         let Some(rate) = &mut self.rate else {
             let may_try = now >= self.not_before && seen > 0;
-            if ended.missed && may_try {
+            if ended.missed && ended.waited && may_try {
                 self.rate = Some(Rate {
                     bytes_per_ms: seen - seen / DOWN,
                     full: seen,
@@ -174,9 +188,9 @@ impl Pace {
         if core::mem::replace(&mut rate.raised, false) {
             self.hold = Nanos(self.hold.0 * 2).min(PAUSE_MAX);
         }
-        let least = match rate.mean {
-            Nanos::ZERO => rate.full * u64::from(ended.share.clamp(1, 100)) / 100,
-            _ => rate.full - rate.full / DOWN,
+        let least = match ended.missed {
+            true => rate.full * u64::from(ended.share.clamp(1, 100)) / 100,
+            false => rate.full - rate.full / DOWN,
         };
         if rate.bytes_per_ms <= least {
             rate.missed += 1;
@@ -247,6 +261,7 @@ mod tests {
     fn run(pace: &mut Pace, now: &mut Instant, windows: u32, most: u64, kept: u64) -> u64 {
         run_with(pace, now, windows, most, |written| Ended {
             missed: written > kept,
+            waited: true,
             settled: false,
             mean: Nanos(1),
             share: 80,
@@ -315,6 +330,7 @@ mod tests {
     fn reads_take(below: Nanos) -> impl Fn(u64) -> Ended {
         move |written| Ended {
             missed: false,
+            waited: true,
             settled: true,
             mean: match written < 147 * MB {
                 true => below,
@@ -364,5 +380,19 @@ mod tests {
             spaced += u32::from(written < 147 * MB);
         }
         assert!(spaced <= 20, "{spaced} of 1000 windows");
+    }
+
+    /// What was written before they came, over all the time since, was taken for what the device takes.
+    #[test]
+    fn readers_who_come_back_meet_no_rate_of_another_time() {
+        let (mut pace, mut now) = (Pace::new(), Instant(0));
+        run(&mut pace, &mut now, 20, 150 * MB, 0);
+        run(&mut pace, &mut now, 20, 150 * MB, 140 * MB);
+        now = now + Nanos::from_secs(60);
+        assert_eq!(pace.too_early(now, WRITE), None);
+        assert_eq!(pace.too_early(now, WRITE), None);
+        assert!(run(&mut pace, &mut now, 1, 500 * MB, 140 * MB) >= 490 * MB);
+        let written = run(&mut pace, &mut now, 2, 500 * MB, 450 * MB);
+        assert!(written >= 400 * MB, "{written}");
     }
 }

@@ -186,10 +186,10 @@ mod tests {
         let plan = plan("moving-window", 1.0);
         let stop = AtomicBool::new(false);
         let mut all = [Vec::new(), Vec::new()];
-        // Of one run small things change a tenth: where the aim of the inactive list stands when a round begins.
+        // Of one run small things change a tenth: which round is a trial.
         for more in 0..5 {
             let options = with(Options::with_regions(), |own| {
-                own.inactive_start_per_mille += more
+                own.trial_one_in += more
             });
             let without = run(&plan, plan.loads[0], &options, &stop).unwrap();
             let with = run_as_it_is(&plan, plan.loads[0], &options, &stop).unwrap();
