@@ -97,7 +97,8 @@ fn detection_pays_when_what_is_hot_changes_and_does_no_harm_when_it_stays() {
     assert_eq!(protect, detect);
 }
 
-/// And at least half of the way from today's kernel to the optimum.
+/// How far it is to the optimum, `most_runs_are_half_of_the_way_to_the_optimum` says, beside the code: of one run that depends
+/// on which rounds are trials.
 #[test]
 fn millponds_own_rule_swaps_in_less_than_the_kernel_on_every_load() {
     for workload in &ROUNDS {
@@ -109,9 +110,6 @@ fn millponds_own_rule_swaps_in_less_than_the_kernel_on_every_load() {
         }
         assert!(own < kernel, "{workload}: {own}, the kernel {kernel}");
         assert!(own >= optimum, "{workload}: {own}, the optimum {optimum}");
-        let way = (kernel - own) / (kernel - optimum);
-        println!("{workload}: {own}, {way} of the way");
-        assert!(way >= 0.5, "{workload}: {way} of the way");
     }
 }
 

@@ -275,8 +275,9 @@ impl Enough {
 
     /// Reads would keep the goal with more than `allowance`, and it need not be tried: it was enough before, or nothing can
     /// be told.
-    pub(super) fn may_grow(&self, allowance: u64) -> bool {
-        self.trial.is_none() && self.most.map_or(!self.told, |most| allowance < most)
+    pub(super) fn may_grow(&self, amount: Amount) -> bool {
+        let most = self.most.or((!self.told).then_some(amount.most));
+        self.trial.is_none() && most.is_some_and(|most| amount.allowance < most)
     }
 
     /// While a trial runs what it compares with must stay.
@@ -370,11 +371,16 @@ impl Enough {
             Way::Less => Way::More,
             Way::More => Way::Half,
         };
-        if was_known || way != Way::More {
+        if was_known || way != Way::More || !self.told {
             self.not_before = now + self.pause;
             self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
         }
         None
+    }
+
+    /// Writes are spaced out, so that no amount makes them faster.
+    pub(super) fn drop_trial(&mut self) {
+        self.trial = None;
     }
 
     /// Nobody reads any more, or other rules hold: what runs compares nothing.

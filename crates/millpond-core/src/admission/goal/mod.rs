@@ -149,7 +149,7 @@ pub struct GoalState {
     disturbed: bool,
     /// A write of the window waited for the allowance: only then does a larger one change anything.
     limited: bool,
-    /// Reads during which no write was in transit, and what they took last time.
+    /// Reads during which no write was in transit.
     calm: Calm,
     turns: Turns,
     batches: Batches,
@@ -424,7 +424,6 @@ impl GoalState {
         in_transit: &InTransit,
     ) {
         self.turns.write_done(now, bytes, issued_at, in_transit);
-        self.pace.write_done(bytes);
         let enough = self.enough.write_done(now, bytes, issued_at, self.amount());
         if let Some(enough) = enough {
             self.allowance = Bytes(enough);
@@ -439,23 +438,29 @@ impl GoalState {
         let missed = core::mem::replace(&mut self.missed, seen > goal);
         let is_short = self.options.read_latency < SEEKS_FROM;
         // Whether more makes writes faster is tried before it is given.
-        let may_grow = calm && self.limited && (!is_short || self.enough.may_grow(self.allowance.0));
+        let may_grow = calm && self.limited && (!is_short || self.enough.may_grow(self.amount()));
         // What would only be taken back is not given before it is known whether less would do.
         let is_settled = seen <= goal && self.limited && (missed || !may_grow);
         if is_short {
             let is_least = self.allowance <= self.options.allowance_min;
-            if is_settled && !self.pace.tries() {
+            if is_settled && !self.pace.tries() && !self.pace.is_on() {
                 let rate = self.turns.bytes_per_ms();
                 self.enough.may_try(now, self.goal(), self.amount(), rate);
             }
+            let says_nothing = !is_least || self.enough.tries();
             let ended = pace::Ended {
-                missed: seen > self.goal() && is_least,
+                missed: seen > self.goal() && !says_nothing,
+                over: seen > self.goal() && says_nothing,
                 waited: self.limited,
+                takes: self.turns.bytes_per_ms(),
                 settled: is_settled && self.enough.most().is_some() && !self.enough.tries(),
                 mean: self.window.mean(),
                 share: self.share(),
             };
             self.pace.window_ended(now, ended);
+            if self.pace.is_on() {
+                self.enough.drop_trial();
+            }
         }
         if seen > goal || (may_grow && !self.enough.tries()) {
             let aim = u128::from(goal.0 - goal.0 / 8);

@@ -5,8 +5,8 @@
 //! below that rate there is always room, and a write is over in a third of the time. The modelled disk (150 MB/s) has a p99 of
 //! 904 us at full rate and of 319 us at 96 parts of a hundred of it.
 //!
-//! So when a window misses the goal with the least in transit, writes go at fifteen sixteenths of the rate that they had, and
-//! slower by as much while that is not enough, down to the writers' share of it. Where that does not help either, reads miss
+//! So when two windows in a row miss the goal with the least in transit, writes go at fifteen sixteenths of the rate that they
+//! had, and slower by as much while that is not enough, down to the writers' share of it. Where that does not help either, reads miss
 //! the goal for another reason, and writes go at full rate again. Where it does, the rate is raised a little now and then,
 //! rarely where that was too much the last time.
 //!
@@ -18,8 +18,10 @@ use crate::units::{Bytes, Instant, Nanos};
 /// Slower and faster by one part in so many.
 const DOWN: u64 = 16;
 const UP: u64 = 32;
-/// So many windows with the lowest rate say that it does not help.
+/// So many windows with the lowest rate that missed the goal, beyond those that kept it, say that it does not help.
 const MISSED_MAX: u32 = 8;
+/// A window that is missed later than this after a raise is not for it.
+const FOR_RAISE: Nanos = Nanos::from_millis(500);
 /// After so long without a window what is known is of another time: the readers, or the writers, were away.
 const STALE: Nanos = Nanos::from_secs(1);
 /// So many pairs of windows make a trial.
@@ -34,9 +36,9 @@ struct Rate {
     bytes_per_ms: u64,
     /// What was written before there was one.
     full: u64,
-    /// The lowest that has missed the goal.
+    /// The last that has missed the goal.
     bad: u64,
-    /// Windows in a row that missed the goal with the lowest rate.
+    /// Windows that missed the goal with the lowest rate, less those that kept it since.
     missed: u32,
     /// When it was changed last, and whether it was raised then.
     since: Instant,
@@ -66,8 +68,12 @@ impl Trial {
 pub(super) struct Ended {
     /// It has missed the goal with the least in transit.
     pub(super) missed: bool,
-    /// Writes waited, so what was written says what the device takes.
+    /// It has missed it with more in transit, or with more that is being tried: that says nothing of the rate.
+    pub(super) over: bool,
+    /// A write waited.
     pub(super) waited: bool,
+    /// What the device writes while it has something to write, in bytes a millisecond.
+    pub(super) takes: u64,
     /// It has kept it, writes waited, and nothing else is being tried.
     pub(super) settled: bool,
     /// What a read took on average.
@@ -83,8 +89,10 @@ pub(super) struct Pace {
     trial: Option<Trial>,
     /// The next write goes then.
     next: Instant,
-    /// What was written since the window began.
+    /// What was let go since the window began, brief writes aside, which wait for nothing.
     written: Bytes,
+    /// The window before missed the goal: one alone may be anybody's.
+    missed_before: bool,
     window: Instant,
     hold: Nanos,
     pause: Nanos,
@@ -98,6 +106,7 @@ impl Pace {
             trial: None,
             next: Instant(0),
             written: Bytes(0),
+            missed_before: false,
             window: Instant(0),
             hold: PAUSE_MIN,
             pause: PAUSE_MIN,
@@ -108,22 +117,26 @@ impl Pace {
     /// If it is too early for a write: when it may go. Else it goes.
     pub(super) fn too_early(&mut self, now: Instant, bytes: Bytes) -> Option<Instant> {
         let in_force = self.rate.map(|rate| rate.bytes_per_ms);
-        let rate = in_force.or_else(|| self.trial.as_ref()?.bytes_per_ms())?;
-        if now.since(self.window) > STALE {
-            return None;
+        let rate = in_force.or_else(|| self.trial.as_ref()?.bytes_per_ms());
+        if let Some(rate) = rate
+            && now.since(self.window) <= STALE
+        {
+            let takes = Nanos(bytes.0.saturating_mul(1_000_000) / rate.max(1));
+            self.next = self.next.min(now + takes);
+            if now < self.next {
+                return Some(self.next);
+            }
+            // What was missed by a little is made up for.
+            let since = self.next.max(Instant(now.0.saturating_sub(takes.0)));
+            self.next = since + takes;
         }
-        if now < self.next {
-            return Some(self.next);
-        }
-        let takes = Nanos(bytes.0.saturating_mul(1_000_000) / rate.max(1));
-        // What was missed by a little is made up for.
-        let since = self.next.max(Instant(now.0.saturating_sub(takes.0)));
-        self.next = since + takes;
+        self.written += bytes;
         None
     }
 
-    pub(super) fn write_done(&mut self, bytes: Bytes) {
-        self.written += bytes;
+    /// Whether writes are spaced out.
+    pub(super) fn is_on(&self) -> bool {
+        self.rate.is_some()
     }
 
     /// While a trial runs what it compares must stay.
@@ -143,34 +156,31 @@ impl Pace {
             return;
         }
         let seen = written.0.saturating_mul(1_000_000) / span.0.max(1);
+        let twice = core::mem::replace(&mut self.missed_before, ended.missed);
         let Some(rate) = &mut self.rate else {
-            let may_try = now >= self.not_before && seen > 0;
-            if ended.missed && ended.waited && may_try {
-                self.rate = Some(Rate {
-                    bytes_per_ms: seen - seen / DOWN,
-                    full: seen,
-                    bad: seen,
-                    missed: 0,
-                    since: now,
-                    raised: false,
-                    mean: Nanos::ZERO,
-                });
-                self.trial = None;
+            // Where writers rest, it is what they want, and not what the device takes.
+            let may_try = now >= self.not_before && ended.waited && seen > 0 && seen >= ended.takes / 2;
+            if ended.missed && twice && may_try {
+                self.adopt(now, seen, seen - seen / DOWN, Nanos::ZERO);
             } else if let Some(trial) = self.trial {
-                self.trial = if ended.missed {
-                    None
-                } else {
-                    self.try_next(now, trial, ended.mean, seen)
+                let goes_on = !ended.missed && !ended.over && (ended.waited || trial.windows % 2 == 1);
+                self.trial = match goes_on && seen > 0 {
+                    true => self.try_next(now, trial, ended.mean, seen),
+                    false => None,
                 };
             } else if ended.settled && may_try {
                 self.trial = Some(Trial::default());
             }
             return;
         };
+        let for_raise = rate.raised && now.since(rate.since) <= FOR_RAISE;
+        if ended.over || (ended.missed && !twice && !for_raise) {
+            return;
+        }
         let missed =
             ended.missed || (rate.mean > Nanos::ZERO && ended.mean.0 > rate.mean.0 + rate.mean.0 / 4);
         if !missed {
-            rate.missed = 0;
+            rate.missed = rate.missed.saturating_sub(1);
             let raised = rate.bytes_per_ms + rate.bytes_per_ms / UP;
             let was_bad = raised > rate.bad - rate.bad / UP;
             if now.since(rate.since) >= if was_bad { self.hold } else { PAUSE_MIN } {
@@ -185,7 +195,7 @@ impl Pace {
             }
             return;
         }
-        if core::mem::replace(&mut rate.raised, false) {
+        if core::mem::replace(&mut rate.raised, false) && for_raise {
             self.hold = Nanos(self.hold.0 * 2).min(PAUSE_MAX);
         }
         let least = match ended.missed {
@@ -201,9 +211,22 @@ impl Pace {
             return;
         }
         let slower = rate.bytes_per_ms.min(seen);
-        rate.bad = slower;
+        rate.bad = slower.max(rate.bytes_per_ms - rate.bytes_per_ms / DOWN);
         rate.bytes_per_ms = (slower - slower / DOWN).max(least);
         rate.since = now;
+    }
+
+    fn adopt(&mut self, now: Instant, full: u64, bytes_per_ms: u64, mean: Nanos) {
+        self.rate = Some(Rate {
+            bytes_per_ms,
+            full,
+            bad: full,
+            missed: 0,
+            since: now,
+            raised: false,
+            mean,
+        });
+        (self.trial, self.hold) = (None, PAUSE_MIN);
     }
 
     fn was_in_vain(&mut self, now: Instant) {
@@ -225,15 +248,8 @@ impl Pace {
         } else if trial.windows < 2 * PAIRS {
             return Some(trial);
         } else {
-            self.rate = Some(Rate {
-                bytes_per_ms: trial.full - trial.full / UP,
-                full: trial.full,
-                bad: trial.full,
-                missed: 0,
-                since: now,
-                raised: false,
-                mean: Nanos(trial.means.0 / u64::from(PAIRS)),
-            });
+            let mean = Nanos(trial.means.0 / u64::from(PAIRS));
+            self.adopt(now, trial.full, trial.full - trial.full / UP, mean);
         }
         None
     }
@@ -261,7 +277,9 @@ mod tests {
     fn run(pace: &mut Pace, now: &mut Instant, windows: u32, most: u64, kept: u64) -> u64 {
         run_with(pace, now, windows, most, |written| Ended {
             missed: written > kept,
+            over: false,
             waited: true,
+            takes: written / 1_000,
             settled: false,
             mean: Nanos(1),
             share: 80,
@@ -284,7 +302,6 @@ mod tests {
                     continue;
                 }
                 *now = *now + Nanos(WRITE.0 * 1_000_000_000 / most);
-                pace.write_done(WRITE);
                 written += WRITE.0;
             }
             last = written * 1_000_000_000 / now.since(begun).0;
@@ -330,7 +347,9 @@ mod tests {
     fn reads_take(below: Nanos) -> impl Fn(u64) -> Ended {
         move |written| Ended {
             missed: false,
+            over: false,
             waited: true,
+            takes: written / 1_000,
             settled: true,
             mean: match written < 147 * MB {
                 true => below,
@@ -392,7 +411,7 @@ mod tests {
         assert_eq!(pace.too_early(now, WRITE), None);
         assert_eq!(pace.too_early(now, WRITE), None);
         assert!(run(&mut pace, &mut now, 1, 500 * MB, 140 * MB) >= 490 * MB);
-        let written = run(&mut pace, &mut now, 2, 500 * MB, 450 * MB);
+        let written = run(&mut pace, &mut now, 3, 500 * MB, 450 * MB);
         assert!(written >= 400 * MB, "{written}");
     }
 }

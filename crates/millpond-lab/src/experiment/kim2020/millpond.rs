@@ -188,9 +188,7 @@ mod tests {
         let mut all = [Vec::new(), Vec::new()];
         // Of one run small things change a tenth: which round is a trial.
         for more in 0..5 {
-            let options = with(Options::with_regions(), |own| {
-                own.trial_one_in += more
-            });
+            let options = with(Options::with_regions(), |own| own.trial_one_in += more);
             let without = run(&plan, plan.loads[0], &options, &stop).unwrap();
             let with = run_as_it_is(&plan, plan.loads[0], &options, &stop).unwrap();
             let ins = [&without, &with].map(|outcome| outcome.value("swap_ins_pages").unwrap());
@@ -203,6 +201,39 @@ mod tests {
         println!("page by page {:?}, as it is {:?}", all[0], all[1]);
         let [without, with] = [&all[0], &all[1]].map(|ins| ins[2]);
         assert!(with < without * 1.1, "{with}, page by page {without}");
+    }
+
+    /// At least half of the way from today's kernel to the optimum. One run in eight, with the same rule and loads, is a sixth
+    /// of the way worse: by chance its trials fall on rounds in which they cost most.
+    #[test]
+    fn most_runs_are_half_of_the_way_to_the_optimum() {
+        let stop = AtomicBool::new(false);
+        for load in ["hot-cold", "moving-window", "phase-change", "stationary"] {
+            let chosen = Chosen {
+                variants: vec!["linux-7.0".into()],
+                workloads: vec![load.into()],
+                scale: Some(1.0),
+                ..Chosen::default()
+            };
+            let report = super::super::run(&chosen, &mut ()).unwrap();
+            let of = |metric: &str| {
+                let found = report.metrics.iter().find(|m| m.metric == metric);
+                found.unwrap().value
+            };
+            let (kernel, optimum) = (of("swap_ins_pages"), of("misses_optimum_pages"));
+            let plan = plan(load, 1.0);
+            let mut own: Vec<f64> = (0..5)
+                .map(|more| {
+                    let options = with(Options::with_regions(), |own| own.trial_one_in += more);
+                    let outcome = run(&plan, plan.loads[0], &options, &stop).unwrap();
+                    outcome.value("swap_ins_pages").unwrap()
+                })
+                .collect();
+            own.sort_by(f64::total_cmp);
+            let way = (kernel - own[2]) / (kernel - optimum);
+            println!("{load}: {own:?}, {way} of the way");
+            assert!(way >= 0.5, "{load}: {own:?}, {way} of the way");
+        }
     }
 
     /// With another number or two in Millpond's own rule.
