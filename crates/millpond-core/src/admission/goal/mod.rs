@@ -5,7 +5,8 @@
 //! ```text
 //!   in transit   while somebody reads, at most `allowance` bytes of writes are in the device's queue;
 //!                it shrinks when the reads of the last window missed the goal, and grows when they were
-//!                well inside it and writes waited for it. When nobody has read for a while, `idle` bytes are allowed.
+//!                well inside it and writes waited for it (with a short goal while it is not known what is enough).
+//!                When nobody has read for a while, `idle` bytes are allowed.
 //!   enough       with a short goal, no more than makes the device write faster; see `enough`.
 //!   pace         with a short goal, a little slower than the device can where reads gain much by it; see `pace`.
 //!   turns        when a read has waited for so long that the goal is at stake, no further write is issued until the
@@ -49,6 +50,8 @@ mod hidden_tests;
 mod lead;
 mod overtaking;
 mod pace;
+#[cfg(test)]
+mod pace_tests;
 #[cfg(test)]
 mod tests;
 mod turns;

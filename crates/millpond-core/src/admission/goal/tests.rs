@@ -119,26 +119,23 @@ fn an_allowance_that_no_write_waits_for_is_not_raised() {
 fn reads_beyond_the_goal_shrink_the_allowance_and_reads_well_inside_it_raise_it() {
     let mut a = admission();
     let mut now = Instant(0);
-    let mut reads = |a: &mut Admission, latency, n| {
+    let mut reads = |a: &mut Admission, read: fn(&mut Admission, Instant, Instant), latency, n| {
         for _ in 0..n {
-            if latency < Nanos::from_millis(2) {
-                read_beside_writes(a, now, now + latency);
-            } else {
-                read_beside_a_write(a, now, now + latency);
-            }
+            read(a, now, now + latency);
             now = now + latency + Nanos::from_millis(1);
         }
         a.allowance(now)
     };
+    let (late, early) = (Nanos::from_millis(8), Nanos::from_micros(100));
     let start = ALLOWANCE_START.0;
-    assert_eq!(reads(&mut a, Nanos::from_millis(8), 20).0, start / 2);
-    let low = reads(&mut a, Nanos::from_millis(8), 400);
+    assert_eq!(reads(&mut a, read_beside_a_write, late, 20).0, start / 2);
+    let low = reads(&mut a, read_beside_a_write, late, 400);
     assert_eq!(
         low,
         GoalOptions::default().allowance_min,
         "never below the writers' minimum"
     );
-    assert!(reads(&mut a, Nanos::from_micros(100), 2_000) > low);
+    assert!(reads(&mut a, read_beside_writes, early, 2_000) > low);
 }
 
 /// With a short goal reads and writes are served side by side, as far as is known: no turn before the goal is missed.
