@@ -4,11 +4,16 @@
 //! transit then that could be held back, so what was answered is followed by a bucket that leaks:
 //!
 //! ```text
-//!   hides    a turn of the readers has lasted as long as the goal, with no write in transit, and none of them was served
+//!   hides    a turn of the readers has lasted as long as the goal, with no write in transit, and none of them was served;
+//!            or half of it, or fewer than two in all of it, four turns in a row
 //!   behind   bytes answered since the device had caught up, less what it writes in the time since
-//!   rate     bytes answered from one such moment to the next, by the time between: whenever a read of a turn is served,
-//!            the device has caught up, and when it was flushed in a turn
+//!   rate     bytes answered from one such moment to the next, by the time between: whenever a read of a turn is served
+//!            later than `behind` says, the device has caught up, and when it was flushed in a turn
 //! ```
+//!
+//! A read that is served in time says only that the rate is not too high, or that the cache still has room. So it is raised by
+//! a 64th then, after each such turn where nothing is known, and after up to 64 of them where the last raises by an eighth
+//! have made a read late.
 //!
 //! How full the cache is remains unknown; what matters is what has to be written before a read is served, and that is 0
 //! when one is. Only where a request costs its way (a long goal) is it looked for: a flash disk that stalls for its own
@@ -23,12 +28,28 @@ const SAMPLE_MIN: u64 = 1 << 20;
 /// After so long without a write the device has caught up, before its rate is known: 64 MiB at 120 MB/s.
 const PAUSE: Nanos = Nanos::from_millis(500);
 
+/// So many turns in a row in which a read waited for half of the goal, with no write in transit, or fewer than two were
+/// served in all of it.
+const SLOW_TURNS: u32 = 4;
+
+/// One raise of the rate is such a part of it, and there are at most so many turns from one to the next.
+const RAISE: u64 = 64;
+const HOLD_MAX: u32 = 64;
+
 /// The bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hidden {
     hides: bool,
     /// What the device writes, bytes a millisecond.
     rate: Option<u64>,
+    /// What it was when a read was late, how many turns are from one raise to the next, and how many have been.
+    late: u64,
+    hold: u32,
+    turns: u32,
+    /// Answered since a read of a turn was served, whether it had caught up between or not, and in which time.
+    round: u64,
+    round_time: u64,
+    slow_turns: u32,
     /// Answered since then, with no pause in which the device must have caught up.
     bytes: u64,
     since: Instant,
@@ -45,6 +66,12 @@ impl Hidden {
         Hidden {
             hides: false,
             rate: None,
+            late: 0,
+            hold: 1,
+            turns: 0,
+            round: 0,
+            round_time: 0,
+            slow_turns: 0,
             bytes: 0,
             since: Instant(0),
             last: Instant(0),
@@ -56,7 +83,17 @@ impl Hidden {
 
     /// In a turn nobody was served for the whole goal: it hides something. Whether that is news.
     pub(super) fn is_seen(&mut self) -> bool {
+        if !self.hides {
+            // What was answered filled the cache, and says nothing of what is written.
+            self.rate = None;
+        }
         !core::mem::replace(&mut self.hides, true)
+    }
+
+    /// A turn of the readers has ended. Whether it is news now that the device hides something.
+    pub(super) fn turn_ended(&mut self, is_slow: bool) -> bool {
+        self.slow_turns = if is_slow { self.slow_turns + 1 } else { 0 };
+        self.slow_turns >= SLOW_TURNS && self.is_seen()
     }
 
     pub(super) fn hides(&self) -> bool {
@@ -91,7 +128,19 @@ impl Hidden {
         }
         self.unflushed += bytes.0;
         self.since_turn += bytes.0;
+        let gap = issued_at.since(self.last);
+        if gap >= PAUSE {
+            (self.round, self.round_time) = (0, 0);
+        } else {
+            self.round_time += gap.0;
+        }
+        self.round += bytes.0;
         self.last = self.last.max(issued_at);
+    }
+
+    /// What was answered since it had caught up.
+    pub(super) fn answered_since_level(&self) -> Bytes {
+        Bytes(self.round)
     }
 
     /// What the device has still to write before it serves a read.
@@ -102,25 +151,38 @@ impl Hidden {
         Bytes(self.bytes.saturating_sub(written))
     }
 
-    /// A read of a turn was served, after `usual` of its own.
-    pub(super) fn caught_up(&mut self, now: Instant, usual: Nanos) {
-        let took = now.since(self.since).0.saturating_sub(usual.0);
-        let new = self.bytes.saturating_mul(1_000_000) / took.max(1);
-        let says_much = self.bytes >= SAMPLE_MIN && took > 0;
-        self.rate = match self.rate {
-            // Some of it filled the cache's room and made it look quick, and that is a reader's wait: down at once. But no
-            // lower than a quarter, which may be one read that took a second.
-            Some(old) if new < old / 4 * 3 && says_much => Some(new.max(old / 4)),
-            Some(old) if new < old && says_much => Some(u64::midpoint(old, new)),
-            Some(old) if new > old && says_much => Some((old * 7 + new) / 8),
-            // Where little is let out that is all there is; but the cache's room may have had it.
-            Some(old) if new > old && self.bytes > 0 && self.bytes < SAMPLE_MIN => {
-                Some(old + old.div_ceil(64))
+    /// A read of a turn was served, after `usual` of its own; `late`: later than what was behind explains.
+    pub(super) fn caught_up(&mut self, now: Instant, usual: Nanos, late: bool) {
+        let took = (self.round_time + now.since(self.last).0).saturating_sub(usual.0);
+        let says_much = self.round >= SAMPLE_MIN && took > 0;
+        let new = self.round.saturating_mul(1_000_000) / took.max(1);
+        match self.rate {
+            None if says_much => self.rate = Some(new),
+            Some(old) if late => {
+                // At once, as it is readers who wait. But no lower than a quarter, which may be one read that took a second.
+                let lower = if says_much { new } else { old - old / 4 };
+                let new = lower.clamp(old / 4, old - old / 32);
+                let is_as_before = old <= self.late + self.late / 8;
+                self.hold = if is_as_before {
+                    (self.hold * 2).min(HOLD_MAX)
+                } else {
+                    1
+                };
+                (self.rate, self.late, self.turns) = (Some(new), new, 0);
             }
-            None if says_much => Some(new),
-            rate => rate,
-        };
+            Some(old) if self.hides && self.bytes > 0 => {
+                self.turns += 1;
+                if self.turns >= self.hold {
+                    (self.rate, self.turns) = (Some(old + old.div_ceil(RAISE)), 0);
+                }
+                if old > self.late + self.late / 8 {
+                    self.hold = 1;
+                }
+            }
+            rate => self.rate = rate,
+        }
         (self.bytes, self.since) = (0, now);
+        (self.round, self.round_time, self.last) = (0, 0, self.last.max(now));
     }
 
     /// A turn of the readers begins.
@@ -161,7 +223,7 @@ mod tests {
     fn turns(hidden: &mut Hidden, ms: u64, count: u64) -> u64 {
         for n in 0..count {
             hidden.answered(Bytes::from_mib(8), at(ms + 64 * n));
-            hidden.caught_up(at(ms + 64 * (n + 1)), Nanos::ZERO);
+            hidden.caught_up(at(ms + 64 * (n + 1)), Nanos::ZERO, false);
         }
         ms + 64 * count
     }
@@ -176,6 +238,7 @@ mod tests {
             "it hides nothing, as far as is known"
         );
         assert!(hidden.is_seen() && !hidden.is_seen());
+        let now = turns(&mut hidden, now, 1);
         assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
         hidden.answered(Bytes::from_mib(1), at(now));
         assert_eq!(hidden.behind(at(now)), Bytes::from_mib(1));
@@ -206,28 +269,70 @@ mod tests {
     fn pauses_of_the_writers_do_not_make_the_device_look_slow() {
         for is_known in [false, true] {
             let mut hidden = Hidden::new();
-            let now = if is_known { turns(&mut hidden, 0, 4) } else { 0 };
             hidden.is_seen();
+            let now = if is_known { turns(&mut hidden, 0, 1) } else { 0 };
             // A write, ten seconds of nothing, and then as ever.
             hidden.answered(Bytes::from_mib(1), at(now));
             turns(&mut hidden, now + 10_000, 1);
-            assert_eq!(hidden.bytes_per_ms(), Some(128 << 10), "known before: {is_known}");
+            let rate = hidden.bytes_per_ms().unwrap();
+            assert!(
+                rate.abs_diff(128 << 10) <= 4 << 10,
+                "{rate}, known before: {is_known}"
+            );
         }
     }
 
     #[test]
     fn a_read_that_took_a_second_is_made_good_by_turns_with_one_short_write() {
         let mut hidden = Hidden::new();
-        let mut now = turns(&mut hidden, 0, 4);
+        hidden.is_seen();
+        let mut now = turns(&mut hidden, 0, 1);
         hidden.answered(Bytes::from_mib(2), at(now));
         now += 1_000;
-        hidden.caught_up(at(now), Nanos::ZERO);
+        hidden.caught_up(at(now), Nanos::ZERO, true);
         assert_eq!(hidden.rate, Some(32 << 10), "a quarter");
         for _ in 0..150 {
             hidden.answered(Bytes::from_kib(512), at(now));
             now += 4;
-            hidden.caught_up(at(now), Nanos::ZERO);
+            hidden.caught_up(at(now), Nanos::ZERO, false);
         }
         assert!(hidden.rate > Some(100 << 10), "{:?}", hidden.rate);
+    }
+
+    /// What is let out while the rate is twice of what the device writes fills its cache, and then a read is late.
+    #[test]
+    fn a_read_that_is_late_makes_the_rate_what_was_written_in_its_round() {
+        let mut hidden = Hidden::new();
+        hidden.is_seen();
+        let mut now = turns(&mut hidden, 0, 1);
+        for _ in 0..64 {
+            now = turns(&mut hidden, now, 1);
+        }
+        let raised = hidden.bytes_per_ms().unwrap();
+        assert!(raised > 256 << 10, "by a 64th a turn: {raised}");
+        hidden.answered(Bytes::from_mib(8), at(now));
+        now += 64;
+        hidden.caught_up(at(now), Nanos::ZERO, true);
+        assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
+        // And the next raise comes later the more often that was too much.
+        for _ in 0..8 {
+            now = turns(&mut hidden, now, 2);
+            hidden.answered(Bytes::from_mib(8), at(now));
+            now += 64;
+            hidden.caught_up(at(now), Nanos::ZERO, true);
+        }
+        let before = hidden.bytes_per_ms();
+        turns(&mut hidden, now, 32);
+        assert_eq!(hidden.bytes_per_ms(), before);
+    }
+
+    #[test]
+    fn four_turns_in_a_row_that_were_slow_for_their_first_read_give_it_away() {
+        let mut hidden = Hidden::new();
+        for slow in [true, true, true, false, true, true, true] {
+            assert!(!hidden.turn_ended(slow));
+        }
+        assert!(hidden.turn_ended(true) && hidden.hides());
+        assert!(!hidden.turn_ended(true), "no news any more");
     }
 }

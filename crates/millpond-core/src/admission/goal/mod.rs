@@ -52,6 +52,7 @@ mod overtaking;
 mod pace;
 #[cfg(test)]
 mod pace_tests;
+mod rate;
 #[cfg(test)]
 mod tests;
 mod turns;

@@ -15,6 +15,7 @@
 use super::Recent;
 use super::hidden::Hidden;
 use super::overtaking::Overtaking;
+use super::rate::WriteRate;
 use crate::admission::InTransit;
 use crate::units::{Bytes, Instant, Nanos};
 
@@ -38,6 +39,12 @@ const FLUSHED_IN: Nanos = Nanos::from_secs(4);
 struct Turn {
     /// When the last write was issued before it, and since when the writers had kept somebody waiting.
     stopped: Instant,
+    /// What the device hid then takes it until then.
+    level_at: Instant,
+    /// Everybody who waited then has been served: the device hides nothing any more.
+    is_level: bool,
+    /// The first read was served only after half of the goal, with no write in transit.
+    is_slow: bool,
     waiting_since: Instant,
     /// When the device had nothing but reads.
     drained: Instant,
@@ -91,7 +98,12 @@ impl Turns {
 
     /// The bytes that the device writes in `span` at its best, if that is known.
     pub(super) fn written_in(&self, span: Nanos) -> Option<Bytes> {
-        let rate = self.rate.best?;
+        let answered = self.rate.best?;
+        // A cache answers faster than its disk writes.
+        let rate = self
+            .hidden
+            .bytes_per_ms()
+            .map_or(answered, |rate| rate.min(answered));
         Some(Bytes(rate * span.0 / 1_000_000))
     }
 
@@ -165,7 +177,10 @@ impl Turns {
         in_transit: &InTransit,
     ) -> Option<Nanos> {
         let behind = in_transit.writes() + self.hidden.behind(now);
-        if behind == Bytes(0) || now.since(in_transit.last_write()) >= goal {
+        let least = self.last.0 * SHARE_MIN / (100 - SHARE_MIN);
+        let had = (in_transit.writes() + self.hidden.answered_since_level()).0;
+        let has_least = had.saturating_mul(1_000_000) / rate.max(1) >= least;
+        if behind == Bytes(0) || !has_least || now.since(in_transit.last_write()) >= goal {
             return None;
         }
         let waited = in_transit
@@ -178,6 +193,15 @@ impl Turns {
         (drain > room).then(|| Nanos(drain - room).min(goal))
     }
 
+    /// Somebody has waited for as long as the goal, and the writers have had their least.
+    fn is_kept_waiting(&self, now: Instant, goal: Nanos, in_transit: &InTransit) -> bool {
+        let Some(oldest) = in_transit.waiting_since() else {
+            return false;
+        };
+        let had = now.since(self.writers_since.max(oldest));
+        now.since(oldest) >= goal && had.0 >= self.last.0 * SHARE_MIN / (100 - SHARE_MIN)
+    }
+
     /// If it is the readers' turn: when to ask again, unless a transfer ends before.
     pub(super) fn readers_until(
         &mut self,
@@ -188,7 +212,7 @@ impl Turns {
     ) -> Option<Instant> {
         if let Some(turn) = self.readers {
             let drained = self.hidden.hides() || in_transit.writes() == Bytes(0);
-            let unserved = turn.ended == 0 && in_transit.waits() > 0 && drained;
+            let unserved = !turn.is_level && in_transit.waits() > 0 && drained;
             let had_time = in_transit.last_write() <= turn.stopped + Nanos(goal.0 / 4);
             let is_over = now >= turn.stopped + goal;
             let is_hiding = self.may_hide && unserved && is_over && had_time;
@@ -217,6 +241,12 @@ impl Turns {
             if is_gone {
                 self.owed = 0;
             }
+            // The goal is three reads at least.
+            let is_short = !is_gone && !turn.over && turn.ended < 2;
+            if self.may_hide && self.hidden.turn_ended(turn.is_slow || is_short) {
+                self.overtakes = true;
+                self.first_read = Recent::new();
+            }
             // If no write has asked for a while the turn was over long before.
             self.last = now.min(ends).since(turn.drained);
             self.writers_since = now;
@@ -224,17 +254,27 @@ impl Turns {
             return None;
         }
         let writes = in_transit.writes();
+        let mut level_at = now;
         if let Some(rate) = self.hidden.bytes_per_ms() {
-            let wait = self.too_far_behind(now, goal, rate, bytes, in_transit)?;
+            let wait = self.too_far_behind(now, goal, rate, bytes, in_transit);
             if in_transit.waits() == 0 {
-                return Some(now + wait);
+                return wait.map(|wait| now + wait);
             }
+            // Who waits for longer than the goal says that the rate is too high, and only a turn makes it lower.
+            if wait.is_none() && !self.is_kept_waiting(now, goal, in_transit) {
+                return None;
+            }
+            let behind = writes + self.hidden.behind(now);
+            level_at = now + Nanos(behind.0.saturating_mul(1_000_000) / rate.max(1));
         } else if writes == Bytes(0) || !self.must_stop(now, goal, writes + bytes, in_transit) {
             return None;
         }
         self.hidden.turn_begun();
         self.readers = Some(Turn {
             stopped: now,
+            level_at,
+            is_level: false,
+            is_slow: false,
             waiting_since: in_transit.waiting_since().unwrap_or(now).max(self.writers_since),
             drained: now,
             ended: 0,
@@ -259,21 +299,29 @@ impl Turns {
             self.overtakes = overtakes || self.hidden.hides();
         }
         let Some(turn) = self.readers.as_mut() else { return };
-        if turn.ended == 0 {
+        // Of several who wait for what a device hides one may be in its hands already.
+        let is_level = match self.hidden.hides() {
+            true => is_served(turn, in_transit),
+            false => true,
+        };
+        if !turn.is_level && is_level {
+            turn.is_level = true;
             if in_transit.writes() == Bytes(0) {
                 turn.drained = in_transit.last_write().max(turn.stopped);
                 // The head comes from elsewhere.
-                let usual = Nanos(self.next_read.0 * 2);
+                let usual = Nanos(self.next_read.0 * (u64::from(turn.ended) + 2));
                 if self.hidden.hides() {
                     turn.drained = turn.drained.max(Instant(now.0.saturating_sub(usual.0)));
                 }
                 if is_read {
-                    self.hidden.caught_up(now, usual);
+                    let late = now.since(turn.level_at.max(turn.stopped)).0 > usual.0 + goal.0 / 4;
+                    self.hidden.caught_up(now, usual, late);
+                    turn.is_slow = now.since(in_transit.last_write().max(turn.stopped)).0 >= goal.0 / 2;
                 }
                 self.first_read.add(now.since(turn.drained));
                 turn.way = Nanos(now.since(turn.drained).0.saturating_sub(self.next_read.0));
             }
-        } else {
+        } else if turn.is_level {
             let took = now.since(turn.last_end).0;
             let known = self.next_read.0;
             self.next_read.0 = if known == 0 { took } else { (known * 7 + took) / 8 };
@@ -295,6 +343,7 @@ impl Turns {
             if turn.ended == 0 {
                 turn.drained = in_transit.last_write().max(turn.stopped);
             }
+            turn.is_level = true;
             self.hidden.flushed(turn.stopped, now);
         }
         self.wait_ended(now, goal, share, in_transit);
@@ -308,13 +357,7 @@ impl Turns {
         let due = turn.drained.since(turn.waiting_since).0 * (100 - share) / share;
         let left = due as i64 + self.owed - (now.since(turn.drained) + turn.way).0 as i64;
         let is_over = match self.overtakes {
-            // Nobody who waited when it began does any more.
-            true => {
-                let served = in_transit
-                    .waiting_since()
-                    .is_none_or(|oldest| oldest > turn.stopped);
-                served && left < self.next_read.0 as i64 / 2
-            }
+            true => is_served(turn, in_transit) && left < self.next_read.0 as i64 / 2,
             false => turn.ended >= READS_BESIDE,
         };
         if is_over {
@@ -325,73 +368,8 @@ impl Turns {
     }
 }
 
-/// What the device writes while it has something to write.
-#[derive(Clone, Copy, Debug)]
-struct WriteRate {
-    bytes_per_ms: Option<u64>,
-    /// The highest of late.
-    best: Option<u64>,
-    last_end: Instant,
-    bytes: u64,
-    busy: u64,
-}
-
-/// So many bytes in so much time make a rate. Fewer are the device's cache; and where several writes are noticed to have
-/// ended at once, the last of them took no time: one such stretch of 4 MiB was taken for the best for gigabytes.
-const RATE_BYTES: u64 = 4 << 20;
-const RATE_TIME: Nanos = Nanos::from_millis(8);
-/// The best rate loses one part in so many with each rate that is measured: a device that has become slow, as a flash disk
-/// does when its burst buffer is full, is known to be so 256 MiB later.
-const BEST_FADES: u64 = 64;
-
-impl WriteRate {
-    fn new() -> WriteRate {
-        WriteRate {
-            bytes_per_ms: None,
-            best: None,
-            last_end: Instant(0),
-            bytes: 0,
-            busy: 0,
-        }
-    }
-
-    fn add(&mut self, now: Instant, bytes: Bytes, issued_at: Instant) {
-        self.busy += now.since(self.last_end.max(issued_at)).0;
-        self.bytes += bytes.0;
-        self.last_end = now;
-        if self.bytes >= RATE_BYTES && self.busy >= RATE_TIME.0 {
-            let new = self.bytes * 1_000_000 / self.busy.max(1);
-            let old = self.bytes_per_ms.unwrap_or(new);
-            self.bytes_per_ms = Some((old * 3 + new) / 4);
-            self.best = Some(self.best.map_or(new, |best| new.max(best - best / BEST_FADES)));
-            (self.bytes, self.busy) = (0, 0);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: Bytes = Bytes::from_mib(1);
-
-    #[test]
-    fn writes_that_are_noticed_to_have_ended_at_once_are_not_infinitely_fast() {
-        let mut rate = WriteRate::new();
-        for ms in (0..500).step_by(5) {
-            let (begun, ended) = (
-                Instant(0) + Nanos::from_millis(ms),
-                Instant(0) + Nanos::from_millis(ms + 5),
-            );
-            for _ in 0..8 {
-                rate.add(ended, MIB, begun);
-            }
-        }
-        let expected = 8 * MIB.0 / 5;
-        let best = rate.best.unwrap();
-        assert!(
-            best.abs_diff(expected) <= expected / 4,
-            "{best} instead of {expected}"
-        );
-    }
+/// Nobody who waited when it began does any more.
+fn is_served(turn: &Turn, in_transit: &InTransit) -> bool {
+    let oldest = in_transit.waiting_since();
+    oldest.is_none_or(|oldest| oldest > turn.stopped)
 }
