@@ -226,7 +226,7 @@ fn a_log_on_a_drive_with_a_volatile_cache_waits_for_little_more_than_the_goal() 
 /// time; with it too high no turn began, and so nothing ever made it lower: four readers had 24 reads a second, half of
 /// them of more than a quarter of a second. And one of four that is served is not all of them.
 #[test]
-fn readers_beside_a_drive_with_a_volatile_cache_have_the_goal_most_of_the_time() {
+fn half_of_the_reads_beside_a_drive_with_a_volatile_cache_keep_the_goal() {
     for (mib, readers) in [(16, 1), (16, 4), (64, 1), (64, 4), (256, 4)] {
         let alone = play(hdd_with_cache(mib), GOAL, Beside::Nobody).seconds;
         let beside = play(hdd_with_cache(mib), GOAL, Beside::Readers(readers));
@@ -237,8 +237,9 @@ fn readers_beside_a_drive_with_a_volatile_cache_have_the_goal_most_of_the_time()
             beside.percentile(50),
             beside.percentile(90)
         );
-        let tail = beside.percentile(90);
-        assert!(tail <= Nanos(GOAL.0 * 3 / 2), "{mib} MiB, {readers}: {tail:?}");
+        let (half, tail) = (beside.percentile(50), beside.percentile(90));
+        assert!(half <= GOAL, "{mib} MiB, {readers}: {half:?}");
+        assert!(tail <= Nanos(GOAL.0 * 5 / 2), "{mib} MiB, {readers}: {tail:?}");
         assert!(count > (if readers == 1 { 14.0 } else { 100.0 }) * beside.seconds);
         assert!(beside.seconds < 4.0 * alone, "{mib} MiB: {} s", beside.seconds);
     }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   hides    a turn of the readers has lasted as long as the goal, with no write in transit, and none of them was served;
-//!            or half of it, or fewer than two in all of it, four turns in a row
+//!            or, in four turns in a row, the first read took half of the goal, or fewer than two were served
 //!   behind   bytes answered since the device had caught up, less what it writes in the time since
 //!   rate     bytes answered from one such moment to the next, by the time between: whenever a read of a turn is served
 //!            later than `behind` says, the device has caught up, and when it was flushed in a turn
@@ -57,7 +57,7 @@ pub(super) struct Hidden {
     /// Answered since it was last flushed, or after a pause, and when the first of that was issued.
     unflushed: u64,
     unflushed_since: Instant,
-    /// Of that, since the last turn of the readers began.
+    /// Of that, since the last turn of the readers or of the writers began.
     since_turn: u64,
 }
 
@@ -81,11 +81,11 @@ impl Hidden {
         }
     }
 
-    /// In a turn nobody was served for the whole goal: it hides something. Whether that is news.
-    pub(super) fn is_seen(&mut self) -> bool {
+    /// It hides something. Whether that is news.
+    pub(super) fn found_out(&mut self) -> bool {
         if !self.hides {
             // What was answered filled the cache, and says nothing of what is written.
-            self.rate = None;
+            (self.rate, self.late, self.hold, self.turns) = (None, 0, 1, 0);
         }
         !core::mem::replace(&mut self.hides, true)
     }
@@ -93,7 +93,7 @@ impl Hidden {
     /// A turn of the readers has ended. Whether it is news now that the device hides something.
     pub(super) fn turn_ended(&mut self, is_slow: bool) -> bool {
         self.slow_turns = if is_slow { self.slow_turns + 1 } else { 0 };
-        self.slow_turns >= SLOW_TURNS && self.is_seen()
+        self.slow_turns >= SLOW_TURNS && self.found_out()
     }
 
     pub(super) fn hides(&self) -> bool {
@@ -129,7 +129,11 @@ impl Hidden {
         self.unflushed += bytes.0;
         self.since_turn += bytes.0;
         let gap = issued_at.since(self.last);
-        if gap >= PAUSE {
+        // Written by now even at a quarter of the rate, below which no read that is late brings it.
+        let written = self.bytes_per_ms().is_some_and(|rate| {
+            self.round.saturating_mul(1_000_000) / (rate / 4).max(1) <= self.round_time + gap.0
+        });
+        if gap >= PAUSE || written {
             (self.round, self.round_time) = (0, 0);
         } else {
             self.round_time += gap.0;
@@ -138,9 +142,9 @@ impl Hidden {
         self.last = self.last.max(issued_at);
     }
 
-    /// What was answered since it had caught up.
-    pub(super) fn answered_since_level(&self) -> Bytes {
-        Bytes(self.round)
+    /// What was answered since the writers' turn began.
+    pub(super) fn answered_in_turn(&self) -> Bytes {
+        Bytes(self.since_turn)
     }
 
     /// What the device has still to write before it serves a read.
@@ -190,6 +194,16 @@ impl Hidden {
         self.since_turn = 0;
     }
 
+    /// A turn of the writers begins.
+    pub(super) fn writers_turn_begun(&mut self) {
+        self.since_turn = 0;
+    }
+
+    /// The readers have left.
+    pub(super) fn forget_slow_turns(&mut self) {
+        self.slow_turns = 0;
+    }
+
     /// A sync of the device has ended in the turn that began at `stopped`. If that was at least half of the time since the one
     /// before, nothing is hidden but what was still in transit when the writers stopped; and what was written since says how
     /// fast it is.
@@ -208,6 +222,7 @@ impl Hidden {
             });
         }
         (self.bytes, self.since) = (left.min(self.bytes), now);
+        (self.round, self.round_time, self.last) = (left, 0, self.last.max(now));
     }
 }
 
@@ -237,7 +252,7 @@ mod tests {
             None,
             "it hides nothing, as far as is known"
         );
-        assert!(hidden.is_seen() && !hidden.is_seen());
+        assert!(hidden.found_out() && !hidden.found_out());
         let now = turns(&mut hidden, now, 1);
         assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
         hidden.answered(Bytes::from_mib(1), at(now));
@@ -249,7 +264,7 @@ mod tests {
     #[test]
     fn a_flush_says_what_is_hidden_no_more_and_how_fast_that_was_written() {
         let mut hidden = Hidden::new();
-        hidden.is_seen();
+        hidden.found_out();
         // Answered at once; the writers stop at 100 ms, with 8 MiB in transit.
         hidden.answered(Bytes::from_mib(56), at(0));
         hidden.turn_begun();
@@ -269,7 +284,7 @@ mod tests {
     fn pauses_of_the_writers_do_not_make_the_device_look_slow() {
         for is_known in [false, true] {
             let mut hidden = Hidden::new();
-            hidden.is_seen();
+            hidden.found_out();
             let now = if is_known { turns(&mut hidden, 0, 1) } else { 0 };
             // A write, ten seconds of nothing, and then as ever.
             hidden.answered(Bytes::from_mib(1), at(now));
@@ -285,7 +300,7 @@ mod tests {
     #[test]
     fn a_read_that_took_a_second_is_made_good_by_turns_with_one_short_write() {
         let mut hidden = Hidden::new();
-        hidden.is_seen();
+        hidden.found_out();
         let mut now = turns(&mut hidden, 0, 1);
         hidden.answered(Bytes::from_mib(2), at(now));
         now += 1_000;
@@ -303,7 +318,7 @@ mod tests {
     #[test]
     fn a_read_that_is_late_makes_the_rate_what_was_written_in_its_round() {
         let mut hidden = Hidden::new();
-        hidden.is_seen();
+        hidden.found_out();
         let mut now = turns(&mut hidden, 0, 1);
         for _ in 0..64 {
             now = turns(&mut hidden, now, 1);
@@ -334,5 +349,20 @@ mod tests {
         }
         assert!(hidden.turn_ended(true) && hidden.hides());
         assert!(!hidden.turn_ended(true), "no news any more");
+    }
+
+    #[test]
+    fn writers_who_trickle_do_not_make_the_device_look_slow() {
+        let mut hidden = Hidden::new();
+        hidden.found_out();
+        let mut now = turns(&mut hidden, 0, 1);
+        for _ in 0..100 {
+            hidden.answered(Bytes::from_mib(1), at(now));
+            now += 400;
+        }
+        hidden.answered(Bytes::from_mib(64), at(now));
+        hidden.caught_up(at(now + 512), Nanos::ZERO, true);
+        let rate = hidden.bytes_per_ms().unwrap();
+        assert!(rate >= 120 << 10, "{rate}");
     }
 }

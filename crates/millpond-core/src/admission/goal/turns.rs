@@ -4,7 +4,8 @@
 //! stop     when a read has waited for so long that, once the writes in transit and the next one have been worked
 //!          off and the others who wait have been served, it would end later than fifteen sixteenths of the goal
 //! readers  until all who waited at the beginning have been served and they have had their part of the time for which
-//!          they were kept waiting, none comes back, or the turn has lasted as long as the goal
+//!          they were kept waiting, none comes back, or the turn has lasted as long as the goal (eight goals, and 4 s
+//!          for a sync, while a device that hides what it has to write serves none of them)
 //! writers  at least a third of the time that the readers' last turn took, even where the goal is missed for it
 //! ```
 //!
@@ -39,9 +40,11 @@ const FLUSHED_IN: Nanos = Nanos::from_secs(4);
 struct Turn {
     /// When the last write was issued before it, and since when the writers had kept somebody waiting.
     stopped: Instant,
+    /// What was in transit then, at the device's best.
+    drain: Nanos,
     /// What the device hid then takes it until then.
     level_at: Instant,
-    /// Everybody who waited then has been served: the device hides nothing any more.
+    /// The first who waited has been served, all of them where the device hides writes, or it was flushed.
     is_level: bool,
     /// The first read was served only after half of the goal, with no write in transit.
     is_slow: bool,
@@ -141,6 +144,7 @@ impl Turns {
     /// Nobody reads any more.
     pub(super) fn forget(&mut self) {
         (self.readers, self.owed, self.last) = (None, 0, Nanos::ZERO);
+        self.hidden.forget_slow_turns();
     }
 
     /// Whether the writes must stop for those who wait, with `bytes` in transit and to be issued.
@@ -178,7 +182,7 @@ impl Turns {
     ) -> Option<Nanos> {
         let behind = in_transit.writes() + self.hidden.behind(now);
         let least = self.last.0 * SHARE_MIN / (100 - SHARE_MIN);
-        let had = (in_transit.writes() + self.hidden.answered_since_level()).0;
+        let had = (in_transit.writes() + self.hidden.answered_in_turn()).0;
         let has_least = had.saturating_mul(1_000_000) / rate.max(1) >= least;
         if behind == Bytes(0) || !has_least || now.since(in_transit.last_write()) >= goal {
             return None;
@@ -216,7 +220,7 @@ impl Turns {
             let had_time = in_transit.last_write() <= turn.stopped + Nanos(goal.0 / 4);
             let is_over = now >= turn.stopped + goal;
             let is_hiding = self.may_hide && unserved && is_over && had_time;
-            if is_hiding && self.hidden.is_seen() {
+            if is_hiding && self.hidden.found_out() {
                 self.overtakes = true;
                 self.first_read = Recent::new();
             }
@@ -241,8 +245,9 @@ impl Turns {
             if is_gone {
                 self.owed = 0;
             }
-            // The goal is three reads at least.
-            let is_short = !is_gone && !turn.over && turn.ended < 2;
+            // The goal is three reads at least; and what was in transit was written early in it, or should have been.
+            let early = (drained && had_time) || turn.drain.0 < goal.0 / 4;
+            let is_short = early && !is_gone && !turn.over && turn.ended < 2;
             if self.may_hide && self.hidden.turn_ended(turn.is_slow || is_short) {
                 self.overtakes = true;
                 self.first_read = Recent::new();
@@ -250,6 +255,7 @@ impl Turns {
             // If no write has asked for a while the turn was over long before.
             self.last = now.min(ends).since(turn.drained);
             self.writers_since = now;
+            self.hidden.writers_turn_begun();
             self.readers = None;
             return None;
         }
@@ -272,6 +278,7 @@ impl Turns {
         self.hidden.turn_begun();
         self.readers = Some(Turn {
             stopped: now,
+            drain: Nanos(writes.0.saturating_mul(1_000_000) / self.best_bytes_per_ms().max(1)),
             level_at,
             is_level: false,
             is_slow: false,
@@ -318,8 +325,11 @@ impl Turns {
                     self.hidden.caught_up(now, usual, late);
                     turn.is_slow = now.since(in_transit.last_write().max(turn.stopped)).0 >= goal.0 / 2;
                 }
-                self.first_read.add(now.since(turn.drained));
-                turn.way = Nanos(now.since(turn.drained).0.saturating_sub(self.next_read.0));
+                // Of those who waited only the first had the way there.
+                let others = self.next_read.0 * u64::from(turn.ended);
+                let first = Nanos(now.since(turn.drained).0.saturating_sub(others));
+                self.first_read.add(first);
+                turn.way = Nanos(first.0.saturating_sub(self.next_read.0));
             }
         } else if turn.is_level {
             let took = now.since(turn.last_end).0;

@@ -203,10 +203,10 @@ mod tests {
         assert!(with < without * 1.1, "{with}, page by page {without}");
     }
 
-    /// Which rounds are trials decides how often a new hot set is lost before it stays: with one trial in 16 to 64 rounds it is
+    /// Which pages are on trial decides how often a new hot set is lost before it stays: with one in 16 to 64 on trial it is
     /// 0.34 to 0.51 of the way from today's kernel to the optimum. The other loads are at half of it with any of these.
     #[test]
-    fn what_is_hot_changes_and_a_third_of_the_way_is_left_behind_whichever_rounds_are_trials() {
+    fn what_is_hot_changes_and_a_third_of_the_way_is_left_behind_whichever_pages_are_on_trial() {
         let (kernel, optimum) = (737_166.0, 440_396.0);
         let plan = plan("phase-change", 1.0);
         for one_in in (16..=64).step_by(8) {
