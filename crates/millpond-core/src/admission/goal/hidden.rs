@@ -189,13 +189,8 @@ impl Hidden {
         (self.round, self.round_time, self.last) = (0, 0, self.last.max(now));
     }
 
-    /// A turn of the readers begins.
+    /// A turn of the readers begins, or of the writers.
     pub(super) fn turn_begun(&mut self) {
-        self.since_turn = 0;
-    }
-
-    /// A turn of the writers begins.
-    pub(super) fn writers_turn_begun(&mut self) {
         self.since_turn = 0;
     }
 

@@ -152,12 +152,12 @@ impl Turns {
         let Some(oldest) = in_transit.waiting_since() else {
             return false;
         };
-        if now.since(self.writers_since.max(oldest)).0 < self.last.0 * SHARE_MIN / (100 - SHARE_MIN) {
+        if now.since(self.writers_since.max(oldest)) < self.writers_least() {
             return false;
         }
         match (self.first_read.tail(), self.rate.bytes_per_ms) {
             (Some(read), Some(rate)) if self.overtakes => {
-                let drain = bytes.0.saturating_mul(1_000_000) / rate.max(1);
+                let drain = time_for(bytes, rate).0;
                 // The oldest may be served last of those who wait.
                 let others = u64::from(in_transit.waits() - 1) * self.next_read.0;
                 now.since(oldest).0 + drain + read.0 + others >= goal.0 - goal.0 / 16
@@ -181,9 +181,8 @@ impl Turns {
         in_transit: &InTransit,
     ) -> Option<Nanos> {
         let behind = in_transit.writes() + self.hidden.behind(now);
-        let least = self.last.0 * SHARE_MIN / (100 - SHARE_MIN);
-        let had = (in_transit.writes() + self.hidden.answered_in_turn()).0;
-        let has_least = had.saturating_mul(1_000_000) / rate.max(1) >= least;
+        let had = in_transit.writes() + self.hidden.answered_in_turn();
+        let has_least = time_for(had, rate) >= self.writers_least();
         if behind == Bytes(0) || !has_least || now.since(in_transit.last_write()) >= goal {
             return None;
         }
@@ -193,7 +192,7 @@ impl Turns {
         let others = u64::from(in_transit.waits().saturating_sub(1)) * self.next_read.0;
         let read = self.first_read.tail().unwrap_or_default();
         let room = (goal.0 - goal.0 / 16).saturating_sub(waited.0 + read.0 + others);
-        let drain = (behind + bytes).0.saturating_mul(1_000_000) / rate.max(1);
+        let drain = time_for(behind + bytes, rate).0;
         (drain > room).then(|| Nanos(drain - room).min(goal))
     }
 
@@ -203,7 +202,20 @@ impl Turns {
             return false;
         };
         let had = now.since(self.writers_since.max(oldest));
-        now.since(oldest) >= goal && had.0 >= self.last.0 * SHARE_MIN / (100 - SHARE_MIN)
+        now.since(oldest) >= goal && had >= self.writers_least()
+    }
+
+    /// What the writers have at the least after the last turn of the readers.
+    fn writers_least(&self) -> Nanos {
+        Nanos(self.last.0 * SHARE_MIN / (100 - SHARE_MIN))
+    }
+
+    /// Whether it is news now that the device hides what it has to write.
+    fn hides_writes(&mut self, is_news: bool) {
+        if is_news {
+            self.overtakes = true;
+            self.first_read = Recent::new();
+        }
     }
 
     /// If it is the readers' turn: when to ask again, unless a transfer ends before.
@@ -220,9 +232,9 @@ impl Turns {
             let had_time = in_transit.last_write() <= turn.stopped + Nanos(goal.0 / 4);
             let is_over = now >= turn.stopped + goal;
             let is_hiding = self.may_hide && unserved && is_over && had_time;
-            if is_hiding && self.hidden.found_out() {
-                self.overtakes = true;
-                self.first_read = Recent::new();
+            if is_hiding {
+                let is_news = self.hidden.found_out();
+                self.hides_writes(is_news);
             }
             let longest = match self.hidden.hides() && unserved {
                 true if in_transit.transfers_wait() => Nanos(goal.0 * CATCHING_UP),
@@ -248,14 +260,14 @@ impl Turns {
             // The goal is three reads at least; and what was in transit was written early in it, or should have been.
             let early = (drained && had_time) || turn.drain.0 < goal.0 / 4;
             let is_short = early && !is_gone && !turn.over && turn.ended < 2;
-            if self.may_hide && self.hidden.turn_ended(turn.is_slow || is_short) {
-                self.overtakes = true;
-                self.first_read = Recent::new();
+            if self.may_hide {
+                let is_news = self.hidden.turn_ended(turn.is_slow || is_short);
+                self.hides_writes(is_news);
             }
             // If no write has asked for a while the turn was over long before.
             self.last = now.min(ends).since(turn.drained);
             self.writers_since = now;
-            self.hidden.writers_turn_begun();
+            self.hidden.turn_begun();
             self.readers = None;
             return None;
         }
@@ -271,14 +283,14 @@ impl Turns {
                 return None;
             }
             let behind = writes + self.hidden.behind(now);
-            level_at = now + Nanos(behind.0.saturating_mul(1_000_000) / rate.max(1));
+            level_at = now + time_for(behind, rate);
         } else if writes == Bytes(0) || !self.must_stop(now, goal, writes + bytes, in_transit) {
             return None;
         }
         self.hidden.turn_begun();
         self.readers = Some(Turn {
             stopped: now,
-            drain: Nanos(writes.0.saturating_mul(1_000_000) / self.best_bytes_per_ms().max(1)),
+            drain: self.rate.best.map_or(goal, |best| time_for(writes, best)),
             level_at,
             is_level: false,
             is_slow: false,
@@ -292,7 +304,8 @@ impl Turns {
         Some(now + goal)
     }
 
-    /// Somebody's transfer has ended: a read, or a write, which the device may answer without having written it. At most `allowance` was in transit, and the writers are to have `share` percent.
+    /// Somebody's transfer has ended: a read, or a write, which the device may answer without having written it. At most
+    /// `allowance` was in transit, and the writers are to have `share` percent.
     pub(super) fn transfer_ended(
         &mut self,
         now: Instant,
@@ -376,6 +389,11 @@ impl Turns {
             turn.over = true;
         }
     }
+}
+
+/// For so many bytes at a rate in bytes a millisecond.
+fn time_for(bytes: Bytes, rate: u64) -> Nanos {
+    Nanos(bytes.0.saturating_mul(1_000_000) / rate.max(1))
 }
 
 /// Nobody who waited when it began does any more.
