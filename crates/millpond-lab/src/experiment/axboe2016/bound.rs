@@ -2,7 +2,9 @@
 //!
 //! Of three things, what the writers get, how many reads are served and how long the hundredth of them takes, a dose of
 //! paced writes may be better in one without being worse in the other two. By how much the best such dose is, is the
-//! distance in that one.
+//! distance in that one. Where a little less of one buys much of another, the doses themselves are that far from each
+//! other; so beside it is the distance to the *nearest* dose of those that no other dose beats: by how much that one is
+//! better in what it is better in most.
 
 use super::frontier::{PACED, Point, devices, short};
 use crate::report::table::cell;
@@ -13,22 +15,38 @@ const SAME: f64 = 1.01;
 /// What is called within reach of what is allowed.
 const WITHIN: f64 = 1.2;
 
-/// By which factors the best of `paced` beat `own` in reads, p99 and what is written.
+/// By which factors `point` is better than `own` in reads, p99 and what is written.
+fn factors(own: &Point, point: &Point) -> [f64; 3] {
+    [
+        point.reads.value / own.reads.value,
+        own.p99.value / point.p99.value,
+        point.written.value / own.written.value,
+    ]
+}
+
+/// The same of the best of `paced` in each.
 fn distances(own: &Point, paced: &[Point]) -> [f64; 3] {
-    let factors = |point: &Point| {
-        [
-            point.reads.value / own.reads.value,
-            own.p99.value / point.p99.value,
-            point.written.value / own.written.value,
-        ]
-    };
     [0, 1, 2].map(|of| {
-        let no_worse = paced.iter().map(factors).filter(|factors| {
+        let no_worse = paced.iter().map(|point| factors(own, point)).filter(|factors| {
             let mut others = factors.iter().enumerate().filter(|(n, _)| *n != of);
             others.all(|(_, factor)| *factor >= 1.0 / SAME)
         });
         no_worse.map(|factors| factors[of]).fold(1.0, f64::max)
     })
+}
+
+/// By which factor the nearest of the doses that none beats is better than `own` in what it is better in most.
+fn nearest(own: &Point, paced: &[Point]) -> f64 {
+    let is_beaten = |dose: &Point| {
+        paced.iter().any(|other| {
+            let factors = factors(dose, other);
+            factors.iter().all(|factor| *factor >= 1.0) && factors.iter().any(|factor| *factor > 1.0)
+        })
+    };
+    let unbeaten = paced.iter().filter(|dose| !is_beaten(dose));
+    unbeaten
+        .map(|dose| factors(own, dose).into_iter().fold(1.0, f64::max))
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// For each device of which there are paced rows, Millpond's points and how far they are from them.
@@ -50,7 +68,7 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
             head: ["", "reads/s", "p99", "MB/s", "by reads", "by p99", "by MB/s"]
                 .map(String::from)
                 .into_iter()
-                .chain([format!("within {WITHIN}")])
+                .chain([format!("within {WITHIN}"), "nearest".into()])
                 .collect(),
             ..Table::default()
         };
@@ -63,9 +81,14 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
             let measured = [own.reads, own.p99, own.written].map(cell);
             let factors = distances.map(|factor| Cell::from(format!("{factor:.2}")));
             let verdict = Cell::from(verdict.to_string());
+            let nearest = Cell::from(format!("{:.2}", nearest(&own, &paced)));
             table.rows.push(TableRow {
                 label: format!("{} {}", row.target, short(row)),
-                cells: measured.into_iter().chain(factors).chain([verdict]).collect(),
+                cells: measured
+                    .into_iter()
+                    .chain(factors)
+                    .chain([verdict, nearest])
+                    .collect(),
             });
         }
         if !table.rows.is_empty() {
@@ -88,6 +111,8 @@ mod tests {
             ("paced", "1M", 50.0, 26e3, 50.0),
             ("paced", "4M", 30.0, 53e3, 80.0),
             ("paced", "8M/8", 68.0, 85e3, 70.0),
+            // (beaten by 8M/8, and so not the nearest to anything)
+            ("paced", "8M/6", 60.0, 85e3, 70.0),
             // as good as 4M; with fewer reads than 8M/8 and its p99; and with half of the reads of 1M
             ("sim", "goal/60ms", 30.0, 53e3, 79.0),
             ("sim", "goal/90ms", 60.0, 85e3, 70.0),
@@ -115,9 +140,10 @@ mod tests {
         assert_eq!(
             shown,
             [
-                ["1.00", "1.00", "1.01", "yes"],
-                ["1.13", "1.00", "1.00", "yes"],
-                ["2.00", "1.00", "1.00", "no"]
+                ["1.00", "1.00", "1.01", "yes", "1.01"],
+                ["1.13", "1.00", "1.00", "yes", "1.13"],
+                // 4M has 1.2 times the reads, 1M twice; but 1.6 times what is written.
+                ["2.00", "1.00", "1.00", "no", "1.60"]
             ]
         );
     }
