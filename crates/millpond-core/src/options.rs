@@ -341,12 +341,15 @@ impl Options {
 
 /// The name of a field of the replacement among all options.
 fn replacement_option(field: &'static str) -> &'static str {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 13] = [
         "replacement.inactive_max_per_mille",
         "replacement.inactive_min_per_mille",
         "replacement.inactive_start_per_mille",
         "replacement.inactive_step_per_mille",
         "replacement.active_uses_max",
+        "replacement.sampled_uses_max",
+        "replacement.sampled_use",
+        "replacement.believed_uses",
         "replacement.challenge_pages",
         "replacement.trial_one_in",
         "replacement.trial_one_in_when_short",

@@ -14,7 +14,8 @@
 //!    others are victims. Otherwise it looks at the cold end of the active list: a page gives up one saved use for
 //!    another lap, or is demoted to the warm end of the inactive list. A page of a region whose uses nobody could see
 //!    gets a lap in which they are seen ([`FrameTable::sees_uses`]): not known to be used is not known to be unused. Of
-//!    such a page one use a lap is seen at most, so a lap with a use saves one up, and a lap without costs one.
+//!    such a page one use a lap is seen at most, so a lap with a use saves up four, to eight, and a lap without costs one.
+//!    With more than four it is believed to be in use: to look costs a move and a soft fault.
 //!    After 32 such pages without a victim the next one comes from the inactive list in any case.
 //! 3. A page that comes back within memory's size in evictions belongs on the active list. It gets there if the
 //!    inactive list is above its target (then there is room), or else by *challenge*: it looks at up to four pages at
@@ -338,17 +339,22 @@ impl Lru {
         scanned.refilled += 1;
         let is_unseen = !frames.sees_uses(frame);
         let page = self.pages.page(frame);
+        if is_unseen && page.uses >= options.believed_uses {
+            page.uses -= 1;
+            self.pages.move_to_warm(frame, List::Active, List::Active);
+            scanned.rotated += 1;
+            return;
+        }
         let seen = frames.take_uses(frame);
-        let most = options.active_uses_max;
         if seen > 0 && is_unseen {
             // A page of a region, of whose uses a lap shows one, however many there were: it costs none of those saved.
-            page.uses = (page.uses + 1).min(most);
+            page.uses = (page.uses + options.sampled_use).min(options.sampled_uses_max);
             page.touched = true;
             self.pages.move_to_warm(frame, List::Active, List::Active);
             scanned.rotated += 1;
             return;
         }
-        let uses = (page.uses + seen).min(most);
+        let uses = (page.uses + seen).min(options.active_uses_max.max(page.uses));
         if uses == 0 && is_unseen {
             // Taking its uses has begun a lap in which one will be seen.
             self.pages.move_to_warm(frame, List::Active, List::Active);

@@ -120,6 +120,13 @@ pub struct MillpondOptions {
     pub inactive_regret: Ratio,
     /// Uses that an active page can save up; each is worth a lap. Default 3; 1 to 3, what a frame's word counts.
     pub active_uses_max: u8,
+    /// The same of a page of a region, whose uses are seen only after it was moved out of it, one a lap. Default 8; 1 to 15.
+    pub sampled_uses_max: u8,
+    /// How many of them a lap in which one was seen saves up. Default 4; 1 to 15.
+    pub sampled_use: u8,
+    /// With so many of them or more an active page of a region is believed to be in use: a lap costs it one, and it is not
+    /// moved out. Default 5; 1 to 16, and more than `sampled_uses_max` is never.
+    pub believed_uses: u8,
     /// How many pages at the cold end of the active list a page that came back may challenge; the first without
     /// a saved use makes room, the others lose a use. Default 4 pages; 1 to 32.
     pub challenge_pages: u32,
@@ -166,6 +173,9 @@ impl Default for MillpondOptions {
             inactive_step_per_mille: 2,
             inactive_regret: Ratio::percent(5),
             active_uses_max: 3,
+            sampled_uses_max: 8,
+            sampled_use: 4,
+            believed_uses: 5,
             challenge_pages: 4,
             challenge_despite_room: false,
             trial_one_in: 32,
@@ -220,6 +230,9 @@ impl MillpondOptions {
             WHOLE,
         )?;
         in_range("active_uses_max", self.active_uses_max.into(), 1, 3)?;
+        in_range("sampled_uses_max", self.sampled_uses_max.into(), 1, 15)?;
+        in_range("sampled_use", self.sampled_use.into(), 1, 15)?;
+        in_range("believed_uses", self.believed_uses.into(), 1, 16)?;
         in_range("challenge_pages", self.challenge_pages.into(), 1, 32)?;
         let any = u64::from(u32::MAX);
         in_range("trial_one_in", self.trial_one_in.into(), 1, any)?;

@@ -8,7 +8,11 @@ fn options() -> MillpondOptions {
 
 /// Memory of 100 pages: 10 may be inactive, 2 are fresh at a time. Pages 0..90 are active, page 0 is next.
 fn pond_with_active() -> Pond {
-    let mut pond = Pond::millpond(100);
+    pond_with_active_by(options())
+}
+
+fn pond_with_active_by(options: MillpondOptions) -> Pond {
+    let mut pond = Pond::new(Replacement::Millpond(options), 100);
     pond.insert_all(9_000..9_020);
     (0..90).for_each(|n| pond.insert_active(n));
     for _ in 0..10 {
@@ -344,33 +348,65 @@ fn an_active_page_whose_uses_nobody_saw_gets_a_lap_in_which_they_are() {
     );
 }
 
+/// Laps that the page in frame 0 of a pond of active pages stays for, used in `used` laps before, and how often it was looked at
+/// in those. It is in its region when a lap begins in which it was used, or not looked at in the one before.
+fn laps_of_a_sampled_page(options: MillpondOptions, used: usize) -> (usize, usize) {
+    let mut pond = pond_with_active_by(options);
+    // Until it has gone round, or went.
+    let lap = |pond: &mut Pond| {
+        for is_last in [false, true] {
+            let is_there = |active: &[u32]| active.contains(&0) && (active.last() == Some(&0)) != is_last;
+            while is_there(&pond.list(List::Active)) {
+                pond.frames.uses[1..90].fill(1);
+                pond.isolate(1);
+            }
+        }
+    };
+    let mut looked = 0;
+    for uses in core::iter::repeat_n(1, used).chain([0]) {
+        pond.frames.unseen.push(FrameNo(0));
+        pond.frames.uses[0] = uses;
+        lap(&mut pond);
+        looked += usize::from(uses > 0 && pond.frames.uses[0] == 0);
+    }
+    let mut left = 0;
+    while pond.list(List::Active).contains(&0) {
+        left += 1;
+        lap(&mut pond);
+    }
+    (left, looked)
+}
+
 /// A lap shows one use of a page of a region, however often it was used. Spent at once, none was ever saved: what was used in
 /// lap after lap was demoted after the first lap without, as was what had been used once.
 #[test]
-fn a_page_of_a_region_saves_up_one_use_for_each_lap_in_which_it_was_used() {
+fn a_page_of_a_region_saves_up_uses_for_each_lap_in_which_it_was_used() {
+    let options = MillpondOptions {
+        sampled_uses_max: 3,
+        sampled_use: 1,
+        believed_uses: 16,
+        ..options()
+    };
     for (used, laps_left) in [(0, 1), (1, 1), (2, 2), (3, 3), (9, 3)] {
-        let mut pond = pond_with_active();
-        // Until it has gone round, or went.
-        let lap = |pond: &mut Pond| {
-            for is_last in [false, true] {
-                let is_there = |active: &[u32]| active.contains(&0) && (active.last() == Some(&0)) != is_last;
-                while is_there(&pond.list(List::Active)) {
-                    pond.frames.uses[1..90].fill(1);
-                    pond.isolate(1);
-                }
-            }
-        };
-        for uses in core::iter::repeat_n(1, used).chain([0]) {
-            pond.frames.unseen.push(FrameNo(0));
-            pond.frames.uses[0] = uses;
-            lap(&mut pond);
-        }
-        let mut left = 0;
-        while pond.list(List::Active).contains(&0) {
-            left += 1;
-            lap(&mut pond);
-        }
-        assert_eq!(left, laps_left, "used in {used} laps");
+        assert_eq!(laps_of_a_sampled_page(options, used), (laps_left, used));
+    }
+}
+
+/// With four saved up for a use and eight at most it was looked at in two laps running; then every fourth tells enough.
+#[test]
+fn a_page_of_a_region_that_is_used_in_lap_after_lap_is_not_looked_at_in_each() {
+    let options = MillpondOptions {
+        sampled_uses_max: 8,
+        sampled_use: 4,
+        believed_uses: 5,
+        ..options()
+    };
+    for (used, looked) in [(1, 1), (2, 2), (6, 2), (7, 3), (11, 3), (12, 4)] {
+        assert_eq!(
+            laps_of_a_sampled_page(options, used).1,
+            looked,
+            "used in {used} laps"
+        );
     }
 }
 

@@ -227,7 +227,7 @@ mod tests {
         options
     }
 
-    /// `runs` of a load, whose aims of the inactive list begin a per mille apart, the fewest first.
+    /// `runs` of a load, in which one page in 32, 33 and so on is on trial, the fewest first.
     fn swap_ins(
         load: &str,
         (runs, scale): (u32, f64),
@@ -238,7 +238,7 @@ mod tests {
         let ins = |more: u32| {
             let options = with(Options::with_regions(), |own| {
                 change(own);
-                own.inactive_start_per_mille += more;
+                own.trial_one_in += more;
             });
             let run = if with_read_ahead { run_as_it_is } else { run };
             let outcome = run(&plan, plan.loads[0], &options, &stop).unwrap();
@@ -302,6 +302,11 @@ mod tests {
         }
     }
 
+    /// What a lap with a use is worth to a page of a region, to how many, and from how many on nobody looks.
+    fn saves(own: &mut MillpondOptions, (use_, most, believed): (u8, u8, u8)) {
+        (own.sampled_use, own.sampled_uses_max, own.believed_uses) = (use_, most, believed);
+    }
+
     /// Each number of [`MillpondOptions::with_regions`] in turn as it is for files, or another one.
     #[test]
     #[ignore = "a study: prints a table, takes minutes"]
@@ -313,9 +318,15 @@ mod tests {
             "stationary",
             "memory-scan",
         ];
-        let grid = ["ebizzy-1280-0.7-1", "ebizzy-2048-1.3-1", "ebizzy-1280-0.7-8"];
+        let grid = [
+            "ebizzy-1280-0.3-1",
+            "ebizzy-1280-0.9-1",
+            "ebizzy-1536-0.7-1",
+            "ebizzy-2048-1.3-1",
+            "ebizzy-1280-0.7-8",
+        ];
         type Change = fn(&mut MillpondOptions);
-        let rules: [(&str, Change); 12] = [
+        let rules: [(&str, Change); 17] = [
             ("as it is", |_| ()),
             ("room first", |own| own.challenge_despite_room = false),
             ("challenge 8", |own| own.challenge_pages = 8),
@@ -332,6 +343,13 @@ mod tests {
             }),
             ("inactive from 5 %", |own| own.inactive_start_per_mille = 50),
             ("steps of 0.2 %", |own| own.inactive_step_per_mille = 2),
+            ("a use for a lap, to 3, none believed", |own| {
+                saves(own, (1, 3, 16))
+            }),
+            ("2, to 3, believed from 2", |own| saves(own, (2, 3, 2))),
+            ("4, to 6, from 4", |own| saves(own, (4, 6, 4))),
+            ("5, to 10, from 7", |own| saves(own, (5, 10, 7))),
+            ("8, to 15, from 12", |own| saves(own, (8, 15, 12))),
         ];
         for with_read_ahead in [false, true] {
             println!("read-ahead: {with_read_ahead}");
@@ -340,12 +358,12 @@ mod tests {
                 let ins = |load, runs, scale| swap_ins(load, (runs, scale), with_read_ahead, change);
                 let mut cells = Vec::new();
                 for load in loads {
-                    let all = ins(load, 15, 1.0);
-                    let [least, median, most] = [0, 7, 14].map(|n: usize| all[n] / 1000.0);
+                    let all = ins(load, 9, 1.0);
+                    let [least, median, most] = [0, 4, 8].map(|n: usize| all[n] / 1000.0);
                     cells.push(format!("{median:.0}, {least:.0} to {most:.0}"));
                 }
                 for load in grid {
-                    cells.push(format!("{:.2}", ins(load, 1, 0.5)[0]));
+                    cells.push(format!("{:.2}", ins(load, 3, 0.5)[1]));
                 }
                 println!("| {name} | {} |", cells.join(" | "));
             }
