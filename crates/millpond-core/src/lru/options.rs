@@ -156,6 +156,7 @@ impl MillpondOptions {
             inactive_step_per_mille: 1,
             challenge_pages: 16,
             challenge_despite_room: true,
+            trial_one_in: 36,
             trial_one_in_when_short: 2,
             trial_inactive_percent: 150,
             ..MillpondOptions::default()

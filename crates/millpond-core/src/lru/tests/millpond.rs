@@ -392,7 +392,7 @@ fn a_page_of_a_region_saves_up_uses_for_each_lap_in_which_it_was_used() {
     }
 }
 
-/// With four saved up for a use and eight at most it was looked at in two laps running; then every fourth tells enough.
+/// With four saved up for a lap, and eight at most, it is looked at in two laps, and then in one of five.
 #[test]
 fn a_page_of_a_region_that_is_used_in_lap_after_lap_is_not_looked_at_in_each() {
     let options = MillpondOptions {
