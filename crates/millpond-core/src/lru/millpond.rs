@@ -26,7 +26,7 @@
 //! 4. Of pages about which nothing is known, one in 32, so many in a row, is on trial in the same way, against one page
 //!    and with nothing saved; one in four while less than half of memory is active, but of memory that begins, which
 //!    nobody can have missed. In a loop longer than memory this is what makes a part of it stay: what is kept is used
-//!    once a lap and defends itself, where a list would hold nothing in time. In a cache with regions it is one in two
+//!    once a lap and defends itself, where a list would hold nothing in time. In a cache with regions it is one in 36, and one in two
 //!    while little is active or the inactive list is half as long again as its target.
 //! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
 //!    up if it was evicted without having been active, down if it had been.
@@ -339,31 +339,26 @@ impl Lru {
         scanned.refilled += 1;
         let is_unseen = !frames.sees_uses(frame);
         let page = self.pages.page(frame);
-        if is_unseen && page.uses >= options.believed_uses {
+        let stays = if is_unseen && page.uses >= options.believed_uses {
             page.uses -= 1;
-            self.pages.move_to_warm(frame, List::Active, List::Active);
-            scanned.rotated += 1;
-            return;
-        }
-        let seen = frames.take_uses(frame);
-        if seen > 0 && is_unseen {
-            // A page of a region, of whose uses a lap shows one, however many there were: it costs none of those saved.
-            page.uses = (page.uses + options.sampled_use).min(options.sampled_uses_max);
-            page.touched = true;
-            self.pages.move_to_warm(frame, List::Active, List::Active);
-            scanned.rotated += 1;
-            return;
-        }
-        let uses = (page.uses + seen).min(options.active_uses_max.max(page.uses));
-        if uses == 0 && is_unseen {
-            // Taking its uses has begun a lap in which one will be seen.
-            self.pages.move_to_warm(frame, List::Active, List::Active);
-            scanned.rotated += 1;
-            return;
-        }
-        page.uses = uses.saturating_sub(1);
-        page.touched |= uses > 0;
-        if uses > 0 {
+            true
+        } else {
+            let seen = frames.take_uses(frame);
+            if seen > 0 && is_unseen {
+                // A page of a region, of whose uses a lap shows one, however many there were: it costs none of those saved.
+                page.uses = (page.uses + options.sampled_use).min(options.sampled_uses_max);
+                page.touched = true;
+                true
+            } else {
+                // What a page of a region has saved up is not cut to what a file's may have.
+                let uses = (page.uses + seen).min(options.active_uses_max.max(page.uses));
+                page.uses = uses.saturating_sub(1);
+                page.touched |= uses > 0;
+                // Taking the uses of one that is unseen has begun a lap in which one will be seen.
+                uses > 0 || is_unseen
+            }
+        };
+        if stays {
             self.pages.move_to_warm(frame, List::Active, List::Active);
             scanned.rotated += 1;
         } else if self.stays_for_its_cost(frame, List::Active, frames) {

@@ -134,7 +134,7 @@ pub struct MillpondOptions {
     /// list keeps the room. Default false.
     pub challenge_despite_room: bool,
     /// Of pages about which nothing is known, one in this many may challenge one active page: what keeps a part
-    /// of a loop that is longer than memory. Default 32; 1 or more.
+    /// of a loop that is longer than memory. Default 32, in a cache with regions 36; 1 or more.
     pub trial_one_in: u32,
     /// The same while the active list holds less than half of the memory. Default 4; 1 or more.
     pub trial_one_in_when_short: u32,
