@@ -15,7 +15,8 @@
 //!    another lap, or is demoted to the warm end of the inactive list. A page of a region whose uses nobody could see
 //!    gets a lap in which they are seen ([`FrameTable::sees_uses`]): not known to be used is not known to be unused. Of
 //!    such a page one use a lap is seen at most, so a lap with a use saves up four, to eight, and a lap without costs one.
-//!    With more than four it is believed to be in use: to look costs a move and a soft fault.
+//!    With more than four it is believed to be in use: to look costs a move and a soft fault. Its neighbours are looked at with
+//!    it (`together`).
 //!    After 32 such pages without a victim the next one comes from the inactive list in any case.
 //! 3. A page that comes back within memory's size in evictions belongs on the active list. It gets there if the
 //!    inactive list is above its target (then there is room), or else by *challenge*: it looks at up to four pages at
@@ -26,7 +27,7 @@
 //! 4. Of pages about which nothing is known, one in 32, so many in a row, is on trial in the same way, against one page
 //!    and with nothing saved; one in four while less than half of memory is active, but of memory that begins, which
 //!    nobody can have missed. In a loop longer than memory this is what makes a part of it stay: what is kept is used
-//!    once a lap and defends itself, where a list would hold nothing in time. In a cache with regions it is one in 36, and one in two
+//!    once a lap and defends itself, where a list would hold nothing in time. In a cache with regions it is one in 37, and one in two
 //!    while little is active or the inactive list is half as long again as its target.
 //! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
 //!    up if it was evicted without having been active, down if it had been.
@@ -66,6 +67,8 @@ pub(super) struct State {
     unknown: u32,
     /// Active pages that the scan looked at since its last victim.
     vain: u32,
+    /// Of those that challenges look at, so many were looked at before their turn.
+    looked_ahead: u64,
     /// Pages on lists when the last batch of the scan had taken its victims.
     after_scan: u64,
     pub(super) sorting: Sorting,
@@ -80,6 +83,7 @@ impl State {
             },
             unknown: 0,
             vain: 0,
+            looked_ahead: 0,
             after_scan: u64::MAX,
             sorting: Sorting::default(),
         }
@@ -188,15 +192,17 @@ impl Lru {
             return true;
         }
         let mut scanned = Scanned::default();
-        for _ in 0..pages {
+        // Neighbours that were looked at together were looked at instead of those that this challenge would have come to.
+        let ahead = self.millpond.looked_ahead.min(pages.into());
+        let most = u64::from(pages) - ahead;
+        while scanned.refilled < most && scanned.deactivated == 0 {
             let Some(frame) = self.pages.cold(List::Active) else {
                 break;
             };
             self.spend_use_or_demote(options, frame, frames, &mut scanned);
-            if scanned.deactivated > 0 {
-                break;
-            }
         }
+        self.millpond.looked_ahead =
+            self.millpond.looked_ahead - ahead + scanned.refilled.saturating_sub(most);
         self.statistics.pgrefill += scanned.refilled;
         self.statistics.pgdeactivate += scanned.deactivated;
         has_room || scanned.deactivated > 0
@@ -258,11 +264,12 @@ impl Lru {
         while scanned.scanned < most {
             match self.pages.cold(List::Active) {
                 Some(frame) if self.is_active_next() => {
-                    if scanned.refilled == most {
+                    if scanned.refilled >= most {
                         break;
                     }
+                    let before = scanned.refilled;
                     self.spend_use_or_demote(options, frame, frames, &mut scanned);
-                    self.millpond.vain += 1;
+                    self.millpond.vain += (scanned.refilled - before) as u32;
                 }
                 _ => {
                     if !self.scan_inactive(frames, victims, &mut scanned) {
@@ -336,28 +343,25 @@ impl Lru {
         frames: &mut impl FrameTable,
         scanned: &mut Scanned,
     ) {
-        scanned.refilled += 1;
-        let is_unseen = !frames.sees_uses(frame);
-        let page = self.pages.page(frame);
-        let stays = if is_unseen && page.uses >= options.believed_uses {
-            page.uses -= 1;
+        let saved = self.pages.page(frame).uses;
+        let stays = if frames.sees_uses(frame) {
+            let seen = frames.take_uses(frame);
+            let page = self.pages.page(frame);
+            // What a page of a region has saved up is not cut to what a file's may have.
+            let uses = (saved + seen).min(options.active_uses_max.max(saved));
+            page.uses = uses.saturating_sub(1);
+            page.touched |= uses > 0;
+            uses > 0
+        } else if saved >= options.believed_uses {
+            self.pages.page(frame).uses -= 1;
             true
         } else {
-            let seen = frames.take_uses(frame);
-            if seen > 0 && is_unseen {
-                // A page of a region, of whose uses a lap shows one, however many there were: it costs none of those saved.
-                page.uses = (page.uses + options.sampled_use).min(options.sampled_uses_max);
-                page.touched = true;
-                true
-            } else {
-                // What a page of a region has saved up is not cut to what a file's may have.
-                let uses = (page.uses + seen).min(options.active_uses_max.max(page.uses));
-                page.uses = uses.saturating_sub(1);
-                page.touched |= uses > 0;
-                // Taking the uses of one that is unseen has begun a lap in which one will be seen.
-                uses > 0 || is_unseen
-            }
+            let looked = self.look_at_neighbours(options, frame, frames);
+            scanned.refilled += looked;
+            scanned.rotated += looked;
+            return;
         };
+        scanned.refilled += 1;
         if stays {
             self.pages.move_to_warm(frame, List::Active, List::Active);
             scanned.rotated += 1;

@@ -29,6 +29,7 @@ mod passing;
 mod returns;
 #[cfg(test)]
 mod tests;
+mod together;
 mod workingset;
 
 pub use cost::Prices;

@@ -134,7 +134,7 @@ pub struct MillpondOptions {
     /// list keeps the room. Default false.
     pub challenge_despite_room: bool,
     /// Of pages about which nothing is known, one in this many may challenge one active page: what keeps a part
-    /// of a loop that is longer than memory. Default 32, in a cache with regions 36; 1 or more.
+    /// of a loop that is longer than memory. Default 32, in a cache with regions 37; 1 or more.
     pub trial_one_in: u32,
     /// The same while the active list holds less than half of the memory. Default 4; 1 or more.
     pub trial_one_in_when_short: u32,
@@ -156,7 +156,7 @@ impl MillpondOptions {
             inactive_step_per_mille: 1,
             challenge_pages: 16,
             challenge_despite_room: true,
-            trial_one_in: 36,
+            trial_one_in: 37,
             trial_one_in_when_short: 2,
             trial_inactive_percent: 150,
             ..MillpondOptions::default()

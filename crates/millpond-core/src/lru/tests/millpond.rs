@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn options() -> MillpondOptions {
+pub(super) fn options() -> MillpondOptions {
     MillpondOptions::default()
 }
 
@@ -11,7 +11,7 @@ fn pond_with_active() -> Pond {
     pond_with_active_by(options())
 }
 
-fn pond_with_active_by(options: MillpondOptions) -> Pond {
+pub(super) fn pond_with_active_by(options: MillpondOptions) -> Pond {
     let mut pond = Pond::new(Replacement::Millpond(options), 100);
     pond.insert_all(9_000..9_020);
     (0..90).for_each(|n| pond.insert_active(n));
@@ -23,7 +23,7 @@ fn pond_with_active_by(options: MillpondOptions) -> Pond {
     pond
 }
 
-fn recent() -> Refault {
+pub(super) fn recent() -> Refault {
     Refault {
         recent: true,
         ..Refault::NEW

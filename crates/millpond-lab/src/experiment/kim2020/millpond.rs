@@ -203,9 +203,9 @@ mod tests {
         assert!(with < without * 1.1, "{with}, page by page {without}");
     }
 
-    /// How many pages are on trial decides how often a new hot set is lost before it stays: with one in 36 it is 0.52 of the way
-    /// from today's kernel to the optimum, with fewer on trial down to 0.41; with one in 32, and more of them, 0.16 to 0.32. With
-    /// read-ahead, as in the engine, it is 0.38 to 0.53 with any of them.
+    /// How many pages are on trial decides how often a new hot set is lost before it stays: with one in 32 to 41 it is 0.50 to 0.51
+    /// of the way from today's kernel to the optimum, with fewer on trial down to 0.41, and with more 0.32 to 0.35. With
+    /// read-ahead, as in the engine, it is 0.37 to 0.50 with any of them.
     #[test]
     fn what_is_hot_changes_and_a_third_of_the_way_is_left_behind_whichever_pages_are_on_trial() {
         let (kernel, optimum) = (737_166.0, 440_396.0);
@@ -219,7 +219,7 @@ mod tests {
             let (by_page, ahead) = (way(run), way(run_as_it_is));
             println!("one in {one_in}: {by_page:.2} of the way, with read-ahead {ahead:.2}");
             assert!(ahead >= 1.0 / 3.0, "one in {one_in}: {ahead} of the way");
-            let least = if one_in >= 36 { 0.4 } else { 0.15 };
+            let least = if one_in >= 32 { 0.4 } else { 0.3 };
             assert!(by_page >= least, "one in {one_in}: {by_page} of the way");
         }
     }

@@ -146,6 +146,9 @@ impl FrameTable for Frames {
     }
 
     fn lookup(&self, key: PageKey) -> Option<FrameNo> {
+        if key.file() == REGION && key.index().0 >= self.of_region as u64 {
+            return None;
+        }
         let page = &self.pages[self.number(key)];
         (page.at != At::Nowhere).then_some(page.frame)
     }

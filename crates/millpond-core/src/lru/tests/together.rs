@@ -1,0 +1,81 @@
+//! Neighbours are looked at together: side by side, and instead of others.
+
+use super::millpond::{options, pond_with_active_by, recent};
+use super::*;
+
+/// Pages 0 to 90 are active, the odd ones colder than the even ones; nobody sees their uses.
+fn pond_of_a_region(options: MillpondOptions) -> Pond {
+    let mut pond = pond_with_active_by(options);
+    for n in (1..90).step_by(2).chain((0..90).step_by(2)) {
+        pond.lru
+            .pages
+            .move_to_warm(FrameNo(n), List::Active, List::Active);
+    }
+    pond.frames.unseen = (0..90).map(FrameNo).collect();
+    pond
+}
+
+#[test]
+fn neighbours_are_looked_at_together_and_go_on_side_by_side() {
+    let mut pond = pond_of_a_region(options());
+    // Not those whose uses are seen, nor those that are not active.
+    pond.frames.unseen.retain(|&frame| frame != FrameNo(6));
+    pond.lru
+        .pages
+        .move_to_warm(FrameNo(8), List::Active, List::Inactive);
+    let other = FrameNo(pond.list(List::Inactive)[0]);
+    pond.lru.pages.move_to_warm(other, List::Inactive, List::Active);
+    let scanned = pond.isolate(1);
+    assert_eq!(
+        (scanned.refilled, scanned.rotated, scanned.deactivated),
+        (62, 62, 0)
+    );
+    let others = [6, 8];
+    let block: Vec<u32> = (0..64).filter(|n| !others.contains(n)).collect();
+    let active = pond.list(List::Active);
+    assert!(active.ends_with(&block), "{active:?}");
+    let seen = |n: &u32| !pond.frames.unseen.contains(&FrameNo(*n));
+    assert!(block.iter().all(seen), "a lap in which their uses are seen");
+    assert!(
+        !(64..90).any(|n| seen(&n)),
+        "those of another block have their own turn"
+    );
+}
+
+#[test]
+fn of_neighbours_that_are_looked_at_each_saves_up_its_own_uses() {
+    let options = MillpondOptions {
+        sampled_uses_max: 8,
+        sampled_use: 4,
+        believed_uses: 5,
+        ..options()
+    };
+    let mut pond = pond_of_a_region(options);
+    pond.frames.uses[2] = 1;
+    pond.lru.pages.page(FrameNo(4)).uses = 7;
+    pond.isolate(1);
+    let saved = [1, 2, 3, 4].map(|n| pond.lru.pages.page(FrameNo(n)).uses);
+    assert_eq!(saved, [0, 4, 0, 6]);
+}
+
+/// Else the active list would go round faster the more its pages are neighbours.
+#[test]
+fn what_a_challenge_looks_at_beyond_its_share_the_next_ones_do_not_look_at() {
+    let options = MillpondOptions {
+        challenge_pages: 16,
+        challenge_despite_room: true,
+        trial_one_in: u32::MAX,
+        trial_one_in_when_short: u32::MAX,
+        ..options()
+    };
+    let mut pond = pond_of_a_region(super::millpond::options());
+    pond.lru.set_replacement(Replacement::Millpond(options));
+    let mut refilled = Vec::new();
+    for n in 200..206 {
+        let before = pond.lru.statistics().pgrefill;
+        pond.lru.insert(FrameNo(n), recent(), false, &mut pond.frames);
+        refilled.push(pond.lru.statistics().pgrefill - before);
+    }
+    // A block of 64, which four challenges pay for, the 26 of the next, and then who was seen not to be used.
+    assert_eq!(refilled, [64, 0, 0, 0, 26, 1]);
+}

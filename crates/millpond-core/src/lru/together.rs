@@ -1,0 +1,64 @@
+//! Pages of a region that are neighbours are looked at together.
+//!
+//! ```text
+//!   active, cold end ─► 5 │ 92 │ 6 │ 40 │ … 7 …          5 is to be looked at
+//!                       └────────┴─────────┴─► 5 6 7     so are its neighbours, wherever they are: they go on in a row
+//! ```
+//!
+//! To see whether a page of a region is used it is moved out, and its next use moves it in again. Pages that follow one another
+//! are moved with one system call, and each call interrupts all processors that run the process, which costs more than the moving.
+//! Every page that comes between two of them on the list, and every one that has a use more saved up, cuts their row in two for
+//! good. So when the scan looks at an active page whose uses nobody sees, it looks at those of its neighbours that are active
+//! and unseen as well, 64 that lie together at most, and puts them side by side.
+//!
+//! Each counts as a page looked at, so the scan comes round no sooner.
+
+use super::Lru;
+use super::lists::List;
+use super::options::MillpondOptions;
+use crate::frame::FrameTable;
+use crate::units::{FrameNo, PageIndex, PageKey};
+
+/// Pages that are looked at together at most, from a multiple of it on: what is moved with one system call.
+const BLOCK: u64 = 64;
+
+impl Lru {
+    /// Looks at an active page of a region whose uses nobody sees, and at its neighbours of which the same is true. All of them
+    /// stay. How many there were.
+    pub(super) fn look_at_neighbours(
+        &mut self,
+        options: &MillpondOptions,
+        frame: FrameNo,
+        frames: &mut impl FrameTable,
+    ) -> u64 {
+        let key = frames.key(frame);
+        let first = key.index().0 / BLOCK * BLOCK;
+        let mut looked = 0;
+        for page in first..first + BLOCK {
+            let other = match page == key.index().0 {
+                true => Some(frame),
+                false => frames.lookup(PageKey::new(key.file(), PageIndex(page))),
+            };
+            let is_unseen = |frame: &FrameNo| self.pages.list_of(*frame) == Some(List::Active);
+            let Some(other) = other.filter(is_unseen).filter(|&frame| !frames.sees_uses(frame)) else {
+                continue;
+            };
+            self.begin_lap(options, other, frames);
+            looked += 1;
+        }
+        looked
+    }
+
+    /// A use since the page was looked at last saves up some, a lap without costs one; and the next is one in which a use
+    /// will be seen.
+    fn begin_lap(&mut self, options: &MillpondOptions, frame: FrameNo, frames: &mut impl FrameTable) {
+        let is_used = frames.take_uses(frame) > 0;
+        let page = self.pages.page(frame);
+        page.touched |= is_used || page.uses > 0;
+        page.uses = match is_used {
+            true => (page.uses + options.sampled_use).min(options.sampled_uses_max),
+            false => page.uses.saturating_sub(1),
+        };
+        self.pages.move_to_warm(frame, List::Active, List::Active);
+    }
+}
