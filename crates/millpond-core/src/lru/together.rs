@@ -35,15 +35,17 @@ impl Lru {
         let first = key.index().0 / BLOCK * BLOCK;
         let mut looked = 0;
         for page in first..first + BLOCK {
-            let other = match page == key.index().0 {
+            let found = match page == key.index().0 {
+                // Even if somebody has it in hand by now, so that the scan goes on.
                 true => Some(frame),
-                false => frames.lookup(PageKey::new(key.file(), PageIndex(page))),
+                false => {
+                    let other = frames.lookup(PageKey::new(key.file(), PageIndex(page)));
+                    let is_active = |&other: &FrameNo| self.pages.list_of(other) == Some(List::Active);
+                    other.filter(is_active).filter(|&other| !frames.sees_uses(other))
+                }
             };
-            let is_unseen = |frame: &FrameNo| self.pages.list_of(*frame) == Some(List::Active);
-            let Some(other) = other.filter(is_unseen).filter(|&frame| !frames.sees_uses(frame)) else {
-                continue;
-            };
-            self.begin_lap(options, other, frames);
+            let Some(found) = found else { continue };
+            self.begin_lap(options, found, frames);
             looked += 1;
         }
         looked

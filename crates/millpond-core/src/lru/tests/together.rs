@@ -79,3 +79,41 @@ fn what_a_challenge_looks_at_beyond_its_share_the_next_ones_do_not_look_at() {
     // A block of 64, which four challenges pay for, the 26 of the next, and then who was seen not to be used.
     assert_eq!(refilled, [64, 0, 0, 0, 26, 1]);
 }
+
+/// Frames of pages that somebody takes in hand as soon as replacement has asked whether their uses are seen.
+struct Taken(TestFrames, core::cell::Cell<bool>);
+
+impl FrameTable for Taken {
+    fn key(&self, frame: FrameNo) -> PageKey {
+        self.0.key(frame)
+    }
+
+    fn lookup(&self, key: PageKey) -> Option<FrameNo> {
+        self.0.lookup(key)
+    }
+
+    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+        self.0.take_uses(frame)
+    }
+
+    fn sees_uses(&self, _: FrameNo) -> bool {
+        self.1.replace(true)
+    }
+
+    fn evict(&mut self, frames: &mut Vec<FrameNo>) {
+        self.0.evict(frames);
+    }
+
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
+        self.0.begin_write(frame)
+    }
+}
+
+/// Other threads move pages of regions while replacement looks at them. A look that counts nothing would be made again and again.
+#[test]
+fn a_page_that_is_taken_in_hand_while_it_is_looked_at_has_been_looked_at() {
+    let mut pond = pond_of_a_region(options());
+    let mut taken = Taken(pond.frames, core::cell::Cell::new(false));
+    let scanned = pond.lru.isolate(0, 1, &mut taken, &mut pond.victims);
+    assert_eq!((scanned.refilled, scanned.rotated), (1, 1));
+}
