@@ -103,6 +103,14 @@ pub fn free_bytes(dir: &Path) -> Option<Bytes> {
     Some(Bytes(stat.f_bavail.saturating_mul(stat.f_frsize)))
 }
 
+/// For the tests beside the code: a folder on the disk where the build is. Below it, as a test that dies leaves its folder
+/// there: in the sources somebody would put it under version control.
+#[cfg(test)]
+pub(crate) fn for_tests() -> tempfile::TempDir {
+    let program = std::env::current_exe().unwrap();
+    tempfile::tempdir_in(program.parent().unwrap()).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

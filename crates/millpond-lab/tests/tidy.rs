@@ -8,12 +8,22 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// No file of code is longer, whether of tests or not: a file has one mechanism.
 const LINES_MAX: usize = 500;
 
 /// Files that are longer all the same. Each of them is to be cut, and then leaves this list.
 const TOO_LONG: &[&str] = &[];
+
+/// No file under version control is larger: a picture has 145 KiB.
+const BYTES_MAX: u64 = 200 << 10;
+
+/// What begins with a dot and belongs here.
+const HIDDEN: &[&str] = &[".ci", ".gitignore"];
+
+/// Files of bytes, not of text.
+const BINARY: &[&str] = &[".png"];
 
 /// The only folder with unsafe code.
 const UNSAFE: &str = "crates/millpond/src/sys/";
@@ -117,6 +127,66 @@ fn files_have_one_mechanism_each() {
         }
     }
     assert_none(&format!("{LINES_MAX} lines at most"), &breaks);
+}
+
+/// What is wrong with a file of this path and these bytes under version control.
+fn is_no_source(path: &str, bytes: &[u8]) -> Option<&'static str> {
+    let hidden = path
+        .split('/')
+        .any(|part| part.starts_with('.') && !HIDDEN.contains(&part));
+    let temporary = ["~", ".tmp", ".swp", ".orig", ".rej", ".bak", ".o", ".so", ".pyc"]
+        .iter()
+        .any(|end| path.ends_with(end));
+    let is_text = !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok();
+    match () {
+        () if hidden => Some("is hidden"),
+        () if temporary => Some("is temporary, by its name"),
+        () if bytes.len() as u64 > BYTES_MAX => Some("is large"),
+        () if !is_text && !BINARY.iter().any(|end| path.ends_with(end)) => Some("is no text"),
+        () => None,
+    }
+}
+
+/// A test had died and left its folder in the sources, with a swap file of 33 MB, and a commit took it along.
+#[test]
+fn only_sources_are_under_version_control() {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached"])
+        .current_dir(root())
+        .output();
+    let files = match listed {
+        Ok(listed) if listed.status.success() => String::from_utf8(listed.stdout).unwrap(),
+        Ok(listed) => return println!("skipped: git: {}", String::from_utf8_lossy(&listed.stderr).trim()),
+        Err(error) => return println!("skipped: git: {error}"),
+    };
+    let files: Vec<_> = files.split_terminator('\0').collect();
+    assert!(files.len() > 100, "only {files:?}");
+    // What is listed and not there is about to be taken out.
+    let there = files
+        .iter()
+        .filter_map(|&path| Some((path, fs::read(root().join(path)).ok()?)));
+    let breaks: Vec<_> = there
+        .filter_map(|(path, bytes)| Some(format!("{path} {}", is_no_source(path, &bytes)?)))
+        .collect();
+    assert_none("only sources are under version control", &breaks);
+    for (path, bytes) in [
+        ("crates/millpond/.tmpNKSFxj/swap", &b"x"[..]),
+        (".env", b"x"),
+        ("src/lib.rs.orig", b"x"),
+        ("docs/data.txt", &[b'x'; (BYTES_MAX + 1) as usize]),
+        ("docs/data.bin", b"a\0b"),
+    ] {
+        assert!(is_no_source(path, bytes).is_some(), "{path}");
+    }
+}
+
+#[test]
+fn tests_make_no_folders_among_the_sources() {
+    let words = [concat!("tempdir_in(env!(\"CARGO_", "MANIFEST_DIR\"))")];
+    assert_none(
+        "make them below the build: CARGO_TARGET_TMPDIR, or scratch beside the code",
+        &lines_with(&words, |_| true),
+    );
 }
 
 #[test]

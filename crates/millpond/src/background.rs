@@ -93,7 +93,7 @@ mod tests {
     /// Before what transfers are made of was set aside, the second time took some 2000 allocations.
     #[test]
     fn cleaning_memory_needs_no_memory_that_is_not_there() {
-        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let folder = crate::scratch::folder();
         let cache = PageCache::builder().memory(8 << 20).build().unwrap();
         let file = cache
             .open(folder.path().join("data"), OpenOptions::new().create(true))
@@ -127,7 +127,7 @@ mod tests {
     /// allocations for 14,263 pages.
     #[test]
     fn swapping_out_needs_no_memory_that_is_not_there() {
-        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let folder = crate::scratch::folder();
         let swap = crate::SwapFile::new(folder.path().join("swap"), 64 << 20);
         let cache = match PageCache::builder().memory(8 << 20).swap(swap).build() {
             Err(error @ crate::Error::Setup { .. }) => return std::println!("skipped: {error}"),

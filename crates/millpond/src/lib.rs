@@ -53,6 +53,8 @@ mod order;
 mod poison;
 pub mod record;
 mod region;
+#[cfg(test)]
+mod scratch;
 pub mod settings;
 mod state;
 mod stats;

@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn the_slowest_of_each_kind_of_call_is_explained() {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let dir = crate::scratch::for_tests();
         let setup = Setup {
             target: "engine".into(),
             variant: "goal".into(),

@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_buffered_read_misses_once_and_then_hits() {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let dir = crate::scratch::for_tests();
         let path = dir.path().join("file");
         let target = kernel(dir.path(), MEMORY_GROUP);
         let written = target.create(&path, PAGE as u64).unwrap();
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_read_past_the_end_is_an_error() {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let dir = crate::scratch::for_tests();
         let path = dir.path().join("file");
         let target = kernel(dir.path(), MEMORY_GROUP);
         target.create(&path, 0).unwrap().write_at(0, &[7; PAGE]).unwrap();

@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_checked_and_removed() {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let dir = crate::scratch::for_tests();
         let work = work(dir.path());
         settle(dir.path(), &work).unwrap();
         let left: Vec<_> = fs::read_dir(dir.path())
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_wrong_short_or_missing_is_found() {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let dir = crate::scratch::for_tests();
         let work = work(dir.path());
         let path = Axboe2016::written_file(dir.path(), 2);
         let good = fs::read(&path).unwrap();
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_trial_gives_a_rate_and_leaves_nothing() {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let dir = crate::scratch::for_tests();
         assert!(write_rate(dir.path(), &mut ()).unwrap() > 0.0);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }

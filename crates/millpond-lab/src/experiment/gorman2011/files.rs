@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_checked_and_removed_and_what_is_wrong_is_found() {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let dir = crate::scratch::for_tests();
         let load = Load::FsMark {
             rounds: 2,
             files: 2,

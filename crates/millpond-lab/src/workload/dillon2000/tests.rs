@@ -38,7 +38,7 @@ fn make(dir: &Path, work: &Dillon2000) {
 }
 
 fn run(target: &str, variant: &str, break_page: Option<u64>) -> Result<Outcome> {
-    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let dir = crate::scratch::for_tests();
     let work = work();
     make(dir.path(), &work);
     if let Some(page) = break_page {
@@ -92,7 +92,7 @@ fn a_page_that_is_not_what_was_written_ends_the_run() {
 
 #[test]
 fn a_word_that_did_not_come_to_the_device_is_found() {
-    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let dir = crate::scratch::for_tests();
     let path = dir.path().join("history");
     std::fs::write(&path, [7_u8; 64]).unwrap();
     let seen = |word| {

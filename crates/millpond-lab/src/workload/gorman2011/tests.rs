@@ -5,7 +5,7 @@ use crate::target::{self, Device, Driver};
 use millpond_core::units::Bytes;
 
 fn run(target: &str, variant: &str, load: Load, memory: Bytes) -> (tempfile::TempDir, Gorman2011, Outcome) {
-    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let dir = crate::scratch::for_tests();
     let setup = Setup {
         target: target.into(),
         variant: variant.into(),

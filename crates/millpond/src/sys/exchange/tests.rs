@@ -283,7 +283,7 @@ fn a_page_that_somebody_had_the_kernel_drop_is_not_copied_out_and_reads_as_zeros
 /// Of one that was the same as its slot the cache would not have known that it is not any more.
 #[test]
 fn pages_of_a_region_that_somebody_has_the_kernel_drop_read_as_zeros_or_as_they_were() {
-    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let folder = crate::scratch::folder();
     let swap = crate::SwapFile::new(folder.path().join("swap"), 32 << 20);
     let cache = match crate::PageCache::builder().memory(4 << 20).swap(swap).build() {
         Err(error @ crate::Error::Setup { .. }) => return println!("skipped: {error}"),
