@@ -26,6 +26,7 @@ mod content;
 mod directory;
 mod error;
 mod filesystem;
+mod flags;
 mod host;
 mod idle;
 mod nodes;

@@ -3,6 +3,7 @@
 use crate::attributes::attributes;
 use crate::content::{Content, Result};
 use crate::directory::Directory;
+use crate::flags::Durable;
 use crate::idle::Idle;
 use crate::nodes::{Node, Nodes};
 use crate::operations::appeared::SentBack;
@@ -62,6 +63,8 @@ pub(crate) struct Pond {
 pub(crate) struct OpenFile {
     pub(crate) node: Arc<Node>,
     pub(crate) content: Arc<Content>,
+    /// What is durable when a call that changes the file returns.
+    pub(crate) durable: Durable,
 }
 
 impl Pond {

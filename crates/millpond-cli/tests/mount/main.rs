@@ -13,6 +13,7 @@
 
 mod conformance;
 mod daemon;
+mod durable;
 mod errors;
 mod fsx;
 mod kill;

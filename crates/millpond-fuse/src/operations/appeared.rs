@@ -11,10 +11,11 @@
 use super::meta::Change;
 use super::names::Making;
 use crate::content::Result;
+use crate::flags::OpenFlags;
 use crate::nodes::Node;
 use crate::pond::{OpenFile, Pond};
 use fuser::FileAttr;
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -51,7 +52,7 @@ impl Pond {
     pub(crate) fn open_appeared(self: &Arc<Pond>, at: &Making<'_>, flags: i32) -> Result<(u64, FileAttr)> {
         let parent = self.node(at.parent)?;
         let (node, stat) = self.look(at.parent, &parent.place, at.name)?;
-        let opened = self.open_by_mode(&parent, &node, &stat, at, OFlags::from_bits_retain(flags as u32));
+        let opened = self.open_by_mode(&parent, &node, &stat, at, OpenFlags(flags));
         if opened.is_err() {
             self.forget(node.id, 1);
         }
@@ -64,20 +65,20 @@ impl Pond {
         node: &Arc<Node>,
         stat: &Stat,
         at: &Making<'_>,
-        flags: OFlags,
+        flags: OpenFlags,
     ) -> Result<(u64, FileAttr)> {
         let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
         if !is_file || !may_open(parent, node, stat, at.caller, flags)? {
             return Err(Errno::STALE);
         }
-        let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
-        let content = self.content(node, writes)?;
+        let content = self.content(node, flags.writes())?;
         let handle = self.files.add(OpenFile {
             node: node.clone(),
             content,
+            durable: flags.durable(),
         });
         let change = Change {
-            len: flags.contains(OFlags::TRUNC).then_some(0),
+            len: flags.truncates().then_some(0),
             handle: Some(handle),
             by_user: at.caller.0 != 0,
             ..Change::default()
@@ -90,7 +91,7 @@ impl Pond {
 
 /// Whether the mode alone says that the caller may open it so. Groups of the caller's beside the first are not known here, and
 /// an ACL can say another thing than the mode.
-fn may_open(parent: &Node, node: &Node, stat: &Stat, caller: (u32, u32), flags: OFlags) -> Result<bool> {
+fn may_open(parent: &Node, node: &Node, stat: &Stat, caller: (u32, u32), flags: OpenFlags) -> Result<bool> {
     const ACL: &str = "system.posix_acl_access";
     const STICKY: u32 = 0o1000;
     let mode = stat.st_mode;
@@ -110,10 +111,10 @@ fn may_open(parent: &Node, node: &Node, stat: &Stat, caller: (u32, u32), flags: 
         // Who is in the file's group by another of his groups may have less than others have.
         (false, false) => mode & (mode >> 3),
     };
-    let asked = match flags & OFlags::RWMODE {
-        OFlags::RDONLY => 0o4,
-        OFlags::WRONLY => 0o2,
-        _ => 0o6,
-    } | if flags.contains(OFlags::TRUNC) { 0o2 } else { 0 };
+    let asked = match (flags.reads(), flags.writes() || flags.truncates()) {
+        (true, false) => 0o4,
+        (false, _) => 0o2,
+        (true, true) => 0o6,
+    };
     Ok(bits & asked == asked)
 }

@@ -2,6 +2,7 @@
 
 use super::names::Making;
 use crate::content::{Content, Result};
+use crate::flags::{Durable, OpenFlags};
 use crate::nodes::{Data, Node, Seen};
 use crate::pond::{OpenFile, Pond};
 use fuser::FileAttr;
@@ -29,14 +30,20 @@ impl Pond {
     /// Opens a file. Its handle, and whether it is for reading only.
     pub(crate) fn open(self: &Arc<Pond>, id: u64, flags: i32) -> Result<(u64, bool)> {
         let node = self.node(id)?;
-        let is_for_reading = OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE == OFlags::RDONLY;
-        let content = self.content(&node, !is_for_reading)?;
-        Ok((self.files.add(OpenFile { node, content }), is_for_reading))
+        let flags = OpenFlags(flags);
+        let content = self.content(&node, flags.writes())?;
+        let durable = flags.durable();
+        let opened = OpenFile {
+            node,
+            content,
+            durable,
+        };
+        Ok((self.files.add(opened), !flags.writes()))
     }
 
     /// Makes a file and opens it. Its handle, and what stat says.
     pub(crate) fn create(self: &Arc<Pond>, at: &Making<'_>, flags: i32) -> Result<(u64, FileAttr)> {
-        let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
+        let exclusive = OpenFlags(flags).is_exclusive();
         let mut made = self.make_file(at, exclusive);
         if made.as_ref().is_err_and(|error| *error == Errno::STALE) && self.was_sent_back(at) {
             // The kernel has looked once more, and would not again.
@@ -74,7 +81,13 @@ impl Pond {
         });
         // The kernel hears of the file only if it hears of all of it.
         let (content, attributes) = opened.inspect_err(|_| self.forget(node.id, 1))?;
-        Ok((self.files.add(OpenFile { node, content }), attributes))
+        let durable = OpenFlags(flags).durable();
+        let opened = OpenFile {
+            node,
+            content,
+            durable,
+        };
+        Ok((self.files.add(opened), attributes))
     }
 
     /// The data of a file, which the caller has open from now on.
@@ -161,13 +174,16 @@ impl Pond {
         // A part of it may be there, and the file longer, if it was not whole.
         self.written(&file.node);
         written?;
-        let flags = OFlags::from_bits_retain(write.flags as u32);
-        if flags.contains(OFlags::SYNC) {
-            return self.sync_file(file, false);
-        }
-        match flags.contains(OFlags::DSYNC) {
-            true => file.content.sync(),
-            false => Ok(()),
+        // Those of this call, and those of the file.
+        self.make_durable(file, OpenFlags(write.flags).durable())
+    }
+
+    /// What has to be durable before the call that has changed the file returns.
+    pub(crate) fn make_durable(&self, file: &OpenFile, what: Durable) -> Result<()> {
+        match what {
+            Durable::Later => Ok(()),
+            Durable::Data => self.sync_file(file, true),
+            Durable::All => self.sync_file(file, false),
         }
     }
 

@@ -36,7 +36,7 @@ impl Pond {
         if is_hole {
             file.content.punch(offset, len)?;
             self.written(&file.node);
-            return Ok(());
+            return self.make_durable(&file, file.durable);
         }
         let below = self.reopen(&file.node, rustix::fs::OFlags::RDWR)?;
         if kind == FallocateFlags::ZERO_RANGE {
@@ -53,7 +53,7 @@ impl Pond {
             file.content.set_len(end)?;
         }
         self.written(&file.node);
-        Ok(())
+        self.make_durable(&file, file.durable)
     }
 
     /// Where the next data or the next hole is. What is written has to be below, to be asked about there.
@@ -100,6 +100,7 @@ impl Pond {
         }
         if done > 0 {
             self.written(&target.node);
+            self.make_durable(&target, target.durable)?;
         }
         Ok(done as u32)
     }

@@ -197,7 +197,8 @@ pub(super) const CASES: &[Case] = &[
         ])
     }),
     ("synchronous_writes", |d| {
-        let file = new(d, OFlags::DSYNC);
+        // By its number: the constant of that name is O_SYNC.
+        let file = new(d, OFlags::from_bits_retain(libc::O_DSYNC as u32));
         file.write_all_at(&pattern(10_000), 0).unwrap();
         let other = new(d, OFlags::SYNC);
         other.write_all_at(&pattern(9_000), 3_000).unwrap();
