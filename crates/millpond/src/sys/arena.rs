@@ -25,15 +25,18 @@
 //! values and states why they exclude each other (T1 to T4 there).
 
 use crate::host::{self, SmallPages};
+use crate::sys::drops::Drops;
 #[cfg(test)]
 use crate::sys::mapping::HUGE_PAGE;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
-use crate::sys::places::{self, Places};
+use crate::sys::places::{self, Places, Stale};
+use crate::sys::uffd::Userfault;
 use crate::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
 use millpond_core::units::{Bytes, FrameNo, PageSize};
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
 
 /// The memory of a cache's frames.
 pub(crate) struct Arena {
@@ -43,6 +46,8 @@ pub(crate) struct Arena {
     small_pages: Option<SmallPages>,
     /// If pages are exchanged with regions one by one: no huge pages then.
     places: Option<Places>,
+    /// What puts memory where there is none, if pages are exchanged.
+    filler: OnceLock<Arc<Userfault>>,
 }
 
 impl Arena {
@@ -94,6 +99,7 @@ impl Arena {
             frames_max,
             small_pages,
             places,
+            filler: OnceLock::new(),
         })
     }
 
@@ -189,6 +195,29 @@ impl Arena {
         self.places.as_ref().expect("pages are exchanged with regions")
     }
 
+    /// Pages are exchanged by this from now on.
+    pub(super) fn exchange_by(&self, uffd: &Arc<Userfault>) {
+        let _ = self.filler.set(uffd.clone());
+    }
+
+    /// Memory that a program has seen is given back, and there is fresh one in its place: its frames are free, and the core
+    /// lock is held.
+    pub(super) fn refresh(&self, stale: Option<Stale>) {
+        let (Some(mut stale), Some(filler)) = (stale, self.filler.get()) else {
+            return;
+        };
+        let (start, page) = (self.mapping.start().addr().get(), kernel_page());
+        let mut drops = Drops::new();
+        for &place in stale.runs().flatten() {
+            // SAFETY: the place is one of a free frame, so nobody has a reference to its memory.
+            unsafe { drops.push(start + self.at(place)) };
+        }
+        drop(drops);
+        for run in stale.runs() {
+            filler.fill(start + self.at(run[0]), run.len() * page);
+        }
+    }
+
     /// How far behind the arena's start a place is.
     #[inline]
     fn at(&self, place: u32) -> usize {
@@ -260,16 +289,14 @@ impl Memory for Arena {
 
     fn granted(&self, frames: &[FrameNo], behind: impl FnOnce() -> Option<FrameNo>) {
         if let Some(places) = &self.places {
-            places.granted(frames, behind());
+            self.refresh(places.granted(frames, behind()));
         }
     }
 
     fn freed(&self, vacated: &Vacated) {
         if let Some(places) = &self.places {
-            vacated
-                .frames()
-                .clone()
-                .for_each(|frame| places.freed(FrameNo(frame)));
+            let frames = vacated.frames().clone().map(FrameNo);
+            frames.for_each(|frame| self.refresh(places.freed(frame)));
         }
     }
 

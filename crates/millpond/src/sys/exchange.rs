@@ -76,7 +76,7 @@ pub(crate) enum Stuck {
 ///
 /// A page is moved by the userfaultfd of where it goes: the arena's, or the region's own if that is another.
 pub(crate) struct Exchange {
-    uffd: Userfault,
+    uffd: Arc<Userfault>,
     /// Of regions whose threads get a signal, from the first of them on.
     signals: OnceLock<Userfault>,
     /// Pages can be shut.
@@ -99,8 +99,10 @@ impl Exchange {
     /// # Errors
     /// If userfaultfd is refused or can't move pages, which the error explains.
     pub(crate) fn new(table: Arc<Table<Arena>>) -> io::Result<Exchange> {
+        let uffd = Arc::new(Userfault::new(Touch::Sleeps)?);
+        table.memory().exchange_by(&uffd);
         Ok(Exchange {
-            uffd: Userfault::new(Touch::Sleeps)?,
+            uffd,
             signals: OnceLock::new(),
             shuts: AtomicBool::new(true),
             table,
@@ -339,9 +341,10 @@ impl Exchange {
             // SAFETY: the pages are in our hands alone (`InHand`); whoever uses the region touches what is not there, and
             // gets it back.
             let (moved, result) = unsafe { self.uffd.move_pages(to, from, len) };
-            done += moved / kernel_page();
             if moved > 0 {
-                tries = 0;
+                let moved = &rest[..moved / kernel_page()];
+                self.places().seen(moved.iter().map(|page| page.frame));
+                (done, tries) = (done + moved.len(), 0);
                 continue;
             }
             tries += 1;
@@ -358,6 +361,7 @@ impl Exchange {
                     return (done, Some(Stuck::Pinned));
                 }
                 Err(Some(libc::EEXIST)) if has_moved(to, from) => {
+                    self.places().seen([page.frame].into_iter());
                     (done, tries) = (done + 1, 0);
                 }
                 // The whole process has had its memory locked, and what was empty got some.
@@ -393,19 +397,14 @@ impl Exchange {
         unsafe { memory.mapping.discard(start..end) };
         for &frame in frames {
             self.fill(frame);
-            self.places().freed(frame);
+            self.table.memory().refresh(self.places().freed(frame));
         }
     }
 
     /// Puts zeros into a frame if it has no memory.
     pub(crate) fn fill(&self, frame: FrameNo) {
         self.places().put_together([frame].into_iter());
-        let filled = self.uffd.zero(self.frame(frame), kernel_page());
-        let is_there = |error: &io::Error| error.raw_os_error() == Some(libc::EEXIST);
-        assert!(
-            filled.as_ref().is_ok() || filled.as_ref().is_err_and(is_there),
-            "{frame:?}: {filled:?}"
-        );
+        self.uffd.fill(self.frame(frame), kernel_page());
     }
 
     /// Puts zeros where the arena has no memory, for whoever waits there.

@@ -15,6 +15,10 @@
 //!
 //! A place changes only while nobody can have a right to the frame's bytes: while its page is in its region, or while it
 //! is free, which takes the core lock.
+//!
+//! What came out of a region is *seen*: the program may have given it to a pipe or a socket, which keep it without a pin.
+//! It never becomes another page's: once its frame is free it is [`Stale`], and is given back for fresh memory before the
+//! frame is used again, 32 at a time.
 
 use crate::sys::reserved::Reserved;
 use millpond_core::memory::free::{FreeFrames, Purpose};
@@ -45,8 +49,40 @@ pub(super) fn rows(frames: Range<u32>) -> impl Iterator<Item = Range<u32>> {
     rows.map(move |row| frames.start.max(row * ROW)..frames.end.min((row + 1) * ROW))
 }
 
-/// Bytes that this takes for a frame: two numbers, two bits with their summaries, and an eighth of a place more.
+/// Bytes that this takes for a frame: two numbers, three bits with their summaries, and an eighth of a place more.
 pub(crate) const PLACE_BYTES: u64 = 9;
+
+/// Places of free frames that get fresh memory with one system call: alone a page is 13 us with a second thread running,
+/// with 31 others 2 to 4.
+const STALE: usize = 32;
+
+/// Places of free frames whose memory was seen.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stale {
+    places: [u32; STALE],
+    count: usize,
+}
+
+impl Stale {
+    fn push(&mut self, place: u32) {
+        self.places[self.count] = place;
+        self.count += 1;
+    }
+
+    fn remove(&mut self, place: u32) {
+        if let Some(at) = self.places[..self.count].iter().position(|&one| one == place) {
+            self.count -= 1;
+            self.places[at] = self.places[self.count];
+        }
+    }
+
+    /// In runs of such as follow one another.
+    pub(super) fn runs(&mut self) -> impl Iterator<Item = &[u32]> + Clone {
+        let places = &mut self.places[..self.count];
+        places.sort_unstable();
+        places.chunk_by(|a, b| *b == a + 1)
+    }
+}
 
 /// The places of an arena's frames.
 pub(super) struct Places {
@@ -67,6 +103,28 @@ struct Maps {
     next: u32,
     /// Places of free frames.
     free: FreeFrames,
+    /// Places whose memory came out of a region.
+    seen: FreeFrames,
+    /// Those of them that are of free frames: fewer than are refreshed at a time.
+    stale: Stale,
+}
+
+impl Maps {
+    /// The memory of a place is no more, or nobody's but ours.
+    fn is_fresh(&mut self, place: u32) {
+        if self.seen.take_this(FrameNo(place)) {
+            self.stale.remove(place);
+        }
+    }
+
+    /// Those that are to be refreshed now, and are fresh from now on.
+    fn take_stale(&mut self) -> Stale {
+        let stale = std::mem::take(&mut self.stale);
+        for &place in &stale.places[..stale.count] {
+            self.seen.take_this(FrameNo(place));
+        }
+        stale
+    }
 }
 
 impl Places {
@@ -83,7 +141,8 @@ impl Places {
     pub(super) fn metadata_bytes(&self) -> u64 {
         let maps = self.maps.lock();
         let numbers = u64::from(maps.frames) + u64::from(born_at(maps.frames));
-        numbers * size_of::<u32>() as u64 + maps.empty.metadata_bytes() + maps.free.metadata_bytes()
+        let bits = [&maps.empty, &maps.free, &maps.seen].map(FreeFrames::metadata_bytes);
+        numbers * size_of::<u32>() as u64 + bits.iter().sum::<u64>()
     }
 
     /// How many frames were born.
@@ -97,6 +156,7 @@ impl Places {
         let places = PageCount(born_at(frames).into());
         maps.empty.widen(places);
         maps.free.widen(places);
+        maps.seen.widen(places);
         for frame in std::mem::replace(&mut maps.frames, frames)..frames {
             let place = born_at(frame);
             self.set(FrameNo(frame), place);
@@ -115,13 +175,30 @@ impl Places {
         self.of[frame.index()].store(place + 1, Ordering::Relaxed);
     }
 
-    /// The frame is free, or will be before the core lock is let go.
-    pub(super) fn freed(&self, frame: FrameNo) {
-        let Some(place) = self.of(frame) else { return };
-        let free = &mut self.maps.lock().free;
-        if !free.contains(FrameNo(place)) {
-            self.free_is_at(free, place, frame);
+    /// The memory of these frames has come out of a region.
+    pub(super) fn seen(&self, frames: impl Iterator<Item = FrameNo>) {
+        let seen = &mut self.maps.lock().seen;
+        for place in frames.filter_map(|frame| self.of(frame)).map(FrameNo) {
+            if !seen.contains(place) {
+                seen.give(place);
+            }
         }
+    }
+
+    /// The frame is free, or will be before the core lock is let go. What is to be refreshed before that, as soon as there
+    /// is a batch.
+    #[must_use]
+    pub(super) fn freed(&self, frame: FrameNo) -> Option<Stale> {
+        let place = self.of(frame)?;
+        let maps = &mut *self.maps.lock();
+        if maps.free.contains(FrameNo(place)) {
+            return None;
+        }
+        self.free_is_at(&mut maps.free, place, frame);
+        if maps.seen.contains(FrameNo(place)) {
+            maps.stale.push(place);
+        }
+        (maps.stale.count == STALE).then(|| maps.take_stale())
     }
 
     fn free_is_at(&self, free: &mut FreeFrames, place: u32, frame: FrameNo) {
@@ -132,15 +209,25 @@ impl Places {
     /// A free frame whose memory is given back: no other one exchanges places with it.
     pub(super) fn given_back(&self, frame: FrameNo) {
         if let Some(place) = self.of(frame) {
-            self.maps.lock().free.take_this(FrameNo(place));
+            let maps = &mut *self.maps.lock();
+            maps.free.take_this(FrameNo(place));
+            maps.is_fresh(place);
         }
     }
 
     /// Free frames are granted to pages that follow one another: their places do as well from now on if that can be had,
-    /// behind that of the frame `behind`.
-    pub(super) fn granted(&self, frames: &[FrameNo], behind: Option<FrameNo>) {
+    /// behind that of the frame `behind`. What is to be refreshed before they are used.
+    #[must_use]
+    pub(super) fn granted(&self, frames: &[FrameNo], behind: Option<FrameNo>) -> Option<Stale> {
+        let maps = &mut *self.maps.lock();
+        self.place(&mut maps.free, frames, behind);
+        let places = || frames.iter().filter_map(|&frame| self.of(frame)).map(FrameNo);
+        let is_due = maps.stale.count > 0 && places().any(|place| maps.seen.contains(place));
+        is_due.then(|| maps.take_stale())
+    }
+
+    fn place(&self, free: &mut FreeFrames, frames: &[FrameNo], behind: Option<FrameNo>) {
         let mut last = behind.and_then(|frame| self.of(frame));
-        let free = &mut self.maps.lock().free;
         for &frame in frames {
             let Some(own) = self.of(frame) else { continue };
             // One that was given back, and is used again.
@@ -200,11 +287,12 @@ impl Places {
 
     /// The memory of these frames is no more where it was: it is in their pages' regions, or given back.
     pub(super) fn vacate(&self, frames: impl Iterator<Item = FrameNo>) {
-        let empty = &mut self.maps.lock().empty;
+        let maps = &mut *self.maps.lock();
         for frame in frames {
             if let Some(place) = self.of(frame) {
                 self.of[frame.index()].store(0, Ordering::Relaxed);
-                empty.give(FrameNo(place));
+                maps.is_fresh(place);
+                maps.empty.give(FrameNo(place));
             }
         }
     }

@@ -25,6 +25,8 @@ const REGISTER_MODE_WP: u64 = 1 << 1;
 const COPY_MODE_WP: u64 = 1 << 1;
 /// Of a fault: somebody writes.
 const PAGEFAULT_FLAG_WRITE: u64 = 1;
+/// How often a page is filled that the kernel could not fill at the moment.
+const FILL_TRIES: u32 = 1000;
 const USER_MODE_ONLY: libc::c_int = 1;
 
 /// `_IOWR(0xAA, number, size)`.
@@ -300,6 +302,23 @@ impl Userfault {
     /// `EEXIST` if one is there.
     pub(super) fn zero(&self, start: usize, len: usize) -> io::Result<()> {
         self.mark(ZEROPAGE, start, len)
+    }
+
+    /// Puts zeros where pages are missing among these, all that can be had: what is missing still is put there when it is
+    /// touched.
+    pub(super) fn fill(&self, start: usize, len: usize) {
+        if self.zero(start, len).is_ok() {
+            return;
+        }
+        for page in (start..start + len).step_by(kernel_page()) {
+            let is_busy = |n: &u32| {
+                let filled = self.zero(page, kernel_page());
+                *n < FILL_TRIES && filled.is_err_and(|error| error.raw_os_error() == Some(libc::EAGAIN))
+            };
+            (0..=FILL_TRIES)
+                .take_while(is_busy)
+                .for_each(|_| std::thread::yield_now());
+        }
     }
 
     /// Whoever touches these pages, which are not there, gets `SIGBUS`, or `EFAULT` from a system call.

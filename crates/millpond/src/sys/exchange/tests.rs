@@ -306,3 +306,33 @@ fn pages_of_a_region_that_somebody_has_the_kernel_drop_read_as_zeros_or_as_they_
         }
     }
 }
+
+/// The reader of the pipe got bytes of others: the kernel's reference to a page is no pin, so it was moved, and its memory
+/// became theirs.
+#[test]
+fn what_a_program_has_given_to_a_pipe_stays_what_it_was_whatever_its_memory_is_needed_for() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let swap = crate::SwapFile::new(folder.path().join("swap"), 16 << 20).unlinked(true);
+    let cache = match crate::PageCache::builder().memory(2 << 20).swap(swap).build() {
+        Ok(cache) => cache,
+        Err(why) => return std::println!("skipped: {why}"),
+    };
+    let (mut region, mut others) = (cache.region(64 << 10).unwrap(), cache.region(8 << 20).unwrap());
+    region.as_mut_slice().fill(0xAA);
+    let (mut from, to) = std::io::pipe().unwrap();
+    let given = libc::iovec {
+        iov_base: region.as_ptr().cast(),
+        iov_len: region.len(),
+    };
+    // SAFETY: one range, which the region has for longer than the pipe has it.
+    let spliced = unsafe { libc::vmsplice(std::os::fd::AsRawFd::as_raw_fd(&to), &raw const given, 1, 0) };
+    assert_eq!(spliced, 64 << 10);
+    for round in 1..4 {
+        others.as_mut_slice().fill(round);
+    }
+    let mut got = vec![0; 64 << 10];
+    io::Read::read_exact(&mut from, &mut got).unwrap();
+    let wrong = got.iter().filter(|&&byte| byte != 0xAA).count();
+    assert_eq!(wrong, 0, "bytes of {} that are another's", got.len());
+    assert!(region.as_slice().iter().all(|&byte| byte == 0xAA));
+}

@@ -81,11 +81,11 @@ fn of_frames_that_have_places_already_those_side_by_side_are_told() {
 fn frames_that_are_granted_together_get_places_side_by_side() {
     let places = places();
     let granted = frames([5, 130, 64, 2, 199]);
-    places.granted(&granted, None);
+    assert!(places.granted(&granted, None).is_none());
     let now = of(&places, &granted);
     assert!(are_side_by_side(&now), "{now:?}");
     let next = frames([10, 150]);
-    places.granted(&next, Some(FrameNo(199)));
+    assert!(places.granted(&next, Some(FrameNo(199))).is_none());
     assert_eq!(of(&places, &next), [now[4] + 1, now[4] + 2]);
     let all: BTreeSet<_> = (0..FRAMES)
         .filter_map(|frame| places.of(FrameNo(frame)))
@@ -134,13 +134,45 @@ fn a_frame_that_was_given_back_exchanges_its_place_with_none() {
     let places = places();
     places.given_back(FrameNo(70));
     let others: Vec<_> = (9..FRAMES).rev().filter(|&n| n != 70).map(FrameNo).collect();
-    places.granted(&others, None);
+    assert!(places.granted(&others, None).is_none());
     assert_eq!(places.of(FrameNo(70)), Some(70));
     assert_eq!(others.len(), FRAMES as usize - 10);
     assert!(of(&places, &others).iter().all(|&place| place != 70));
     // It is used again where it is.
-    places.granted(&[FrameNo(70)], Some(FrameNo(3)));
+    assert!(places.granted(&[FrameNo(70)], Some(FrameNo(3))).is_none());
     assert_eq!(places.of(FrameNo(70)), Some(70));
+}
+
+/// Places that are refreshed, in order.
+fn of_stale(stale: Option<Stale>) -> Vec<u32> {
+    stale.map_or_else(Vec::new, |mut stale| stale.runs().flatten().copied().collect())
+}
+
+#[test]
+fn what_came_out_of_a_region_is_refreshed_before_it_is_used_again_a_batch_at_a_time() {
+    let places = places();
+    let all: Vec<_> = (0..FRAMES).map(FrameNo).collect();
+    assert!(places.granted(&all, None).is_none());
+    let seen = frames(100..140);
+    places.seen(seen.iter().copied());
+    let at = of(&places, &seen);
+    let freed: Vec<_> = seen.iter().map(|&frame| of_stale(places.freed(frame))).collect();
+    assert_eq!(freed[31], at[..32], "as soon as there is a batch");
+    assert_eq!(freed.iter().filter(|batch| !batch.is_empty()).count(), 1);
+    // Eight are left. One is given back; the others are refreshed as soon as one of them is used.
+    places.given_back(seen[35]);
+    let rest = frames((100..140).filter(|n| *n != 135));
+    let stale = of_stale(places.granted(&rest, None));
+    assert_eq!(
+        stale,
+        at[32..]
+            .iter()
+            .copied()
+            .filter(|&place| place != at[35])
+            .collect::<Vec<_>>()
+    );
+    rest.iter()
+        .for_each(|&frame| assert!(places.freed(frame).is_none(), "they are fresh"));
 }
 
 /// What a frame is for, by the model.
@@ -168,10 +200,13 @@ proptest! {
                 frames(found)
             };
             match what {
-                0 => places.granted(&some(Is::Free, Is::InArena), None),
-                1 => {
-                    let behind = Some(FrameNo(from));
-                    places.granted(&some(Is::Free, Is::InArena), behind);
+                0 | 1 => {
+                    let behind = (what == 1).then_some(FrameNo(from));
+                    let granted = some(Is::Free, Is::InArena);
+                    let _ = places.granted(&granted, behind);
+                    let at = of(&places, &granted);
+                    let maps = places.maps.lock();
+                    prop_assert!(at.iter().all(|&place| !maps.seen.contains(FrameNo(place))));
                 }
                 2 => places.vacate(some(Is::InArena, Is::InRegion).into_iter()),
                 3 => {
@@ -182,8 +217,11 @@ proptest! {
                         prop_assert!(are_side_by_side(&of(&places, &left[..count])));
                         left = &left[count..];
                     }
+                    places.seen(leaving.iter().copied());
                 }
-                4 => some(Is::InArena, Is::Free).into_iter().for_each(|frame| places.freed(frame)),
+                4 => some(Is::InArena, Is::Free).into_iter().for_each(|frame| {
+                    let _ = places.freed(frame);
+                }),
                 _ => some(Is::Free, Is::GivenBack).into_iter().for_each(|frame| places.given_back(frame)),
             }
             let mut seen = BTreeSet::new();
@@ -195,6 +233,11 @@ proptest! {
             let maps = places.maps.lock();
             maps.empty.validate();
             maps.free.validate();
+            maps.seen.validate();
+            let stale = maps.stale.places[..maps.stale.count].iter().collect::<BTreeSet<_>>();
+            let due = |place: &u32| maps.free.contains(FrameNo(*place)) && maps.seen.contains(FrameNo(*place));
+            prop_assert_eq!(stale.len(), (0..born_at(FRAMES)).filter(due).count());
+            prop_assert!(stale.into_iter().all(due));
             let free = is.iter().filter(|&&is| is == Is::Free).count() as u64;
             prop_assert_eq!(maps.free.len(), PageCount(free));
             prop_assert_eq!(maps.empty.len().0 + seen.len() as u64, u64::from(born_at(FRAMES)));
