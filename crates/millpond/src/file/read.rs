@@ -4,6 +4,7 @@ use super::{FAULT_PAGES_MAX, File};
 use crate::driver::Reach;
 use crate::error::Result;
 use crate::explain::{self, Call};
+use crate::region::buffers;
 use crate::table::Lookup;
 use crate::trace::What;
 use millpond_core::event::{Event, Intent};
@@ -27,6 +28,36 @@ impl File {
     /// [`Error::Poisoned`]: crate::Error::Poisoned
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let _noted = self.begin(offset, buf.len(), false)?;
+        match buffers::are_in_region(buf) {
+            false => self.read_into(buf, offset, Call::Read(buf.len())),
+            true => self.read_apart(buf, offset),
+        }
+    }
+
+    /// The same into a region, which is touched with nothing in hand (`region/buffers.rs`).
+    #[cold]
+    fn read_apart(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let (call, size) = (Call::Read(buf.len()), self.shared().page_size.bytes());
+        let (mut own, mut done) = (Vec::new(), 0);
+        while done < buf.len() {
+            let at = offset + done as u64;
+            if at >= self.len() {
+                break;
+            }
+            let wanted = buffers::part(at, buf.len() - done, size);
+            own.resize(wanted, 0);
+            let read = self.read_into(&mut own, at, call)?;
+            buf[done..done + read].copy_from_slice(&own[..read]);
+            done += read;
+            if read < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The same into memory that needs nothing of a cache to be touched.
+    fn read_into(&self, buf: &mut [u8], offset: u64, call: Call) -> Result<usize> {
         let inside = |wanted: usize| (wanted as u64).min(self.len().saturating_sub(offset)) as usize;
         let mut wanted = inside(buf.len());
         let shift = self.shared().page_size.shift();
@@ -36,7 +67,7 @@ impl File {
             let at = offset + done as u64;
             let (page, from) = (at >> shift, (at & (size as u64 - 1)) as usize);
             let n = (size - from).min(wanted - done);
-            match self.pin(self.key(page), Call::Read(buf.len())) {
+            match self.pin(self.key(page), call) {
                 Lookup::Found(pin) => {
                     buf[done..done + n].copy_from_slice(&pin[from..from + n]);
                     drop(pin);
@@ -44,12 +75,12 @@ impl File {
                     done += n;
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
-                    self.wait_loading(frame, self.key(page), Call::Read(buf.len()));
+                    self.wait_loading(frame, self.key(page), call);
                     self.shared().poison.check()?;
                 }
                 Lookup::Absent => {
                     let last = (offset + wanted as u64 - 1) >> shift;
-                    match self.read_missing(page, last, offset, &mut buf[..wanted])? {
+                    match self.read_missing((page, last), offset, &mut buf[..wanted], call)? {
                         Some(n) => done += n,
                         None => wanted = inside(wanted),
                     }
@@ -78,8 +109,14 @@ impl File {
     /// Reads the missing pages from `page` up to `last`, a run of them, and copies what of them is in the request that
     /// began at `offset`. How many bytes that was, 0 if the page is there by now; `None` if the file ends before it by now.
     #[cold]
-    fn read_missing(&self, page: u64, last: u64, offset: u64, buf: &mut [u8]) -> Result<Option<usize>> {
-        explain::waits_in(Call::Read(buf.len()));
+    fn read_missing(
+        &self,
+        (page, last): (u64, u64),
+        offset: u64,
+        buf: &mut [u8],
+        call: Call,
+    ) -> Result<Option<usize>> {
+        explain::waits_in(call);
         let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
         let why = (Intent::Read, Reach::Inside);
         let fault = self

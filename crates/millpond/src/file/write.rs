@@ -4,6 +4,7 @@ use super::{File, LEN_MAX};
 use crate::driver::Reach;
 use crate::error::{Error, Result};
 use crate::explain::{self, Call};
+use crate::region::buffers;
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
 use millpond_core::event::Intent;
@@ -88,14 +89,24 @@ impl File {
         offset: u64,
         resize: &mut Option<MutexGuard<'a, ()>>,
     ) -> Result<()> {
-        let mut done = 0;
+        // A region is touched with no page in hand (`region/buffers.rs`).
+        let is_apart = buffers::are_in_region(buf);
+        let (mut own, mut done) = (Vec::new(), 0);
         while done < buf.len() {
             let accepted = self.shared().check_accepts(&self.inner);
             accepted.inspect_err(|_| self.leave_room(resize.is_some()))?;
             if resize.is_some() && done == 0 {
                 self.make_room_for(offset + buf.len() as u64)?;
             }
-            let some = self.write_some(&buf[done..], offset + done as u64, resize.is_some());
+            let (mut left, at) = (&buf[done..], offset + done as u64);
+            if is_apart {
+                own.clear();
+                own.extend_from_slice(
+                    &left[..buffers::part(at, left.len(), self.shared().page_size.bytes())],
+                );
+                left = &own;
+            }
+            let some = self.write_some((left, buf.len()), at, resize.is_some());
             let some = some.inspect_err(|_| self.leave_room(resize.is_some()))?;
             done += some.bytes;
             if some.pauses {
@@ -112,8 +123,8 @@ impl File {
     }
 
     /// Writes up to [`WRITE_PAGES_MAX`] pages. `at_end`: the caller keeps others from changing the length, and may
-    /// change it; else all of it is inside the file, unless somebody cuts that.
-    fn write_some(&self, buf: &[u8], offset: u64, at_end: bool) -> Result<Written> {
+    /// change it; else all of it is inside the file, unless somebody cuts that. `call`: how many bytes its caller has in all.
+    fn write_some(&self, (buf, call): (&[u8], usize), offset: u64, at_end: bool) -> Result<Written> {
         let shift = self.shared().page_size.shift();
         let size = 1_u64 << shift;
         let (first, end) = (offset >> shift, offset + buf.len() as u64);
@@ -131,7 +142,7 @@ impl File {
             let in_page = (from - start) as usize..(to - start) as usize;
             // With pages in hand it waits for nobody: a reader of this page may want to read one of those next.
             let locked = if pins.is_empty() {
-                self.lock(key, Call::Write(buf.len()))
+                self.lock(key, Call::Write(call))
             } else {
                 self.shared().table.try_lock(key)
             };
@@ -150,14 +161,14 @@ impl File {
                 }
                 Lookup::Loading(_) | Lookup::Busy(_) if !pins.is_empty() => break,
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
-                    self.wait_loading(frame, key, Call::Write(buf.len()));
+                    self.wait_loading(frame, key, Call::Write(call));
                     self.shared().poison.check()?;
                 }
                 Lookup::Absent if self.needs_old(start, &in_page, at_end) => {
                     if !pins.is_empty() {
                         break;
                     }
-                    explain::waits_in(Call::Write(buf.len()));
+                    explain::waits_in(Call::Write(call));
                     is_cut = !self.bring(page, reach)?;
                     if is_cut {
                         break;
@@ -168,7 +179,7 @@ impl File {
                     // With pages in hand it must not wait for memory: their owner could be what memory waits for.
                     let may_wait = pins.is_empty();
                     let why = (Intent::Overwrite, reach);
-                    explain::waits_in(Call::Write(buf.len()));
+                    explain::waits_in(Call::Write(call));
                     let fault = self
                         .shared()
                         .fault(&self.inner, PageIndex(page), count, why, may_wait)?;

@@ -16,10 +16,12 @@
 //! | `shut` | whether a page that is read comes write-protected |
 //! | `twins` | which pages are in two places |
 //! | `swap` | the swap file |
+//! | `buffers` | whether a call's buffer lies in a region |
 //!
 //! What a fault and an eviction do is in `driver/region.rs`, the exchange of pages in `sys/exchange.rs`, and which page
 //! leaves is the core's affair (`manager/anonymous.rs`): the same lists, shadows and budget as of files.
 
+pub(crate) mod buffers;
 pub(crate) mod handlers;
 mod in_thread;
 mod options;
@@ -224,6 +226,7 @@ impl Region {
         if options.touch() == Touch::Signals {
             in_thread::enter(&inner, &cache.shared);
         }
+        buffers::enter(&inner.memory);
         Ok(Region { bytes, inner, cache })
     }
 
@@ -341,6 +344,7 @@ impl Drop for Region {
             regions.remove(self.inner.id);
         }
         in_thread::remove(&self.inner);
+        buffers::remove(&self.inner.memory);
         self.cache.region_dropped(self.inner.id, self.inner.pages.len());
     }
 }

@@ -3,6 +3,7 @@
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
 use crate::sys::uffd::Touch;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -25,6 +26,12 @@ impl RegionMemory {
             self.mapping.len()
         );
         self.mapping.start().addr().get() + offset
+    }
+
+    /// From the first byte to behind the last.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let start = self.mapping.start().addr().get();
+        start..start + self.mapping.len()
     }
 
     /// The page at an address, if it is one of these.

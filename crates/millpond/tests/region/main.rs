@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `words` | random writes and reads by several threads, word by word |
 //! | `budget` | files and regions in one budget; what is given up is free |
+//! | `buffers` | regions as the buffers of reads and writes |
 //! | `errors` | a swap file that can't be used, or read, or written |
 //! | `in_thread` | faults that the touching thread serves itself, and how a process with a region ends |
 //! | `places` | swap on a block device; a user without privileges |
@@ -24,6 +25,7 @@ mod refuse;
 mod support;
 
 mod budget;
+mod buffers;
 mod errors;
 mod in_thread;
 mod places;

@@ -1,0 +1,80 @@
+//! Whether a buffer that a call is given lies in a region, of whichever cache of this process.
+//!
+//! Whoever touches a region may have to wait for a frame, and a call that copies to or from it with pages of a file in hand
+//! keeps those from leaving meanwhile: with a few such calls in a small pool nobody has a frame that the others wait for.
+//! So these calls copy by way of a buffer of their own, a part at a time, and touch the region with nothing in hand.
+//!
+//! ```text
+//!   ordinary buffer    page ──────────► buffer
+//!   in a region        page ─► part ──► region      128 KiB at a time; pages are in hand for the first copy only
+//! ```
+//!
+//! An ordinary buffer pays two loads for the question.
+
+use crate::sys::addresses::RegionMemory;
+use parking_lot::RwLock;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that are copied at a time, if that is not less than a page: what a write holds of pages of 4 KiB.
+const PART: usize = 128 << 10;
+
+/// Between these two addresses all regions are. They never come closer again: what is between is looked up.
+static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
+static END: AtomicUsize = AtomicUsize::new(0);
+static ALL: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
+
+/// A region is there from now on, before anybody has its address.
+pub(super) fn enter(memory: &RegionMemory) {
+    let addresses = memory.addresses();
+    FIRST.fetch_min(addresses.start, Ordering::Relaxed);
+    END.fetch_max(addresses.end, Ordering::Relaxed);
+    ALL.write().push(addresses);
+}
+
+/// A region is no more.
+pub(super) fn remove(memory: &RegionMemory) {
+    let addresses = memory.addresses();
+    let mut all = ALL.write();
+    if let Some(at) = all.iter().position(|region| *region == addresses) {
+        all.swap_remove(at);
+    }
+}
+
+/// Whether a part of the buffer lies in a region.
+#[inline]
+pub(crate) fn are_in_region(buf: &[u8]) -> bool {
+    // Whoever has a slice of a region got it from who has entered it.
+    let bytes = buf.as_ptr_range();
+    let (start, end) = (bytes.start.addr(), bytes.end.addr());
+    start < END.load(Ordering::Relaxed) && end > FIRST.load(Ordering::Relaxed) && is_in_one(start..end)
+}
+
+#[cold]
+fn is_in_one(bytes: Range<usize>) -> bool {
+    let all = ALL.read();
+    all.iter()
+        .any(|region| bytes.start < region.end && region.start < bytes.end)
+}
+
+/// How many of `left` bytes from `offset` on are copied next: up to the end of a page, if there are more.
+pub(crate) fn part(offset: u64, left: usize, page_size: u64) -> usize {
+    let most = (PART as u64).max(page_size);
+    let end = (offset + most) / page_size * page_size;
+    left.min((end - offset) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_ends_where_a_page_does_unless_it_is_the_last() {
+        assert_eq!(part(0, 1 << 20, 4096), PART);
+        assert_eq!(part(100, 1 << 20, 4096), PART - 100);
+        assert_eq!(part(4095, 1 << 20, 4096), PART - 4095);
+        assert_eq!(part(100, 5000, 4096), 5000);
+        assert_eq!(part(70, 1 << 22, 1 << 20), (1 << 20) - 70);
+        assert_eq!(part((1 << 20) - 1, 1 << 22, 1 << 20), 1);
+    }
+}
