@@ -1,42 +1,41 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
 mod follow;
+mod open;
 mod regions;
 mod room;
+mod writers;
 
 use crate::builder::Builder;
 use crate::calibrate::{Calibrating, Calibration};
 use crate::contents::{self, Contents, Order};
 use crate::control::{Control, Place};
-use crate::device::{Device, DeviceFigures, DeviceFile, FileIdentity};
+use crate::device::{Device, DeviceFigures, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::events;
-use crate::file::{self, File, FileInner, Keeping, OpenOptions};
+use crate::file::{File, FileInner};
 use crate::history::History;
 use crate::host::{Notice, Notices};
 use crate::http;
 use crate::metrics;
 use crate::stats::Stats;
-use crate::sys::direct;
 use crate::trace::{Recordings, What};
 use follow::Follower;
 pub use follow::MemoryInForce;
 use millpond_core::event::Event;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
-use millpond_core::units::PageCount;
 use parking_lot::{Condvar, Mutex};
 pub(crate) use room::Budget;
 use std::collections::HashMap;
-use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
+pub(crate) use writers::Writes;
 
 /// A page cache under one memory budget. Clones are handles of the same cache.
 ///
@@ -105,111 +104,6 @@ impl PageCache {
     /// A builder with the defaults: 64 MiB, pages of 4 KiB, Millpond's own options.
     pub fn builder() -> Builder {
         Builder::default()
-    }
-
-    /// Opens a file or block device. A file that is open already, by whatever name, is the same file: its handles
-    /// see one another's writes at once.
-    ///
-    /// # Errors
-    /// [`Error::Open`], which says why: it does not exist, may not be read or written, is a directory, is longer than
-    /// 2^52 bytes, is open already with another log or check. [`Error::BudgetTooSmall`] if there is no room for the copies
-    /// that the first file with stable pages needs.
-    pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
-        let path = path.as_ref();
-        self.handle.shared.poison.check()?;
-        let keeping = Keeping::new(&options).map_err(|e| open_failed(path, e))?;
-        let device = DeviceFile::open(path, options.access()).map_err(|e| open_failed(path, e))?;
-        self.admit(device, path, &options, keeping)
-    }
-
-    /// Takes a file that is open already, for instance one that has no name any more, or that only whoever has made it
-    /// may write. For writing with [`OpenOptions::write`], for which it must be open for both reading and writing;
-    /// [`OpenOptions::create`] asks for nothing else here. Its cursor is neither used nor moved. It is opened once more
-    /// for direct I/O, through `/proc/self/fd`, and if that is refused its transfers go through the kernel's page cache.
-    ///
-    /// # Errors
-    /// As [`PageCache::open`]; [`Error::Open`] also if it is to be written and is not open for that.
-    pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
-        self.handle.shared.poison.check()?;
-        let here = Path::new("a file that is open");
-        let keeping = Keeping::new(&options).map_err(|e| open_failed(here, e))?;
-        let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
-        let device = DeviceFile::from_file(file).map_err(|e| open_failed(here, e))?;
-        let path = PathBuf::from(device.name());
-        if options.writes() && !is_writable {
-            let why = io::Error::new(io::ErrorKind::PermissionDenied, "it is open for reading only");
-            return Err(open_failed(&path, why));
-        }
-        self.admit(device, &path, &options, keeping)
-    }
-
-    /// A handle of the file that is open as `device`.
-    fn admit(
-        &self,
-        device: DeviceFile,
-        path: &Path,
-        options: &OpenOptions,
-        keeping: Keeping,
-    ) -> Result<File> {
-        let shared = &self.handle.shared;
-        let failed = |source| open_failed(path, source);
-        self.handle.calibrate(&device, device.len().map_err(failed)?);
-        let identity = device.identity();
-        for notice in device.notices() {
-            self.handle.notices.add(notice, identity.device);
-        }
-        let mut files = self.handle.files.lock();
-        // A file whose last handle is being dropped has to be written and forgotten first.
-        while files
-            .open
-            .get(&identity)
-            .is_some_and(|(_, handles)| *handles == 0)
-        {
-            self.handle.closed.wait(&mut files);
-            shared.poison.check()?;
-        }
-        let writable = options.writes();
-        if let Some((inner, handles)) = files.open.get_mut(&identity) {
-            inner.keeping.agrees_with(options).map_err(failed)?;
-            if writable && !inner.is_writable() {
-                inner.reopen(device);
-            }
-            *handles += 1;
-            return Ok(File {
-                inner: inner.clone(),
-                cache: self.handle.clone(),
-                writable,
-            });
-        }
-        // Not before: another last handle may have made it longer until now.
-        let len = device.len().and_then(file::check_len).map_err(failed)?;
-        self.handle.set_aside(&keeping)?;
-        if let Some(held) = &keeping.held {
-            held.log.join(shared);
-        }
-        let id = files.take_id();
-        let inner = Arc::new(FileInner::new(id, device, path, len, writable, keeping));
-        {
-            let mut core = shared.core();
-            let at = id.0 as usize;
-            if at >= core.files.len() {
-                core.files.resize(at + 1, None);
-            }
-            core.files[at] = Some(inner.clone());
-        }
-        shared.tell(Event::Opened {
-            file: id,
-            pages: PageCount(len.div_ceil(shared.page_size.bytes())),
-        });
-        files.open.insert(identity, (inner.clone(), 1));
-        shared.note_opened(&inner);
-        drop(files);
-        events::opened(path, len.div_ceil(shared.page_size.bytes()));
-        Ok(File {
-            inner,
-            cache: self.handle.clone(),
-            writable,
-        })
     }
 
     /// Makes everything durable that was written to any file of the cache.
@@ -444,13 +338,6 @@ impl Handle {
     }
 }
 
-fn open_failed(path: &Path, source: io::Error) -> Error {
-    Error::Open {
-        path: path.to_owned(),
-        source,
-    }
-}
-
 /// A file whose last handle is being dropped.
 struct Closing<'a> {
     handle: &'a Handle,
@@ -459,7 +346,10 @@ struct Closing<'a> {
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.handle.files.lock().open.remove(&self.identity);
+        // Others may write it from now on, whoever still knows of it.
+        if let Some((file, _)) = self.handle.files.lock().open.remove(&self.identity) {
+            file.writes.lock().take();
+        }
         self.handle.closed.notify_all();
     }
 }

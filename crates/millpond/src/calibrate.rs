@@ -76,7 +76,7 @@ pub(crate) enum Calibrating {
 
 impl Inner {
     /// Measures the device of a file of `len` bytes if that is due, and derives the goal from it.
-    pub(crate) fn calibrate(&self, file: &DeviceFile, len: u64) {
+    pub(crate) fn calibrate(&self, file: &Arc<DeviceFile>, len: u64) {
         let mut calibrating = self.calibrating.lock();
         let is_due = match *calibrating {
             Calibrating::Due => true,
@@ -94,15 +94,12 @@ impl Inner {
         ) {
             return;
         }
-        let Ok(file) = file.try_clone().map(Arc::new) else {
-            return;
-        };
         if len < FILE_BYTES_MIN {
             *calibrating = Calibrating::Presumed;
-            if self.shared.device.facts(&file).rotational {
+            if self.shared.device.facts(file).rotational {
                 self.take_goal(GOAL_MAX);
             }
-        } else if let Some(calibration) = self.measure(&file, len) {
+        } else if let Some(calibration) = self.measure(file, len) {
             *calibrating = Calibrating::Done(calibration);
             self.take(calibration);
         }

@@ -274,6 +274,9 @@ impl Error {
                 io::ErrorKind::IsADirectory => libc::EISDIR,
                 io::ErrorKind::InvalidInput => libc::EINVAL,
                 io::ErrorKind::FileTooLarge => libc::EFBIG,
+                io::ErrorKind::ResourceBusy => libc::EBUSY,
+                io::ErrorKind::WouldBlock => libc::EAGAIN,
+                io::ErrorKind::PermissionDenied => libc::EACCES,
                 _ => libc::EIO,
             })
         };

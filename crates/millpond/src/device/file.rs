@@ -5,9 +5,12 @@
 //! what is cached of its range). Where the file system refuses direct I/O everything goes through the page cache and
 //! is dropped from it afterwards, and the file says so: memory is then used twice for a moment.
 
+use super::descriptor::Descriptor;
 use super::facts::{self, DeviceFacts};
+use super::kind::{check_content, check_kind, identity, is_shortage, may_open};
 use crate::host::Notice;
 use crate::sys::direct;
+use crate::sys::locks::{self, Holder};
 use rustix::fs::FallocateFlags;
 use std::ffi::CString;
 use std::fmt;
@@ -16,6 +19,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// What a file is opened for.
@@ -41,7 +45,7 @@ pub struct FileIdentity {
 /// An open file or block device.
 pub struct DeviceFile {
     name: Arc<str>,
-    buffered: File,
+    buffered: Descriptor,
     direct: Option<Direct>,
     direct_reason: String,
     caching: Caching,
@@ -51,10 +55,12 @@ pub struct DeviceFile {
     facts: OnceLock<DeviceFacts>,
     /// Major and minor number of the disk below.
     disk: (u32, u32),
+    /// The process that has locked it for its cache; 0: none.
+    locked_by: AtomicU32,
 }
 
 struct Direct {
-    file: File,
+    file: Descriptor,
     memory_alignment: usize,
     block_bytes: usize,
 }
@@ -78,7 +84,15 @@ impl DeviceFile {
     pub fn open(path: &Path, access: Access) -> io::Result<DeviceFile> {
         // Before opening it, since opening a pipe waits for its other end.
         match fs::metadata(path) {
-            Ok(metadata) => check_kind(path, &metadata)?,
+            Ok(metadata) => {
+                check_kind(path, &metadata)?;
+                let at = (metadata.dev(), metadata.ino());
+                if may_open(path, access)
+                    && let Some(kept) = Descriptor::kept(at, access != Access::Read, false)
+                {
+                    return DeviceFile::with_name(kept, path);
+                }
+            }
             Err(error) if access == Access::Create && error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -87,7 +101,7 @@ impl DeviceFile {
             .read(true)
             .write(access != Access::Read)
             .create(access == Access::Create);
-        DeviceFile::with_name(options.open(path)?, path)
+        DeviceFile::with_name(Descriptor::new(options.open(path)?), path)
     }
 
     /// Takes an open file, for instance one without a name. Its cursor is not used.
@@ -96,7 +110,7 @@ impl DeviceFile {
     /// If it is neither a regular file nor a block device.
     pub fn from_file(file: File) -> io::Result<DeviceFile> {
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        DeviceFile::with_name(file, &path)
+        DeviceFile::with_name(Descriptor::new(file), &path)
     }
 
     /// A file of `len` zero bytes that lives in memory, which takes the disk out of a measurement.
@@ -109,7 +123,7 @@ impl DeviceFile {
         let metadata = file.metadata()?;
         Ok(DeviceFile {
             name: format!("{name} (memory)").into(),
-            buffered: file,
+            buffered: Descriptor::new(file),
             direct: None,
             direct_reason: String::from("the file is in memory"),
             caching: Caching::Stays,
@@ -117,12 +131,15 @@ impl DeviceFile {
             is_block_device: false,
             facts: OnceLock::from(DeviceFacts::MEMORY),
             disk: (0, 0),
+            locked_by: AtomicU32::new(0),
         })
     }
 
-    fn with_name(file: File, path: &Path) -> io::Result<DeviceFile> {
+    fn with_name(opened: Descriptor, path: &Path) -> io::Result<DeviceFile> {
+        let file = opened.file();
         let metadata = file.metadata()?;
         check_kind(path, &metadata)?;
+        check_content(path, file, &metadata)?;
         let is_block_device = metadata.file_type().is_block_device();
         let number = if is_block_device {
             metadata.rdev()
@@ -130,21 +147,23 @@ impl DeviceFile {
             metadata.dev()
         };
         let (major, minor) = (libc::major(number), libc::minor(number));
-        let (direct, direct_reason) = match Direct::open(&file, major, minor) {
+        let (direct, direct_reason) = match Direct::open(file, &metadata, (major, minor)) {
             Ok(direct) => {
                 let reason = format!("direct, blocks of {} bytes", direct.block_bytes);
                 (Some(direct), reason)
             }
+
+            Err(error) if is_shortage(&error) => return Err(error),
             Err(error) => (None, error.to_string()),
         };
         let caching = match &direct {
             Some(_) => Caching::Stays,
-            None if direct::takes_dont_cache(&file) => Caching::DroppedByFlag,
+            None if direct::takes_dont_cache(file) => Caching::DroppedByFlag,
             None => Caching::DroppedByAdvice,
         };
         Ok(DeviceFile {
             name: path.display().to_string().into(),
-            buffered: file,
+            buffered: opened,
             direct,
             direct_reason,
             caching,
@@ -152,6 +171,7 @@ impl DeviceFile {
             is_block_device,
             facts: OnceLock::new(),
             disk: (major, minor),
+            locked_by: AtomicU32::new(0),
         })
     }
 
@@ -161,7 +181,7 @@ impl DeviceFile {
     pub(super) fn without_direct(mut self, by_flag: bool) -> DeviceFile {
         self.direct = None;
         self.direct_reason = String::from("a test");
-        self.caching = match by_flag && direct::takes_dont_cache(&self.buffered) {
+        self.caching = match by_flag && direct::takes_dont_cache(self.buffered.file()) {
             true => Caching::DroppedByFlag,
             false => Caching::DroppedByAdvice,
         };
@@ -222,6 +242,34 @@ impl DeviceFile {
         self.identity
     }
 
+    /// Locks it for this open file, so that no other process, and no other cache of this one, that locks it too can change
+    /// it. Until it is dropped.
+    ///
+    /// # Errors
+    /// `EAGAIN` if somebody has locked it; as `fcntl` fails.
+    pub(crate) fn lock(&self) -> io::Result<()> {
+        let file = self.buffered.file();
+        locks::lock(file).map_err(|error| match (error.raw_os_error(), locks::holder(file)) {
+            (Some(libc::EAGAIN | libc::EACCES), holder) => {
+                let who = match holder {
+                    Some(Holder::Process(0)) | None => "another process".into(),
+                    Some(Holder::Process(process)) if process == std::process::id() => {
+                        "this process, by fcntl,".into()
+                    }
+                    Some(Holder::Process(process)) => format!("process {process}"),
+                    Some(Holder::OpenFile) => "another cache or program".into(),
+                };
+                let said = format!(
+                    "{who} has it locked: open it there no more, or here without OpenOptions::exclusive"
+                );
+                io::Error::new(io::ErrorKind::WouldBlock, said)
+            }
+            _ => error,
+        })?;
+        self.locked_by.store(std::process::id(), Ordering::Relaxed);
+        Ok(())
+    }
+
     /// What is known of the disk below.
     pub fn facts(&self) -> DeviceFacts {
         *self.facts.get_or_init(|| {
@@ -241,8 +289,8 @@ impl DeviceFile {
     /// As `fstat` fails.
     pub fn len(&self) -> io::Result<u64> {
         match self.is_block_device {
-            true => (&self.buffered).seek(SeekFrom::End(0)),
-            false => Ok(self.buffered.metadata()?.len()),
+            true => self.buffered.file().seek(SeekFrom::End(0)),
+            false => Ok(self.buffered.file().metadata()?.len()),
         }
     }
 
@@ -259,7 +307,7 @@ impl DeviceFile {
     /// # Errors
     /// As `ftruncate` fails; a block device cannot change its size.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
-        self.buffered.set_len(len)
+        self.buffered.file().set_len(len)
     }
 
     /// Gives the blocks of a range back to the file system, so that it reads as zeros. The length stays, also if the
@@ -277,7 +325,7 @@ impl DeviceFile {
     /// # Errors
     /// As opening it fails.
     pub fn try_clone(&self) -> io::Result<DeviceFile> {
-        DeviceFile::from_file(self.buffered.try_clone()?)
+        DeviceFile::from_file(self.buffered.file().try_clone()?)
     }
 
     /// Makes what was written durable, including a length that has changed (`fdatasync`).
@@ -286,7 +334,7 @@ impl DeviceFile {
     /// As `fdatasync` fails. Writes may be lost then, and the kernel may not say so again.
     pub(crate) fn sync(&self) -> io::Result<()> {
         loop {
-            match self.buffered.sync_data() {
+            match self.buffered.file().sync_data() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
                 Ok(()) => break,
@@ -327,9 +375,19 @@ impl DeviceFile {
     }
 }
 
+impl Drop for DeviceFile {
+    fn drop(&mut self) {
+        // A child that was forked has the same open file: the lock would end with the last of them, and it is not the
+        // child's to give up.
+        if self.locked_by.load(Ordering::Relaxed) == std::process::id() {
+            locks::unlock(self.buffered.file());
+        }
+    }
+}
+
 impl Direct {
     /// Opens the same file once more, for direct I/O.
-    fn open(file: &File, major: u32, minor: u32) -> io::Result<Direct> {
+    fn open(file: &File, metadata: &Metadata, (major, minor): (u32, u32)) -> io::Result<Direct> {
         let alignment = direct::direct_alignment(file);
         if alignment.is_some_and(|alignment| alignment.offset == 0) {
             return Err(io::Error::new(
@@ -337,11 +395,17 @@ impl Direct {
                 "the file system has none for this file",
             ));
         }
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(direct::is_writable(file)?)
-            .custom_flags(libc::O_DIRECT)
-            .open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let is_writable = direct::is_writable(file)?;
+        let kept = Descriptor::kept((metadata.dev(), metadata.ino()), is_writable, true);
+        let open = || {
+            let mut options = OpenOptions::new();
+            options.read(true).write(is_writable);
+            let opened = options
+                .custom_flags(libc::O_DIRECT)
+                .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            opened.map(Descriptor::new)
+        };
+        let opened = kept.map_or_else(open, Ok)?;
         let (memory_alignment, block_bytes) = match alignment {
             Some(alignment) => (alignment.memory, alignment.offset),
             None => {
@@ -371,61 +435,10 @@ impl fmt::Debug for DeviceFile {
     }
 }
 
-fn identity(metadata: &Metadata) -> FileIdentity {
-    match metadata.file_type().is_block_device() {
-        true => FileIdentity {
-            device: metadata.rdev(),
-            inode: 0,
-        },
-        false => FileIdentity {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        },
-    }
-}
-
-fn check_kind(path: &Path, metadata: &Metadata) -> io::Result<()> {
-    let kind = metadata.file_type();
-    if kind.is_file() || kind.is_block_device() {
-        return Ok(());
-    }
-    let (error, what) = match () {
-        () if kind.is_dir() => (io::ErrorKind::IsADirectory, "a directory"),
-        () if kind.is_fifo() => (io::ErrorKind::InvalidInput, "a pipe"),
-        () if kind.is_socket() => (io::ErrorKind::InvalidInput, "a socket"),
-        () => (io::ErrorKind::InvalidInput, "a character device"),
-    };
-    let said = format!(
-        "{} is {what}: open a regular file or a block device",
-        path.display()
-    );
-    Err(io::Error::new(error, said))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
-
-    #[test]
-    fn only_regular_files_and_block_devices_open() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = |path: &Path| DeviceFile::open(path, Access::Create).unwrap_err().to_string();
-        assert!(open(folder.path()).ends_with("is a directory: open a regular file or a block device"));
-        assert!(open(Path::new("/dev/null")).contains("is a character device"));
-        let pipe = folder.path().join("pipe");
-        assert!(
-            std::process::Command::new("mkfifo")
-                .arg(&pipe)
-                .status()
-                .unwrap()
-                .success()
-        );
-        assert!(open(&pipe).contains("is a pipe"));
-        let missing = DeviceFile::open(&folder.path().join("missing"), Access::ReadWrite).unwrap_err();
-        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
-        assert_eq!(missing.raw_os_error(), Some(libc::ENOENT));
-    }
 
     #[test]
     fn identity_is_of_the_file_not_of_its_name() {

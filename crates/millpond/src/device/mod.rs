@@ -13,10 +13,12 @@
 //! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
 mod crash;
+mod descriptor;
 mod facts;
 mod fault;
 mod figures;
 mod file;
+mod kind;
 mod layout;
 pub mod model;
 mod modelled;
@@ -36,6 +38,7 @@ pub use facts::DeviceFacts;
 pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
 pub use figures::DeviceFigures;
 pub use file::{Access, DeviceFile, FileIdentity};
+pub(crate) use kind::{identity, identity_at};
 pub use model::Lateness;
 pub use modelled::Modelled;
 pub use names::device_name;

@@ -5,6 +5,7 @@
 
 use super::punch::Hole;
 use super::{Keeping, LEN_MAX};
+use crate::cache::Writes;
 use crate::device::{Device, DeviceFile};
 use crate::error::Error;
 use crate::explain::{self, Wait};
@@ -40,6 +41,8 @@ pub(crate) struct FileInner {
     device: RwLock<Arc<DeviceFile>>,
     /// Whether the device's file can be written.
     writable: AtomicBool,
+    /// That this cache writes it, as other caches of the process are told.
+    pub(crate) writes: Mutex<Option<Writes>>,
     pub(crate) path: PathBuf,
     /// A block device: its length is its size.
     pub(super) is_fixed: bool,
@@ -67,17 +70,19 @@ pub(crate) struct FileInner {
 impl FileInner {
     pub(crate) fn new(
         id: FileId,
-        device: DeviceFile,
+        device: impl Into<Arc<DeviceFile>>,
         path: &Path,
         len: u64,
         writable: bool,
         keeping: Keeping,
     ) -> FileInner {
+        let device = device.into();
         FileInner {
             id,
             is_fixed: device.is_block_device(),
-            device: RwLock::new(Arc::new(device)),
+            device: RwLock::new(device),
             writable: AtomicBool::new(writable),
+            writes: Mutex::new(None),
             path: path.to_owned(),
             keeping,
             len: AtomicU64::new(len),
@@ -102,8 +107,8 @@ impl FileInner {
     }
 
     /// The same file, opened for writing, takes the place of the one that was opened for reading.
-    pub(crate) fn reopen(&self, device: DeviceFile) {
-        *self.device.write() = Arc::new(device);
+    pub(crate) fn reopen(&self, device: Arc<DeviceFile>) {
+        *self.device.write() = device;
         self.writable.store(true, Ordering::Release);
     }
 

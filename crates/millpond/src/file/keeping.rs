@@ -21,6 +21,11 @@ impl Keeping {
     /// If the options exclude one another.
     pub(crate) fn new(options: &OpenOptions) -> io::Result<Keeping> {
         let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if options.is_exclusive() && !options.writes() {
+            return refused(
+                "only who writes can lock a file: say OpenOptions::write(true) beside exclusive(true)",
+            );
+        }
         let needs = options.log.is_some() || options.check.is_some();
         let stable = match options.stable {
             None if needs => StablePages::Copy,

@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub struct OpenOptions {
     write: bool,
     create: bool,
+    exclusive: bool,
+    beside_others: bool,
     pub(super) stable: Option<StablePages>,
     pub(super) log: Option<LogOrder>,
     pub(super) check: Option<Arc<dyn PageCheck>>,
@@ -42,6 +44,8 @@ impl OpenOptions {
         OpenOptions {
             write: false,
             create: false,
+            exclusive: false,
+            beside_others: false,
             stable: None,
             log: None,
             check: None,
@@ -58,6 +62,24 @@ impl OpenOptions {
     pub fn create(mut self, create: bool) -> OpenOptions {
         self.create = create;
         self.write |= create;
+        self
+    }
+
+    /// For this cache alone, as far as others ask: the file is locked until the last handle of it is dropped, so that
+    /// another process, or another cache of this one, that opens it so as well gets an error, as does this one if somebody
+    /// has it locked by `fcntl`. For handles that write. The lock is one of the open file (`F_OFD_SETLK`) on all of it; who
+    /// locks nothing is not kept from anything, and a child that was forked has no part in it.
+    pub fn exclusive(mut self, exclusive: bool) -> OpenOptions {
+        self.exclusive = exclusive;
+        self
+    }
+
+    /// The file is opened for writing also if another cache of this process has it open for writing, with a
+    /// [`Notice::WrittenTwice`](crate::host::Notice::WrittenTwice). Each of the two has its own pages and overwrites what the
+    /// other has written to the same page, so whoever says this sees to it that they write different pages, and that none
+    /// reads what the other writes without [`File::invalidate`](crate::File::invalidate).
+    pub fn beside_other_caches(mut self, beside: bool) -> OpenOptions {
+        self.beside_others = beside;
         self
     }
 
@@ -95,6 +117,14 @@ impl OpenOptions {
     pub(crate) fn writes(&self) -> bool {
         self.write
     }
+
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    pub(crate) fn is_beside_others(&self) -> bool {
+        self.beside_others
+    }
 }
 
 impl fmt::Debug for OpenOptions {
@@ -102,6 +132,8 @@ impl fmt::Debug for OpenOptions {
         f.debug_struct("OpenOptions")
             .field("write", &self.write)
             .field("create", &self.create)
+            .field("exclusive", &self.exclusive)
+            .field("beside_other_caches", &self.beside_others)
             .field("stable", &self.stable)
             .field("log", &self.log)
             .field("check", &self.check.is_some())

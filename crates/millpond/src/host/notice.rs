@@ -25,6 +25,12 @@ pub enum Notice {
         /// The first file of that file system.
         path: PathBuf,
     },
+    /// Another cache of the process writes the file too, which
+    /// [`OpenOptions::beside_other_caches`](crate::OpenOptions::beside_other_caches) allowed.
+    WrittenTwice {
+        /// The file.
+        path: PathBuf,
+    },
     /// Frames are in small pages.
     NoHugePages(SmallPages),
     /// System calls that touch a page of a region which is not in memory fail with `EFAULT`.
@@ -61,6 +67,9 @@ impl Notice {
                     path.display()
                 )
             }
+            Notice::WrittenTwice { path } => {
+                format!("another cache of this process writes {} as well", path.display())
+            }
             Notice::NoHugePages(why) => why.to_string(),
             Notice::NoKernelFaults => "userfaultfd is for faults of programs only (not root)".into(),
             Notice::MemoryBeyondLimit { given, limit } => {
@@ -84,6 +93,7 @@ impl Notice {
             Notice::NoDontCache { .. } => {
                 "what the kernel has cached is dropped by advice, written pages only when they are synced"
             }
+            Notice::WrittenTwice { .. } => "each overwrites what the other writes to the same page",
             Notice::NoHugePages(_) => {
                 "frames are in small pages, and hits on a large set take two to three times as long"
             }
@@ -105,6 +115,7 @@ impl Notice {
             Notice::NoDontCache { .. } => {
                 "take Linux 6.14 with ext4, xfs or btrfs, or a file system with direct I/O".into()
             }
+            Notice::WrittenTwice { .. } => "use one cache for both".into(),
             Notice::NoHugePages(why) => why.mend().into(),
             Notice::NoKernelFaults => {
                 "set vm.unprivileged_userfaultfd to 1, or touch what a system call is given before it".into()

@@ -1,6 +1,7 @@
 //! Swap files: preallocated, one cache's alone, and nobody else's to read.
 
-use crate::device::DeviceFile;
+use crate::cache::Writes;
+use crate::device::{self, DeviceFile};
 use crate::error::{Error, Result};
 use crate::file::{FileInner, Keeping, OpenOptions};
 use crate::region::Regions;
@@ -107,6 +108,7 @@ impl SwapFile {
         let file = options.open(&self.path)?;
         lock(&file)?;
         let metadata = file.metadata()?;
+        let writes = Writes::swap(device::identity(&metadata))?;
         if is_block_device {
             let has = (&file).seek(SeekFrom::End(0))?;
             if has < len {
@@ -131,6 +133,7 @@ impl SwapFile {
         let keeping = Keeping::new(&OpenOptions::new())?;
         let device = DeviceFile::from_file(file)?;
         let inner = FileInner::new(FileId(u32::MAX), device, &self.path, len, true, keeping);
+        *inner.writes.lock() = Some(writes);
         Ok((inner, slots))
     }
 }

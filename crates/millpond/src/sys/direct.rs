@@ -177,9 +177,23 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
 /// # Errors
 /// If the descriptor is not one.
 pub(crate) fn is_writable(file: &File) -> io::Result<bool> {
+    Ok(flags(file)? & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
+/// Whether it is open for direct I/O.
+pub(crate) fn is_direct(file: &File) -> bool {
+    flags(file).is_ok_and(|flags| flags & libc::O_DIRECT != 0)
+}
+
+/// Whether each write through it goes to the end of the file, wherever it is meant to go.
+pub(crate) fn appends(file: &File) -> bool {
+    flags(file).is_ok_and(|flags| flags & libc::O_APPEND != 0)
+}
+
+fn flags(file: &File) -> io::Result<i32> {
     // SAFETY: no memory is passed.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) } {
         -1 => Err(io::Error::last_os_error()),
-        flags => Ok(flags & libc::O_ACCMODE != libc::O_RDONLY),
+        flags => Ok(flags),
     }
 }

@@ -1,0 +1,86 @@
+//! Descriptors that are closed only when that takes no lock from the program.
+//!
+//! ```text
+//!   done with a descriptor ──► somebody has a lock on the file? ── no ──► closed
+//!                                      │ yes: perhaps this process, by fcntl
+//!                                      ▼
+//!                       kept ──► taken again when the file is opened again
+//!                            └─► closed at the next opening or closing after the lock was given up
+//! ```
+//!
+//! A POSIX lock (`F_SETLK`; what SQLite, LMDB and others hold on their files) is a process', and closing any descriptor of the
+//! file in the process gives it up. SQLite, which knows its own locks only, keeps descriptors for that reason too. What is
+//! left: a lock that another thread takes between the look and the close.
+
+use crate::sys::{direct, locks};
+use parking_lot::Mutex;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+
+/// Those that were not closed, of the whole process, as the locks are.
+static KEPT: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// An open file, closed with care.
+#[derive(Debug)]
+pub(super) struct Descriptor(Option<File>);
+
+impl Descriptor {
+    pub(super) fn new(file: File) -> Descriptor {
+        close_free();
+        Descriptor(Some(file))
+    }
+
+    /// One that was kept of the same file (`device` and `inode`, as the system numbers them), opened for the same.
+    pub(super) fn kept(
+        (device, inode): (u64, u64),
+        is_writable: bool,
+        is_direct: bool,
+    ) -> Option<Descriptor> {
+        let mut kept = KEPT.lock();
+        let at = kept.iter().position(|file| {
+            file.metadata()
+                .is_ok_and(|m| (m.dev(), m.ino()) == (device, inode))
+                && direct::is_writable(file).is_ok_and(|writable| writable == is_writable)
+                && direct::is_direct(file) == is_direct
+        })?;
+        Some(Descriptor(Some(kept.swap_remove(at))))
+    }
+
+    /// # Panics
+    /// Never: only dropping it takes the file away.
+    pub(super) fn file(&self) -> &File {
+        self.0.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        if let Some(file) = self.0.take()
+            && locks::holder(&file).is_some()
+        {
+            KEPT.lock().push(file);
+        }
+        close_free();
+    }
+}
+
+/// Closes those that are kept and whose file nobody has locked any more.
+fn close_free() {
+    let mut kept = KEPT.lock();
+    if !kept.is_empty() {
+        kept.retain(|file| locks::holder(file).is_some());
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file().as_fd()
+    }
+}
+
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file().as_raw_fd()
+    }
+}
