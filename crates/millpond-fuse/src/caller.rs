@@ -6,8 +6,47 @@
 //! as kernels know them per thread, and keeps the right to pass permissions, which were checked with groups that it
 //! does not have.
 
+use procfs::process::{Process, Status};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_res_gid, set_thread_res_uid};
+
+/// Who asks for something.
+pub(crate) struct Asks {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+    /// As this process sees it; 0 from outside its PID name space.
+    pub(crate) thread: u32,
+}
+
+impl Asks {
+    /// Whether they may let a file run as this group: who is in it, or may so for any (`in_group_or_capable`, Linux 6.18).
+    /// FUSE says of whoever asks the first group only; of the others /proc knows. Who is not found there may not.
+    pub(crate) fn may_set_group(&self, group: u32) -> bool {
+        if self.group == group {
+            return true;
+        }
+        let Some(status) = status(self.thread) else {
+            return self.user == 0;
+        };
+        let is_in_it = status.groups.contains(&group);
+        let may_for_any = CapabilitySet::from_bits_retain(status.capeff).contains(CapabilitySet::FSETID);
+        // Capabilities in a name space of users are none here.
+        is_in_it || (may_for_any && is_of_our_users(self.thread))
+    }
+}
+
+fn status(thread: u32) -> Option<Status> {
+    let thread = i32::try_from(thread).ok().filter(|&thread| thread > 0)?;
+    Process::new(thread).and_then(|process| process.status()).ok()
+}
+
+fn is_of_our_users(thread: u32) -> bool {
+    let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/user"));
+    match (space("self"), space(&thread.to_string())) {
+        (Ok(ours), Ok(theirs)) => ours == theirs,
+        _ => false,
+    }
+}
 
 /// Until it is dropped, this thread makes files as somebody else.
 pub(crate) struct Caller {

@@ -5,6 +5,7 @@
 //! when half of the threads are in one the next is done by the pool as well, with a copy of its bytes: some thread is
 //! always there for a read.
 
+use crate::caller::Asks;
 use crate::capabilities;
 use crate::content::Result;
 use crate::operations::data::Write;
@@ -433,7 +434,7 @@ impl Filesystem for Server {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         inode: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -441,7 +442,12 @@ impl Filesystem for Server {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        done(self.0.set_xattr(inode.0, name, value, flags), reply);
+        let asks = Asks {
+            user: request.uid(),
+            group: request.gid(),
+            thread: request.pid(),
+        };
+        done(self.0.set_xattr(inode.0, (name, value), flags, &asks), reply);
     }
 
     fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The number of the root (FUSE_ROOT_ID).
-const ROOT: u64 = 1;
+pub(crate) const ROOT: u64 = 1;
 
 /// Numbers from here on are given to files whose own are another's.
 const OWN_NUMBERS: u64 = 1 << 63;

@@ -18,6 +18,7 @@ mod errors;
 mod fsx;
 mod kill;
 mod programs;
+mod privileges;
 mod users;
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Nobody: fusermount3 wants users who have a name.
-const USER: u32 = 65_534;
+pub(crate) const USER: u32 = 65_534;
 
 /// As that user, with so many descriptors.
 fn start(descriptors: &str) -> Option<Pond> {
@@ -35,7 +35,7 @@ fn start(descriptors: &str) -> Option<Pond> {
 }
 
 /// Does something as that user and nobody else: whoever is more does not get in.
-fn as_user<T: Send>(does: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn as_user<T: Send>(does: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let (user, group) = (Uid::from_raw(USER), Gid::from_raw(USER));

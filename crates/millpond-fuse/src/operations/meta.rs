@@ -5,7 +5,7 @@ use crate::content::Result;
 use crate::nodes::{Node, Seen};
 use crate::pond::Pond;
 use crate::times;
-use fuser::{FileAttr, TimeOrNow};
+use fuser::{FileAttr, INodeNo, TimeOrNow};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -117,9 +117,22 @@ impl Pond {
         let has_ids = mode.intersects(dropped);
         if has_ids && of_ids {
             rustix::fs::chmodat(CWD, node.path(), mode - dropped, AtFlags::empty())?;
+            self.forget_attributes(node)?;
         }
         *is_bare = !has_ids || of_ids;
         Ok(())
+    }
+
+    /// Has the kernel ask again for what it was told of a file: whoever runs it does so by the mode that the kernel knows. It
+    /// may be told so within a call for that file, since it takes none of the locks that it holds meanwhile
+    /// (`fuse_reverse_inval_inode`, Linux 6.18).
+    fn forget_attributes(&self, node: &Node) -> Result<()> {
+        /// Data stay.
+        const ATTRIBUTES_ONLY: i64 = -1;
+        let told = self.notifier.get().map_or(Ok(()), |notifier| {
+            notifier.inval_inode(INodeNo(node.id), ATTRIBUTES_ONLY, 0)
+        });
+        told.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
     pub(crate) fn statistics(&self, id: u64) -> Result<StatVfs> {

@@ -1,18 +1,19 @@
 //! Extended attributes, and ACLs, which are some of them: passed on. Two of the root's are the mount's own.
 
+use crate::caller::Asks;
 use crate::content::Result;
-use crate::nodes::Node;
+use crate::nodes::{Node, ROOT};
 use crate::pond::Pond;
 use crate::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
-use rustix::fs::XattrFlags;
+use rustix::fs::{AtFlags, CWD, Mode, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 
 /// The longest value, or list of names, that there is (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const BYTES_MAX: usize = 64 << 10;
 
-/// The number of the root.
-const ROOT: u64 = 1;
+/// The ACL that says who may what, beside the mode, and changes that.
+const ACCESS_ACL: &str = "system.posix_acl_access";
 
 /// What is asked for has so many bytes, or is this.
 pub(crate) enum Answer {
@@ -49,7 +50,13 @@ impl Pond {
         })
     }
 
-    pub(crate) fn set_xattr(&self, id: u64, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
+    pub(crate) fn set_xattr(
+        &self,
+        id: u64,
+        (name, value): (&OsStr, &[u8]),
+        flags: i32,
+        asks: &Asks,
+    ) -> Result<()> {
         if id == ROOT && name == SYNC_ATTRIBUTE {
             return self.sync_all();
         }
@@ -59,6 +66,14 @@ impl Pond {
         let mut is_bare = node.is_bare.lock();
         *is_bare = false;
         rustix::fs::setxattr(node.path(), name, value, flags)?;
+        if name == ACCESS_ACL {
+            // It has changed the mode, and may do so for us where it would not for whoever asks (`posix_acl_update_mode`).
+            let stat = rustix::fs::fstat(&node.place)?;
+            let mode = Mode::from_raw_mode(stat.st_mode);
+            if mode.contains(Mode::SGID) && !asks.may_set_group(stat.st_gid) {
+                rustix::fs::chmodat(CWD, node.path(), mode - Mode::SGID, AtFlags::empty())?;
+            }
+        }
         drop(is_bare);
         self.xattrs_changed(&node);
         Ok(())
