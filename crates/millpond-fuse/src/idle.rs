@@ -1,12 +1,13 @@
 //! Files that nobody has open, but whose data stay in the cache: the next one who opens them finds them there.
 //!
 //! Each of them costs descriptors, so there is a limit; the one that was closed longest ago goes first. A queue of
-//! (file, turn): a file that was opened again since has another turn, and its old entry means nothing.
+//! (file, turn): a file that was opened again since has another turn, and its old entry means nothing. Nor does it keep a file
+//! that was let go of, whose descriptor would keep the blocks of one that was removed.
 
 use crate::nodes::Node;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 pub(crate) struct Idle {
@@ -15,16 +16,20 @@ pub(crate) struct Idle {
 }
 
 struct Closed {
-    node: Arc<Node>,
+    node: Weak<Node>,
     turn: u64,
     since: Instant,
     is_settled: bool,
 }
 
 impl Closed {
-    fn is_still(&self) -> bool {
-        let data = self.node.data.lock();
-        data.opens == 0 && data.turn == self.turn && data.content.is_some()
+    /// The file, if nobody has opened it since and its data are still there.
+    fn still(&self) -> Option<Arc<Node>> {
+        let node = self.node.upgrade()?;
+        let data = node.data.lock();
+        let is_still = data.opens == 0 && data.turn == self.turn && data.content.is_some();
+        drop(data);
+        is_still.then_some(node)
     }
 }
 
@@ -37,22 +42,22 @@ impl Idle {
     }
 
     /// Nobody has the file open since `turn`. What is to be let go of instead, if there are too many.
-    pub(crate) fn add(&self, node: Arc<Node>, turn: u64) -> Option<Arc<Node>> {
+    pub(crate) fn add(&self, node: &Arc<Node>, turn: u64) -> Option<Arc<Node>> {
         let mut queue = self.queue.lock();
         queue.push_back(Closed {
-            node,
+            node: Arc::downgrade(node),
             turn,
             since: Instant::now(),
             is_settled: false,
         });
         // Two entries for each file at most, before those that mean nothing are thrown out.
         if queue.len() > 2 * self.count_max {
-            queue.retain(Closed::is_still);
+            queue.retain(|closed| closed.still().is_some());
         }
         while queue.len() > self.count_max {
             let first = queue.pop_front()?;
-            if first.is_still() {
-                return Some(first.node);
+            if let Some(node) = first.still() {
+                return Some(node);
             }
         }
         None
@@ -67,9 +72,7 @@ impl Idle {
         let mut found = Vec::new();
         for closed in due.filter(|closed| !closed.is_settled) {
             closed.is_settled = true;
-            if closed.is_still() {
-                found.push(closed.node.clone());
-            }
+            found.extend(closed.still());
         }
         found
     }

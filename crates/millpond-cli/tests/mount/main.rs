@@ -17,8 +17,9 @@ mod durable;
 mod errors;
 mod fsx;
 mod kill;
-mod programs;
 mod privileges;
+mod programs;
+mod removed;
 mod users;
 
 use rustix::process::{Pid, Signal, kill_process};

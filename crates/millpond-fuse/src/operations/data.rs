@@ -156,9 +156,14 @@ impl Pond {
         }
         let turn = data.turn;
         drop(data);
-        if let Some(other) = self.idle.add(node.clone(), turn) {
+        // The kernel may have forgotten it first: it does not wait for the end of a close before it does.
+        let to_let_go = match self.nodes.is_forgotten(node) {
+            true => Some(node.clone()),
+            false => self.idle.add(node, turn),
+        };
+        if let Some(node) = to_let_go {
             let pond = self.clone();
-            self.pool.later(move || pond.let_go(&other));
+            self.pool.later(move || pond.let_go(&node));
         }
     }
 

@@ -1,14 +1,17 @@
 //! Attributes: asked for and changed. The length goes through the cache, all else straight to the file system below.
 
 use crate::attributes::timespec;
-use crate::content::Result;
+use crate::content::{Content, Result};
 use crate::nodes::{Node, Seen};
-use crate::pond::Pond;
+use crate::pond::{PAGE_BYTES, Pond};
 use crate::times;
 use fuser::{FileAttr, INodeNo, TimeOrNow};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 use std::sync::Arc;
+
+/// What `st_blocks` counts in.
+const BLOCK_BYTES: u64 = 512;
 
 /// What is to be changed.
 #[derive(Default)]
@@ -54,16 +57,36 @@ impl Pond {
         self.drop_privileges(node, change.by_user)?;
         let open = change.handle.and_then(|handle| self.files.find(handle));
         match open.filter(|file| file.content.is_writable) {
-            Some(file) => file.content.set_len(len)?,
+            Some(file) => self.cut(node, &file.content, len)?,
             None => {
                 let content = self.content(node, true)?;
-                let cut = content.set_len(len);
+                let cut = self.cut(node, &content, len);
                 drop(content);
                 self.close(node);
                 cut?;
             }
         }
         self.written(node);
+        Ok(())
+    }
+
+    /// Gives a file its length. Blocks behind that, which were allocated ahead, go as well; the cache leaves a file alone that
+    /// is as long as it should be.
+    fn cut(&self, node: &Node, content: &Content, len: u64) -> Result<()> {
+        content.set_len(len)?;
+        let stat = rustix::fs::fstat(&node.place)?;
+        let whole = len.next_multiple_of(u64::try_from(stat.st_blksize).unwrap_or(PAGE_BYTES).max(1));
+        let has_more = stat.st_size as u64 == len && stat.st_blocks as u64 * BLOCK_BYTES > whole;
+        if self.cache.is_none() || !has_more {
+            return Ok(());
+        }
+        // On ext4 no write may be under way then (`File::resize_device`). None is: the kernel lets nobody write meanwhile.
+        // If that can't be, or the file can't be opened, the blocks stay: the length is what was asked for.
+        if content.write_out().is_ok()
+            && let Ok(below) = self.reopen(node, OFlags::WRONLY)
+        {
+            let _ = rustix::fs::ftruncate(below, len);
+        }
         Ok(())
     }
 

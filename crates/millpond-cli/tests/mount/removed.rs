@@ -1,0 +1,121 @@
+//! What is removed gives its room back at once.
+
+use crate::{BOUND, Pond, folders, skip};
+use rustix::fs::FallocateFlags;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Instant;
+
+fn start() -> Option<Pond> {
+    Pond::start(&folders()[0], &["--memory", "16M"])
+}
+
+/// Files without a name of which the process has a descriptor, and with it their blocks.
+fn held(pond: &Pond) -> Vec<String> {
+    let folder = format!("/proc/{}/fd", pond.pid().as_raw_nonzero());
+    let entries = fs::read_dir(folder).unwrap();
+    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let inside = pond.source().display().to_string();
+    links
+        .map(|link| link.display().to_string())
+        .filter(|link| link.starts_with(&inside) && link.ends_with("(deleted)"))
+        .collect()
+}
+
+fn write(path: &Path) -> File {
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .unwrap();
+    file.write_all(&[7; 100_000]).unwrap();
+    file
+}
+
+#[test]
+fn nothing_of_a_removed_file_that_nobody_has_open_is_kept() {
+    type Does = fn(&Path, &Path);
+    let Some(pond) = start() else { return };
+    let cases: [(&str, Does); 8] = [
+        ("written", |at, _| {
+            drop(write(at));
+            fs::remove_file(at).unwrap();
+        }),
+        ("removed while open", |at, _| {
+            let file = write(at);
+            fs::remove_file(at).unwrap();
+            drop(file);
+        }),
+        ("synced", |at, _| {
+            write(at).sync_all().unwrap();
+            fs::remove_file(at).unwrap();
+        }),
+        ("only read", |at, below| {
+            fs::write(below, [7; 100_000]).unwrap();
+            File::open(at).unwrap().read_exact(&mut [0; 100]).unwrap();
+            fs::remove_file(at).unwrap();
+        }),
+        ("blocks behind the end", |at, _| {
+            let file = write(at);
+            let _ = rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 1 << 20);
+            file.sync_all().unwrap();
+            drop(file);
+            fs::remove_file(at).unwrap();
+        }),
+        ("refused allocation", |at, _| {
+            let file = write(at);
+            assert!(rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 1 << 60).is_err());
+            drop(file);
+            fs::remove_file(at).unwrap();
+        }),
+        ("replaced", |at, _| {
+            drop(write(at));
+            let new = at.with_extension("new");
+            drop(write(&new));
+            fs::rename(&new, at).unwrap();
+            fs::remove_file(at).unwrap();
+        }),
+        ("a link of two", |at, _| {
+            drop(write(at));
+            let other = at.with_extension("other");
+            fs::hard_link(at, &other).unwrap();
+            fs::remove_file(at).unwrap();
+            fs::remove_file(other).unwrap();
+        }),
+    ];
+    for (name, does) in cases {
+        for n in 0..20 {
+            let file = format!("{n}");
+            does(&pond.at().join(&file), &pond.source().join(&file));
+        }
+        // The kernel says a moment later that it has forgotten them.
+        let began = Instant::now();
+        while !held(&pond).is_empty() {
+            assert!(began.elapsed() < BOUND / 4, "{name}: {:?}", held(&pond));
+        }
+    }
+}
+
+#[test]
+fn blocks_behind_the_end_go_when_a_file_is_cut_to_the_length_that_it_has() {
+    let Some(pond) = start() else { return };
+    let (at, below) = (pond.at().join("file"), pond.source().join("file"));
+    let blocks = || fs::metadata(&below).unwrap().blocks();
+    for len in [100_000, 0] {
+        let file = write(&at);
+        file.set_len(len).unwrap();
+        file.sync_all().unwrap();
+        let before = blocks();
+        if rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 4 << 20).is_err() || blocks() == before
+        {
+            return skip("this file system allocates nothing ahead");
+        }
+        file.set_len(len).unwrap();
+        assert_eq!(blocks(), before, "{len} bytes");
+        assert_eq!(file.metadata().unwrap().len(), len);
+    }
+}
