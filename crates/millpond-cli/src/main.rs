@@ -23,6 +23,7 @@ mod service;
 mod signals;
 mod slowdisk;
 mod top;
+mod umount;
 
 use clap::{Parser, Subcommand};
 use millpond_lab::child::worker;
@@ -56,7 +57,7 @@ enum Command {
     /// Mount a directory through a cache, for any program.
     Mount(mount::MountArgs),
     /// Unmount it: write everything, say whether all is on the disk.
-    Umount(mount::UmountArgs),
+    Umount(umount::UmountArgs),
     /// Change settings of a running cache.
     Set(control::SetArgs),
     /// Say why a running cache's limits are what they are, what its settings are, and who has changed them.
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Slowdisk(args) => slowdisk::run(&args),
         Command::Mount(args) => mount::mount(&args),
-        Command::Umount(args) => mount::umount(&args),
+        Command::Umount(args) => umount::umount(&args),
         Command::Set(args) => control::set(&args),
         Command::Inspect(args) => control::inspect(&args),
         Command::Stat(args) => control::stat(&args),

@@ -1,4 +1,4 @@
-//! `millpond mount` and `millpond umount`: a directory through the cache, for any program.
+//! `millpond mount`: a directory through the cache, for any program.
 //!
 //! In the background the program starts itself once more, in a session of its own, and ends when that one has mounted.
 
@@ -10,11 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
-use millpond_fuse::{Mount, MountError, Options, PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE, Unmounted};
+use millpond_fuse::{Mount, MountError, Options, Unmounted};
 use millpond_lab::quantity::size;
-use procfs::process::Process;
-use rustix::fs::XattrFlags;
-use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -101,29 +98,6 @@ pub(crate) struct MountArgs {
     in_background: bool,
 }
 
-const UMOUNT_HELP: &str = "\
-Examples:
-  millpond umount /mnt/pond
-  millpond umount /mnt/pond --lazy     although it is in use: it has no name any more, and ends when its users are done
-
-It writes everything first; if that fails it stays mounted, unless --force says that what can't be written may be lost.
-What a mount whose process was killed has left is cleared away.
-Exit codes: 0 unmounted and all is on the disk, 1 failed or not all of it could be written, 2 bad command line.";
-
-#[derive(clap::Args)]
-#[command(after_help = UMOUNT_HELP)]
-pub(crate) struct UmountArgs {
-    /// Where it is mounted.
-    #[arg(value_name = "MNT")]
-    point: PathBuf,
-    /// Also if it is in use.
-    #[arg(long)]
-    lazy: bool,
-    /// Also if some of it can't be written.
-    #[arg(long)]
-    force: bool,
-}
-
 impl From<MountError> for Failure {
     fn from(error: MountError) -> Failure {
         let code = match &error {
@@ -165,7 +139,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give seconds, 0 to 86400".into())
 }
 
-fn failed(message: String) -> Failure {
+pub(crate) fn failed(message: String) -> Failure {
     Failure {
         code: 1,
         message: Some(message),
@@ -365,83 +339,4 @@ impl MountArgs {
         options.metrics = self.metrics;
         options
     }
-}
-
-pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
-    let point = std::path::absolute(&args.point)?;
-    let mut process = [0; 16];
-    let process = match rustix::fs::getxattr(&point, PROCESS_ATTRIBUTE, &mut process) {
-        Ok(len) => std::str::from_utf8(&process[..len])
-            .ok()
-            .and_then(|pid| pid.parse().ok()),
-        Err(Errno::NOTCONN) => {
-            Mount::unmount_at(&point, true)?;
-            eprintln!(
-                "millpond umount: the process that served {} is gone: what was synced is on the disk, what was not is \
-                 lost",
-                point.display()
-            );
-            return Ok(ExitCode::SUCCESS);
-        }
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
-        Err(error) => return Err(Failure::bad_usage(format!("{}: {error}", point.display()))),
-    };
-    let Some(process) = process else {
-        return Err(Failure::bad_usage(format!(
-            "no millpond mount is at {}",
-            point.display()
-        )));
-    };
-    let mut unwritten = None;
-    // Nothing was written at a mount for reading only, and the kernel lets nobody ask it.
-    if let Err(error) = rustix::fs::setxattr(&point, SYNC_ATTRIBUTE, b"1", XattrFlags::empty())
-        && error != Errno::ROFS
-    {
-        let message = format!("not everything at {} can be written: {error}", point.display());
-        if !args.force {
-            return Err(failed(format!(
-                "{message}; it stays mounted: mend the disk, or say --force to lose what can't be written"
-            )));
-        }
-        eprintln!("millpond umount: {message}");
-        unwritten = Some(error);
-    }
-    Mount::unmount_at(&point, args.lazy).map_err(|error| match error {
-        MountError::System { source, .. } if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            failed(format!(
-                "{} is in use: end the programs that have files open there (`fuser -vm {0}` lists them), or say --lazy",
-                point.display()
-            ))
-        }
-        other => other.into(),
-    })?;
-    if args.lazy {
-        eprintln!(
-            "millpond umount: {} has no name any more and ends when nobody uses it",
-            point.display()
-        );
-        return Ok(ExitCode::SUCCESS);
-    }
-    // It has little left to write: what came since.
-    while is_running(process) {
-        thread::sleep(Duration::from_millis(10));
-    }
-    if let Some(error) = unwritten {
-        return Err(failed(format!(
-            "{} is unmounted, and what could not be written is lost unless the disk took it at the end ({error}); the \
-             mount has said which files, to its terminal or its --log",
-            point.display()
-        )));
-    }
-    eprintln!(
-        "millpond umount: {} is unmounted, everything is on the disk",
-        point.display()
-    );
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Whether a process has not ended; one that has, and that nobody has asked for how, has.
-fn is_running(process: i32) -> bool {
-    let state = Process::new(process).and_then(|process| process.stat());
-    state.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }

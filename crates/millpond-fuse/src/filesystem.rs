@@ -8,6 +8,7 @@
 use crate::caller::Asks;
 use crate::capabilities;
 use crate::content::Result;
+use crate::nodes::ROOT;
 use crate::operations::data::Write;
 use crate::operations::meta::Change;
 use crate::operations::names::Making;
@@ -36,8 +37,13 @@ thread_local! {
 /// The file system that the kernel talks to.
 pub(crate) struct Server(pub(crate) Arc<Pond>);
 
+/// What a program is told. That a mount has lost its process is said by the kernel alone: a file system below that says so of
+/// itself is one that does not work.
 fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_i32(error.raw_os_error())
+    match error {
+        rustix::io::Errno::NOTCONN => Errno::EIO,
+        other => Errno::from_i32(other.raw_os_error()),
+    }
 }
 
 impl Server {
@@ -108,6 +114,8 @@ impl Filesystem for Server {
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.0.node(inode.0).and_then(|node| self.0.attributes(&node)) {
             Ok(attributes) => reply.attr(&self.0.attribute_timeout, &attributes),
+            // So that the mount itself can be asked and ended.
+            Err(_) if inode.0 == ROOT => reply.attr(&self.0.attribute_timeout, &self.0.root),
             Err(error) => reply.error(errno(error)),
         }
     }

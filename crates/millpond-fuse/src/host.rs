@@ -2,7 +2,9 @@
 
 use crate::error::{MountError, Result, system};
 use crate::options::Options;
-use procfs::process::Process;
+use procfs::Lock;
+use procfs::process::{MountInfo, Process};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Resource, Rlimit};
@@ -85,7 +87,7 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
 }
 
 /// Whether whatever is mounted there has somebody who answers.
-fn is_alive(point: &Path) -> bool {
+pub(crate) fn is_alive(point: &Path) -> bool {
     !matches!(rustix::fs::statfs(point), Err(Errno::NOTCONN))
 }
 
@@ -94,18 +96,62 @@ fn is_alive(point: &Path) -> bool {
 /// # Errors
 /// If /proc can't be read.
 pub(crate) fn is_ours(point: &Path) -> Result<bool> {
-    let mounts = Process::myself().and_then(|process| process.mountinfo());
-    let mounts = mounts.map_err(|e| system("can't read /proc/self/mountinfo")(io::Error::other(e)))?;
     // The last of those at one place is the one to be seen.
-    let top = mounts
+    let top = mounts()?
         .into_iter()
         .rfind(|mount| unescaped(&mount.mount_point) == point);
     Ok(top.is_some_and(|mount| mount.fs_type == TYPE))
 }
 
+/// What is mounted, as far as this process sees it.
+///
+/// # Errors
+/// If /proc can't be read.
+pub(crate) fn mounts() -> Result<Vec<MountInfo>> {
+    let mounts = Process::myself().and_then(|process| process.mountinfo());
+    let mounts = mounts.map_err(|e| system("can't read /proc/self/mountinfo")(io::Error::other(e)))?;
+    Ok(mounts.0)
+}
+
+/// What a mount of ours has as its source.
+pub(crate) fn source_of(mount: &MountInfo) -> Option<PathBuf> {
+    mount
+        .mount_source
+        .as_ref()
+        .map(|source| unescaped(Path::new(source)))
+}
+
+/// Where a directory is in its file system, which is so by whatever path it is reached.
+pub(crate) struct Place {
+    pub(crate) device: String,
+    pub(crate) path: PathBuf,
+}
+
+impl Place {
+    /// `path` has no links.
+    pub(crate) fn of(path: &Path, mounts: &[MountInfo]) -> Option<Place> {
+        let points = mounts.iter().map(|mount| (mount, unescaped(&mount.mount_point)));
+        // The longest, and of those the last, is the one that is seen.
+        let around = points.filter(|(_, point)| path.starts_with(point));
+        let (mount, point) = around.max_by_key(|(_, point)| point.as_os_str().len())?;
+        Some(Place {
+            device: mount.majmin.clone(),
+            path: unescaped(Path::new(&mount.root)).join(path.strip_prefix(point).ok()?),
+        })
+    }
+}
+
+/// Whose lock keeps others from locking a file, if /proc says so.
+pub(crate) fn locked_by(stat: &Stat) -> Option<i32> {
+    let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let is_it = |lock: &Lock| (lock.devmaj, lock.devmin) == device && lock.inode == stat.st_ino;
+    let locks = procfs::locks().ok()?;
+    locks.into_iter().find(is_it).and_then(|lock| lock.pid)
+}
+
 /// A path as it is: the kernel writes blanks, tabs, ends of lines and backslashes as three octal digits (`mangle` in
 /// fs/proc_namespace.c), and procfs hands it on so.
-fn unescaped(path: &Path) -> PathBuf {
+pub(crate) fn unescaped(path: &Path) -> PathBuf {
     let mut bytes = Vec::new();
     let mut rest = path.as_os_str().as_bytes();
     while let Some((&first, after)) = rest.split_first() {

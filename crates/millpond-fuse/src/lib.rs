@@ -8,7 +8,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `options` `session` `host` `error` | what is mounted where; the mount's life; what the host allows; why not |
+//! | `options` `session` `source` `host` `ending` `error` | what is mounted where; the mount's life; that it alone writes to its source; what the host allows; its last word; why not |
 //! | `filesystem` `capabilities` | what the kernel asks, one line each, and who answers; what it is asked for |
 //! | `operations/` | the answers, a file for each family |
 //! | `pond` `nodes` `content` `times` `idle` | what is known: files by number, their data, what of their times the disk does not know yet, what nobody has open |
@@ -24,6 +24,7 @@ mod caller;
 mod capabilities;
 mod content;
 mod directory;
+mod ending;
 mod error;
 mod filesystem;
 mod flags;
@@ -35,14 +36,17 @@ mod options;
 mod pond;
 mod pool;
 mod session;
+mod source;
 mod times;
 
+pub use ending::{Found, Serving, Told};
 pub use error::MountError;
 pub use options::Options;
 pub use session::{Ended, Mount, Unmounted};
 
-/// The extended attribute of the mount's root that has the process that serves it: what `millpond umount` asks for.
+/// The extended attribute of the mount's root that has the process that serves it, and where that leaves its last word:
+/// what [`Serving::at`] asks for.
 pub const PROCESS_ATTRIBUTE: &str = "millpond.process";
 
-/// The extended attribute of the mount's root that makes everything durable when it is set to anything.
+/// The extended attribute of the mount's root that makes everything durable when it is set to anything, or read.
 pub const SYNC_ATTRIBUTE: &str = "millpond.sync";

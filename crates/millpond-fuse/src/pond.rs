@@ -4,8 +4,9 @@ use crate::attributes::attributes;
 use crate::content::{Content, Result};
 use crate::directory::Directory;
 use crate::flags::Durable;
+use crate::ending::LastWord;
 use crate::idle::Idle;
-use crate::nodes::{Node, Nodes};
+use crate::nodes::{Node, Nodes, ROOT};
 use crate::operations::appeared::SentBack;
 use crate::options::Options;
 use crate::pool::Pool;
@@ -16,6 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,6 +40,15 @@ pub(crate) struct Pond {
     pub(crate) cache: Option<PageCache>,
     pub(crate) idle: Idle,
     pub(crate) pool: Pool,
+    /// Of the root when it was mounted: what is said of it while the file system below does not answer.
+    pub(crate) root: FileAttr,
+    pub(crate) last_word: LastWord,
+    /// The source, open and perhaps locked for as long as this is there. Errors of the file system below are asked for
+    /// through it, which says those that came since it was opened.
+    pub(crate) source: File,
+    pub(crate) is_read_only: bool,
+    /// What the file system below has said of data that only it had, and says once.
+    pub(crate) below_failed: Mutex<Option<Errno>>,
     pub(crate) attribute_timeout: Duration,
     /// Root's: it makes files as whoever asks.
     pub(crate) is_root: bool,
@@ -69,19 +80,23 @@ pub(crate) struct OpenFile {
 
 impl Pond {
     pub(crate) fn new(
-        root: OwnedFd,
-        stat: &Stat,
+        ((root, stat), source): ((OwnedFd, Stat), File),
         cache: Option<PageCache>,
         options: &Options,
-        descriptors: u64,
+        (descriptors, last_word): (u64, LastWord),
     ) -> Pond {
         Pond {
-            nodes: Nodes::new(root, stat),
+            nodes: Nodes::new(root, &stat),
             files: Handles::default(),
             directories: Handles::default(),
             cache,
             idle: Idle::new(idle_max(descriptors)),
             pool: Pool::default(),
+            root: attributes(ROOT, &stat),
+            source,
+            is_read_only: options.read_only,
+            below_failed: Mutex::default(),
+            last_word,
             attribute_timeout: options.attribute_timeout,
             is_root: rustix::process::geteuid().is_root(),
             applies_umask: AtomicBool::new(false),

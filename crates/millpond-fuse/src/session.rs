@@ -1,10 +1,12 @@
 //! A mount's life: made, served, taken away, everything written.
 
+use crate::ending::LastWord;
 use crate::error::{MountError, Result, system};
 use crate::filesystem::Server;
 use crate::host;
 use crate::options::Options;
 use crate::pond::{PAGE_BYTES, Pond};
+use crate::source::{self, Source};
 use fuser::{Config, MountOption, Session, SessionACL};
 use millpond::PageCache;
 use parking_lot::{Condvar, Mutex};
@@ -56,14 +58,11 @@ impl Mount {
     /// [`MountError::Place`] if one of the directories can't be used, [`MountError::Unavailable`] without FUSE,
     /// [`MountError::Cache`] if there is no memory for the cache.
     pub fn new(options: &Options) -> Result<Mount> {
-        let source = host::check_source(options)?;
-        let (point, cleared) = host::check_mount_point(options, &source)?;
+        let mut source = Source::open(options)?;
+        let (point, cleared) = host::check_mount_point(options, &source.path)?;
+        source.take(options)?;
         let descriptors = host::raise_descriptors();
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // Before anything is mounted over it.
-        let root = rustix::fs::open(&source, flags, Mode::empty());
-        let root = root.map_err(|e| system("can't open the source")(e.into()))?;
-        let stat = rustix::fs::fstat(&root).map_err(|e| system("can't open the source")(e.into()))?;
+        let root = source::root(&source)?;
         rustix::process::umask(Mode::empty());
         // The kernel must not wait for this process when it wants memory for it. Root may ask for that; for others it is
         // as for any program.
@@ -83,16 +82,22 @@ impl Mount {
             }
             false => None,
         };
-        let pond = Arc::new(Pond::new(root, &stat, cache, options, descriptors));
-        let session = connect(options, &source, &point, Server(pond.clone()));
+        let last_word = LastWord::new().map_err(system("can't make a pipe"))?;
+        let pond = Arc::new(Pond::new(
+            (root, source.directory),
+            cache,
+            options,
+            (descriptors, last_word),
+        ));
+        let session = connect(options, &source.path, &point, Server(pond.clone()));
         let session = session.map_err(|e| host::unavailable(&point, e))?;
         // It is set once, here.
         let _ = pond.notifier.set(session.notifier());
         let lacks = std::mem::take(&mut *pond.lacks.lock());
         let mut mount = Mount {
-            notices: cleared.into_iter().chain(lacks).collect(),
+            notices: cleared.into_iter().chain(source.notice).chain(lacks).collect(),
             point,
-            source,
+            source: source.path,
             pond,
             session: None,
             tidying: None,
@@ -180,7 +185,16 @@ impl Mount {
     /// If the connection to the kernel broke; what is said of the data is in [`Ended`] all the same.
     pub fn wait(mut self) -> (Ended, Result<()>) {
         let served = self.join();
-        (self.end(), served)
+        let ended = self.end();
+        self.say_last(&ended, &served);
+        (ended, served)
+    }
+
+    /// Nothing is left to do: whoever has unmounted it is told how it went.
+    fn say_last(&self, ended: &Ended, served: &Result<()>) {
+        let mut lost = ended.lost.clone();
+        lost.extend(served.as_ref().err().map(ToString::to_string));
+        self.pond.last_word.say(&lost);
     }
 
     fn join(&mut self) -> Result<()> {
@@ -215,8 +229,10 @@ impl Drop for Mount {
         if self.session.is_some() {
             // Nobody is left to be told.
             let _ = self.unmount();
-            let _ = self.join();
-            for lost in self.end().lost {
+            let served = self.join();
+            let ended = self.end();
+            self.say_last(&ended, &served);
+            for lost in ended.lost {
                 eprintln!("millpond: {lost}");
             }
         }

@@ -97,7 +97,8 @@ fn a_mount_that_was_killed_is_cleared_away_by_the_next_one_and_what_was_synced_i
     pond.again();
     pond.kill();
     let (code, said) = millpond(&["umount", &pond.at().display().to_string()]);
-    assert_eq!(code, Some(0), "{said}");
+    // Not all is on the disk.
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("what was synced is on the disk"), "{said}");
     assert!(fs::read_dir(pond.at()).is_ok());
 }

@@ -10,13 +10,17 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// A small file system in memory, until it is dropped.
-struct Small(
+pub(crate) struct Small(
     PathBuf,
     #[expect(dead_code, reason = "removed when dropped")] tempfile::TempDir,
 );
 
 impl Small {
-    fn new() -> Option<Small> {
+    pub(crate) fn at(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    pub(crate) fn new() -> Option<Small> {
         let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
         let at = folder.path().join("small");
         fs::create_dir(&at).unwrap();

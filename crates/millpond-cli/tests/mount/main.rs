@@ -14,12 +14,14 @@
 mod conformance;
 mod daemon;
 mod durable;
+mod ending;
 mod errors;
 mod fsx;
 mod kill;
 mod privileges;
 mod programs;
 mod removed;
+mod source;
 mod users;
 
 use rustix::process::{Pid, Signal, kill_process};

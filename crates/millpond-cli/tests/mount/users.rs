@@ -72,6 +72,9 @@ fn who_is_not_root_mounts_for_themselves_and_nobody_else_gets_in() {
     assert_eq!((metadata.uid(), metadata.mode() & 0o777), (USER, 0o444));
     // Not even root.
     assert!(fs::read(at.join("file")).is_err());
+    // Whoever may not write to it may end it.
+    let closed = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o555);
+    fs::set_permissions(&source, closed).unwrap();
     let mut umount = Command::new("setpriv");
     umount.args([
         format!("--reuid={USER}"),

@@ -91,7 +91,14 @@ impl Pond {
     }
 
     /// The data of a file, which the caller has open from now on.
+    ///
+    /// # Errors
+    /// `EROFS` of who would write at a mount that was made for reading only, and mounted anew by root for more: its source
+    /// is not locked.
     pub(crate) fn content(&self, node: &Node, writes: bool) -> Result<Arc<Content>> {
+        if writes && self.is_read_only {
+            return Err(Errno::ROFS);
+        }
         self.patiently(|| self.content_now(node, writes))
     }
 

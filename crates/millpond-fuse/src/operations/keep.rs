@@ -7,6 +7,7 @@ use crate::content::Result;
 use crate::nodes::{Node, Seen};
 use crate::pond::Pond;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,7 +123,14 @@ impl Pond {
     /// The cache syncs what it has. Files that it has let go of are written, and not yet durable; so are names and
     /// attributes.
     fn sync_below(&self) -> Result<()> {
-        rustix::fs::syncfs(&self.descriptor(&*self.node(1)?)?)
+        let synced = rustix::fs::syncfs(&self.source);
+        if self.cache.is_none() {
+            // Whatever could not be written is not there any more: it fails for good.
+            let mut failed = self.below_failed.lock();
+            *failed = failed.or(synced.err());
+            return failed.map_or(Ok(()), Err);
+        }
+        synced
     }
 
     /// At the end: makes everything durable, lets go of all files. What could not be saved, in sentences.
@@ -153,6 +161,9 @@ impl Pond {
         if let Err(error) = self.sync_below() {
             lost.push(format!("the file system below can't be synced: {error}"));
         }
+        // One file can be told of by several.
+        let mut told = HashSet::new();
+        lost.retain(|line| told.insert(line.clone()));
         lost
     }
 }

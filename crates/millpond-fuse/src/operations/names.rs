@@ -130,6 +130,9 @@ impl Pond {
     /// # Errors
     /// `ESTALE` if the name has appeared since the kernel has asked for it: see `appeared.rs`.
     pub(crate) fn make_file(self: &Arc<Pond>, at: &Making<'_>, exclusive: bool) -> Result<Made> {
+        if self.is_read_only {
+            return Err(Errno::ROFS);
+        }
         self.leave_room();
         // The cache opens it once more for direct I/O, which root may whatever the mode.
         let own = match self.is_root {

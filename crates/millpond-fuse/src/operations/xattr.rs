@@ -24,16 +24,13 @@ pub(crate) enum Answer {
 impl Pond {
     pub(crate) fn xattr(&self, id: u64, name: &OsStr, room: u32) -> Result<Answer> {
         if id == ROOT && name == PROCESS_ATTRIBUTE {
-            let process = std::process::id().to_string();
-            return answer(room, |buffer| {
-                let is_asked = !buffer.is_empty();
-                match buffer.get_mut(..process.len()) {
-                    Some(place) => place.copy_from_slice(process.as_bytes()),
-                    None if is_asked => return Err(Errno::RANGE),
-                    None => {}
-                }
-                Ok(process.len())
-            });
+            return own(room, self.last_word.address().as_bytes());
+        }
+        if id == ROOT && name == SYNC_ATTRIBUTE {
+            if room > 0 {
+                self.sync_all()?;
+            }
+            return own(room, b"1");
         }
         let node = self.node(id)?;
         answer(room, |buffer| match buffer.is_empty() {
@@ -89,6 +86,19 @@ impl Pond {
     fn xattrs_changed(&self, node: &Node) {
         self.attributes_changed(node);
     }
+}
+
+/// The value of an attribute of the mount's own.
+fn own(room: u32, value: &[u8]) -> Result<Answer> {
+    answer(room, |buffer| {
+        let is_asked = !buffer.is_empty();
+        match buffer.get_mut(..value.len()) {
+            Some(place) => place.copy_from_slice(value),
+            None if is_asked => return Err(Errno::RANGE),
+            None => {}
+        }
+        Ok(value.len())
+    })
 }
 
 /// Asks with a buffer of the room that whoever asks has; without any, for the length only.

@@ -1,0 +1,107 @@
+//! `millpond umount`: everything written, the mount taken away, and what became of the data.
+//!
+//! That everything is on the disk is said only after the process that served has said so with its last word.
+
+use crate::Failure;
+use crate::mount::failed;
+use millpond_fuse::{Found, Mount, MountError, Serving, Told};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const UMOUNT_HELP: &str = "\
+Examples:
+  millpond umount /mnt/pond
+  millpond umount /mnt/pond --lazy     although it is in use: it has no name any more, and ends when its users are done
+
+It writes everything first; if that fails it stays mounted, unless --force says that what can't be written may be lost.
+What a mount whose process was killed has left is cleared away.
+Exit codes: 0 unmounted and all is on the disk (with --lazy: all that was written until then), 1 failed, or not all of it
+could be written, or its process was gone; 2 bad command line.";
+
+#[derive(clap::Args)]
+#[command(after_help = UMOUNT_HELP)]
+pub(crate) struct UmountArgs {
+    /// Where it is mounted.
+    #[arg(value_name = "MNT")]
+    point: PathBuf,
+    /// Also if it is in use.
+    #[arg(long)]
+    lazy: bool,
+    /// Also if some of it can't be written.
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
+    let point = std::path::absolute(&args.point)?;
+    let serving = match Serving::at(&point)? {
+        Found::Serving(serving) => serving,
+        Found::Gone => {
+            Mount::unmount_at(&point, true)?;
+            return Err(failed(format!(
+                "{} is unmounted; the process that served it was gone: what was synced is on the disk, what was not is \
+                 lost",
+                point.display()
+            )));
+        }
+    };
+    let mut unwritten = None;
+    if let Err(error) = serving.sync() {
+        let message = format!("not everything at {} can be written: {error}", point.display());
+        if !args.force {
+            return Err(failed(format!(
+                "{message}; it stays mounted: mend the disk, or say --force to lose what can't be written"
+            )));
+        }
+        eprintln!("millpond umount: {message}");
+        unwritten = Some(error);
+    }
+    Mount::unmount_at(&point, args.lazy).map_err(|error| match error {
+        MountError::System { source, .. } if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            failed(format!(
+                "{} is in use: end the programs that have files open there (`fuser -vm {0}` lists them), or say --lazy",
+                point.display()
+            ))
+        }
+        other => other.into(),
+    })?;
+    let place = point.display();
+    match (args.lazy, unwritten) {
+        (true, None) => {
+            eprintln!(
+                "millpond umount: what was written so far is on the disk; {place} has no name any more and ends when \
+                 nobody uses it"
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        (true, Some(error)) => Err(failed(format!(
+            "{place} has no name any more and ends when nobody uses it; what can't be written then is lost ({error})"
+        ))),
+        (false, _) => say(&point, serving.wait()?),
+    }
+}
+
+/// What the process has said at its end.
+fn say(point: &Path, told: Told) -> Result<ExitCode, Failure> {
+    let place = point.display();
+    let message = match told {
+        Told::Saved => {
+            eprintln!("millpond umount: {place} is unmounted, everything is on the disk");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Told::Lost(lost) => format!(
+            "{place} is unmounted, and not all of it is on the disk, what could not be written is lost: {}",
+            lost.join("; ")
+        ),
+        Told::Nothing => format!(
+            "{place} is unmounted, and the process that served it has ended without a word, killed perhaps: what was synced \
+             is on the disk, of what was written since some may be lost"
+        ),
+        Told::Unwatched(why) => format!(
+            "{place} is unmounted; what was written before is on the disk, and of the rest its process says whether it is, \
+             to its terminal or its --log: it can't be watched from here ({why})"
+        ),
+    };
+    Err(failed(message))
+}

@@ -1,0 +1,156 @@
+//! Whether everything is on the disk is said by who knows: the process that serves, with its last word.
+
+use crate::{Pond, folders, millpond, mount_program, skip};
+use millpond_fuse::{Found, Serving, Told};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+fn start(arguments: &[&str]) -> Option<Pond> {
+    Pond::start(&folders()[0], arguments)
+}
+
+fn serving(point: &Path) -> Serving {
+    match Serving::at(point).unwrap() {
+        Found::Serving(serving) => serving,
+        Found::Gone => panic!("it lives"),
+    }
+}
+
+#[test]
+fn who_unmounts_hears_the_last_word_of_the_process_and_none_of_one_that_was_killed() {
+    let Some(mut pond) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    let watched = serving(&pond.at());
+    pond.end(Signal::TERM);
+    assert_eq!(watched.wait().unwrap(), Told::Saved);
+    pond.again();
+    let watched = serving(&pond.at());
+    fs::write(pond.at().join("file"), "text").unwrap();
+    pond.kill();
+    assert_eq!(watched.wait().unwrap(), Told::Nothing);
+    assert!(matches!(Serving::at(&pond.at()).unwrap(), Found::Gone));
+    let (code, said) = millpond(&["umount", &pond.at().display().to_string()]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("what was not is lost"), "{said}");
+}
+
+#[test]
+fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_last_word() {
+    let Some(small) = crate::errors::Small::new() else {
+        return;
+    };
+    let Some(mut pond) = Pond::start(small.at(), &["--memory", "64M"]) else {
+        return;
+    };
+    let watched = serving(&pond.at());
+    watched.sync().unwrap();
+    let mut file = File::create_new(pond.at().join("file")).unwrap();
+    // More than there is room for.
+    let _ = file.write_all(&vec![7; 12 << 20]);
+    drop(file);
+    pond.end(Signal::TERM);
+    let told = watched.wait().unwrap();
+    let Told::Lost(lost) = &told else {
+        panic!("{told:?}");
+    };
+    assert!(lost.iter().any(|line| line.contains("No space left")), "{lost:?}");
+}
+
+/// The process of the lower mount is killed: what the upper one answers was taken for the kernel's word that its own is gone.
+#[test]
+fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
+    let Some(mut low) = start(&["--no-cache"]) else {
+        return;
+    };
+    let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+    std::os::unix::fs::symlink(low.at(), folder.path().join("src")).unwrap();
+    fs::create_dir(folder.path().join("mnt")).unwrap();
+    let arguments = vec![
+        "--memory".to_owned(),
+        "16M".to_owned(),
+        "--attribute-timeout=0".to_owned(),
+    ];
+    let mut high = Pond {
+        program: mount_program(&[], folder.path(), &arguments),
+        runner: Vec::new(),
+        arguments,
+        folder,
+    };
+    assert!(high.is_ready());
+    fs::write(high.at().join("file"), vec![7; 1 << 20]).unwrap();
+    low.kill();
+    let at = high.at().display().to_string();
+    let (code, said) = millpond(&["umount", &at]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("it stays mounted"), "{said}");
+    // Nor is it cleared away by who mounts there.
+    let another = tempfile::tempdir_in(&folders()[0]).unwrap();
+    let (code, said) = millpond(&["mount", another.path().to_str().unwrap(), &at]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("a millpond mount is there already"), "{said}");
+    let (code, said) = millpond(&["umount", "--force", &at]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("what could not be written is lost"), "{said}");
+    assert_eq!(high.wait().code(), Some(1));
+}
+
+/// What the file system below says (`EROFS`) was taken for the answer of a mount for reading only, which has nothing to
+/// write.
+#[test]
+fn a_file_system_below_that_has_gone_read_only_is_no_success() {
+    let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+    let (image, at) = (folder.path().join("image"), folder.path().join("below"));
+    fs::create_dir(&at).unwrap();
+    File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let run = |program: &str, arguments: &[&str], path: &Path, more: &[&Path]| {
+        let output = Command::new(program)
+            .args(arguments)
+            .arg(path)
+            .args(more)
+            .output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let is_there = run("mkfs.ext4", &["-q"], &image, &[])
+        && run("mount", &["-o", "loop,errors=remount-ro"], &image, &[&at]);
+    if !is_there {
+        return skip("no ext4 on a loop device: root, mkfs.ext4 and loop devices are needed");
+    }
+    for arguments in [&["--memory", "16M"][..], &["--no-cache"]] {
+        let Some(mut pond) = Pond::start(&at, arguments) else {
+            break;
+        };
+        fs::write(pond.at().join("file"), "not synced").unwrap();
+        if !break_file_system(&at) {
+            skip("this kernel breaks no ext4 on demand");
+            break;
+        }
+        let place = pond.at().display().to_string();
+        let (code, said) = millpond(&["umount", &place]);
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("it stays mounted"), "{arguments:?}: {said}");
+        let (code, said) = millpond(&["umount", "--force", &place]);
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(
+            !said.contains("everything is on the disk"),
+            "{arguments:?}: {said}"
+        );
+        assert_eq!(pond.wait().code(), Some(1));
+        drop(pond);
+        assert!(run("umount", &[], &at, &[]));
+        assert!(run("mount", &["-o", "loop,errors=remount-ro"], &image, &[&at]));
+    }
+    assert!(run("umount", &[], &at, &[]));
+}
+
+fn break_file_system(at: &Path) -> bool {
+    let device = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = device.lines().find(|line| line.split(' ').nth(1) == at.to_str());
+    let device = line
+        .and_then(|line| line.split(' ').next())
+        .and_then(|device| device.rsplit('/').next());
+    device.is_some_and(|device| fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "1").is_ok())
+}

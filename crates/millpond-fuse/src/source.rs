@@ -1,0 +1,190 @@
+//! The source: a directory of which one mount at a time changes the files.
+//!
+//! Two caches of one file write over each other's changes, and each says that all is on the disk. So whoever mounts for more
+//! than reading locks the directory (`flock`) for as long as its process lives: the same directory by any path, in any name
+//! space, is found so. A source within another's is found by where the two are in their file system, as far as the mounts
+//! are to be seen from here.
+
+use crate::error::{MountError, Result, system};
+use crate::host::{self, Place};
+use crate::options::Options;
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// For how long a mount waits for one whose mount point is gone, and which still writes what it has or is being killed.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The source of a mount.
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    /// The directory, open for reading and perhaps locked: until the process ends, or this is dropped.
+    pub(crate) directory: File,
+    /// Why it could not be locked, in a sentence, if it should be.
+    pub(crate) notice: Option<String>,
+}
+
+fn refused(path: &Path, why: String) -> MountError {
+    MountError::Place {
+        path: path.to_owned(),
+        role: "the source",
+        why,
+    }
+}
+
+impl Source {
+    /// The directory, by the path that it has whoever looks.
+    pub(crate) fn open(options: &Options) -> Result<Source> {
+        let path = host::check_source(options)?;
+        let directory = open(&path).map_err(|error| {
+            let why = match error {
+                Errno::ACCESS => "whoever mounts it must be allowed to read and search it".to_owned(),
+                other => other.to_string(),
+            };
+            refused(&path, why)
+        })?;
+        Ok(Source {
+            path,
+            directory,
+            notice: None,
+        })
+    }
+
+    /// For this mount alone, if it writes.
+    pub(crate) fn take(&mut self, options: &Options) -> Result<()> {
+        // Two that only read are none too many, and without a cache each sees at once what the other writes.
+        if options.cached && !options.read_only {
+            self.notice = self.lock()?;
+        }
+        Ok(())
+    }
+
+    /// Locks it. Why that can't be done here, in a sentence.
+    fn lock(&self) -> Result<Option<String>> {
+        let began = Instant::now();
+        loop {
+            match rustix::fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(Errno::WOULDBLOCK) => {}
+                Err(error) => {
+                    return Ok(Some(format!(
+                        "{} can't be locked ({error}): make sure that no other mount or program with a cache of its own \
+                         changes files there",
+                        self.path.display()
+                    )));
+                }
+            }
+            let is_mounted = self.others()?.into_iter().find(|other| other.is_same);
+            if let Some(other) = is_mounted.filter(|other| host::is_alive(&other.point)) {
+                return Err(refused(&self.path, taken(&other.point, "is there already")));
+            }
+            if began.elapsed() >= PATIENCE {
+                return Err(refused(&self.path, self.locked()));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        let nested = self
+            .others()?
+            .into_iter()
+            .find(|other| !other.is_same && other.is_locked());
+        match nested {
+            Some(other) => Err(refused(&self.path, taken(&other.point, &other.how()))),
+            None => Ok(None),
+        }
+    }
+
+    /// Mounts of this program whose source has files of this one.
+    fn others(&self) -> Result<Vec<Other>> {
+        let mounts = host::mounts()?;
+        let Some(ours) = Place::of(&self.path, &mounts) else {
+            return Ok(Vec::new());
+        };
+        let ponds = mounts.iter().filter(|mount| mount.fs_type == host::TYPE);
+        let others = ponds.filter_map(|mount| {
+            let source = host::source_of(mount)?;
+            let place = Place::of(&source, &mounts)?;
+            (place.device == ours.device).then_some(())?;
+            let (within, around) = (
+                place.path.starts_with(&ours.path),
+                ours.path.starts_with(&place.path),
+            );
+            (within || around).then(|| Other {
+                point: host::unescaped(&mount.mount_point),
+                source,
+                is_same: within && around,
+                is_within: within,
+            })
+        });
+        Ok(others.collect())
+    }
+
+    /// Somebody has it locked who shows it nowhere.
+    fn locked(&self) -> String {
+        let who = rustix::fs::fstat(&self.directory)
+            .ok()
+            .and_then(|stat| host::locked_by(&stat))
+            .map_or("another process".into(), |process| format!("process {process}"));
+        format!(
+            "{who} has it locked (flock): a mount that still writes what it has, one of another name space, or another \
+             program; wait for its end, or mount with --read-only"
+        )
+    }
+}
+
+/// Another mount, of the same files.
+struct Other {
+    point: PathBuf,
+    source: PathBuf,
+    is_same: bool,
+    is_within: bool,
+}
+
+impl Other {
+    /// Whether its process lives and writes. One that can't be looked at may.
+    fn is_locked(&self) -> bool {
+        let shared = FlockOperation::NonBlockingLockShared;
+        open(&self.source)
+            .is_ok_and(|directory| rustix::fs::flock(directory, shared) == Err(Errno::WOULDBLOCK))
+    }
+
+    fn how(&self) -> String {
+        let how = if self.is_within {
+            "lies within this"
+        } else {
+            "contains this"
+        };
+        format!("has {} as its source, which {how}", self.source.display())
+    }
+}
+
+/// The way out is to have one cache.
+fn taken(point: &Path, how: &str) -> String {
+    let point = point.display();
+    format!(
+        "a millpond mount at {point} {how}, and two caches would write over each other's changes; use that one, or end it \
+         first (`millpond umount {point}`), or mount this with --read-only"
+    )
+}
+
+/// For reading, if it may be searched as well.
+fn open(path: &Path) -> rustix::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty())?;
+    rustix::fs::openat(&directory, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(directory.into())
+}
+
+/// The root as the kernel is told of it: `O_PATH`, so that it is there whatever is mounted over it.
+pub(crate) fn root(source: &Source) -> Result<(OwnedFd, Stat)> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::openat(&source.directory, ".", flags, Mode::empty());
+    let failed = |e: Errno| system("can't open the source")(e.into());
+    let root = root.map_err(failed)?;
+    let stat = rustix::fs::fstat(&root).map_err(failed)?;
+    Ok((root, stat))
+}
