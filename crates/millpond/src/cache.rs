@@ -356,6 +356,11 @@ impl Drop for Closing<'_> {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.shared.poison.is_of_another() {
+            // In a forked child nothing ends: the threads are the parent's, and so is the socket.
+            let parts = (self.inner.clone(), self.control.take(), self.metrics.take());
+            return std::mem::forget(parts);
+        }
         // First of all: they work with the rest.
         self.control = None;
         self.metrics = None;

@@ -246,6 +246,13 @@ pub enum Error {
         why: String,
     },
 
+    /// This process is a forked child of the one that has the cache, and has neither its threads nor its memory.
+    #[error(
+        "the cache is the parent's: a forked child has neither its threads nor its memory; make a cache here, or start \
+         processes anew instead of forking them"
+    )]
+    Forked,
+
     /// The cache's thread or its device can't be set up. The message says what the system refused.
     #[error("can't set up the cache: {what}: {source}")]
     Setup {
@@ -277,6 +284,8 @@ impl Error {
                 io::ErrorKind::ResourceBusy => libc::EBUSY,
                 io::ErrorKind::WouldBlock => libc::EAGAIN,
                 io::ErrorKind::PermissionDenied => libc::EACCES,
+                io::ErrorKind::StorageFull => libc::ENOSPC,
+                io::ErrorKind::OutOfMemory => libc::ENOMEM,
                 _ => libc::EIO,
             })
         };
@@ -294,7 +303,7 @@ impl Error {
             Error::NoFrames { .. } | Error::MemoryLimit { .. } | Error::MemoryOfMachine { .. } => {
                 libc::ENOMEM
             }
-            Error::Poisoned { .. } => libc::EIO,
+            Error::Poisoned { .. } | Error::Forked => libc::EIO,
             Error::Open { source, .. }
             | Error::Read { source, .. }
             | Error::Write { source, .. }

@@ -1,9 +1,10 @@
-//! What makes calls unusual: a cache that is unusable, and one whose calls are being recorded.
+//! What makes calls unusual: a cache that is unusable, one that is another process's, and one whose calls are being recorded.
 //!
 //! A background thread that dies takes the cache with it, loudly: every call says so, nobody waits for it. Calls look at one
 //! byte for this and for whether somebody records them (`trace/`), so that the second costs nothing.
 
 use crate::error::{Error, Result};
+use crate::sys::forks::Maker;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -13,17 +14,36 @@ const POISONED: u8 = 1;
 const RECORDED: u8 = 2;
 
 /// Why the cache can't be used any more, if so.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Poison {
+    maker: Maker,
     why: OnceLock<String>,
     unusual: AtomicU8,
 }
 
 impl Poison {
+    /// Of a cache that this process makes.
+    pub(crate) fn new() -> Poison {
+        Poison {
+            maker: Maker::this(),
+            why: OnceLock::new(),
+            unusual: AtomicU8::new(0),
+        }
+    }
+
+    /// Whether this process is a forked child of the one that has the cache, which has none of its threads.
+    #[inline]
+    pub(crate) fn is_of_another(&self) -> bool {
+        self.maker.is_another()
+    }
+
     /// # Errors
-    /// [`Error::Poisoned`] if it is.
+    /// [`Error::Poisoned`] if it is; [`Error::Forked`].
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
+        if self.is_of_another() {
+            return Err(Error::Forked);
+        }
         match self.is_set().then(|| self.why.get()).flatten() {
             None => Ok(()),
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
@@ -43,10 +63,11 @@ impl Poison {
         self.unusual.load(Ordering::Acquire) & POISONED != 0
     }
 
-    /// Whether a call has nothing to look at but its pages: neither poisoned nor recorded. One load.
+    /// Whether a call has nothing to look at but its pages: neither poisoned, recorded nor another
+    /// process's. Two loads.
     #[inline]
     pub(crate) fn is_usual(&self) -> bool {
-        self.unusual.load(Ordering::Acquire) == 0
+        self.unusual.load(Ordering::Acquire) == 0 && !self.is_of_another()
     }
 
     /// Whether calls are recorded from now on.

@@ -12,7 +12,7 @@ is in a swap file, and both are given back when the last array or view is gone.
 import math
 import os
 import re
-import tempfile
+import warnings
 import weakref
 
 import numpy as np
@@ -67,22 +67,33 @@ def _shape(shape, dtype):
 
 
 def _swap(swap):
-    """The path of a swap file, and whether its name is to go at once: in a folder it is, a name given is kept."""
+    """The path of a swap file, and whether it is to have no name: in a folder it has none, a name given is kept."""
     path = os.fspath(_SWAP_FOLDER if swap is None else swap)
     if isinstance(path, bytes):
         path = os.fsdecode(path)
-    if not os.path.isdir(path):
-        return path, False
-    handle, path = tempfile.mkstemp(prefix="millpond-", dir=path)
-    os.close(handle)
-    return path, True
+    return path, os.path.isdir(path)
+
+
+def _before_fork():
+    """What a forked child would die of without a word."""
+    if len(_ponds) > 0:
+        warnings.warn(
+            "this process has arrays of millpond and forks: the child does not have their memory, and touching it there ends "
+            'it with SIGSEGV (a Pool of multiprocessing then never answers). Start workers with get_context("spawn") or '
+            '"forkserver"',
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+os.register_at_fork(before=_before_fork)
 
 
 class Pond:
     """One budget of memory for several arrays, and the swap file behind it.
 
     `memory`: the budget; `size`: of the swap file, and so the most that all arrays have together; both in bytes or as
-    "512M". `swap`: a folder (a file is made there whose name goes at once; /var/tmp by default), or a file, which is kept
+    "512M". `swap`: a folder (a file without a name is made there; /var/tmp by default), or a file, which is kept
     and may be used again.
     """
 
@@ -91,12 +102,7 @@ class Pond:
     def __init__(self, memory, size, swap=None):
         memory, size = _bytes("memory", memory), _bytes("size", size)
         path, is_temporary = _swap(swap)
-        try:
-            self._native = _Native(memory, path, size, is_temporary)
-        except BaseException:
-            if is_temporary and os.path.exists(path):
-                os.unlink(path)
-            raise
+        self._native = _Native(memory, path, size, is_temporary)
         _ponds.add(self._native)
 
     def empty(self, shape, dtype=float):
@@ -120,7 +126,7 @@ def empty(shape, dtype=float, *, memory, swap=None):
     """An array of any size, of which at most `memory` bytes are in memory; the rest is in a file.
 
     `memory` (bytes, or "512M") is this array's own budget; no more of it is taken than the array can use. Several arrays
-    in one budget: `Pond`. `swap`: a folder for the file (/var/tmp by default), whose name goes at once, or a file. Its
+    in one budget: `Pond`. `swap`: a folder for the file (/var/tmp by default), which has no name there, or a file. Its
     elements are zeros.
 
     Raises ValueError or TypeError for what can't be, with what is allowed; OSError if the system refuses the file, its

@@ -160,7 +160,7 @@ impl Shared {
             regions,
             clock: Clock::new(),
             page_size,
-            poison: Poison::default(),
+            poison: Poison::new(),
             calls: Shards::default(),
             core: Mutex::new(core),
             memory_gate: Gate::default(),

@@ -242,6 +242,10 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
+        if self.shared().poison.is_of_another() {
+            // In a forked child nothing is done, nor closed.
+            return std::mem::forget((self.cache.clone(), self.inner.clone()));
+        }
         self.cache.file_dropped(&self.inner);
     }
 }

@@ -303,11 +303,11 @@ impl Region {
         let len = self.len() as u64;
         let start = match range.start_bound() {
             Bound::Included(&at) => at as u64,
-            Bound::Excluded(&at) => at as u64 + 1,
+            Bound::Excluded(&at) => (at as u64).saturating_add(1),
             Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            Bound::Included(&at) => at as u64 + 1,
+            Bound::Included(&at) => (at as u64).saturating_add(1),
             Bound::Excluded(&at) => at as u64,
             Bound::Unbounded => len,
         };
@@ -334,6 +334,10 @@ impl std::fmt::Debug for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if self.cache.shared.poison.is_of_another() {
+            // In a forked child, where there may be something else at these addresses.
+            return std::mem::forget((self.cache.clone(), self.inner.clone()));
+        }
         self.cache.shared.close_region(&self.inner);
         // It can fail only if the cache is poisoned, and then the process has ended.
         let _ = self

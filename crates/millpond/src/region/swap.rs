@@ -8,15 +8,18 @@ use crate::region::Regions;
 use crate::sys::arena::Arena;
 use crate::sys::direct;
 use crate::sys::exchange::Exchange;
+use crate::sys::forks::FileLock;
 use crate::sys::mapping::kernel_page;
 use crate::table::Table;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{Bytes, FileId, PageCount, PageSize};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The core keeps a slot in 31 bits.
 const SLOTS_MAX: u64 = 1 << 31;
@@ -27,7 +30,8 @@ const MAGIC: &[u8] = b"millpond swap: nothing in here is of use to anybody\n";
 /// Where pages of regions go that have no room in memory: a file, or a block device.
 ///
 /// The file is made if it is not there, with mode 600, gets its blocks at once, and is locked (`flock`) for as long as
-/// the cache lives: it is free for the next as soon as the process ends, however that ends. What is in it is of no use to
+/// the cache lives: it is free for the next as soon as the process ends, however that ends, and whichever forked children
+/// it has. What is in it is of no use to
 /// anybody afterwards, and it is not encrypted.
 #[derive(Clone, Debug)]
 pub struct SwapFile {
@@ -40,6 +44,8 @@ pub struct SwapFile {
 /// A swap file that is open.
 pub(crate) struct SwapArea {
     pub(super) file: Arc<FileInner>,
+    /// Held for as long.
+    _lock: FileLock,
     /// Its first slot among those of all.
     pub(super) first: SlotNo,
     pub(super) slots: PageCount,
@@ -65,7 +71,8 @@ impl SwapFile {
     }
 
     /// Whether the file's name is removed as soon as the file is open: nothing is left behind then, whatever happens.
-    /// Default: no, so that its blocks need not be got again the next time. Not for block devices.
+    /// Default: no, so that its blocks need not be got again the next time. Not for block devices. If the path is that of a
+    /// folder, the file is made there and never has a name.
     pub fn unlinked(mut self, unlinked: bool) -> SwapFile {
         self.unlinked = unlinked;
         self
@@ -77,18 +84,19 @@ impl SwapFile {
         slots / 8 + slots / 256 + 64
     }
 
-    /// Opens, locks and preallocates it, and says how many slots of a page it has.
+    /// Opens, locks and preallocates it, and says how many slots of a page it has. Nothing of it is left if that fails, but
+    /// what was there before.
     ///
     /// # Errors
     /// [`Error::Swap`].
-    pub(crate) fn open(&self, page_size: PageSize) -> Result<(FileInner, PageCount)> {
+    pub(crate) fn open(&self, page_size: PageSize) -> Result<(FileInner, FileLock, PageCount)> {
         self.prepare(page_size).map_err(|source| Error::Swap {
             path: self.path.clone(),
             source,
         })
     }
 
-    fn prepare(&self, page_size: PageSize) -> io::Result<(FileInner, PageCount)> {
+    fn prepare(&self, page_size: PageSize) -> io::Result<(FileInner, FileLock, PageCount)> {
         let slots = Bytes(self.bytes).to_pages(page_size);
         if slots.0 == 0 || slots.0 >= SLOTS_MAX {
             let most = PageCount(SLOTS_MAX - 1).to_bytes(page_size);
@@ -98,33 +106,53 @@ impl SwapFile {
             )));
         }
         let len = slots.to_bytes(page_size).0 + page_size.bytes();
-        let is_block_device = fs::metadata(&self.path).is_ok_and(|m| m.file_type().is_block_device());
         let mut options = fs::OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .mode(0o600)
-            .create(!is_block_device);
-        let file = options.open(&self.path)?;
-        lock(&file)?;
-        let metadata = file.metadata()?;
-        let writes = Writes::swap(device::identity(&metadata))?;
+        options.read(true).write(true).mode(0o600);
+        let is_folder = self.unlinked && self.path.is_dir();
+        let (lock, is_new) = match options.open(&self.path) {
+            _ if is_folder => (nameless(&self.path)?, true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (options.clone().create(true).open(&self.path)?, true)
+            }
+            opened => (opened?, false),
+        };
+        let lock = lock_for_good(lock)?;
+        let before = lock.file().metadata()?;
+        // A lock goes when the process closes the file that has it, and children close that: transfers use another.
+        let file = match is_folder {
+            true => options.open(format!("/proc/self/fd/{}", lock.file().as_raw_fd()))?,
+            false => options.open(&self.path)?,
+        };
+        let now = file.metadata()?;
+        if (now.dev(), now.ino()) != (before.dev(), before.ino()) {
+            return Err(invalid("another file has taken its place: try again".into()));
+        }
+        let writes = Writes::swap(device::identity(&now))?;
+        let is_block_device = before.file_type().is_block_device();
         if is_block_device {
             let has = (&file).seek(SeekFrom::End(0))?;
             if has < len {
                 return Err(invalid(format!("it has {has} bytes, and {len} are needed")));
             }
-        } else if !metadata.is_file() {
+        } else if !before.is_file() {
             return Err(invalid("it is neither a file nor a block device".into()));
         }
-        check_ours(&file, !is_block_device && metadata.len() == 0)?;
-        if !is_block_device {
-            file.set_permissions(Permissions::from_mode(0o600))?;
-            preallocate(&file, len)?;
-        }
-        file.write_all_at(MAGIC, 0)?;
-        if self.unlinked && !is_block_device {
+        check_ours(&file, !is_block_device && before.len() == 0)?;
+        let is_named = !self.unlinked || is_block_device;
+        if !is_named && !is_folder {
             fs::remove_file(&self.path)?;
+        }
+        // What is ours is known as that from the start, wherever this ends.
+        let filled = file
+            .write_all_at(MAGIC, 0)
+            .and_then(|()| if is_block_device { Ok(()) } else { fill(&file, len) });
+        if let Err(error) = filled {
+            if is_named && is_new {
+                fs::remove_file(&self.path)?;
+            } else if !is_block_device {
+                file.set_len(before.len())?;
+            }
+            return Err(error);
         }
         // Transfers go past the kernel's page cache; what is left of the first page there would have to be looked for at
         // each of them.
@@ -134,7 +162,7 @@ impl SwapFile {
         let device = DeviceFile::from_file(file)?;
         let inner = FileInner::new(FileId(u32::MAX), device, &self.path, len, true, keeping);
         *inner.writes.lock() = Some(writes);
-        Ok((inner, slots))
+        Ok((inner, lock, slots))
     }
 }
 
@@ -156,7 +184,7 @@ pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: Pag
     let exchange = Exchange::new(table.clone()).map_err(setup)?;
     let (mut areas, mut first) = (Vec::new(), 0);
     for swap in files {
-        let (file, slots) = swap.open(page_size)?;
+        let (file, lock, slots) = swap.open(page_size)?;
         let next = first + slots.0 + 1;
         if next >= SLOTS_MAX {
             return Err(Error::Swap {
@@ -169,6 +197,7 @@ pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: Pag
         }
         areas.push(SwapArea {
             file: Arc::new(file),
+            _lock: lock,
             first: SlotNo(first as u32),
             slots,
             priority: swap.priority,
@@ -183,14 +212,39 @@ fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-fn lock(file: &File) -> io::Result<()> {
-    direct::lock(file).map_err(|error| match error.kind() {
+fn lock_for_good(file: File) -> io::Result<FileLock> {
+    FileLock::new(file).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(
             io::ErrorKind::ResourceBusy,
             "somebody has it locked: each cache needs a swap file of its own",
         ),
         _ => error,
     })
+}
+
+/// A new file in `folder` that has no name, or none any more where the file system has no such files.
+fn nameless(folder: &Path) -> io::Result<File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    match options.clone().custom_flags(libc::O_TMPFILE).open(folder) {
+        Err(error)
+            if [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT]
+                .map(Some)
+                .contains(&error.raw_os_error()) =>
+        {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let name = format!(
+                "millpond-{}-{}.swap",
+                std::process::id(),
+                NEXT.fetch_add(1, Ordering::Relaxed)
+            );
+            let path = folder.join(name);
+            let file = options.create_new(true).open(&path)?;
+            fs::remove_file(&path)?;
+            Ok(file)
+        }
+        opened => opened,
+    }
 }
 
 /// Whether the file may be overwritten: it is new, or was swap of a cache before. A block device without anything in its
@@ -212,8 +266,9 @@ fn check_ours(file: &File, is_empty: bool) -> io::Result<()> {
 }
 
 /// Gives the file all its blocks: swap that finds the disk full later would have nowhere to put a page.
-fn preallocate(file: &File, len: u64) -> io::Result<()> {
-    direct::allocate(file, len)?;
+fn fill(file: &File, len: u64) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    direct::allocate(file, len).map_err(|error| no_room(error, file, len))?;
     if file.metadata()?.len() != len {
         file.set_len(len)?;
     }
@@ -224,4 +279,19 @@ fn preallocate(file: &File, len: u64) -> io::Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Says how much there would have to be.
+fn no_room(error: io::Error, file: &File, len: u64) -> io::Error {
+    match (error.raw_os_error(), rustix::fs::fstatvfs(file)) {
+        (Some(libc::ENOSPC), Ok(has)) => io::Error::new(
+            error.kind(),
+            format!(
+                "{error}: it needs {len} bytes, and the file system had less than that free (now {}); name another folder, \
+                 or a smaller size",
+                has.f_bavail * has.f_frsize
+            ),
+        ),
+        _ => error,
+    }
 }

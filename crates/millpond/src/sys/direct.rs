@@ -97,6 +97,12 @@ pub(crate) fn lock(file: &File) -> io::Result<()> {
     }
 }
 
+/// Nobody has the file locked by this opening of it any more, whoever else has that.
+pub(crate) fn unlock(file: &File) {
+    // SAFETY: takes numbers; the file is open until the call returns.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+}
+
 /// Gives the file blocks for its first `len` bytes.
 ///
 /// # Errors

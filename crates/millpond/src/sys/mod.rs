@@ -12,6 +12,7 @@ pub(crate) mod counted;
 pub(crate) mod direct;
 mod drops;
 pub(crate) mod exchange;
+pub(crate) mod forks;
 pub(crate) mod locks;
 pub(crate) mod loop_device;
 pub(crate) mod mapped_file;

@@ -182,8 +182,10 @@ impl Recording {
     /// Ends it: the trace is whole when this returns.
     ///
     /// # Errors
-    /// [`Error::Trace`] if not all of it could be written. What was written can be read.
+    /// [`Error::Trace`] if not all of it could be written. What was written can be read. [`Error::Poisoned`],
+    /// [`Error::Forked`].
     pub fn stop(self) -> Result<Recorded> {
+        self.cache.shared.poison.check()?;
         let recorded = self.cache.record_stop(Some(self.number));
         let recorded = recorded.ok_or_else(|| Error::Trace {
             path: PathBuf::new(),
@@ -201,7 +203,9 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        self.cache.record_stop(Some(self.number));
+        if !self.cache.shared.poison.is_of_another() {
+            self.cache.record_stop(Some(self.number));
+        }
     }
 }
 

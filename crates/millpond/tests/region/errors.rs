@@ -6,8 +6,10 @@ use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Threads};
 use millpond::{Error, PageCache, SwapFile, Warning};
 use std::fs;
 use std::io::Write;
+use std::ops::Bound;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 #[test]
@@ -49,6 +51,113 @@ fn an_unlinked_swap_file_has_no_name_and_works() {
     for (n, page) in region.as_slice().chunks(4096).enumerate() {
         check(n, page);
     }
+}
+
+/// A file system of 4 MiB, mounted while this lives.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new() -> Option<Small> {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
+            .arg(folder.path())
+            .output();
+        match mount {
+            Ok(mount) if mount.status.success() => Some(Small(folder)),
+            _ => {
+                skip("nothing can be mounted");
+                None
+            }
+        }
+    }
+
+    fn files(&self) -> usize {
+        fs::read_dir(self.0.path()).unwrap().count()
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+/// The file stayed with all the blocks that there were, and was refused ever after.
+#[test]
+fn a_swap_file_that_finds_no_room_leaves_nothing_behind_and_is_given_again_when_there_is() {
+    let Some(small) = Small::new() else { return };
+    let path = small.0.path().join("swap");
+    let make = |path: &Path, size, unlinked| {
+        let swap = SwapFile::new(path, size).unlinked(unlinked);
+        PageCache::builder().memory(2 * MIB).swap(swap).build()
+    };
+    for (path, unlinked) in [(&*path, false), (&*path, true), (small.0.path(), true)] {
+        match make(path, 16 * MIB, unlinked).unwrap_err() {
+            why @ Error::Setup { .. } => return skip(why),
+            Error::Swap { source, .. } => {
+                assert!(source.to_string().contains("it needs 16781312 bytes"), "{source}")
+            }
+            other => panic!("{other}"),
+        }
+        assert_eq!(small.files(), 0);
+    }
+    let cache = match make(&path, MIB, false) {
+        Err(why @ Error::Swap { .. }) => return skip(why),
+        cache => cache.unwrap(),
+    };
+    drop(cache);
+    // One that was there keeps what it has.
+    let error = when_free(|| make(&path, 16 * MIB, false)).unwrap_err();
+    assert!(matches!(error, Error::Swap { .. }), "{error}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), MIB + 4096);
+}
+
+/// What is left if the process is killed before the file has all its blocks.
+#[test]
+fn a_swap_file_that_was_begun_is_given_again() {
+    let folder = folder();
+    let Some(cache) = cache(folder.path(), 2 * MIB, 4 * MIB) else {
+        return;
+    };
+    drop(cache);
+    let path = folder.path().join("swap");
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(4096)
+        .unwrap();
+    let swap = move || SwapFile::new(&path, 4 * MIB);
+    drop(bounded(move || {
+        when_free(|| PageCache::builder().memory(2 * MIB).swap(swap()).build()).unwrap()
+    }));
+}
+
+#[test]
+fn a_swap_file_may_be_made_in_a_folder_without_a_name() {
+    let folder = folder();
+    let swap = SwapFile::new(folder.path(), 4 * MIB).unlinked(true);
+    let Some(cache) = built(
+        PageCache::builder().memory(2 * MIB).swap(swap).build(),
+        folder.path(),
+    ) else {
+        return;
+    };
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let mut region = cache.region(4 * MIB as usize).unwrap();
+    region
+        .as_mut_slice()
+        .chunks_mut(4096)
+        .enumerate()
+        .for_each(|(n, page)| fill(n, page));
+    region
+        .as_slice()
+        .chunks(4096)
+        .enumerate()
+        .for_each(|(n, page)| check(n, page));
+    let error = cache.region(8 * MIB as usize).unwrap_err();
+    assert!(matches!(error, Error::SwapTooSmall { .. }), "{error}");
 }
 
 #[test]
@@ -260,4 +369,27 @@ fn several_swap_files_are_filled_by_priority_and_hold_what_one_could_not() {
             check(n + 1, page);
         }
     });
+}
+
+/// The end of the largest inclusive range was an overflow.
+#[test]
+fn a_range_that_ends_with_the_largest_number_is_refused_as_any_that_is_too_long() {
+    let folder = folder();
+    let Some(cache) = cache(folder.path(), 2 * MIB, 4 * MIB) else {
+        return;
+    };
+    let mut region = cache.region(MIB as usize).unwrap();
+    region.as_mut_slice().fill(1);
+    let advice = millpond::RegionAdvice::DontNeed;
+    for refused in [
+        region.advise(0..=usize::MAX, advice),
+        region.advise((Bound::Excluded(usize::MAX), Bound::Unbounded), advice),
+        region.advise(usize::MAX.., advice),
+        region.advise(..=MIB as usize, advice),
+    ] {
+        assert!(matches!(refused, Err(Error::RegionRange { .. })), "{refused:?}");
+    }
+    assert!(region.as_slice().iter().all(|&byte| byte == 1));
+    region.advise(..=MIB as usize - 1, advice).unwrap();
+    assert!(region.as_slice().iter().all(|&byte| byte == 0));
 }

@@ -1,0 +1,107 @@
+//! Forked children, which have a copy of a cache's objects and none of its threads, memory and rights.
+//!
+//! The C library's `fork` calls [`in_child`] in each child before it goes on. From then on what the parent has made is known
+//! for another process's: calls are refused, and drops do nothing, for they would wait for threads that are not there, unmap
+//! what the child has put there since, and end what is the parent's. (Who forks by the bare system call is not noticed.)
+//!
+//! A lock of a file (`flock`) belongs to all who have the open file, so that a child would keep it when its parent is killed.
+//! So a child closes such files as well ([`FileLock`]). A POSIX lock would not be inherited, but is lost as soon as anybody
+//! in the process closes the file, by whatever descriptor.
+
+use super::direct;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+/// How often this process and its forefathers were forked since the first cache, seen from here.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+const NONE: RawFd = -1;
+
+/// Files that children close. A lock beyond these lives on in children.
+static LOCKED: [AtomicI32; 64] = [const { AtomicI32::new(NONE) }; 64];
+
+/// By which process something was made: equal in the one that made it only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Maker(u32);
+
+impl Maker {
+    /// This one.
+    pub(crate) fn this() -> Maker {
+        static WATCHED: Once = Once::new();
+        WATCHED.call_once(|| {
+            // If there is no memory for it, forks are not noticed.
+            // SAFETY: a function without arguments that does nothing but what may be done in a child of many threads.
+            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        });
+        Maker(FORKS.load(Ordering::Relaxed))
+    }
+
+    /// Whether this process is another: a child of that one. One load.
+    #[inline]
+    pub(crate) fn is_another(self) -> bool {
+        self.0 != FORKS.load(Ordering::Relaxed)
+    }
+}
+
+/// In a child, which has one thread: stores and system calls only.
+extern "C" fn in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    for slot in &LOCKED {
+        let fd = slot.swap(NONE, Ordering::Relaxed);
+        if fd != NONE {
+            // SAFETY: the child's copy of a descriptor that is used for nothing but the lock, by whoever has it in the parent.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// A lock of a file that ends with this value or with the process, whatever children there are.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    file: File,
+    maker: Maker,
+    slot: Option<&'static AtomicI32>,
+}
+
+impl FileLock {
+    /// Locks a file that is open for nothing else.
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK` if somebody has it locked.
+    pub(crate) fn new(file: File) -> io::Result<FileLock> {
+        let maker = Maker::this();
+        let fd = file.as_raw_fd();
+        let take = |slot: &&AtomicI32| {
+            slot.compare_exchange(NONE, fd, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        };
+        // Before it is locked: a child that comes in between has a file that is not.
+        let slot = LOCKED.iter().find(take);
+        let lock = FileLock { file, maker, slot };
+        direct::lock(&lock.file)?;
+        Ok(lock)
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // In a child the file is closed, or open and its parent's to unlock; what is dropped there is nobody's.
+        if !self.maker.is_another() {
+            if let Some(slot) = self.slot {
+                slot.store(NONE, Ordering::Relaxed);
+            }
+            direct::unlock(&self.file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

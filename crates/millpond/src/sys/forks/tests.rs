@@ -1,0 +1,172 @@
+//! What is left of a cache in a forked child. The children here call what allocates, as the C library lets them.
+
+use crate::{Error, OpenOptions, PageCache, SwapFile};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// Runs `child` in a forked child, which must end within a minute. What it answers, or the signal that ended it.
+fn fork(child: impl FnOnce() -> u8) -> Result<u8, i32> {
+    // SAFETY: the child does what the C library allows: it allocates, and waits for no other thread.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "{}", std::io::Error::last_os_error());
+    if pid == 0 {
+        // SAFETY: takes a number.
+        unsafe { libc::alarm(60) };
+        let code = child();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(code)) };
+    }
+    let mut status = 0;
+    // SAFETY: room for one status.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    match libc::WIFEXITED(status) {
+        true => Ok(libc::WEXITSTATUS(status) as u8),
+        false => Err(libc::WTERMSIG(status)),
+    }
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+fn with_swap(folder: &Path) -> Option<PageCache> {
+    let swap = SwapFile::new(folder.join("swap"), 8 << 20);
+    match PageCache::builder().memory(2 << 20).swap(swap).build() {
+        Ok(cache) => Some(cache),
+        Err(why @ (Error::Setup { .. } | Error::Swap { .. })) => {
+            println!("skipped: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// The child hung in the drop of a file with changes, for it waited for a thread that it does not have, and aborted in that
+/// of the cache.
+#[test]
+fn a_forked_child_drops_what_is_its_parents_and_nothing_happens() {
+    let folder = folder();
+    let cache = PageCache::builder()
+        .memory(2 << 20)
+        .control(true)
+        .build()
+        .unwrap();
+    let socket = cache.control_path().unwrap().to_owned();
+    let file = cache
+        .open(folder.path().join("data"), OpenOptions::new().create(true))
+        .unwrap();
+    file.write_at(&[7; 100_000], 0).unwrap();
+    let recording = cache.record(folder.path().join("trace")).unwrap();
+    let mut parts = Some((cache, file, recording));
+    let dropped = fork(|| {
+        drop(parts.take());
+        0
+    });
+    assert_eq!(dropped, Ok(0));
+    let (_cache, file, recording) = parts.unwrap();
+    assert!(socket.exists());
+    drop(recording);
+    file.sync_data().unwrap();
+    assert_eq!(std::fs::read(folder.path().join("data")).unwrap(), [7; 100_000]);
+}
+
+#[test]
+fn a_forked_child_drops_a_region_and_its_parent_keeps_it() {
+    let folder = folder();
+    let Some(cache) = with_swap(folder.path()) else {
+        return;
+    };
+    let mut region = cache.region(4 << 20).unwrap();
+    region.as_mut_slice().fill(3);
+    let mut parts = Some((region, cache));
+    let dropped = fork(|| {
+        drop(parts.take());
+        0
+    });
+    assert_eq!(dropped, Ok(0));
+    let (region, _cache) = parts.unwrap();
+    assert!(region.as_slice().iter().all(|&byte| byte == 3));
+}
+
+#[test]
+fn calls_of_a_forked_child_are_refused_and_it_may_have_a_cache_of_its_own() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+    let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
+    file.write_at(&[7; 8192], 0).unwrap();
+    file.sync_data().unwrap();
+    let mut bytes = [0; 10];
+    let said = fork(|| {
+        let refused = [
+            file.read_at(&mut bytes, 0).map(drop),
+            file.write_at(&[1], 0),
+            file.append(&[1]).map(drop),
+            file.page(0).map(drop),
+            file.page_mut(0).map(drop),
+            file.sync_data(),
+            file.set_len(1),
+            file.punch(0, 1),
+            file.prefetch(0, 1),
+            file.invalidate(..).map(drop),
+            cache.open(&path, OpenOptions::new()).map(drop),
+            cache.set_memory(3 << 20),
+            cache.sync_all(),
+        ];
+        let wrong = refused
+            .iter()
+            .position(|call| !matches!(call, Err(Error::Forked)));
+        if let Some(wrong) = wrong {
+            return 100 + wrong as u8;
+        }
+        let own = PageCache::builder().memory(2 << 20).build();
+        let read = own.and_then(|own| own.open(&path, OpenOptions::new())?.read_at(&mut bytes, 0));
+        u8::from(!matches!(read, Ok(10)) || bytes != [7; 10])
+    });
+    assert_eq!(said, Ok(0));
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 10);
+}
+
+/// A child that lives kept the lock, so that the same process could not use its own swap file again.
+#[test]
+fn a_swap_file_is_free_when_its_cache_has_ended_though_a_child_lives() {
+    let folder = folder();
+    let Some(cache) = with_swap(folder.path()) else {
+        return;
+    };
+    let locked = std::fs::File::open(folder.path().join("swap")).unwrap();
+    let is_locked = || super::direct::lock(&locked).is_err();
+    assert!(is_locked(), "while the cache lives");
+    let (mut from_child, to_parent) = std::io::pipe().unwrap();
+    let (from_parent, to_child) = std::io::pipe().unwrap();
+    // SAFETY: the child reads and writes, and leaves.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        drop(to_child);
+        // Whether the child has an open file that is locked: those that its parent has for that are closed.
+        let own = std::fs::read_dir("/proc/self/fd").unwrap().filter(|entry| {
+            let path = entry.as_ref().unwrap().path();
+            let number: i32 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
+            number != locked.as_raw_fd()
+                && info.contains("FLOCK")
+                && std::fs::read_link(&path).is_ok_and(|to| to.starts_with(folder.path()))
+        });
+        let _ = (&to_parent).write_all(&[own.count() as u8]);
+        let _ = (&from_parent).read(&mut [0]);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    let mut own = [9];
+    from_child.read_exact(&mut own).unwrap();
+    assert_eq!(own, [0], "of a parent that is killed the child has the lock");
+    assert!(is_locked(), "the parent has it");
+    drop(cache);
+    let again = with_swap(folder.path());
+    assert!(again.is_some_and(|again| again.region(4096).is_ok()));
+    drop(to_child);
+    let mut status = 0;
+    // SAFETY: room for one status.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+}
