@@ -68,6 +68,9 @@ pub enum Warning {
         /// What happened.
         why: String,
     },
+    /// The program has locked memory of a region (`mlock`, `mlockall`), whose pages have to leave when others are needed: it
+    /// is not locked any more.
+    RegionUnlocked,
 }
 
 impl fmt::Display for Warning {
@@ -80,6 +83,12 @@ impl fmt::Display for Warning {
                 pages,
                 waited,
             } => (path, asked, reason, pages, waited),
+            Warning::RegionUnlocked => {
+                return f.write_str(
+                    "memory of a region was locked (mlock) and is not any more: its pages leave when memory is needed; \
+                     what must stay belongs elsewhere",
+                );
+            }
             Warning::PageLost { page, why } => {
                 return write!(
                     f,

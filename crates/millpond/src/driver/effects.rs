@@ -13,6 +13,7 @@ use crate::device::{Device, Op, Warning};
 use crate::events;
 use crate::file::FileInner;
 use crate::order::Log;
+use crate::region::RegionInner;
 use crate::table::Load;
 use millpond_core::event::{Effect, Effects, IoError, Reason, Waiters};
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
@@ -44,6 +45,8 @@ pub(crate) struct Deferred {
     pub(crate) pause: Option<Nanos>,
     /// To be told when the lock has been let go: who is told may use the cache.
     pub(super) warnings: Vec<Warning>,
+    /// Pages of regions that are lost, and why: in our hands until that was said.
+    pub(super) lost: Vec<(Arc<RegionInner>, u64, String)>,
     /// The same, of writes that have failed: of which file, from which page on, how many, why.
     pub(super) failed: Vec<(Arc<FileInner>, PageIndex, usize, IoError)>,
     wake_memory: bool,
@@ -228,8 +231,17 @@ impl Shared {
                 .get_or_insert_with(|| self.spare.batch())
                 .push(file, request);
         }
+        if let Some(regions) = &self.regions
+            && regions.exchange.take_unlocked()
+        {
+            deferred.warnings.push(Warning::RegionUnlocked);
+        }
         for warning in deferred.warnings.drain(..) {
             self.device.warn(&warning);
+        }
+        // Whoever has touched such a page may end the process: it is said before he can.
+        for (region, page, why) in deferred.lost.drain(..) {
+            self.mark_lost(&region, page, &why);
         }
         for (file, first, pages, error) in deferred.failed.drain(..) {
             events::write_failed(&file.path, first, pages, error.0);

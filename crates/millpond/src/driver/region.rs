@@ -276,16 +276,19 @@ impl Shared {
         }
     }
 
-    /// Nobody will have the page's content any more: whoever touches it gets `SIGBUS`. The page is loading or nowhere, and
-    /// nobody else's.
-    pub(super) fn lose(&self, region: &RegionInner, page: u64, why: &str, deferred: &mut Deferred) {
-        let regions = self.regions();
-        let why = why.to_owned();
+    /// Nobody will have the page's content any more: whoever touches it gets `SIGBUS`, as soon as that was said. The page is
+    /// loading or nowhere, and in our hands.
+    pub(super) fn lose(&self, region: &Arc<RegionInner>, page: u64, why: String, deferred: &mut Deferred) {
         deferred.warnings.push(Warning::PageLost {
             page,
             why: why.clone(),
         });
-        if let Err(error) = regions.exchange.poison(&region.memory, page) {
+        deferred.lost.push((region.clone(), page, why));
+    }
+
+    /// The rest of it.
+    pub(super) fn mark_lost(&self, region: &RegionInner, page: u64, why: &str) {
+        if let Err(error) = self.regions().exchange.poison(&region.memory, page) {
             // Anything else it could get would be wrong data.
             self.poison(format!(
                 "page {page} of a region is lost ({why}) and can't be marked: {error}"
@@ -295,7 +298,7 @@ impl Shared {
     }
 
     /// No frame could be had for a page for as long as a call waits at most.
-    pub(crate) fn give_up_fault(&self, region: &RegionInner, page: u64) {
+    pub(crate) fn give_up_fault(&self, region: &Arc<RegionInner>, page: u64) {
         let mut deferred = Deferred::default();
         let core = self.core();
         if region.pages.take(page, &[At::Nowhere]).is_some() {
@@ -303,7 +306,7 @@ impl Shared {
             let why = format!(
                 "no frame of {frames} became free for it: drop page guards, mend the swap file or raise the memory budget"
             );
-            self.lose(region, page, &why, &mut deferred);
+            self.lose(region, page, why, &mut deferred);
         }
         drop(core);
         self.finish(&mut deferred);

@@ -124,7 +124,7 @@ impl Shared {
             }
             if reason == Reason::Fault {
                 let why = format!("slot {} of the swap file can't be read: {why}", slot.0);
-                self.lose(&region, page, &why, deferred);
+                self.lose(&region, page, why, deferred);
             }
             let result = Err(IoError(libc::EIO));
             self.step(&mut core, Event::ReadDone { io, result }, deferred);

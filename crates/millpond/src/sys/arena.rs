@@ -89,6 +89,8 @@ impl Arena {
             // One page of a huge one can't be moved before that is split, and that only while none of it is in transit.
             true => {
                 mapping.advise(0..mapping.len(), Advice::SmallPages)?;
+                // Pages are moved only if both sides are locked, or neither is, as no region is (`exchange.rs`).
+                mapping.unlock();
                 None
             }
             false => host::small_pages(&mapping.advise(0..mapping.len(), Advice::HugePages)),
@@ -200,6 +202,11 @@ impl Arena {
         let _ = self.filler.set(uffd.clone());
     }
 
+    /// The program may have had it locked: it is not any more.
+    pub(super) fn unlock(&self) {
+        self.mapping.unlock();
+    }
+
     /// Memory that a program has seen is given back, and there is fresh one in its place: its frames are free, and the core
     /// lock is held.
     pub(super) fn refresh(&self, stale: Option<Stale>) {
@@ -303,7 +310,8 @@ impl Memory for Arena {
     fn discard(&self, vacated: Vacated) {
         let Some(places) = &self.places else {
             // SAFETY: as in `withdraw`; the frames stay accessible and read as zeros.
-            return unsafe { self.mapping.discard(self.bytes(vacated.frames())) };
+            unsafe { self.mapping.discard(self.bytes(vacated.frames())) };
+            return;
         };
         for frame in vacated.frames().clone().map(FrameNo) {
             places.given_back(frame);

@@ -3,16 +3,12 @@
 //! Each call to give a page back makes every processor that runs this process forget addresses, by an interrupt: with a second
 //! thread running that was 13 us a page, and 1 us of 32 with one call (a virtual machine, Linux 6.18).
 
-use crate::sys::mapping::kernel_page;
-use std::io;
+use crate::sys::mapping::{give_back, kernel_page};
 
 /// Pages of one call.
 const BATCH: usize = 64;
 /// This process, in place of a descriptor of it (Linux 6.14).
 const SELF: libc::c_int = -10001;
-
-/// The same of memory that is locked (Linux 5.18).
-const MADV_DONTNEED_LOCKED: libc::c_int = 24;
 
 /// Pages that are to be given back, when it is full or dropped.
 pub(super) struct Drops {
@@ -69,13 +65,9 @@ impl Drops {
         }
         // One, or a kernel that can't, or did a part.
         for page in pages {
+            // Refused at first, it is locked: the program has had its memory locked. Refused at all, there is none.
             // SAFETY: as above.
-            let give = |advice| unsafe { libc::madvise(page.iov_base, page.iov_len, advice) };
-            // Refused, it is locked: the program has had all of its memory locked (`mlockall`).
-            if give(libc::MADV_DONTNEED) != 0 {
-                let answer = give(MADV_DONTNEED_LOCKED);
-                assert_eq!(answer, 0, "MADV_DONTNEED_LOCKED: {}", io::Error::last_os_error());
-            }
+            unsafe { give_back(page.iov_base, page.iov_len) };
         }
     }
 }

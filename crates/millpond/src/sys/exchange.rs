@@ -20,6 +20,10 @@
 //! away in one place all processors would have to forget its address at once, and of many pages they can at a time.
 //!
 //! A moved page that is pinned for a device is refused (`EBUSY`), so what a device writes into a region is not lost.
+//!
+//! What the program does to its region with the kernel's help is its own affair, and ends nothing. Locked (`mlock`), its
+//! pages can't be moved to an arena that is not: it is unlocked, and that is said. Read-only (`mprotect`), they can't be
+//! moved at all: they are copied, write-protected for that long. Neither readable, they stay.
 
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::Arena;
@@ -68,7 +72,7 @@ pub(crate) struct InHand<'a> {
 /// Why a page could not be moved out of its region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stuck {
-    /// A device reads or writes it, or a child of this process shares it.
+    /// A device reads or writes it, a child of this process shares it, or the program has forbidden itself to read it.
     Pinned,
 }
 
@@ -81,6 +85,8 @@ pub(crate) struct Exchange {
     signals: OnceLock<Userfault>,
     /// Pages can be shut.
     shuts: AtomicBool,
+    /// Memory that the program had locked was unlocked, and nobody has said so yet.
+    unlocked: AtomicBool,
     table: Arc<Table<Arena>>,
 }
 
@@ -105,6 +111,7 @@ impl Exchange {
             uffd,
             signals: OnceLock::new(),
             shuts: AtomicBool::new(true),
+            unlocked: AtomicBool::new(false),
             table,
         })
     }
@@ -181,13 +188,19 @@ impl Exchange {
     /// If there is no page in the frame, or one in the region.
     pub(crate) fn move_in(&self, page: &InHand<'_>) {
         let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
+        let mut was_unlocked = false;
         for n in 0..MOVE_TRIES {
             // SAFETY: the page is in our hands alone (`InHand`), and was in the arena only.
             let (_, moved) = unsafe { self.of(page.memory).move_pages(to, from, kernel_page()) };
             match moved.as_ref().map_err(io::Error::raw_os_error) {
-                Ok(()) => return self.vacate(std::slice::from_ref(page)),
-                // A page lock, or a pin of a transfer that has just ended.
-                Err(Some(libc::EAGAIN | libc::EBUSY)) => {}
+                Ok(()) => {
+                    self.unlocked.fetch_or(was_unlocked, Ordering::Relaxed);
+                    return self.vacate(std::slice::from_ref(page));
+                }
+                // A page lock, or a pin of a transfer that has just ended; no memory for the kernel's own.
+                Err(Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM)) => {}
+                Err(Some(libc::EINVAL)) if !was_unlocked => was_unlocked = self.unlock(page.memory),
+                Err(Some(libc::EINVAL)) => break,
                 Err(Some(libc::EEXIST)) if has_moved(to, from) => {
                     self.vacate(std::slice::from_ref(page));
                     return self.of(page.memory).wake(to, kernel_page());
@@ -198,7 +211,8 @@ impl Exchange {
                 std::thread::yield_now();
             }
         }
-        // Somebody has kept a pin on the arena's page, whatever for: the content is what matters.
+        // Somebody has kept a pin on the arena's page, whatever for, or has made the region read-only: the content is what
+        // matters.
         // SAFETY: the page is in our hands alone, and nobody changes it.
         let copied = unsafe { self.of(page.memory).copy_page(to, from, false) };
         assert!(
@@ -329,9 +343,39 @@ impl Exchange {
         moved
     }
 
+    /// What the program has locked is not locked any more.
+    fn unlock(&self, memory: &RegionMemory) -> bool {
+        memory.mapping.unlock();
+        self.table.memory().unlock();
+        true
+    }
+
+    /// Whether memory that the program had locked was unlocked since this was asked.
+    pub(crate) fn take_unlocked(&self) -> bool {
+        self.unlocked.load(Ordering::Relaxed) && self.unlocked.swap(false, Ordering::Relaxed)
+    }
+
+    /// Copies a page that can't be moved from its region into its frame, and gives the memory there back. Whether it could.
+    fn copy_away(&self, page: &InHand<'_>) -> bool {
+        let (uffd, at) = (self.of(page.memory), page.memory.page(page.page));
+        if !self.shuts.load(Ordering::Relaxed) || uffd.shut(at, kernel_page()).is_err() {
+            return false;
+        }
+        let is_copied = self.copy_out(page);
+        match is_copied {
+            // SAFETY: the page is in our hands alone; it could not be written since it was copied, and whoever touches it waits.
+            true => unsafe { Drops::new().push(at) },
+            false => {
+                uffd.open(at, kernel_page());
+            }
+        }
+        is_copied
+    }
+
     /// Moves pages that follow one another out of their region. How many were; the next one is stuck.
     pub(crate) fn move_out(&self, pages: &[InHand<'_>]) -> (usize, Option<Stuck>) {
         let (mut done, mut tries, mut most) = (0, 0, pages.len());
+        let mut was_unlocked = false;
         while let Some(page) = pages.get(done) {
             let rest = &pages[done..];
             let together = self.places().put_together(rest.iter().map(|page| page.frame));
@@ -344,6 +388,7 @@ impl Exchange {
             if moved > 0 {
                 let moved = &rest[..moved / kernel_page()];
                 self.places().seen(moved.iter().map(|page| page.frame));
+                self.unlocked.fetch_or(was_unlocked, Ordering::Relaxed);
                 (done, tries) = (done + moved.len(), 0);
                 continue;
             }
@@ -351,14 +396,12 @@ impl Exchange {
             match result.as_ref().map_err(io::Error::raw_os_error) {
                 // The kernel keeps memory that was made accessible at several times apart, and moves none across.
                 Err(Some(libc::EINVAL)) if count > 1 => most = 1,
+                Err(Some(libc::EINVAL)) if !was_unlocked => was_unlocked = self.unlock(page.memory),
+                Err(Some(libc::EINVAL)) if self.copy_away(page) => (done, tries) = (done + 1, 0),
                 Err(Some(libc::EAGAIN)) if tries < MOVE_TRIES => {
                     if tries > 10 {
                         std::thread::yield_now();
                     }
-                }
-                Err(Some(libc::EBUSY | libc::EAGAIN)) => {
-                    self.vacate(std::slice::from_ref(page));
-                    return (done, Some(Stuck::Pinned));
                 }
                 Err(Some(libc::EEXIST)) if has_moved(to, from) => {
                     self.places().seen([page.frame].into_iter());
@@ -375,7 +418,11 @@ impl Exchange {
                     self.fill(page.frame);
                     done += 1;
                 }
-                _ => panic!("moving page {} to {:?}: {result:?}", page.page, page.frame),
+                // It is pinned, or the kernel does not say why.
+                _ => {
+                    self.vacate(std::slice::from_ref(page));
+                    return (done, Some(Stuck::Pinned));
+                }
             }
         }
         (done, None)

@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 /// The size of a huge page on x86-64 and on aarch64 with 4 KiB pages.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
+/// Give back memory that is locked (Linux 5.18).
+const MADV_DONTNEED_LOCKED: libc::c_int = 24;
+
 /// Address space that begins at a multiple of [`HUGE_PAGE`], unmapped when dropped.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -22,10 +25,12 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// `len` bytes of address space, rounded up to whole huge pages. Nothing is charged for it before it
-    /// is used. Readable and writable, and then zero, only if `accessible`.
+    /// is used. Readable and writable, and then zero, only if `accessible`: in a process that has the memory to come locked
+    /// (`mlockall`) it is then not locked, for that would fill all of it at once.
     ///
     /// # Errors
-    /// What mmap(2) says: the process's address space (`ulimit -v`) is used up, or overcommit is off.
+    /// What mmap(2) says: the process's address space (`ulimit -v`) is used up, overcommit is off, or memory to come is
+    /// locked and would be more than the process may lock.
     pub(crate) fn new(len: usize, accessible: bool) -> io::Result<Mapping> {
         let too_much = || io::Error::from_raw_os_error(libc::ENOMEM);
         let len = len
@@ -33,16 +38,12 @@ impl Mapping {
             .checked_next_multiple_of(HUGE_PAGE)
             .ok_or_else(too_much)?;
         let len_with_slack = len.checked_add(HUGE_PAGE).ok_or_else(too_much)?;
-        let protection = if accessible {
-            libc::PROT_READ | libc::PROT_WRITE
-        } else {
-            libc::PROT_NONE
-        };
+        let protection = libc::PROT_NONE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let address = unsafe { libc::mmap(ptr::null_mut(), len_with_slack, protection, flags, -1, 0) };
         if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(explained(io::Error::last_os_error(), len));
         }
         let address = address.cast::<u8>();
         let before = address.align_offset(HUGE_PAGE);
@@ -50,7 +51,18 @@ impl Mapping {
         unmap(address, before);
         unmap(start.wrapping_add(len), HUGE_PAGE - before);
         let start = NonNull::new(start).ok_or_else(too_much)?;
-        Ok(Mapping { start, len })
+        let mapping = Mapping { start, len };
+        if accessible {
+            mapping.unlock();
+            mapping.protect(0..len, true)?;
+        }
+        Ok(mapping)
+    }
+
+    /// Memory that the program has had locked, of this or of all, is not any more.
+    pub(crate) fn unlock(&self) {
+        // SAFETY: changes no content. It is nothing where nothing is locked.
+        unsafe { libc::munlock(self.start.as_ptr().cast(), self.len) };
     }
 
     /// The first byte.
@@ -108,21 +120,14 @@ impl Mapping {
     }
 
     /// Gives the memory of `range`, in bytes and whole pages, back to the kernel. It reads as zero
-    /// afterwards.
+    /// afterwards. `false`: the kernel keeps it as it is.
     ///
     /// # Safety
     /// Nobody may hold a reference into the range, except to atomics for which zero is a value.
-    pub(crate) unsafe fn discard(&self, range: Range<usize>) {
+    pub(crate) unsafe fn discard(&self, range: Range<usize>) -> bool {
         let (address, len) = self.part(&range);
         // SAFETY: the range is ours, and the caller promises that nobody minds its content becoming zero.
-        let result = unsafe { libc::madvise(address.cast(), len, libc::MADV_DONTNEED) };
-        // It can only fail for a range that is not mapped or is locked, and this one is neither.
-        assert_eq!(
-            result,
-            0,
-            "MADV_DONTNEED of {range:?}: {}",
-            io::Error::last_os_error()
-        );
+        unsafe { give_back(address.cast(), len) }
     }
 
     fn part(&self, range: &Range<usize>) -> (*mut u8, usize) {
@@ -141,6 +146,38 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         unmap(self.start.as_ptr(), self.len);
+    }
+}
+
+/// Gives private memory back to the kernel, also such as the program has had locked (`mlock`, `mlockall`), which is refused
+/// at first. Whether it was; else there is nothing at these addresses any more.
+///
+/// # Safety
+/// Nobody may have a reference to the memory, or its content comes from elsewhere when it is touched, or may become zero.
+pub(super) unsafe fn give_back(address: *mut libc::c_void, len: usize) -> bool {
+    // SAFETY: as the caller promises.
+    let give = |advice| unsafe { libc::madvise(address, len, advice) == 0 };
+    if give(libc::MADV_DONTNEED) || give(MADV_DONTNEED_LOCKED) {
+        return true;
+    }
+    // A kernel before 5.18.
+    // SAFETY: changes no content.
+    unsafe { libc::munlock(address, len) };
+    give(libc::MADV_DONTNEED)
+}
+
+/// What mmap(2) means by `EAGAIN`.
+fn explained(error: io::Error, len: usize) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            format!(
+                "all memory to come is locked in this process (mlockall), which may not lock {} MiB more: raise \
+                 `ulimit -l`, or make the cache before mlockall",
+                len >> 20
+            ),
+        ),
+        _ => error,
     }
 }
 

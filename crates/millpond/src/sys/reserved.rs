@@ -56,7 +56,12 @@ impl<T: Zeroed> Reserved<T> {
         let end = items.end * size_of::<T>() / kernel_page() * kernel_page();
         if start < end {
             // SAFETY: references into the range are to `T`, for which zero is a value: `Zeroed`.
-            unsafe { self.mapping.discard(start..end) };
+            let is_zero = unsafe { self.mapping.discard(start..end) };
+            if !is_zero {
+                let memory = self.mapping.start().as_ptr().wrapping_add(start);
+                // SAFETY: as above, and the mapping is readable and writable.
+                unsafe { memory.write_bytes(0, end - start) };
+            }
         }
     }
 

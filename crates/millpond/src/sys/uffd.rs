@@ -23,6 +23,7 @@ const FEATURE_MOVE: u64 = 1 << 16;
 const REGISTER_MODE_MISSING: u64 = 1;
 const REGISTER_MODE_WP: u64 = 1 << 1;
 const COPY_MODE_WP: u64 = 1 << 1;
+const WRITEPROTECT_MODE_WP: u64 = 1;
 /// Of a fault: somebody writes.
 const PAGEFAULT_FLAG_WRITE: u64 = 1;
 /// How often a page is filled that the kernel could not fill at the moment.
@@ -278,22 +279,31 @@ impl Userfault {
 
     /// Pages that are shut can be written again, and who sleeps for them goes on. `false`: not now; who sleeps comes again.
     pub(super) fn open(&self, start: usize, len: usize) -> bool {
+        let is_later = match self.protect(start, len, 0) {
+            Ok(()) => return true,
+            // Any other refusal: there is no such memory any more, and so nobody who sleeps for it.
+            Err(error) => error.raw_os_error() == Some(libc::EAGAIN),
+        };
+        self.wake(start, len);
+        !is_later
+    }
+
+    /// A write of these pages is a fault from now on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn shut(&self, start: usize, len: usize) -> io::Result<()> {
+        self.protect(start, len, WRITEPROTECT_MODE_WP)
+    }
+
+    fn protect(&self, start: usize, len: usize, mode: u64) -> io::Result<()> {
         let mut protect = Protect {
             span: span(start, len),
-            mode: 0,
+            mode,
         };
         // SAFETY: the structure is that of this request and outlives the call.
         let answer = unsafe { libc::ioctl(self.fd(), WRITEPROTECT as _, &raw mut protect) };
-        if answer != 0 {
-            let error = io::Error::last_os_error();
-            assert_eq!(
-                error.raw_os_error(),
-                Some(libc::EAGAIN),
-                "UFFDIO_WRITEPROTECT: {error}"
-            );
-            self.wake(start, len);
-        }
-        answer == 0
+        said(answer)
     }
 
     /// Puts zeros where no pages are, and wakes who sleeps for them.

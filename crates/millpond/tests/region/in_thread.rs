@@ -169,6 +169,41 @@ fn a_cache_that_breaks_while_it_has_a_region_ends_the_process_with_a_message() {
     assert!(why.contains("the third read breaks the cache"), "{why}");
 }
 
+/// The page was marked before the hook was called, and the signal ended the process before it had said anything.
+#[test]
+fn that_a_page_is_lost_is_said_before_whoever_touches_it_gets_the_signal() {
+    if let Ok(folder) = std::env::var(FOLDER) {
+        let slowly = |warning: &millpond::Warning| {
+            (0..10_000).for_each(|_| std::thread::yield_now());
+            println!("{warning}");
+        };
+        let with = |builder: millpond::Builder| builder.on_warning(slowly);
+        let Some(cache) = cache_with(Path::new(&folder), 2 * MIB, 8 * MIB, with) else {
+            return println!("none");
+        };
+        let mut region = cache.region(8 * MIB as usize).unwrap();
+        region.as_mut_slice().fill(1);
+        let swap = std::fs::OpenOptions::new()
+            .write(true)
+            .open(Path::new(&folder).join("swap"));
+        swap.unwrap().set_len(MIB).unwrap();
+        let sum: u64 = region.as_slice().iter().map(|&byte| u64::from(byte)).sum();
+        panic!("it has read {sum}");
+    }
+    let child = child("that_a_page_is_lost_is_said_before_whoever_touches_it_gets_the_signal");
+    if said(&child.stdout).contains("none") {
+        return crate::skip("the child could not have a region");
+    }
+    assert_eq!(
+        child.status.signal(),
+        Some(libc::SIGBUS),
+        "{}",
+        said(&child.stderr)
+    );
+    let out = said(&child.stdout);
+    assert!(out.contains("of a region is lost"), "{out}");
+}
+
 /// The kernel says of each mapping what becomes of it in a child: "dc" is `MADV_DONTFORK`.
 #[test]
 fn a_forked_child_does_not_have_a_region() {

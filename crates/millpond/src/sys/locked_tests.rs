@@ -1,0 +1,197 @@
+//! What a program does to memory of ours by system calls of its own: it locks it, makes it read-only, has it dropped.
+//!
+//! To lock all memory is a process's affair, so those tests run in a process of their own.
+
+use crate::device::Warning;
+use crate::{Error, OpenOptions, PageCache, Region, SwapFile};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+/// Says to a test that it is the child.
+const CHILD: &str = "MILLPOND_LOCKED_CHILD";
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+/// Runs the test of this name in a process of its own. Whether this is that process.
+fn is_alone(test: &str) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let name = format!("sys::locked_tests::{test}");
+    let ran = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &name, "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    print!("{said}");
+    assert!(
+        ran.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    false
+}
+
+/// Whether it is; else why not is said.
+fn lock_all(flags: i32) -> bool {
+    // SAFETY: changes no content.
+    let is_locked = unsafe { libc::mlockall(flags) } == 0;
+    if !is_locked {
+        println!("skipped: mlockall: {}", std::io::Error::last_os_error());
+    }
+    is_locked
+}
+
+fn with_swap(folder: &Path, warnings: &Arc<AtomicU32>) -> Option<PageCache> {
+    let (swap, warnings) = (SwapFile::new(folder.join("swap"), 16 << 20), warnings.clone());
+    let told = move |warning: &Warning| {
+        assert!(matches!(warning, Warning::RegionUnlocked), "{warning}");
+        warnings.fetch_add(1, Ordering::Relaxed);
+    };
+    match PageCache::builder()
+        .memory(2 << 20)
+        .swap(swap)
+        .on_warning(told)
+        .build()
+    {
+        Ok(cache) => Some(cache),
+        Err(why @ (Error::Setup { .. } | Error::Swap { .. })) => {
+            println!("skipped: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// Writes and reads all of it, several times its memory.
+fn use_all(region: &mut Region, salt: u8) {
+    let byte = |n: usize| (n as u8).wrapping_mul(31).wrapping_add(salt);
+    let pages = region.as_mut_slice().chunks_mut(4096).enumerate();
+    pages.for_each(|(n, page)| page.fill(byte(n)));
+    check(region, salt);
+}
+
+fn check(region: &Region, salt: u8) {
+    for (n, page) in region.as_slice().chunks(4096).enumerate() {
+        let byte = (n as u8).wrapping_mul(31).wrapping_add(salt);
+        assert!(page.iter().all(|&is| is == byte), "page {n}");
+    }
+}
+
+/// The budget's change panicked and the cache was poisoned, for the kernel refuses to take locked memory back at first.
+#[test]
+fn where_all_memory_is_locked_a_budget_can_be_made_smaller_and_is_given_back() {
+    if !is_alone("where_all_memory_is_locked_a_budget_can_be_made_smaller_and_is_given_back")
+        || !lock_all(libc::MCL_CURRENT | libc::MCL_FUTURE)
+    {
+        return;
+    }
+    let folder = folder();
+    let cache = PageCache::builder().memory(32 << 20).build().unwrap();
+    let file = cache
+        .open(folder.path().join("data"), OpenOptions::new().create(true))
+        .unwrap();
+    let mut bytes = vec![1; 20 << 20];
+    file.write_at(&bytes, 0).unwrap();
+    file.sync_data().unwrap();
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    };
+    let before = resident();
+    cache.set_memory(4 << 20).unwrap();
+    bytes.fill(2);
+    file.write_at(&bytes, 0).unwrap();
+    file.sync_data().unwrap();
+    let began = Instant::now();
+    while resident() + (16 << 20) > before {
+        assert!(
+            began.elapsed().as_secs() < 60,
+            "{} of {before} bytes are in memory",
+            resident()
+        );
+        std::thread::yield_now();
+    }
+    let mut byte = [0];
+    file.read_at(&mut byte, 19 << 20).unwrap();
+    assert_eq!(byte, [2]);
+}
+
+/// A cache with swap panicked when it was made.
+#[test]
+fn where_all_memory_to_come_is_locked_there_are_regions_and_they_are_not_filled_at_once() {
+    if !is_alone("where_all_memory_to_come_is_locked_there_are_regions_and_they_are_not_filled_at_once")
+        || !lock_all(libc::MCL_CURRENT | libc::MCL_FUTURE)
+    {
+        return;
+    }
+    let (folder, warnings) = (folder(), Arc::default());
+    let Some(cache) = with_swap(folder.path(), &warnings) else {
+        return;
+    };
+    let mut region = cache.region(16 << 20).unwrap();
+    let faults = cache.stats().counters.pswpout;
+    use_all(&mut region, 1);
+    assert!(cache.stats().counters.pswpout > faults);
+    cache.set_memory(4 << 20).unwrap();
+    cache.set_memory(2 << 20).unwrap();
+    use_all(&mut region, 2);
+    // What there is now is locked, and each page of it comes once.
+    assert!(lock_all(libc::MCL_CURRENT));
+    use_all(&mut region, 3);
+}
+
+/// The process was ended: pages can't be moved between memory that is locked and other.
+#[test]
+fn memory_of_a_region_that_its_program_locks_is_unlocked_when_it_has_to_leave_and_that_is_said() {
+    let (folder, warnings) = (folder(), Arc::default());
+    let Some(cache) = with_swap(folder.path(), &warnings) else {
+        return;
+    };
+    let mut region = cache.region(8 << 20).unwrap();
+    use_all(&mut region, 1);
+    // SAFETY: changes no content.
+    let locked = unsafe { libc::mlock(region.as_ptr().cast(), 1 << 20) };
+    assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
+    check(&region, 1);
+    use_all(&mut region, 2);
+    assert!(warnings.load(Ordering::Relaxed) > 0);
+}
+
+/// The process was ended: pages that can't be written can't be moved.
+#[test]
+fn memory_of_a_region_that_its_program_makes_read_only_comes_and_goes_as_ever() {
+    let (folder, warnings) = (folder(), Arc::default());
+    let Some(cache) = with_swap(folder.path(), &warnings) else {
+        return;
+    };
+    let mut region = cache.region(8 << 20).unwrap();
+    use_all(&mut region, 1);
+    let protect = |rights| {
+        // SAFETY: nobody writes there while it is read-only.
+        let answer = unsafe { libc::mprotect(region.as_ptr().cast(), 4 << 20, rights) };
+        assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
+    };
+    for round in 0..3 {
+        protect(libc::PROT_READ);
+        check(&region, 1);
+        check(&region, 1);
+        protect(if round == 1 {
+            libc::PROT_NONE
+        } else {
+            libc::PROT_READ
+        });
+        let rest = &region.as_slice()[4 << 20..];
+        assert!(rest.chunks(4096).all(|page| page[0] == page[4095]));
+        protect(libc::PROT_READ | libc::PROT_WRITE);
+        check(&region, 1);
+    }
+    use_all(&mut region, 2);
+    assert_eq!(warnings.load(Ordering::Relaxed), 0);
+}
