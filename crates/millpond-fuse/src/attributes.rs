@@ -1,5 +1,6 @@
 //! Attributes as FUSE has them, of what the file system below says.
 
+use crate::capabilities::REQUEST_BYTES_MAX;
 use fuser::{FileAttr, FileType, INodeNo};
 use rustix::fs::{Stat, Timespec};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,8 +21,24 @@ pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
         uid: stat.st_uid,
         gid: stat.st_gid,
         rdev: encode_device(stat.st_rdev),
-        blksize: u32::try_from(stat.st_blksize).unwrap_or(4096),
+        blksize: block_bytes(stat),
         flags: 0,
+    }
+}
+
+/// What programs read and write at a time (`st_blksize`): as much as a request carries, since each costs a message to another
+/// process. No more than a small file has: the kernel fetches all pages of a buffer that is read into, a megabyte for nothing.
+/// An empty one is about to be written.
+fn block_bytes(stat: &Stat) -> u32 {
+    let below = u32::try_from(stat.st_blksize).unwrap_or(4096);
+    if kind(stat.st_mode) != FileType::RegularFile {
+        return below;
+    }
+    match u32::try_from(stat.st_size) {
+        Ok(len) if (1..REQUEST_BYTES_MAX).contains(&len) => {
+            len.next_power_of_two().max(below.min(REQUEST_BYTES_MAX))
+        }
+        _ => REQUEST_BYTES_MAX,
     }
 }
 
