@@ -10,7 +10,7 @@ use crate::nodes::{Node, Nodes, ROOT};
 use crate::operations::appeared::SentBack;
 use crate::options::Options;
 use crate::pool::Pool;
-use crate::times;
+use crate::times::Clock;
 use fuser::{FileAttr, Notifier};
 use millpond::PageCache;
 use parking_lot::{Mutex, RwLock};
@@ -40,6 +40,7 @@ pub(crate) struct Pond {
     pub(crate) cache: Option<PageCache>,
     pub(crate) idle: Idle,
     pub(crate) pool: Pool,
+    pub(crate) clock: Clock,
     /// Of the root when it was mounted: what is said of it while the file system below does not answer.
     pub(crate) root: FileAttr,
     pub(crate) last_word: LastWord,
@@ -92,6 +93,7 @@ impl Pond {
             cache,
             idle: Idle::new(idle_max(descriptors)),
             pool: Pool::default(),
+            clock: Clock::default(),
             root: attributes(ROOT, &stat),
             source,
             is_read_only: options.read_only,
@@ -134,15 +136,20 @@ impl Pond {
             }
             times.tell(&mut stat);
         }
-        Ok(attributes(node.id, &stat))
+        Ok(self.say(node.id, &stat))
     }
 
     /// The same where the disk has been asked already.
     pub(crate) fn told(&self, node: &Node, stat: &Stat) -> Result<FileAttr> {
         match self.is_cached(stat) {
             true => self.attributes(node),
-            false => Ok(attributes(node.id, stat)),
+            false => Ok(self.say(node.id, stat)),
         }
+    }
+
+    pub(crate) fn say(&self, id: u64, stat: &Stat) -> FileAttr {
+        self.clock.tell(stat);
+        attributes(id, stat)
     }
 
     fn is_cached(&self, stat: &Stat) -> bool {
@@ -161,14 +168,19 @@ impl Pond {
     /// Data of the file were changed, by a program and just now.
     pub(crate) fn written(&self, node: &Node) {
         if self.cache.is_some() {
-            node.times.lock().written(times::now());
+            node.times.lock().written(self.clock.now());
         }
     }
 
     /// Attributes of the file were changed below, by us.
     pub(crate) fn attributes_changed(&self, node: &Node) {
         node.attributes_changed.store(true, Ordering::Release);
-        node.times.lock().changed(times::now());
+        self.changed(node);
+    }
+
+    /// So was something that is kept elsewhere, such as its name.
+    pub(crate) fn changed(&self, node: &Node) {
+        node.times.lock().changed(self.clock.now());
     }
 }
 

@@ -14,6 +14,8 @@
 //! before, so that programs that compare (git, tar) don't see a change that was none.
 
 use rustix::fs::{Stat, Timespec};
+use rustix::time::ClockId;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// What stat says of a file, in seconds and nanoseconds.
 type Stamp = (i64, u64);
@@ -108,7 +110,43 @@ fn changed(stat: &Stat) -> Stamp {
     (stat.st_ctime as i64, stat.st_ctime_nsec as u64)
 }
 
-/// The system's time.
-pub(crate) fn now() -> Timespec {
-    rustix::time::clock_gettime(rustix::time::ClockId::Realtime)
+/// The clock by which files are stamped here, so that what is done later has no earlier time, whether it is stamped here or by
+/// the file system below. That goes by a clock of a few milliseconds (`CLOCK_REALTIME_COARSE`), and from Linux 6.13 on by a
+/// finer one for a file whose time somebody has looked at, and never behind that.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    /// The latest time of a change that somebody was told, in nanoseconds. Nobody can set such a time.
+    told: AtomicI64,
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Timespec {
+        let clock = |id| nanoseconds(rustix::time::clock_gettime(id));
+        let (coarse, fine) = (clock(ClockId::RealtimeCoarse), clock(ClockId::Realtime));
+        // Another host's clock, or this one's before it was set back, does not count.
+        let now = coarse.max(self.told.load(Ordering::Relaxed).min(fine));
+        Timespec {
+            tv_sec: now.div_euclid(NANOSECONDS),
+            tv_nsec: now.rem_euclid(NANOSECONDS),
+        }
+    }
+
+    /// Somebody is told this of a file.
+    pub(crate) fn tell(&self, stat: &Stat) {
+        let (seconds, rest) = changed(stat);
+        let time = Timespec {
+            tv_sec: seconds,
+            tv_nsec: rest as i64,
+        };
+        self.told.fetch_max(nanoseconds(time), Ordering::Relaxed);
+    }
+}
+
+const NANOSECONDS: i64 = 1_000_000_000;
+
+/// Since 1970; up to the year 2262.
+fn nanoseconds(time: Timespec) -> i64 {
+    time.tv_sec
+        .saturating_mul(NANOSECONDS)
+        .saturating_add(time.tv_nsec)
 }

@@ -22,6 +22,7 @@ mod privileges;
 mod programs;
 mod removed;
 mod source;
+mod times;
 mod users;
 
 use rustix::process::{Pid, Signal, kill_process};

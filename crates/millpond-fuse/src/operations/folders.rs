@@ -1,6 +1,6 @@
 //! Directories, read.
 
-use crate::attributes::{attributes, kind};
+use crate::attributes::kind;
 use crate::content::Result;
 use crate::directory::{Directory, Entry};
 use crate::pond::Pond;
@@ -49,7 +49,7 @@ impl Pond {
             let told = match is_self {
                 true => rustix::fs::fstat(&directory.file).map(|stat| FileAttr {
                     ino: INodeNo(entry.inode),
-                    ..attributes(entry.inode, &stat)
+                    ..self.say(entry.inode, &stat)
                 }),
                 false => self
                     .look(directory.id, &directory.file, entry.name)

@@ -4,7 +4,6 @@ use crate::attributes::timespec;
 use crate::content::{Content, Result};
 use crate::nodes::{Node, Seen};
 use crate::pond::{PAGE_BYTES, Pond};
-use crate::times;
 use fuser::{FileAttr, INodeNo, TimeOrNow};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid};
 use rustix::io::Errno;
@@ -91,7 +90,7 @@ impl Pond {
     }
 
     fn set_times(&self, node: &Node, change: &Change) -> Result<()> {
-        let now = times::now();
+        let now = self.clock.now();
         let time = |given: Option<TimeOrNow>| match given {
             Some(TimeOrNow::SpecificTime(time)) => timespec(time),
             Some(TimeOrNow::Now) => now,

@@ -166,13 +166,19 @@ impl Pond {
 
     pub(crate) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<()> {
         let parent = self.node(parent)?;
-        rustix::fs::unlinkat(&parent.place, name, flags)
+        // It may have another name yet.
+        let node = self.known_at(&parent, name);
+        rustix::fs::unlinkat(&parent.place, name, flags)?;
+        node.iter().for_each(|node| self.changed(node));
+        Ok(())
     }
 
     pub(crate) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<()> {
         let (old, new) = (self.node(from.0)?, self.node(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
+        let replaced = self.known_at(&new, to.1);
         rustix::fs::renameat_with(&old.place, from.1, &new.place, to.1, flags)?;
+        replaced.iter().for_each(|node| self.changed(node));
         // The kernel moves the names that it knows without asking.
         self.is_now(&new, to);
         if flags.contains(RenameFlags::EXCHANGE) {
@@ -183,12 +189,17 @@ impl Pond {
 
     /// A file that may be known has this name now.
     fn is_now(&self, directory: &Node, (parent, name): (u64, &OsStr)) {
-        let stat = rustix::fs::statat(&directory.place, name, AtFlags::SYMLINK_NOFOLLOW);
         // Gone again: then the kernel is told of nothing either.
-        let node = stat.ok().and_then(|stat| self.nodes.seen(Identity::of(&stat)));
-        if let Some(node) = node {
+        if let Some(node) = self.known_at(directory, name) {
             node.found_at(parent, name);
+            self.changed(&node);
         }
+    }
+
+    /// The file of this name, if the kernel knows it.
+    fn known_at(&self, directory: &Node, name: &OsStr) -> Option<Arc<Node>> {
+        let stat = rustix::fs::statat(&directory.place, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        self.nodes.seen(Identity::of(&stat))
     }
 
     pub(crate) fn link(self: &Arc<Pond>, id: u64, parent: u64, name: &OsStr) -> Result<FileAttr> {
