@@ -50,6 +50,9 @@ pub(crate) struct MountArgs {
     /// Serve in the background.
     #[arg(long)]
     daemon: bool,
+    /// In the background, do not say that it serves.
+    #[arg(long, requires = "daemon")]
+    quiet: bool,
     /// Write the number of the process that serves into this file; it is removed at the end.
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
@@ -273,11 +276,13 @@ fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(code.filter(|&code| code > 0).unwrap_or(1)));
     }
     write!(io::stdout(), "{line}")?;
-    eprintln!(
-        "millpond mount: process {} serves {} in the background; `millpond umount` ends it",
-        child.id(),
-        line.trim_end()
-    );
+    if !args.quiet {
+        eprintln!(
+            "millpond mount: process {} serves {} in the background; `millpond umount` ends it",
+            child.id(),
+            line.trim_end()
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -234,11 +234,18 @@ mount -t fuse.millpond "$FOLDER/src" "$FOLDER/m n" -o memory=16M,allow_other,no_
 grep -q "m.040n fuse.millpond" /proc/mounts
 cat "m n/file"
 echo more >> "m n/file"
+mount -o remount,ro "$FOLDER/m n"
+if echo no > "m n/other"; then exit 9; fi
+mount -o remount,rw "$FOLDER/m n"
+echo most >> "m n/file"
 millpond umount "m n"
 for n in $(seq 600); do [ -e pid ] || break; sleep 0.1; done
 [ ! -e pid ]
 cat src/file
-mount -t fuse.millpond "$FOLDER/src" "$FOLDER/mnt" -o ro,no_control,user,nofail
+mount -t fuse.millpond "$FOLDER/src" "$FOLDER/mnt" -o ro,user,nofail > said 2>&1
+if [ -s said ]; then cat said; exit 8; fi
+mount -o remount,memory=32M "$FOLDER/mnt"
+millpond inspect --cache "$FOLDER/mnt" options memory | grep -q "memory=32M"
 grep " $FOLDER/mnt fuse.millpond" /proc/mounts | grep noexec | grep nosuid | grep -q nodev
 if echo no > mnt/file; then exit 9; fi
 millpond umount mnt
@@ -259,7 +266,7 @@ if mount -t fuse.millpond "$FOLDER/none" "$FOLDER/mnt" -o no_control; then exit 
     assert!(ran.status.success(), "{}", said(&ran));
     assert_eq!(
         String::from_utf8_lossy(&ran.stdout),
-        "hello\nhello\nmore\n",
+        "hello\nhello\nmore\nmost\n",
         "{}",
         said(&ran)
     );
