@@ -282,6 +282,7 @@ impl Builder {
             let whole = shared.exchange_frames(frames.0 as u32);
             whole.map_err(setup("making the frames exchangeable"))?;
             regions.twins.fit(frames);
+            regions.tables.fit(frames.0);
             for (slots, priority) in regions.swap_areas() {
                 shared.tell(Event::SwapAdded { slots, priority });
             }

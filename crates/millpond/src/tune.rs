@@ -162,6 +162,7 @@ impl Inner {
         shared.finish(&mut deferred);
         if let Some(regions) = &shared.regions {
             regions.twins.fit(after.frames);
+            regions.tables.fit(after.frames.0);
         }
         if let Some(watchdog) = watchdog {
             shared.device.set_limit(watchdog);

@@ -16,7 +16,7 @@ use super::twins::{copy_of, leave_twin};
 use super::writes::Frames;
 use super::{Core, Deferred, Shared};
 use crate::error::Result;
-use crate::region::{At, RegionInner};
+use crate::region::{At, RegionInner, Tables};
 use crate::sys::exchange::{InHand, Stuck};
 use millpond_core::event::{Event, IoId, Reason};
 use millpond_core::frame::{BeginWrite, FrameTable};
@@ -154,6 +154,9 @@ impl Shared {
 
     /// A page that we hold is there; who has touched it meanwhile tries again.
     pub(super) fn settle(&self, region: &RegionInner, page: u64, to: At) {
+        if matches!(to, At::In | At::Poisoned) {
+            region.tables.note(page, &self.regions().tables);
+        }
         if region.pages.put(page, to) {
             self.regions().exchange.wake(&region.memory, page);
             region.settled.announce();
@@ -290,6 +293,7 @@ impl Shared {
         self.regions()
             .exchange
             .discard(&region.memory, done.clone(), &unfilled);
+        region.tables.gone_with(&done, &self.regions().tables);
         let file = region.id;
         if !held.is_empty() {
             self.step(&mut core, Event::Discarded { file, pages: &held }, deferred);
@@ -354,6 +358,7 @@ impl Frames<'_> {
                 false => At::Out,
             };
             self.shared.settle(&page.region, page.page, to);
+            self.shared.free_table(&page.region, Tables::of(page.page));
         }
         offered.clear();
         *self.leaving = lists;

@@ -24,6 +24,7 @@
 //! | `discard` | pages of a file that is closed or cut leave memory |
 //! | `region` | faults on anonymous memory |
 //! | `swap_in` | its pages on their way back from swap |
+//! | `tables` | the kernel's page tables for them, given back when they are empty |
 //! | `twins` | how they come to a thread, and are in two places for a while |
 //! | `leave` | its pages on their way out |
 
@@ -35,6 +36,7 @@ mod region;
 mod spare;
 mod swap_in;
 mod sync;
+mod tables;
 mod throttle;
 mod transfers;
 mod twins;

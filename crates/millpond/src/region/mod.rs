@@ -16,6 +16,7 @@
 //! | `shut` | whether a page that is read comes write-protected |
 //! | `twins` | which pages are in two places |
 //! | `swap` | the swap file |
+//! | `tables` | the kernel's page tables |
 //! | `buffers` | whether a call's buffer lies in a region |
 //!
 //! What a fault and an eviction do is in `driver/region.rs`, the exchange of pages in `sys/exchange.rs`, and which page
@@ -28,12 +29,14 @@ mod options;
 mod pages;
 mod shut;
 pub(crate) mod swap;
+mod tables;
 mod twins;
 
 pub use options::{Faults, RegionOptions};
 pub(crate) use pages::{Ahead, At, Pages, Twin};
 use swap::SwapArea;
 pub use swap::SwapFile;
+pub(crate) use tables::{AllTables, PAGES as TABLE_PAGES, Tables};
 pub(crate) use twins::{TwinBytes, Twins};
 
 use crate::cache::Handle;
@@ -62,6 +65,7 @@ pub(crate) struct RegionInner {
     pub(crate) id: FileId,
     pub(crate) memory: Arc<RegionMemory>,
     pub(crate) pages: Pages,
+    pub(crate) tables: Tables,
     pub(crate) shut: Shut,
     /// Who goes through it.
     pub(crate) around: Mutex<FaultAround>,
@@ -79,6 +83,7 @@ pub(crate) struct Regions {
     list: RwLock<Vec<Option<Arc<RegionInner>>>>,
     bells: Vec<Bell>,
     pub(crate) twins: Twins,
+    pub(crate) tables: AllTables,
     /// Pages that were read ahead and then moved into their regions.
     pub(crate) ahead_hits: AtomicU64,
 }
@@ -92,6 +97,7 @@ impl Regions {
             list: RwLock::default(),
             bells,
             twins: Twins::new(),
+            tables: AllTables::new(),
             ahead_hits: AtomicU64::new(0),
         })
     }
@@ -210,10 +216,12 @@ impl Region {
         let bytes = RegionBytes::new(len, options.touch()).map_err(setup)?;
         let memory = bytes.memory().clone();
         let pages = Pages::new(count).map_err(setup)?;
+        let tables = Tables::new(count).map_err(setup)?;
         let inner = Arc::new(RegionInner {
             id,
             memory,
             pages,
+            tables,
             shut: Shut::default(),
             around: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -345,6 +353,7 @@ impl Drop for Region {
             .shared
             .region_forget(&self.inner, 0..self.inner.pages.len());
         if let Some(regions) = &self.cache.shared.regions {
+            self.inner.tables.all_gone(&regions.tables);
             regions.remove(self.inner.id);
         }
         in_thread::remove(&self.inner);

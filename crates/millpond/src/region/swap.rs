@@ -268,7 +268,10 @@ fn check_ours(file: &File, is_empty: bool) -> io::Result<()> {
 /// Gives the file all its blocks: swap that finds the disk full later would have nowhere to put a page.
 fn fill(file: &File, len: u64) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))?;
-    direct::allocate(file, len).map_err(|error| no_room(error, file, len))?;
+    let free = rustix::fs::fstatvfs(file)
+        .ok()
+        .map(|has| has.f_bavail * has.f_frsize);
+    direct::allocate(file, len).map_err(|error| no_room(error, free, len))?;
     if file.metadata()?.len() != len {
         file.set_len(len)?;
     }
@@ -282,14 +285,12 @@ fn fill(file: &File, len: u64) -> io::Result<()> {
 }
 
 /// Says how much there would have to be.
-fn no_room(error: io::Error, file: &File, len: u64) -> io::Error {
-    match (error.raw_os_error(), rustix::fs::fstatvfs(file)) {
-        (Some(libc::ENOSPC), Ok(has)) => io::Error::new(
+fn no_room(error: io::Error, free: Option<u64>, len: u64) -> io::Error {
+    match (error.raw_os_error(), free) {
+        (Some(libc::ENOSPC), Some(free)) => io::Error::new(
             error.kind(),
             format!(
-                "{error}: it needs {len} bytes, and the file system had less than that free (now {}); name another folder, \
-                 or a smaller size",
-                has.f_bavail * has.f_frsize
+                "{error}: it needs {len} bytes, and {free} are free; name another folder, or a smaller size"
             ),
         ),
         _ => error,

@@ -28,7 +28,7 @@
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::Arena;
 use crate::sys::drops::Drops;
-use crate::sys::mapping::kernel_page;
+use crate::sys::mapping::{HUGE_PAGE, kernel_page};
 use crate::sys::places::Places;
 use crate::sys::uffd::{Touch, Userfault};
 use crate::table::Table;
@@ -446,6 +446,13 @@ impl Exchange {
             self.fill(frame);
             self.table.memory().refresh(self.places().freed(frame));
         }
+    }
+
+    /// Has the kernel take back the table of pages that are all in the caller's hands and not in the region.
+    pub(crate) fn drop_table(&self, memory: &RegionMemory, table: u64) {
+        let start = table as usize * HUGE_PAGE;
+        // SAFETY: none of the pages is there, and none comes, so there is no content.
+        unsafe { memory.mapping.discard(start..start + HUGE_PAGE) };
     }
 
     /// Puts zeros into a frame if it has no memory.

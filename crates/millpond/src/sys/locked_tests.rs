@@ -142,6 +142,7 @@ fn where_all_memory_to_come_is_locked_there_are_regions_and_they_are_not_filled_
     cache.set_memory(4 << 20).unwrap();
     cache.set_memory(2 << 20).unwrap();
     use_all(&mut region, 2);
+    assert_eq!(warnings.load(Ordering::Relaxed), 0);
     // What there is now is locked, and each page of it comes once.
     assert!(lock_all(libc::MCL_CURRENT));
     use_all(&mut region, 3);

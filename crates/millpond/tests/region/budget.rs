@@ -16,6 +16,38 @@ fn anonymous_kib() -> u64 {
     line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// A pass over a region left 4 KiB for each 2 MiB of it, beside the budget.
+#[test]
+fn page_tables_that_are_empty_go_when_there_are_many() {
+    let folder = folder();
+    let Some(cache) = cache(folder.path(), 2 * MIB, 128 * MIB) else {
+        return;
+    };
+    let mut region = cache.region(128 * MIB as usize).unwrap();
+    let mut most = 0;
+    for (n, page) in region.as_mut_slice().chunks_mut(4096).enumerate() {
+        page[0] = (n % 251) as u8 + 1;
+        if n % 256 == 0 {
+            most = most.max(cache.stats().region_tables.0);
+        }
+    }
+    let is_kept = |(n, page): (usize, &[u8])| page[0] == (n % 251) as u8 + 1;
+    assert!(region.as_slice().chunks(4096).enumerate().all(is_kept));
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy();
+    let mut numbers = release
+        .split('.')
+        .map(|number| number.parse::<u32>().unwrap_or(0));
+    let is_new = (numbers.next(), numbers.next()) >= (Some(6), Some(14));
+    if !is_new || !cfg!(target_arch = "x86_64") {
+        return crate::skip("the kernel keeps page tables that are empty");
+    }
+    // Memory has room for the pages of one, but there may be pages of several.
+    assert!(most <= 24 * 4096, "{most}");
+    drop(region);
+    assert_eq!(cache.stats().region_tables.0, 0);
+}
+
 /// A file and a region of four budgets each, used in turn; what the process has in memory meanwhile.
 #[test]
 fn a_file_and_a_region_together_stay_within_one_budget() {
