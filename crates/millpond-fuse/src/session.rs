@@ -33,6 +33,8 @@ pub struct Mount {
     tidying: Option<JoinHandle<()>>,
     stop: Arc<(Mutex<bool>, Condvar)>,
     notices: Vec<String>,
+    /// Whose it is: forked children of it let it be.
+    process: u32,
 }
 
 /// What became of [`Mount::unmount`].
@@ -102,6 +104,7 @@ impl Mount {
             session: None,
             tidying: None,
             stop: Arc::default(),
+            process: std::process::id(),
         };
         let serve = thread::Builder::new().name("millpond-mount".into());
         mount.session = Some(
@@ -226,6 +229,10 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // A forked child: it is its parent's mount, and has its parent's threads.
+            return std::mem::forget((self.session.take(), self.tidying.take(), self.pond.clone()));
+        }
         if self.session.is_some() {
             // Nobody is left to be told.
             let _ = self.unmount();

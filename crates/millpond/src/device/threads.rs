@@ -4,6 +4,7 @@
 
 use super::transfer::run_here;
 use super::{Completion, Device, DeviceFacts, DeviceFile, Request};
+use crate::sys::forks::Maker;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -20,6 +21,7 @@ pub struct Threads {
     name: String,
     pool: Arc<Pool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    maker: Maker,
 }
 
 #[derive(Default, Debug)]
@@ -45,6 +47,7 @@ impl Threads {
             name: format!("thread pool: {why}"),
             pool: Arc::default(),
             threads: Mutex::default(),
+            maker: Maker::this(),
         }
     }
 
@@ -153,6 +156,10 @@ impl Device for Threads {
 impl Drop for Threads {
     /// Waits for the transfers that have been started; the others are dropped.
     fn drop(&mut self) {
+        if self.maker.is_another() {
+            // A forked child, which has none of them.
+            return std::mem::forget(std::mem::take(self.threads.get_mut()));
+        }
         {
             let mut state = self.pool.state.lock();
             state.ending = true;

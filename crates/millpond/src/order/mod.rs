@@ -22,6 +22,7 @@ mod held;
 pub(crate) use held::{FRAME_ORDER_BYTES, Held};
 
 use crate::driver::Shared;
+use crate::sys::forks::Maker;
 use flush::Asked;
 pub(crate) use flush::is_callback;
 use parking_lot::{Condvar, Mutex};
@@ -69,6 +70,7 @@ pub(crate) struct Log {
     state: Arc<State>,
     /// Users' handles.
     users: AtomicUsize,
+    maker: Maker,
 }
 
 /// What the callback's thread has, too.
@@ -141,6 +143,7 @@ impl LogOrder {
         let log = Log {
             state: Arc::new(state),
             users: AtomicUsize::new(1),
+            maker: Maker::this(),
         };
         LogOrder { log: Arc::new(log) }
     }
@@ -184,7 +187,8 @@ impl Clone for LogOrder {
 
 impl Drop for LogOrder {
     fn drop(&mut self) {
-        if self.log.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // In a forked child there is nobody to tell.
+        if self.log.users.fetch_sub(1, Ordering::AcqRel) == 1 && !self.log.maker.is_another() {
             // Whoever waits may have lost all hope.
             self.log.state.announce();
             self.log.state.refused();
@@ -200,6 +204,9 @@ impl fmt::Debug for LogOrder {
 
 impl Drop for Log {
     fn drop(&mut self) {
+        if self.maker.is_another() {
+            return;
+        }
         self.state.asked.lock().stop();
         self.state.more.notify_all();
     }

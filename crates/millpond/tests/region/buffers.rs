@@ -4,7 +4,7 @@ use super::{MIB, cache, folder};
 use crate::support::bounded;
 use millpond::{File, OpenOptions, PageCache};
 
-const THREADS: u64 = 8;
+const THREADS: u64 = 12;
 const LEN: u64 = 4 * MIB;
 /// Of one call, and no multiple of a page.
 const CALL: u64 = MIB / 2 + 100;
@@ -22,13 +22,14 @@ fn file(cache: &PageCache, folder: &std::path::Path, name: &str) -> File {
     file
 }
 
-/// Each of several threads reads into a region of its own and writes from there, with a quarter of a region's pages in memory.
-fn crowd(of_regions: &PageCache, files: &[File]) {
+/// Each of several threads reads from one of the files into a region of its own, of one of the caches, and writes from there.
+fn crowd(of_regions: &[&PageCache], files: &[File]) {
     std::thread::scope(|scope| {
         for n in 0..THREADS {
             scope.spawn(move || {
                 let file = &files[n as usize % files.len()];
-                let mut region = of_regions.region(MIB as usize).unwrap();
+                let cache = of_regions[n as usize % of_regions.len()];
+                let mut region = cache.region(MIB as usize).unwrap();
                 for round in 0..16 {
                     let (at, from) = (
                         (n * 7 + round * 13) % 27 * (MIB / 8) + n,
@@ -53,25 +54,23 @@ fn reads_and_writes_of_many_threads_may_have_regions_as_buffers_at_the_least_mem
         let Some(cache) = cache(folder.path(), 2 * MIB, THREADS * MIB) else {
             return;
         };
-        crowd(&cache, &[file(&cache, folder.path(), "one")]);
+        crowd(&[&cache], &[file(&cache, folder.path(), "one")]);
         assert_eq!(cache.stats().warnings, 0);
     });
 }
 
-/// The pages that one cache's calls hold are then what the other's faults wait for.
+/// The pages that one cache's calls hold are then what the other's faults wait for, and the other way round.
 #[test]
-fn so_may_those_of_another_cache() {
+fn so_may_those_of_two_caches_for_one_another() {
     bounded(|| {
-        let folder = folder();
-        let Some(first) = cache(folder.path(), 2 * MIB, THREADS * MIB) else {
+        let folders = [folder(), folder()];
+        let [first, second] = [0, 1].map(|n: usize| cache(folders[n].path(), 2 * MIB, THREADS * MIB));
+        let (Some(first), Some(second)) = (first, second) else {
             return;
         };
-        let second = PageCache::builder().memory(2 * MIB).build().unwrap();
-        let files = [
-            file(&first, folder.path(), "one"),
-            file(&second, folder.path(), "two"),
-        ];
-        crowd(&first, &files);
+        let files = [(&second, 0), (&first, 1)];
+        let files = files.map(|(cache, n): (&PageCache, usize)| file(cache, folders[n].path(), "data"));
+        crowd(&[&first, &second], &files);
         assert_eq!(first.stats().warnings + second.stats().warnings, 0);
     });
 }

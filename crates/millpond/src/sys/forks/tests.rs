@@ -1,9 +1,11 @@
 //! What is left of a cache in a forked child. The children here call what allocates, as the C library lets them.
 
-use crate::{Error, OpenOptions, PageCache, SwapFile};
+use crate::device::{Device, Threads, Uring};
+use crate::{Error, LogOrder, OpenOptions, PageCache, SwapFile};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Runs `child` in a forked child, which must end within a minute. What it answers, or the signal that ended it.
 fn fork(child: impl FnOnce() -> u8) -> Result<u8, i32> {
@@ -69,6 +71,32 @@ fn a_forked_child_drops_what_is_its_parents_and_nothing_happens() {
     drop(recording);
     file.sync_data().unwrap();
     assert_eq!(std::fs::read(folder.path().join("data")).unwrap(), [7; 100_000]);
+}
+
+/// What a program has beside a cache waits for threads when it is dropped, too.
+#[test]
+fn a_forked_child_drops_devices_and_logs_and_their_parent_keeps_them() {
+    let folder = folder();
+    let devices: [Arc<dyn Device>; 2] = match Uring::new() {
+        Ok(ring) => [Arc::new(Threads::new("a test")), Arc::new(ring)],
+        Err(_) => [0, 1].map(|_| Arc::new(Threads::new("a test")) as Arc<dyn Device>),
+    };
+    for device in devices {
+        let log = LogOrder::with_flush(Ok).unwrap();
+        let cache = PageCache::builder().memory(2 << 20).device(device.clone());
+        let cache = cache.build().unwrap();
+        let options = OpenOptions::new().create(true).log(&log);
+        let file = cache.open(folder.path().join("data"), options).unwrap();
+        file.write_at(&[7; 8192], 0).unwrap();
+        file.sync_data().unwrap();
+        drop((file, cache));
+        let mut parts = Some((device, log));
+        let dropped = fork(|| {
+            drop(parts.take());
+            0
+        });
+        assert_eq!(dropped, Ok(0));
+    }
 }
 
 #[test]
