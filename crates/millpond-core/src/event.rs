@@ -238,6 +238,11 @@ pub enum Event<'a> {
         /// Which.
         ticket: SyncTicket,
     },
+    /// Somebody needs room: one of the file's pages that can't be written is tried at once.
+    Retry {
+        /// The file.
+        file: FileId,
+    },
     /// The device's part of a brief sync begins or has ended.
     DeviceSync {
         /// Which of both.

@@ -88,6 +88,14 @@ impl Content {
         }
     }
 
+    /// As `write`, for what the kernel has told its writer is written.
+    pub(crate) fn write_promised(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        match &self.data {
+            Data::Cached(file) => file.write_promised(bytes, offset).map_err(|e| errno(&e)),
+            Data::Plain(file) => file.write_all_at(bytes, offset).map_err(of_io),
+        }
+    }
+
     pub(crate) fn set_len(&self, len: u64) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.set_len(len).map_err(|e| errno(&e)),

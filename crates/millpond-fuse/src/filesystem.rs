@@ -296,6 +296,7 @@ impl Filesystem for Server {
         reply: ReplyWrite,
     ) {
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let is_promised = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let work = move |pond: &Arc<Pond>, bytes: &[u8], reply: ReplyWrite| {
             pond.writing.fetch_add(1, Ordering::Relaxed);
             let write = Write {
@@ -303,6 +304,7 @@ impl Filesystem for Server {
                 offset,
                 flags: flags.0,
                 drops_privileges,
+                is_promised,
             };
             let written = pond.file(handle.0).and_then(|file| pond.write(&file, &write));
             pond.writing.fetch_sub(1, Ordering::Relaxed);

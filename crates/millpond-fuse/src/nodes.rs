@@ -11,6 +11,7 @@ use crate::content::Content;
 use crate::times::Times;
 use parking_lot::Mutex;
 use rustix::fs::Stat;
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -67,6 +68,9 @@ pub(crate) struct Data {
     pub(crate) turn: u64,
     /// How the file below was when nothing was left to write to it.
     pub(crate) seen: Option<Seen>,
+    /// Why something that was stored through a map is lost. Whoever has the file open meanwhile is told at each sync and
+    /// close.
+    pub(crate) lost: Option<Errno>,
 }
 
 /// What shows that others have changed a file.

@@ -3,8 +3,8 @@
 use crate::attributes::attributes;
 use crate::content::{Content, Result};
 use crate::directory::Directory;
-use crate::flags::Durable;
 use crate::ending::LastWord;
+use crate::flags::Durable;
 use crate::idle::Idle;
 use crate::nodes::{Node, Nodes, ROOT};
 use crate::operations::appeared::SentBack;

@@ -1,6 +1,7 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
 mod follow;
+mod lost;
 mod open;
 mod regions;
 mod room;
@@ -210,12 +211,6 @@ impl PageCache {
     /// those about files one for each file system.
     pub fn notices(&self) -> Vec<Notice> {
         self.handle.notices.list()
-    }
-
-    /// What could not be written when the last handle of its file was dropped, since this was asked last. Two of a file
-    /// if its log refused and its device as well.
-    pub fn take_lost(&self) -> Vec<Error> {
-        std::mem::take(&mut self.handle.files.lock().lost)
     }
 }
 

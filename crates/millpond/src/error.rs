@@ -186,6 +186,24 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// Bytes that were written through [`File::write_promised`](crate::File::write_promised) can't be written, and pages
+    /// that can't be written leave no room for them in memory: they are lost, and the file is there as it was without them.
+    /// Free space or mend the device, then write them again.
+    #[error(
+        "bytes {start} to {end} of {path} are lost: {source}, and what can't be written leaves no room to keep them in \
+         memory", path = .path.display()
+    )]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// The first byte.
+        start: u64,
+        /// The byte behind the last one.
+        end: u64,
+        /// The device's answer.
+        source: io::Error,
+    },
+
     /// A page that was read is not as it was written, says the check that the file was opened with. The page is not in
     /// memory; a later read asks the device again. Restore the page from elsewhere.
     #[error("page {page} of {path} is not as it was written: {what}", path = .path.display())]
@@ -307,6 +325,7 @@ impl Error {
             Error::Open { source, .. }
             | Error::Read { source, .. }
             | Error::Write { source, .. }
+            | Error::Lost { source, .. }
             | Error::Log { source, .. }
             | Error::Control { source, .. }
             | Error::Trace { source, .. }

@@ -3,7 +3,7 @@
 //! | target | level | what |
 //! |---|---|---|
 //! | `millpond::file` | debug | a file was opened, closed |
-//! | `millpond::file` | error | its changes are lost: what could not be written when its last handle was dropped |
+//! | `millpond::file` | error | its changes are lost: what could not be written when its last handle was dropped, or not be kept |
 //! | `millpond::write` | warn | the device refused a write, the first of a file since all were written; its pages stay, dirty |
 //! | `millpond::sync` | error | a file could not be made durable |
 //! | `millpond::stall` | info, debug | a call waited for one thing for 100 ms, 10 ms, or longer |

@@ -43,7 +43,7 @@ fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_last_word() {
     let Some(small) = crate::errors::Small::new() else {
         return;
     };
-    let Some(mut pond) = Pond::start(small.at(), &["--memory", "64M"]) else {
+    let Some(mut pond) = Pond::start(&small.at, &["--memory", "64M"]) else {
         return;
     };
     let watched = serving(&pond.at());

@@ -10,22 +10,25 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// A small file system in memory, until it is dropped.
-pub(crate) struct Small(
-    PathBuf,
-    #[expect(dead_code, reason = "removed when dropped")] tempfile::TempDir,
-);
+pub(crate) struct Small {
+    pub(crate) at: PathBuf,
+    #[expect(dead_code, reason = "removed when dropped")]
+    folder: tempfile::TempDir,
+}
 
 impl Small {
-    pub(crate) fn at(&self) -> &std::path::Path {
-        &self.0
+    pub(crate) fn new() -> Option<Small> {
+        Small::of("8m")
     }
 
-    pub(crate) fn new() -> Option<Small> {
+    /// `size`: as tmpfs takes it. `None`, and says why, where nothing can be mounted.
+    pub(crate) fn of(size: &str) -> Option<Small> {
         let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
         let at = folder.path().join("small");
         fs::create_dir(&at).unwrap();
-        match rustix::mount::mount("small", &at, "tmpfs", MountFlags::empty(), Some(c"size=8m")) {
-            Ok(()) => Some(Small(at, folder)),
+        let size = std::ffi::CString::new(format!("size={size}")).unwrap();
+        match rustix::mount::mount("small", &at, "tmpfs", MountFlags::empty(), Some(size.as_c_str())) {
+            Ok(()) => Some(Small { at, folder }),
             Err(error) => {
                 skip(&format!("a small file system can't be mounted: {error}"));
                 None
@@ -36,7 +39,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.0, UnmountFlags::DETACH);
+        let _ = rustix::mount::unmount(&self.at, UnmountFlags::DETACH);
     }
 }
 
@@ -55,7 +58,7 @@ fn write_too_much(file: &mut File) {
 #[test]
 fn what_the_disk_has_no_room_for_is_an_error_of_sync_and_close_until_there_is_some() {
     let Some(small) = Small::new() else { return };
-    let Some(mut pond) = Pond::start(&small.0, &["--memory", "64M"]) else {
+    let Some(mut pond) = Pond::start(&small.at, &["--memory", "64M"]) else {
         return;
     };
     fs::write(pond.at().join("other"), vec![1; 3 << 20]).unwrap();
@@ -95,7 +98,7 @@ fn what_the_disk_has_no_room_for_is_an_error_of_sync_and_close_until_there_is_so
 #[test]
 fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
     let Some(small) = Small::new() else { return };
-    let Some(mut pond) = Pond::start(&small.0, &["--memory", "64M"]) else {
+    let Some(mut pond) = Pond::start(&small.at, &["--memory", "64M"]) else {
         return;
     };
     let mut file = File::create_new(pond.at().join("file")).unwrap();
@@ -113,7 +116,7 @@ fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
 #[test]
 fn umount_by_force_says_that_not_everything_is_on_the_disk() {
     let Some(small) = Small::new() else { return };
-    let Some(mut pond) = Pond::start(&small.0, &["--memory", "64M"]) else {
+    let Some(mut pond) = Pond::start(&small.at, &["--memory", "64M"]) else {
         return;
     };
     let mut file = File::create_new(pond.at().join("file")).unwrap();

@@ -18,6 +18,7 @@ mod ending;
 mod errors;
 mod fsx;
 mod kill;
+mod maps;
 mod privileges;
 mod programs;
 mod removed;

@@ -95,6 +95,17 @@ impl Thresholds {
     }
 }
 
+impl Thresholds {
+    /// How many more pages may become dirty where `failed` can't be written and `others` are dirty as well, so that there
+    /// stays room for reads. Of a file that the device has refused nothing of yet (`is_sound`) it is a little more: where
+    /// one can be written its writer gets on, and where not it is found out.
+    pub fn left(&self, failed: PageCount, others: PageCount, is_sound: bool) -> PageCount {
+        // Half of what is above the ceiling, which is a fifteenth of it, stays for reads in any case.
+        let more = if is_sound { self.ceiling.0 / 30 } else { 0 };
+        PageCount(self.ceiling.0 + more).saturating_sub(failed + others)
+    }
+}
+
 /// Whether a file of which `own` pages can't be written, of `all` in all files, takes no more.
 pub fn refuses(thresholds: &Thresholds, own: PageCount, all: PageCount) -> bool {
     own > thresholds.failed || (own > PageCount(0) && all > thresholds.hard)
@@ -250,6 +261,16 @@ mod tests {
         assert!(!refused(5_000, 5_000) && refused(5_001, 5_001));
         assert!(!refused(1, 20_000) && refused(1, 20_001));
         assert!(!refused(0, 100_000), "whoever can write is never refused");
+    }
+
+    #[test]
+    fn what_can_t_be_written_leaves_room_for_reads_whatever_becomes_dirty() {
+        let t = limits(&memory(100_000, 0), &shares(10, 20));
+        let left = |failed, others, sound| t.left(PageCount(failed), PageCount(others), sound).0;
+        assert_eq!((left(1, 0, false), left(50_000, 10_000, false)), (93_749, 33_750));
+        assert_eq!((left(93_750, 0, false), left(90_000, 5_000, false)), (0, 0));
+        // 6,250 are above the ceiling: half of them are for whoever was not refused yet.
+        assert_eq!((left(93_750, 0, true), left(96_875, 0, true)), (3_125, 0));
     }
 
     #[test]

@@ -251,9 +251,7 @@ impl Manager {
     ) {
         effects.clear();
         self.now = now;
-        self.reclaimed_in_vain = false;
-        self.woke_dirtier = false;
-        self.met_busy = false;
+        (self.reclaimed_in_vain, self.woke_dirtier, self.met_busy) = (false, false, false);
         let mut pump = true;
         let is_dirtied = matches!(event, Event::Dirtied { .. });
         match event {
@@ -322,6 +320,7 @@ impl Manager {
                 self.flusher.sync_given_up(file, ticket);
                 self.tell_syncs(file, effects);
             }
+            Event::Retry { file } => self.flusher.retry(now, file),
             Event::DeviceSync { begun: true } => self.admission.device_sync_begun(now),
             Event::DeviceSync { begun: false } => self.admission.device_sync_ended(now),
             Event::Released { file, pages } => self.flusher.released(file, pages),

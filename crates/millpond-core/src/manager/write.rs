@@ -307,6 +307,14 @@ impl Manager {
         refuses(&self.derived.dirty, own, self.flusher.failed()).then_some(error)
     }
 
+    /// How many more pages of the file may become dirty beside those that can't be written; `None` if there are none such,
+    /// and nothing but the limits says how many. Ask before each change of its pages.
+    pub fn left(&self, file: FileId) -> Option<PageCount> {
+        let failed = self.flusher.failed();
+        let is_sound = self.flusher.failing(file).is_none();
+        (failed > PageCount(0)).then(|| self.derived.dirty.left(failed, self.unclean(), is_sound))
+    }
+
     /// How many pages of the file can't be written, and what the device said last; `None` if none is known.
     pub fn failing(&self, file: FileId) -> Option<(PageCount, IoError)> {
         self.flusher.failing(file)

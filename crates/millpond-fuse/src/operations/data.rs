@@ -24,6 +24,8 @@ pub(crate) struct Write<'a> {
     pub(crate) flags: i32,
     /// Bits that run a file as its owner or group have to go.
     pub(crate) drops_privileges: bool,
+    /// It was stored through a map: the kernel takes its page for clean, whatever is answered.
+    pub(crate) is_promised: bool,
 }
 
 impl Pond {
@@ -161,6 +163,7 @@ impl Pond {
         if data.opens > 0 {
             return;
         }
+        data.lost = None;
         let turn = data.turn;
         drop(data);
         // The kernel may have forgotten it first: it does not wait for the end of a close before it does.
@@ -181,13 +184,30 @@ impl Pond {
     }
 
     pub(crate) fn write(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
+        let written = self.write_data(file, write);
+        if let (Err(error), true) = (written, write.is_promised) {
+            // Nobody hears of it, so it is kept for those who ask.
+            file.node.data.lock().lost = Some(error);
+        }
+        written?;
+        // As this call asks, or the opening of the file.
+        self.make_durable(file, OpenFlags(write.flags).durable())
+    }
+
+    fn write_data(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
         self.drop_privileges(&file.node, write.drops_privileges)?;
-        let written = file.content.write(write.bytes, write.offset);
+        let written = match write.is_promised {
+            true => file.content.write_promised(write.bytes, write.offset),
+            false => file.content.write(write.bytes, write.offset),
+        };
         // A part of it may be there, and the file longer, if it was not whole.
         self.written(&file.node);
-        written?;
-        // Those of this call, and those of the file.
-        self.make_durable(file, OpenFlags(write.flags).durable())
+        written
+    }
+
+    /// What of the file is lost since somebody has it open.
+    fn check_kept(&self, node: &Node) -> Result<()> {
+        node.data.lock().lost.map_or(Ok(()), Err)
     }
 
     /// What has to be durable before the call that has changed the file returns.
@@ -199,12 +219,11 @@ impl Pond {
         }
     }
 
-    /// What closing a file says: whether some of it can't be written, as far as that is known.
+    /// What closing a file says: whether some of it is lost or can't be written, as far as that is known.
     pub(crate) fn flush(&self, handle: u64) -> Result<()> {
-        match self.file(handle)?.content.failure() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        let file = self.file(handle)?;
+        self.check_kept(&file.node)?;
+        file.content.failure().map_or(Ok(()), Err)
     }
 
     pub(crate) fn sync(&self, handle: u64, data_only: bool) -> Result<()> {
@@ -215,6 +234,7 @@ impl Pond {
         use std::sync::atomic::Ordering;
         file.content.sync()?;
         let node = &file.node;
+        self.check_kept(node)?;
         if data_only || !(node.attributes_changed.swap(false, Ordering::AcqRel)) {
             return Ok(());
         }

@@ -87,6 +87,7 @@ fn kept(event: &Event<'_>) -> Event<'static> {
         Event::Resume { dirtier } => Event::Resume { dirtier },
         Event::Sync { file, ticket } => Event::Sync { file, ticket },
         Event::SyncGivenUp { file, ticket } => Event::SyncGivenUp { file, ticket },
+        Event::Retry { file } => Event::Retry { file },
         Event::DeviceSync { begun } => Event::DeviceSync { begun },
         Event::Released { file, pages } => Event::Released {
             file,

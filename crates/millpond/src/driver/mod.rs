@@ -45,6 +45,7 @@ mod writes;
 pub(crate) use effects::Deferred;
 pub(crate) use fault::{FrameWaits, Reach};
 pub(crate) use region::Fault;
+pub(crate) use throttle::Dirtying;
 
 use crate::clock::Clock;
 use crate::device::Watched;
@@ -115,6 +116,10 @@ pub(crate) struct Shared {
     sync_gate: Gate,
     /// A dirtier was told to pause: the next one asks first.
     throttling: AtomicBool,
+    /// Some file has pages that can't be written, when the core was asked last.
+    failing: AtomicBool,
+    /// Since when they have left no room for others, and how many pages were written by then.
+    full: Mutex<Option<(u64, std::time::Instant)>>,
     /// Pages that are read together where one of them is used through a guard and memory is free; 0 or 1 on devices where
     /// that gains nothing.
     pub(crate) around_pages: AtomicU64,
@@ -171,6 +176,8 @@ impl Shared {
             dirtier_gate: Gate::default(),
             sync_gate: Gate::default(),
             throttling: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            full: Mutex::new(None),
             around_pages: AtomicU64::new(0),
             copies: OnceLock::new(),
             log_moved: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! A thread that makes pages dirty: reports them, and pauses while too much is.
 
-use super::{Deferred, Shared};
+use super::{Core, Deferred, Shared};
 use crate::error::Result;
 use crate::explain::Wait;
 use crate::file::FileInner;
@@ -9,6 +9,24 @@ use millpond_core::event::{DirtierId, Event};
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// Of what room is left beside pages that can't be written, so much is one call's: others look at the same time.
+const SHARE: u64 = 8;
+
+/// How soon whoever finds no room looks again: nothing beside the seconds that a try takes to come.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How soon whoever has a page tried looks whether it was: nobody else is told.
+const TRY: Duration = Duration::from_millis(1);
+
+/// What is to be told of pages that there is no room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dirtying {
+    /// An error, to whoever changes them.
+    Asked,
+    /// Nothing: their writer was told long ago that they are written, and to refuse them is to lose them.
+    Promised,
+}
 
 /// How long a dirtier waits while nothing is written and a file is known that can't be. Rare: pages that can't be
 /// written are not among those that it waits for, unless there are so many that memory has no room beside them.
@@ -69,6 +87,97 @@ impl Shared {
             if stuck > patience {
                 return self.check_none_is_late().and(Err(self.no_frames(stuck)));
             }
+        }
+    }
+
+    /// Before pages of the file become dirty: how many may, of `most`. Waits, for a bounded time, while those that can't be
+    /// written leave no room. What was promised may have all room that there is, and has the device asked once more.
+    ///
+    /// # Errors
+    /// As [`Shared::pause`]; not `Error::Write` of this file for what was promised, as long as there is room.
+    pub(crate) fn accept(&self, file: &FileInner, why: Dirtying, most: usize) -> Result<usize> {
+        if why == Dirtying::Asked {
+            self.check_accepts(file)?;
+        }
+        match self.failing.load(Ordering::Relaxed) {
+            true => self.timed_writes(Wait::DirtyLimit, || self.wait_for_room(file, why, most)),
+            false => Ok(most),
+        }
+    }
+
+    fn wait_for_room(&self, file: &FileInner, why: Dirtying, most: usize) -> Result<usize> {
+        let began = std::time::Instant::now();
+        let mut has_asked = why == Dirtying::Asked;
+        loop {
+            self.poison.check()?;
+            let left = {
+                let core = self.core();
+                let left = core.manager.left(file.id);
+                // Under the lock, where it is set as well.
+                self.failing.store(left.is_some(), Ordering::Relaxed);
+                left
+            };
+            let left = left.map_or(u64::MAX, |left| left.0);
+            if left > 0 {
+                return Ok(most.min((left / SHARE).max(1) as usize));
+            }
+            if why == Dirtying::Asked {
+                self.check_accepts(file)?;
+            }
+            if order::is_callback() {
+                // What is dirty may wait for it.
+                return Ok(1);
+            }
+            self.look();
+            let patience = self.patience();
+            if has_asked && self.full_for() > patience.min(PATIENCE_WITH_ERRORS) || began.elapsed() > patience
+            {
+                self.check_none_fails()?;
+                return self
+                    .check_none_is_late()
+                    .and(Err(self.no_frames(began.elapsed())));
+            }
+            if why == Dirtying::Promised {
+                // Its own next try may be half a minute away.
+                self.try_failed(file);
+                if !std::mem::replace(&mut has_asked, true) {
+                    continue;
+                }
+            }
+            let seen = self.dirtier_gate.count();
+            self.dirtier_gate.wait(seen, LOOK_AGAIN);
+        }
+    }
+
+    /// For how long there has been no room and nothing was written, whoever has looked.
+    fn full_for(&self) -> Duration {
+        let written = self.written_pages();
+        let mut full = self.full.lock();
+        match *full {
+            Some((seen, since)) if seen == written => since.elapsed(),
+            _ => {
+                *full = Some((written, std::time::Instant::now()));
+                Duration::ZERO
+            }
+        }
+    }
+
+    /// Has the device try a page that it has refused, of this file or another, and waits for what it says.
+    fn try_failed(&self, file: &FileInner) {
+        let tried = |core: &Core| core.manager.stats().nr_written + core.manager.stats().nr_write_failed;
+        let (failing, before) = {
+            let core = self.core();
+            let fails = |id| core.manager.failing(id).is_some();
+            let mut others = core.files.iter().flatten().map(|file| file.id);
+            let failing = fails(file.id).then_some(file.id);
+            (failing.or_else(|| others.find(|&id| fails(id))), tried(&core))
+        };
+        let Some(failing) = failing else { return };
+        self.tell(Event::Retry { file: failing });
+        let began = std::time::Instant::now();
+        while tried(&self.core()) == before && began.elapsed() < LOOK_AGAIN {
+            let seen = self.dirtier_gate.count();
+            self.dirtier_gate.wait(seen, TRY);
         }
     }
 

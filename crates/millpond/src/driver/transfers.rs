@@ -276,6 +276,7 @@ impl Shared {
                     deferred,
                 );
                 file.failing.store(true, Ordering::Relaxed);
+                self.failing.store(true, Ordering::Relaxed);
             }
         }
         None

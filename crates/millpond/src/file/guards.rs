@@ -1,7 +1,7 @@
 //! Pages lent to users: pinned for reading, locked for changing.
 
 use super::{File, LEN_MAX};
-use crate::driver::Reach;
+use crate::driver::{Dirtying, Reach};
 use crate::error::{Error, Result};
 use crate::explain::{self, Call};
 use crate::guard::{PageMut, PageRef};
@@ -77,7 +77,7 @@ impl File {
             keeps_last: false,
         };
         let _noted = self.shared().note(self.inner.id, (page, 1), what);
-        self.shared().check_accepts(&self.inner)?;
+        self.shared().accept(&self.inner, Dirtying::Asked, 1)?;
         self.shared().throttle(&self.inner)?;
         let pin = self.lock_page(page)?;
         if pin.first_dirty() {
@@ -133,7 +133,7 @@ impl File {
         let size = self.shared().page_size.bytes();
         let end = (page + 1) * size;
         self.shared().poison.check()?;
-        self.shared().check_accepts(&self.inner)?;
+        self.shared().accept(&self.inner, Dirtying::Asked, 1)?;
         self.shared().throttle(&self.inner)?;
         let resize = self.lock_length(Call::Write(size as usize));
         if self.len() >= end {

@@ -10,6 +10,7 @@
 //! page before 1 goes with the rest, one that gets it later leaves it and waits for the end ([`Hole`]).
 
 use super::File;
+use crate::driver::Dirtying;
 use crate::error::Result;
 use crate::explain::{self, Call, Wait};
 use crate::sys::arena::Arena;
@@ -90,7 +91,7 @@ impl File {
             end / size
         };
         let mut zero = |from: u64, to: u64| match to > from {
-            true => self.write_all(&ZEROS[..(to - from) as usize], from, &mut resize),
+            true => self.write_all(&ZEROS[..(to - from) as usize], from, &mut resize, Dirtying::Asked),
             false => Ok(()),
         };
         if first > last {

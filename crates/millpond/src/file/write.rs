@@ -1,7 +1,7 @@
 //! Writing: into locked pages, up to 32 at a time; the device gets them later.
 
 use super::{File, LEN_MAX};
-use crate::driver::Reach;
+use crate::driver::{Dirtying, Reach};
 use crate::error::{Error, Result};
 use crate::explain::{self, Call};
 use crate::region::buffers;
@@ -48,7 +48,35 @@ impl File {
         // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
         // changes the length.
         let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
-        self.write_all(buf, offset, &mut resize)
+        self.write_all(buf, offset, &mut resize, Dirtying::Asked)
+    }
+
+    /// As [`File::write_at`], for bytes whose writer was told already that they are written, and has nobody to be told
+    /// otherwise: what a kernel's cache writes back. A file that can't be written takes them all the same, for as long as
+    /// memory has room beside what can't be written and what reads need. When there is none the device is asked once more,
+    /// and waited for, for two seconds without any write or the option `patience`, whichever is less.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if they can't be kept after all. Cached pages that have room are as [`File::write_at`] leaves them.
+    /// The same error is logged, and given by [`PageCache::take_lost`](crate::PageCache::take_lost). [`Error::ReadOnly`],
+    /// [`Error::OutOfRange`], [`Error::FixedLength`], [`Error::Poisoned`] as of [`File::write_at`].
+    pub fn write_promised(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check_writable()?;
+        let end = self.check_end(offset, buf.len())?;
+        let _noted = self.begin(offset, buf.len(), true)?;
+        // Few at a time, so that those which could not be kept can be named.
+        let step = WRITE_PAGES_MAX * self.shared().page_size.bytes() as usize;
+        for (n, part) in buf.chunks(step).enumerate() {
+            let at = offset + (n * step) as u64;
+            let mut resize =
+                (at + part.len() as u64 >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
+            let written = self.write_all(part, at, &mut resize, Dirtying::Promised);
+            written.map_err(|error| match error {
+                Error::Poisoned { .. } | Error::FixedLength { .. } => error,
+                refused => self.cache.lost(&self.inner, (at, end), refused.errno()),
+            })?;
+        }
+        Ok(())
     }
 
     /// Writes all of `buf` at the end of the file, wherever that is when it is this call's turn: the offset of its first
@@ -63,7 +91,7 @@ impl File {
         let offset = self.len();
         self.check_end(offset, buf.len())?;
         let _noted = self.begin(offset, buf.len(), true)?;
-        self.write_all(buf, offset, &mut resize)?;
+        self.write_all(buf, offset, &mut resize, Dirtying::Asked)?;
         Ok(offset)
     }
 
@@ -88,13 +116,14 @@ impl File {
         buf: &[u8],
         offset: u64,
         resize: &mut Option<MutexGuard<'a, ()>>,
+        why: Dirtying,
     ) -> Result<()> {
         // A region is touched with no page in hand (`region/buffers.rs`).
         let is_apart = buffers::are_in_region(buf);
         let (mut own, mut done) = (Vec::new(), 0);
         while done < buf.len() {
-            let accepted = self.shared().check_accepts(&self.inner);
-            accepted.inspect_err(|_| self.leave_room(resize.is_some()))?;
+            let accepted = self.shared().accept(&self.inner, why, WRITE_PAGES_MAX);
+            let most = accepted.inspect_err(|_| self.leave_room(resize.is_some()))?;
             if resize.is_some() && done == 0 {
                 self.make_room_for(offset + buf.len() as u64)?;
             }
@@ -106,13 +135,16 @@ impl File {
                 );
                 left = &own;
             }
-            let some = self.write_some((left, buf.len()), at, resize.is_some());
+            let some = self.write_some((left, buf.len()), at, resize.is_some(), most);
             let some = some.inspect_err(|_| self.leave_room(resize.is_some()))?;
             done += some.bytes;
             if some.pauses {
                 explain::waits_in(Call::Write(buf.len()));
-                let paused = self.shared().pause(&self.inner);
-                paused.inspect_err(|_| self.leave_room(resize.is_some()))?;
+                match self.shared().pause(&self.inner) {
+                    // They are in memory, which is all that was promised.
+                    Err(_) if why == Dirtying::Promised => self.shared().poison.check()?,
+                    paused => paused.inspect_err(|_| self.leave_room(resize.is_some()))?,
+                }
             }
             if some.is_cut {
                 // What came before may be gone again: the whole write comes after the cut.
@@ -122,15 +154,21 @@ impl File {
         Ok(())
     }
 
-    /// Writes up to [`WRITE_PAGES_MAX`] pages. `at_end`: the caller keeps others from changing the length, and may
+    /// Writes up to `most` pages, [`WRITE_PAGES_MAX`] or fewer. `at_end`: the caller keeps others from changing the length, and may
     /// change it; else all of it is inside the file, unless somebody cuts that. `call`: how many bytes its caller has in all.
-    fn write_some(&self, (buf, call): (&[u8], usize), offset: u64, at_end: bool) -> Result<Written> {
+    fn write_some(
+        &self,
+        (buf, call): (&[u8], usize),
+        offset: u64,
+        at_end: bool,
+        most: usize,
+    ) -> Result<Written> {
         let shift = self.shared().page_size.shift();
         let size = 1_u64 << shift;
         let (first, end) = (offset >> shift, offset + buf.len() as u64);
-        let last = ((end - 1) >> shift).min(first + WRITE_PAGES_MAX as u64 - 1);
+        let last = ((end - 1) >> shift).min(first + most as u64 - 1);
         let reach = if at_end { Reach::Beyond } else { Reach::Within(end) };
-        let mut pins: Vec<ExclusivePin<&Table<Arena>>> = Vec::with_capacity(WRITE_PAGES_MAX);
+        let mut pins: Vec<ExclusivePin<&Table<Arena>>> = Vec::with_capacity(most);
         let mut page = first;
         let mut is_cut = false;
         while page <= last {

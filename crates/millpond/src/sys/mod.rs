@@ -13,9 +13,9 @@ pub(crate) mod direct;
 mod drops;
 pub(crate) mod exchange;
 pub(crate) mod forks;
-pub(crate) mod locks;
 #[cfg(test)]
 mod locked_tests;
+pub(crate) mod locks;
 pub(crate) mod loop_device;
 pub(crate) mod mapped_file;
 pub(crate) mod mapping;

@@ -6,6 +6,7 @@
 //!                                        its file's time has come (1 s, 2 s, 4 s ... 30 s): one page is tried, and
 //!                                          if that can be written all of them, twice as many together each time;
 //!                                        somebody asks for durability: all are tried;
+//!                                        somebody needs the room that they take up: one is tried at once;
 //!                                        they are given up
 //! ```
 //!
@@ -150,6 +151,16 @@ impl Flusher {
             work.failing = None;
         }
         self.failed -= PageCount(u64::from(had_failed));
+    }
+
+    /// One of the parked pages is tried now, whatever its time.
+    pub fn retry(&mut self, now: Instant, file: FileId) {
+        let span = self.options.retry;
+        if let Some(failing) = &mut self.work(file).failing {
+            // Who asks may ask often, and that says nothing of the device: not doubled.
+            (failing.until, failing.span) = (now, Nanos(span.0 / 2));
+            self.probe(now, file);
+        }
     }
 
     /// If it is time: one of the parked pages is tried.

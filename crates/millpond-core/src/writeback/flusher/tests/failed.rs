@@ -120,6 +120,22 @@ fn when_there_is_room_again_all_is_written_with_the_first_try_that_succeeds() {
     f.assert_idle();
 }
 
+#[test]
+fn who_needs_room_has_one_page_tried_at_once() {
+    let mut f = flusher();
+    f.dirtied(at(0), FILE, PageIndex(0), 600);
+    serve(&mut f, at(0), true, |_| true);
+    for page in 0..3 {
+        f.retry(at(10), FILE);
+        assert_eq!(serve(&mut f, at(10), false, |_| true), [(page, 1, false)]);
+    }
+    f.retry(at(20), FILE);
+    serve(&mut f, at(20), false, |_| false);
+    assert_eq!(f.dirty(), PageCount(0));
+    f.retry(at(30), FILE);
+    f.assert_idle();
+}
+
 /// Every fresh page beside a bad one was held back with it for as long as the bad one stayed bad.
 #[test]
 fn what_is_dirtied_after_a_failure_is_written_in_its_turn() {

@@ -1,0 +1,90 @@
+//! What is stored through shared maps: nobody waits for it but the kernel, which has told the program that it is there.
+
+use crate::errors::Small;
+use crate::{Pond, skip};
+use rustix::process::Signal;
+use std::fs;
+use std::process::Command;
+
+/// Runs a Python script, which can map files; what it prints, or `None`, and says why, where there is no Python.
+fn python(script: &str, arguments: &[&std::path::Path]) -> Option<String> {
+    let output = Command::new("python3")
+        .args(["-c", script])
+        .args(arguments)
+        .output();
+    match output {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{said}");
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Err(error) => {
+            skip(&format!("python3: {error}"));
+            None
+        }
+    }
+}
+
+/// Two files on a full disk. The first has more than a quarter of what may be dirty, and fits into memory. The second does
+/// not: its writer goes away, and who has it open beside him is told.
+const FULL: &str = "
+import errno, mmap, os, sys
+mnt, ballast = sys.argv[1:]
+def said(call, *args):
+    try: call(*args); return 'ok'
+    except OSError as error: return errno.errorcode[error.errno]
+def fill(name, pages):
+    fd = os.open(f'{mnt}/{name}', os.O_RDWR | os.O_CREAT)
+    os.ftruncate(fd, pages * 4096)
+    map = mmap.mmap(fd, pages * 4096)
+    for n in range(pages): map[n * 4096:(n + 1) * 4096] = bytes([n % 251 + 1]) * 4096
+    return fd, map
+def stay(fd, pages):
+    return sum(os.pread(fd, 4096, n * 4096) == bytes([n % 251 + 1]) * 4096 for n in range(pages))
+fd, map = fill('fits', 600)
+print('full:', said(os.fsync, fd), said(os.fsync, fd))
+os.remove(ballast)
+print('room:', said(os.setxattr, mnt, 'millpond.sync', b'1'), said(os.fsync, fd), stay(fd, 600))
+size = os.statvfs(os.path.dirname(ballast))
+with open(ballast, 'w') as file: os.posix_fallocate(file.fileno(), 0, (size.f_bavail - 16) * size.f_bsize)
+fd, map = fill('not', 2300)
+other = os.open(f'{mnt}/not', os.O_RDWR)
+print('full:', said(map.flush))
+map.close()
+print('closed:', said(os.close, fd))
+print('other:', said(os.fsync, other))
+healthy = os.open(f'{mnt}/healthy', os.O_RDONLY)
+print('healthy:', sum(len(os.pread(healthy, 4096, n * 4096)) for n in range(2100)))
+os.remove(ballast)
+print('room:', said(os.setxattr, mnt, 'millpond.sync', b'1'), said(os.fsync, other), said(os.close, other))
+other = os.open(f'{mnt}/not', os.O_RDWR)
+print('new:', said(os.fsync, other), said(os.close, other))
+";
+
+/// The kernel's write-back was refused above a quarter of what may be dirty, its pages were clean for it and gone for ever,
+/// and when there was room the next sync said that all was well.
+#[test]
+fn what_is_stored_through_a_map_on_a_full_disk_is_kept_or_every_sync_says_that_it_is_lost() {
+    let Some(small) = Small::of("24m") else { return };
+    let Some(mut pond) = Pond::start(&small.at, &["--memory", "8M"]) else {
+        return;
+    };
+    fs::write(pond.source().join("healthy"), vec![7; 2100 * 4096]).unwrap();
+    let ballast = small.at.join("ballast");
+    let full = || fs::write(&ballast, vec![7; 32 << 20]).unwrap_err();
+    assert_eq!(full().raw_os_error(), Some(libc::ENOSPC));
+    let Some(said) = python(FULL, &[&pond.at(), &ballast]) else {
+        return;
+    };
+    assert_eq!(
+        said,
+        "full: ENOSPC ENOSPC\nroom: ok ok 600\nfull: ENOSPC\nclosed: ENOSPC\nother: ENOSPC\nhealthy: 8601600\n\
+         room: ok ENOSPC ENOSPC\nnew: ok ok\n"
+    );
+    let (said, code) = pond.end(Signal::TERM);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains(" of ") && said.contains("src/not are lost: No space"),
+        "{said}"
+    );
+}
