@@ -8,6 +8,12 @@ use millpond_fuse::{Found, Mount, MountError, Serving, Told};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// After this, whoever waits is told for what.
+const SILENT: Duration = Duration::from_secs(5);
 
 const UMOUNT_HELP: &str = "\
 Examples:
@@ -35,7 +41,11 @@ pub(crate) struct UmountArgs {
 
 pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
     let point = std::path::absolute(&args.point)?;
-    let serving = match Serving::at(&point)? {
+    let asks = format!(
+        "the mount at {} has not answered yet: its source, or the disk, lets its process wait; still waiting",
+        point.display()
+    );
+    let serving = match telling(&asks, || Serving::at(&point))? {
         Found::Serving(serving) => serving,
         Found::Gone => {
             Mount::unmount_at(&point, true)?;
@@ -47,7 +57,11 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         }
     };
     let mut unwritten = None;
-    if let Err(error) = serving.sync() {
+    let writes = format!(
+        "what was written at {} is on its way to the disk; still waiting",
+        point.display()
+    );
+    if let Err(error) = telling(&writes, || serving.sync()) {
         let message = format!("not everything at {} can be written: {error}", point.display());
         if !args.force {
             return Err(failed(format!(
@@ -78,8 +92,23 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         (true, Some(error)) => Err(failed(format!(
             "{place} has no name any more and ends when nobody uses it; what can't be written then is lost ({error})"
         ))),
-        (false, _) => say(&point, serving.wait()?),
+        (false, _) => say(&point, telling(&writes, || serving.wait())?),
     }
+}
+
+/// Does what may wait for long, and says so if it does.
+fn telling<T>(what: &str, does: impl FnOnce() -> T) -> T {
+    let (done, waits) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if waits.recv_timeout(SILENT) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("millpond umount: {what}");
+            }
+        });
+        let did = does();
+        drop(done);
+        did
+    })
 }
 
 /// What the process has said at its end.
