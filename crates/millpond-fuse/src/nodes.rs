@@ -5,14 +5,15 @@
 //! that programs see it (`st_ino`); but 1 is the root's, and files of other file systems, mounted below the source, have
 //! numbers of their own.
 //!
-//! A file that the kernel has forgotten stays as long as its data are not written.
+//! A file that the kernel has forgotten stays as long as its data are not written. The change time that was said of it is
+//! remembered for longer, of so many files, in case it comes back.
 
 use crate::content::Content;
-use crate::times::Times;
+use crate::times::{Said, Times};
 use parking_lot::Mutex;
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -23,6 +24,9 @@ pub(crate) const ROOT: u64 = 1;
 
 /// Numbers from here on are given to files whose own are another's.
 const OWN_NUMBERS: u64 = 1 << 63;
+
+/// Files that are let go of, and of which a change time is remembered, 64 bytes each.
+const REMEMBERED: usize = 64 << 10;
 
 /// Which file it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -91,13 +95,13 @@ impl Seen {
 }
 
 impl Node {
-    fn new(id: u64, identity: Identity, place: OwnedFd) -> Node {
+    fn new(id: u64, identity: Identity, place: OwnedFd, said: Option<Said>) -> Node {
         Node {
             id,
             identity,
             place,
             data: Mutex::default(),
-            times: Mutex::default(),
+            times: Mutex::new(Times::remembering(said)),
             found: Mutex::default(),
             is_bare: Mutex::default(),
             attributes_changed: AtomicBool::new(false),
@@ -137,19 +141,37 @@ struct Table {
     by_id: HashMap<u64, Known>,
     by_identity: HashMap<Identity, u64>,
     next_own: u64,
+    said: HashMap<Identity, Said>,
+    /// Those of `said`, the oldest first.
+    remembered: VecDeque<Identity>,
+}
+
+impl Table {
+    fn remember(&mut self, identity: Identity, said: Said) {
+        if self.said.insert(identity, said).is_none() {
+            self.remembered.push_back(identity);
+        }
+        if self.remembered.len() > REMEMBERED
+            && let Some(first) = self.remembered.pop_front()
+        {
+            self.said.remove(&first);
+        }
+    }
 }
 
 impl Nodes {
     pub(crate) fn new(root: OwnedFd, stat: &Stat) -> Nodes {
         let identity = Identity::of(stat);
         let known = Known {
-            node: Arc::new(Node::new(ROOT, identity, root)),
+            node: Arc::new(Node::new(ROOT, identity, root, None)),
             lookups: 1,
         };
         let table = Table {
             by_id: HashMap::from([(ROOT, known)]),
             by_identity: HashMap::from([(identity, ROOT)]),
             next_own: OWN_NUMBERS,
+            said: HashMap::new(),
+            remembered: VecDeque::new(),
         };
         Nodes {
             device: identity.device,
@@ -193,7 +215,8 @@ impl Nodes {
                 table.next_own
             }
         };
-        let node = Arc::new(Node::new(id, identity, place));
+        let said = table.said.get(&identity).copied();
+        let node = Arc::new(Node::new(id, identity, place, said));
         table.by_identity.insert(identity, id);
         let known = Known {
             node: node.clone(),
@@ -221,6 +244,9 @@ impl Nodes {
         if is_unknown && data.content.is_none() && data.opens == 0 {
             table.by_id.remove(&node.id);
             table.by_identity.remove(&node.identity);
+            if let Some(said) = node.times.lock().said() {
+                table.remember(node.identity, said);
+            }
         }
     }
 
@@ -262,6 +288,40 @@ mod tests {
         let place = rustix::fs::open(folder, flags, Mode::empty()).unwrap();
         let stat = rustix::fs::fstat(&place).unwrap();
         (place, stat)
+    }
+
+    #[test]
+    fn the_change_time_that_was_said_of_a_file_is_said_when_it_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, stat) = place(folder.path());
+        let nodes = Nodes::new(root, &stat);
+        let path = folder.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        let enter = || {
+            let (place, stat) = place(&path);
+            nodes.enter(place, &stat)
+        };
+        let told = |node: &Node| {
+            let mut stat = place(&path).1;
+            node.times.lock().tell(&mut stat);
+            (stat.st_ctime, stat.st_ctime_nsec)
+        };
+        let now = rustix::fs::Timespec {
+            tv_sec: 1_000,
+            tv_nsec: 5,
+        };
+        let node = enter();
+        node.times.lock().written(now);
+        node.times.lock().settled(&place(&path).1);
+        assert_eq!(told(&node), (1_000, 5));
+        assert!(nodes.forget(node.id, 1).is_some());
+        nodes.remove(&node);
+        let again = enter();
+        assert!(!Arc::ptr_eq(&node, &again));
+        assert_eq!(told(&again), (1_000, 5));
+        // Not once it has changed below.
+        std::fs::hard_link(&path, folder.path().join("other")).unwrap();
+        assert_ne!(told(&again).0, 1_000);
     }
 
     #[test]

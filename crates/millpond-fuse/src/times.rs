@@ -20,6 +20,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// What stat says of a file, in seconds and nanoseconds.
 type Stamp = (i64, u64);
 
+/// The change time that was said of a file, and the one on disk in whose place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said((Stamp, Stamp));
+
 /// What the disk does not know, or knows otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
@@ -79,6 +83,19 @@ impl Times {
     pub(crate) fn settled(&mut self, stat: &Stat) {
         if let Some(unsettled) = self.unsettled.take() {
             self.change = Some((changed(stat), stamp(unsettled.changed)));
+        }
+    }
+
+    /// What is to be remembered of a file whose data and node are let go of.
+    pub(crate) fn said(&self) -> Option<Said> {
+        self.change.map(Said)
+    }
+
+    /// Of a file that is known again.
+    pub(crate) fn remembering(said: Option<Said>) -> Times {
+        Times {
+            unsettled: None,
+            change: said.map(|Said(change)| change),
         }
     }
 
