@@ -69,6 +69,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_buffer_is_known_to_lie_in_a_region_of_whichever_cache() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let cache = |name| {
+            let swap = crate::SwapFile::new(folder.path().join(name), 1 << 20);
+            let built = crate::PageCache::builder().memory(2 << 20).swap(swap).build();
+            built.inspect_err(|why| println!("skipped: {why}")).ok()
+        };
+        let (Some(one), Some(two)) = (cache("one"), cache("two")) else {
+            return;
+        };
+        let regions = [&one, &two, &two].map(|cache| cache.region(100_000).unwrap());
+        for region in &regions {
+            let bytes = region.as_slice();
+            assert!(
+                [bytes, &bytes[..1], &bytes[99_999..]]
+                    .into_iter()
+                    .all(are_in_region)
+            );
+        }
+        let ordinary = vec![0; 1 << 20];
+        assert!(!are_in_region(&ordinary) && !are_in_region(&[]));
+        let gone = regions[1].as_ptr().addr();
+        drop(regions);
+        assert!(!is_in_one(gone..gone + 1));
+    }
+
+    #[test]
     fn a_part_ends_where_a_page_does_unless_it_is_the_last() {
         assert_eq!(part(0, 1 << 20, 4096), PART);
         assert_eq!(part(100, 1 << 20, 4096), PART - 100);

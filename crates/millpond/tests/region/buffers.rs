@@ -1,4 +1,4 @@
-//! Regions as the buffers of reads and writes of files of the same cache, and of others.
+//! Regions as the buffers of reads and writes of files of the same cache.
 
 use super::{MIB, cache, folder};
 use crate::support::bounded;
@@ -22,13 +22,11 @@ fn file(cache: &PageCache, folder: &std::path::Path, name: &str) -> File {
     file
 }
 
-/// Each of several threads reads from one of the files into a region of its own, of one of the caches, and writes from there.
-fn crowd(of_regions: &[&PageCache], files: &[File]) {
+/// Each of several threads reads from the file into a region of its own, and writes from there.
+fn crowd(cache: &PageCache, file: &File) {
     std::thread::scope(|scope| {
         for n in 0..THREADS {
             scope.spawn(move || {
-                let file = &files[n as usize % files.len()];
-                let cache = of_regions[n as usize % of_regions.len()];
                 let mut region = cache.region(MIB as usize).unwrap();
                 for round in 0..16 {
                     let (at, from) = (
@@ -54,24 +52,8 @@ fn reads_and_writes_of_many_threads_may_have_regions_as_buffers_at_the_least_mem
         let Some(cache) = cache(folder.path(), 2 * MIB, THREADS * MIB) else {
             return;
         };
-        crowd(&[&cache], &[file(&cache, folder.path(), "one")]);
+        crowd(&cache, &file(&cache, folder.path(), "one"));
         assert_eq!(cache.stats().warnings, 0);
-    });
-}
-
-/// The pages that one cache's calls hold are then what the other's faults wait for, and the other way round.
-#[test]
-fn so_may_those_of_two_caches_for_one_another() {
-    bounded(|| {
-        let folders = [folder(), folder()];
-        let [first, second] = [0, 1].map(|n: usize| cache(folders[n].path(), 2 * MIB, THREADS * MIB));
-        let (Some(first), Some(second)) = (first, second) else {
-            return;
-        };
-        let files = [(&second, 0), (&first, 1)];
-        let files = files.map(|(cache, n): (&PageCache, usize)| file(cache, folders[n].path(), "data"));
-        crowd(&[&first, &second], &files);
-        assert_eq!(first.stats().warnings + second.stats().warnings, 0);
     });
 }
 
