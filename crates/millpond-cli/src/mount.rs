@@ -5,7 +5,7 @@
 use crate::Failure;
 use crate::address::local_address;
 use crate::log;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
@@ -164,6 +164,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     }
     let _log = log::start(args.log_level)?;
     let signals = Signals::catch()?;
+    signals::outlive_long_files()?;
     let mount = Mount::new(&args.options())?;
     for notice in mount.notices() {
         eprintln!("millpond mount: {notice}");

@@ -1,6 +1,6 @@
 //! Ctrl-C and its relatives: the first one asks to stop and clean up, the second one leaves at once.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use std::io;
 use std::sync::Arc;
@@ -10,6 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) struct Signals {
     /// The signal's number, 0 before one came.
     caught: Arc<AtomicUsize>,
+}
+
+/// A file that may not become so long (`ulimit -f`) is an error of the call that would make it so, and no end of the
+/// process.
+pub(crate) fn outlive_long_files() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 impl Signals {

@@ -2,6 +2,7 @@
 
 use crate::device::{Completion, Device};
 use crate::driver::{Deferred, Shared, until};
+use crate::sys::threads;
 use millpond_core::event::Event;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,12 +19,10 @@ const RECLAIM_BATCHES: u32 = 8;
 /// # Errors
 /// If the system gives no thread.
 pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name("millpond".into())
-        .spawn(move || {
-            let _dart = shared.dart("background thread");
-            run(&shared);
-        })
+    threads::spawn("millpond", move || {
+        let _dart = shared.dart("background thread");
+        run(&shared);
+    })
 }
 
 fn run(shared: &Shared) {

@@ -1,5 +1,6 @@
 //! What can go wrong, for whoever must do something about it.
 
+use crate::device::LengthLimit;
 use crate::host::MemoryLimit;
 use crate::settings::SettingError;
 use millpond_core::options::OptionError;
@@ -144,6 +145,17 @@ pub enum Error {
         given: u64,
         /// The largest possible; `None` if none is, because the file is empty.
         max: Option<u64>,
+    },
+
+    /// The file can't become so long, or this process may not write so far of it. The message says why. Nothing was changed.
+    #[error("{path} can't have {given} bytes: {limit}", path = .path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The length that it would have got, or the end of what was to be written, in bytes.
+        given: u64,
+        /// What keeps it from that.
+        limit: LengthLimit,
     },
 
     /// A block device can't change its length, and nothing can be written behind its end. Nothing was changed.
@@ -316,6 +328,7 @@ impl Error {
             Error::ReadOnly { .. } => libc::EBADF,
             // As of a write behind the end of a block device.
             Error::FixedLength { .. } => libc::ENOSPC,
+            Error::TooLong { .. } => libc::EFBIG,
             // As Linux says of what fails a file system's own checksums (`EFSBADCRC`).
             Error::Check { .. } => libc::EBADMSG,
             Error::NoFrames { .. } | Error::MemoryLimit { .. } | Error::MemoryOfMachine { .. } => {

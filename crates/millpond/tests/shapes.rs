@@ -416,33 +416,6 @@ fn offsets_and_lengths_that_no_file_has_are_refused_and_change_nothing() {
     assert_eq!(std::fs::read(&path).unwrap(), b"here");
 }
 
-/// What a cache could have and the file system can't was taken, could never be written, and kept every sync failing.
-#[test]
-fn a_length_that_the_file_system_does_not_have_is_refused_before_anything_is_written() {
-    let folder = Place::Disk.folder();
-    let path = folder.path().join("data");
-    let far = (1 << 52) - 4096;
-    if std::fs::File::create(&path).unwrap().set_len(far).is_ok() {
-        println!("skipped: this file system has files of {far} bytes");
-        return;
-    }
-    let cache = cache(4096);
-    let file = open(&cache, &path);
-    file.write_at(b"here", 0).unwrap();
-    for refused in [
-        file.write_at(b"x", far),
-        file.set_len(far),
-        file.page_mut_or_grow(far / 4096).map(drop),
-    ] {
-        assert!(matches!(refused, Err(Error::Write { .. })), "{refused:?}");
-        assert_eq!(file.len(), 4);
-    }
-    assert_eq!(cache.stats().occupancy.dirty.0, 1);
-    file.append(b", still").unwrap();
-    file.close().unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), b"here, still");
-}
-
 #[test]
 fn a_file_is_the_same_by_hard_links_and_after_renames() {
     let folder = Place::Disk.folder();

@@ -113,6 +113,30 @@ fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
     assert!(said.contains("not everything is on the disk"), "{said}");
 }
 
+/// The process that serves ended by SIGXFSZ, and with it went what all others had written.
+#[test]
+fn a_mount_with_a_limit_on_files_refuses_what_is_longer_and_keeps_the_rest() {
+    // In blocks of 512 bytes or of 1024, as the shell has it.
+    let limited = ["sh", "-c", "ulimit -f 4096; exec \"$@\"", "sh"];
+    let Some(mut pond) = Pond::start_by(&limited, None, &folders()[0], &["--memory", "32M"]) else {
+        return;
+    };
+    let is_too_long = |error: Option<i32>| assert_eq!(error, Some(libc::EFBIG));
+    fs::write(pond.at().join("other"), vec![1; 1 << 20]).unwrap();
+    let file = File::create_new(pond.at().join("file")).unwrap();
+    file.write_all_at(&[2; 2 << 20], 0).unwrap();
+    is_too_long(file.write_all_at(b"x", 4 << 20).unwrap_err().raw_os_error());
+    is_too_long(file.set_len(5 << 20).unwrap_err().raw_os_error());
+    let allocated = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 5 << 20);
+    is_too_long(allocated.err().map(|error| error.raw_os_error()));
+    file.sync_all().unwrap();
+    drop(file);
+    let (said, code) = pond.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    let bytes = |name: &str| fs::read(pond.source().join(name)).unwrap();
+    assert!(bytes("file") == [2; 2 << 20] && bytes("other") == [1; 1 << 20]);
+}
+
 #[test]
 fn umount_by_force_says_that_not_everything_is_on_the_disk() {
     let Some(small) = Small::new() else { return };

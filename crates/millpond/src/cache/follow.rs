@@ -16,6 +16,7 @@ use crate::events;
 use crate::history::By;
 use crate::host;
 use crate::settings::Value;
+use crate::sys::threads;
 use millpond_core::units::Bytes;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
@@ -65,9 +66,7 @@ impl Follower {
         }
         let sign = self.sign.clone();
         let run = move || run(&cache, &sign);
-        let started = std::thread::Builder::new()
-            .name("millpond-memory".into())
-            .spawn(run);
+        let started = threads::spawn("millpond-memory", run);
         *thread = Some(started.map_err(|source| Error::Setup {
             what: "starting the thread that follows the host's memory",
             source,

@@ -29,6 +29,7 @@ pub use place::sockets;
 
 use crate::cache::Inner;
 use crate::error::{Error, Result};
+use crate::sys::threads;
 use place::Bound;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -75,15 +76,13 @@ impl Control {
         };
         let path = bound.path().to_owned();
         let (stop, stopped) = UnixStream::pair().map_err(failed)?;
-        let thread = std::thread::Builder::new()
-            .name("millpond-control".into())
-            .spawn(move || {
-                if let Err(error) = serve::run(&bound, &cache, &stopped) {
-                    // There is nobody else to tell; the cache needs none of this.
-                    eprintln!("millpond: the control socket has ended: {error}");
-                }
-            })
-            .map_err(failed)?;
+        let thread = threads::spawn("millpond-control", move || {
+            if let Err(error) = serve::run(&bound, &cache, &stopped) {
+                // There is nobody else to tell; the cache needs none of this.
+                eprintln!("millpond: the control socket has ended: {error}");
+            }
+        })
+        .map_err(failed)?;
         Ok(Control {
             path,
             stop: Some(stop),

@@ -8,6 +8,7 @@
 use super::descriptor::Descriptor;
 use super::facts::{self, DeviceFacts};
 use super::kind::{check_content, check_kind, identity, is_shortage, may_open};
+use super::length::Lengths;
 use crate::host::Notice;
 use crate::sys::direct;
 use crate::sys::locks::{self, Holder};
@@ -53,6 +54,7 @@ pub struct DeviceFile {
     is_block_device: bool,
     /// Asked for once, and only by who wants to know: it takes longer than opening the file.
     facts: OnceLock<DeviceFacts>,
+    lengths: Lengths,
     /// Major and minor number of the disk below.
     disk: (u32, u32),
     /// The process that has locked it for its cache; 0: none.
@@ -130,6 +132,7 @@ impl DeviceFile {
             identity: identity(&metadata),
             is_block_device: false,
             facts: OnceLock::from(DeviceFacts::MEMORY),
+            lengths: Lengths::default(),
             disk: (0, 0),
             locked_by: AtomicU32::new(0),
         })
@@ -140,6 +143,7 @@ impl DeviceFile {
         let metadata = file.metadata()?;
         check_kind(path, &metadata)?;
         check_content(path, file, &metadata)?;
+        super::length::look();
         let is_block_device = metadata.file_type().is_block_device();
         let number = if is_block_device {
             metadata.rdev()
@@ -170,6 +174,7 @@ impl DeviceFile {
             identity: identity(&metadata),
             is_block_device,
             facts: OnceLock::new(),
+            lengths: Lengths::default(),
             disk: (major, minor),
             locked_by: AtomicU32::new(0),
         })
@@ -305,8 +310,10 @@ impl DeviceFile {
     /// Makes it `len` bytes long: what is beyond is gone, what is new reads as zero.
     ///
     /// # Errors
-    /// As `ftruncate` fails; a block device cannot change its size.
+    /// As `ftruncate` fails; a block device cannot change its size. Behind the limit of the process (`ulimit -f`) it is
+    /// `EFBIG` without its signal.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check_limit(len)?;
         self.buffered.file().set_len(len)
     }
 
@@ -318,6 +325,10 @@ impl DeviceFile {
     pub fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.buffered, flags, offset, len)?)
+    }
+
+    pub(super) fn lengths(&self) -> &Lengths {
+        &self.lengths
     }
 
     /// The same open file once more.

@@ -20,6 +20,7 @@ mod figures;
 mod file;
 mod kind;
 mod layout;
+mod length;
 pub mod model;
 mod modelled;
 mod names;
@@ -39,6 +40,7 @@ pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
 pub use figures::DeviceFigures;
 pub use file::{Access, DeviceFile, FileIdentity};
 pub(crate) use kind::{identity, identity_at};
+pub use length::LengthLimit;
 pub use model::Lateness;
 pub use modelled::Modelled;
 pub use names::device_name;
@@ -46,6 +48,7 @@ pub use threads::Threads;
 pub use uring::Uring;
 pub use watched::{Asked, Warning};
 
+pub(crate) use length::{is_behind_limit, look as look_at_limit};
 pub(crate) use transfer::{Progress, Step};
 pub(crate) use watched::{Watched, to_stderr};
 

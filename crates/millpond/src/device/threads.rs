@@ -5,11 +5,12 @@
 use super::transfer::run_here;
 use super::{Completion, Device, DeviceFacts, DeviceFile, Request};
 use crate::sys::forks::Maker;
+use crate::sys::threads;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Transfers at a time: what a SATA disk's queue holds. A faster device is not filled by threads anyway.
@@ -53,19 +54,16 @@ impl Threads {
 
     /// Makes as many threads as there are requests that find none idle.
     fn staff(&self, idle: usize, queued: usize) -> io::Result<()> {
-        let mut threads = self.threads.lock();
+        let mut made = self.threads.lock();
         for _ in idle..queued {
-            if threads.len() == THREADS_MAX {
+            if made.len() == THREADS_MAX {
                 break;
             }
             let pool = self.pool.clone();
-            let spawned = thread::Builder::new()
-                .name("millpond-io".into())
-                .spawn(move || pool.work());
-            match spawned {
-                Ok(thread) => threads.push(thread),
+            match threads::spawn("millpond-io", move || pool.work()) {
+                Ok(thread) => made.push(thread),
                 // Fewer threads are slower; none at all would never do it.
-                Err(error) if threads.is_empty() => return Err(error),
+                Err(error) if made.is_empty() => return Err(error),
                 Err(_) => break,
             }
         }

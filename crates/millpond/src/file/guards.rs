@@ -71,7 +71,8 @@ impl File {
     pub fn page_mut(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
         self.shared().poison.check()?;
-        self.page_len(page)?;
+        let len = self.page_len(page)? as u64;
+        self.check_within_limit((page << self.shared().page_size.shift()) + len)?;
         let what = What::Write {
             keeps_first: true,
             keeps_last: false,
@@ -98,8 +99,8 @@ impl File {
     /// is new reads as zeros. A file that is only made longer in this way consists of whole pages.
     ///
     /// # Errors
-    /// As [`File::page_mut`], but [`Error::OutOfRange`] only beyond what a file can have; [`Error::FixedLength`] of a
-    /// block device; [`Error::Write`] if the file system has no files so long.
+    /// As [`File::page_mut`], but [`Error::OutOfRange`] only beyond what a file can have; [`Error::TooLong`];
+    /// [`Error::FixedLength`] of a block device.
     pub fn page_mut_or_grow(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
         let size = self.shared().page_size.bytes();

@@ -1,7 +1,7 @@
 //! The length: `set_len`, and writes that go beyond the end.
 
 use super::{File, LEN_MAX};
-use crate::device::Device;
+use crate::device::{Device, LengthLimit, is_behind_limit};
 use crate::error::{Error, Result};
 use crate::explain::{self, Wait};
 use crate::table::ExclusivePin;
@@ -16,7 +16,7 @@ impl File {
     /// transfers of the pages that go.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::FixedLength`] of a block device, [`Error::Write`] if the file
+    /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::TooLong`], [`Error::FixedLength`] of a block device, [`Error::Write`] if the file
     /// system refuses. [`Error::Read`], [`Error::Check`] and [`Error::NoFrames`] if `len` lies inside a page, which is read
     /// so that its rest can be zeroed; restore the page, or cut at its start. Nothing has changed then.
     /// [`Error::Poisoned`].
@@ -41,6 +41,7 @@ impl File {
             let _noted = self.shared().note(self.inner.id, (first, 0), What::Cut);
             return self.cut(len);
         }
+        self.check_length(len)?;
         self.resize_device(len)?;
         self.inner.len.store(len, Ordering::SeqCst);
         self.resized(len);
@@ -119,12 +120,13 @@ impl File {
     /// changing the length, and calls [`File::leave_room`] if it comes to nothing.
     ///
     /// # Errors
-    /// [`Error::FixedLength`]; [`Error::Write`] if the file system refuses.
+    /// [`Error::FixedLength`]; [`Error::TooLong`]; [`Error::Write`] if the file system refuses.
     pub(super) fn make_room_for(&self, end: u64) -> Result<()> {
         if end <= self.len() {
             return Ok(());
         }
         self.check_elastic(end)?;
+        self.check_length(end)?;
         let made = self.inner.make_room_ahead(&self.shared().device, end);
         made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
     }
@@ -149,6 +151,34 @@ impl File {
             });
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::TooLong`] if the file, which is shorter, can't become `len` bytes long.
+    fn check_length(&self, len: u64) -> Result<()> {
+        let limit = self.inner.device().length_limit(len);
+        limit.map_or(Ok(()), |limit| Err(self.too_long(len, limit)))
+    }
+
+    /// Whether this process may write up to byte `end` of the file: its limit is for what is there as well.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    #[inline]
+    pub(super) fn check_within_limit(&self, end: u64) -> Result<()> {
+        match is_behind_limit(end).filter(|_| !self.inner.is_fixed) {
+            None => Ok(()),
+            Some(limit) => Err(self.too_long(end, limit)),
+        }
+    }
+
+    #[cold]
+    fn too_long(&self, given: u64, limit: LengthLimit) -> Error {
+        Error::TooLong {
+            path: self.inner.path.clone(),
+            given,
+            limit,
+        }
     }
 
     /// Tells the core how long the file is now.

@@ -32,8 +32,8 @@ impl File {
     /// limits. Each page changes at once for all readers, but a write of several pages is no transaction.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have, [`Error::FixedLength`] beyond the end of a
-    /// block device; [`Error::Write`] if the file system has no files so long, if more of this file can't be written than
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have, [`Error::TooLong`] beyond what the file system
+    /// has or this process may write, [`Error::FixedLength`] beyond the end of a block device; [`Error::Write`] if more of this file can't be written than
     /// the option `dirty.failed` allows, or if dirty pages fill their limit and, after two seconds without any write,
     /// another file is found that can't be written; [`Error::Read`] if a page
     /// of which only a part is overwritten can't be read; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the
@@ -41,6 +41,7 @@ impl File {
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         let end = self.check_end(offset, buf.len())?;
+        self.check_within_limit(end)?;
         let _noted = self.begin(offset, buf.len(), true)?;
         if buf.is_empty() {
             return Ok(());

@@ -19,6 +19,7 @@ mod head;
 
 pub use head::{Answer, Asked};
 
+use crate::sys::threads;
 use client::Client;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -63,7 +64,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = UnixStream::pair()?;
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+        let thread = threads::spawn(name, move || {
             let mut serving = Serving {
                 listener,
                 stopped,

@@ -4,6 +4,7 @@
 //! them; what was asked for beyond it is asked for again at once, the rest when somebody asks again.
 
 use super::State;
+use crate::sys::threads;
 use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -134,8 +135,7 @@ pub(super) fn start(
     flush: impl FnMut(u64) -> io::Result<u64> + Send + 'static,
 ) -> io::Result<()> {
     let state = state.clone();
-    let thread = std::thread::Builder::new().name("millpond-log".into());
-    thread.spawn(move || run(&state, flush)).map(drop)
+    threads::spawn("millpond-log", move || run(&state, flush)).map(drop)
 }
 
 fn run(state: &State, mut flush: impl FnMut(u64) -> io::Result<u64>) {

@@ -11,6 +11,7 @@
 
 use super::{RegionInner, Regions};
 use crate::driver::{Fault, Shared};
+use crate::sys::threads;
 use crate::sys::uffd::{Access, Ear, Message, Userfault};
 use std::io;
 use std::sync::Arc;
@@ -73,14 +74,12 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
     let count = shared.regions.as_ref().map_or(0, |regions| regions.bells.len());
     let handler = |n| {
         let shared = shared.clone();
-        thread::Builder::new()
-            .name(format!("millpond-fault{n}"))
-            .spawn(move || {
-                let _dart = shared.dart("fault handler");
-                if let Some(regions) = &shared.regions {
-                    run(&shared, regions, &regions.bells[n]);
-                }
-            })
+        threads::spawn(&format!("millpond-fault{n}"), move || {
+            let _dart = shared.dart("fault handler");
+            if let Some(regions) = &shared.regions {
+                run(&shared, regions, &regions.bells[n]);
+            }
+        })
     };
     (0..count).map(handler).collect()
 }

@@ -1,7 +1,7 @@
 //! Swap files: preallocated, one cache's alone, and nobody else's to read.
 
 use crate::cache::Writes;
-use crate::device::{self, DeviceFile};
+use crate::device::{self, DeviceFile, is_behind_limit, look_at_limit};
 use crate::error::{Error, Result};
 use crate::file::{FileInner, Keeping, OpenOptions};
 use crate::region::Regions;
@@ -267,6 +267,10 @@ fn check_ours(file: &File, is_empty: bool) -> io::Result<()> {
 
 /// Gives the file all its blocks: swap that finds the disk full later would have nowhere to put a page.
 fn fill(file: &File, len: u64) -> io::Result<()> {
+    look_at_limit();
+    if let Some(limit) = is_behind_limit(len) {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, limit.to_string()));
+    }
     file.set_permissions(Permissions::from_mode(0o600))?;
     let free = rustix::fs::fstatvfs(file)
         .ok()

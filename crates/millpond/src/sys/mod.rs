@@ -25,6 +25,7 @@ pub(crate) mod realtime;
 pub(crate) mod reserved;
 pub(crate) mod segment;
 pub(crate) mod sigbus;
+pub(crate) mod threads;
 pub(crate) mod uffd;
 pub(crate) mod uring;
 

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::events;
 use crate::file::{File, FileInner};
 use crate::stats::Stats;
+use crate::sys::threads;
 use format::{Kind, MAGIC, Opened};
 use millpond_core::units::{FileId, Nanos, PageKey};
 use serde_json::json;
@@ -37,7 +38,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use write::Writer;
 
@@ -321,9 +322,7 @@ impl Inner {
         self.shared.poison.set_recorded(true);
         // Those that are opened from here on say so themselves; some may do so twice.
         self.files_open(|file| sink.opened(describe(file, began_ns, self.shared.page_size.bytes())));
-        let thread = thread::Builder::new()
-            .name("millpond-trace".into())
-            .spawn(|| writer.run());
+        let thread = threads::spawn("millpond-trace", || writer.run());
         let thread = thread
             .inspect_err(|_| {
                 self.shared.poison.set_recorded(false);

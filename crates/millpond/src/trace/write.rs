@@ -7,6 +7,7 @@
 use super::format::{self, Kind};
 use super::shards::Sink;
 use super::{Ended, Recorded};
+use crate::device::look_at_limit;
 use crate::driver::Shared;
 use crate::stats::Stats;
 use serde_json::json;
@@ -113,6 +114,10 @@ impl Writer {
 
     /// Writes whole blocks, or leaves the file as it was.
     pub(super) fn append(&mut self, blocks: &[u8]) -> io::Result<()> {
+        if look_at_limit() < self.bytes + blocks.len() as u64 {
+            // The beginning is written by who calls, and to try would end the process.
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
         if let Err(error) = self.file.write_all(blocks) {
             // If this fails too, whoever reads it finds the torn block.
             let _ = self.file.set_len(self.bytes);

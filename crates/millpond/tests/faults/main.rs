@@ -4,6 +4,7 @@
 
 mod budget;
 mod given_up;
+mod limit;
 mod poison;
 mod reads;
 #[path = "../support/mod.rs"]

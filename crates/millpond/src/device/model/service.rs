@@ -12,13 +12,14 @@
 use super::{Model, ModelCompletion, ModelRequest, ModelStatistics};
 use crate::device::DeviceFacts;
 use crate::sys::realtime::be_punctual;
+use crate::sys::threads;
 use millpond_core::units::{Instant, Nanos};
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
 /// How long before an answer is due the service thread wakes up: what a timer is late by at worst on an idle
@@ -95,9 +96,7 @@ impl ModelService {
             changed: Condvar::new(),
         });
         let serving = shared.clone();
-        let thread = thread::Builder::new()
-            .name("millpond-disk".into())
-            .spawn(move || serving.serve())?;
+        let thread = threads::spawn("millpond-disk", move || serving.serve())?;
         Ok(ModelService {
             shared,
             thread: Some(thread),
@@ -241,7 +240,7 @@ mod tests {
     use super::*;
     use millpond_core::units::Bytes;
     use std::sync::mpsc;
-    use std::thread::ThreadId;
+    use std::thread::{self, ThreadId};
 
     type Answers = mpsc::Receiver<(u64, ThreadId, Clock)>;
 

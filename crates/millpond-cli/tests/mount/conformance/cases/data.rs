@@ -58,6 +58,21 @@ pub(super) const CASES: &[Case] = &[
             sum(d, "a"),
         ])
     }),
+    ("write_where_some_file_systems_end", |d| {
+        // Ext4 has files of 16 TiB less a block.
+        const END: u64 = (1 << 44) - 4096;
+        let file = new(d, OFlags::empty());
+        let mut seen = Vec::new();
+        for at in [END - 1, END, END + 1, 1 << 44, (1 << 44) + 1_000_000] {
+            seen.push(with(rustix::io::pwrite(&file, b"x", at)));
+            seen.push(said(rustix::fs::ftruncate(&file, at + 1)));
+            seen.push(file.metadata().unwrap().len().to_string());
+        }
+        seen.push(told(file.sync_all()));
+        seen.push(said(rustix::fs::ftruncate(&file, 100)));
+        seen.push(told(file.sync_all()));
+        all([seen.join(" "), sum(d, "a")])
+    }),
     ("small_writes_beside_one_another", |d| {
         let file = new(d, OFlags::empty());
         for n in 0..2000_u64 {

@@ -1,0 +1,111 @@
+//! How long files may become: by the file system, and by the limit of the process (`ulimit -f`).
+//!
+//! Both are asked before anything is accepted. Behind it is too late: the write is made in the background, where nobody is
+//! told, and at the limit of the process the kernel ends that (SIGXFSZ).
+
+use super::DeviceFile;
+use rustix::fs::SeekFrom;
+use rustix::process::{Resource, getrlimit};
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// All file systems have files so long.
+const LEN_SURE: u64 = (1 << 31) - 1;
+
+/// What keeps a file from becoming longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LengthLimit {
+    /// This process may write no byte behind so many of a file.
+    Process(u64),
+    /// The file system has no files so long.
+    FileSystem,
+}
+
+impl fmt::Display for LengthLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LengthLimit::Process(max) => write!(
+                f,
+                "this process may write {max} bytes of a file: raise the limit with `ulimit -f` or prlimit(1)"
+            ),
+            LengthLimit::FileSystem => {
+                f.write_str("the file system has no files so long: choose another, or several files")
+            }
+        }
+    }
+}
+
+/// How long the file system lets files become, as far as it was asked.
+#[derive(Debug, Default)]
+pub(super) struct Lengths {
+    allowed: AtomicU64,
+}
+
+/// What the process may write of a file, as it was last asked; it can change at any time.
+static PROCESS: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Asks the system for it.
+pub(crate) fn look() -> u64 {
+    let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+    PROCESS.store(limit, Ordering::Relaxed);
+    limit
+}
+
+/// Whether byte `end` is behind what this process may write of a file, as far as that is known.
+pub(crate) fn is_behind_limit(end: u64) -> Option<LengthLimit> {
+    let limit = PROCESS.load(Ordering::Relaxed);
+    (end > limit).then_some(LengthLimit::Process(limit))
+}
+
+impl DeviceFile {
+    /// Why the file can't become `len` bytes long, if that can be known without trying. Of a block device nothing is.
+    pub(crate) fn length_limit(&self, len: u64) -> Option<LengthLimit> {
+        if self.is_block_device() {
+            return None;
+        }
+        look();
+        is_behind_limit(len).or_else(|| (!self.file_system_has(len)).then_some(LengthLimit::FileSystem))
+    }
+
+    /// To seek behind what the file system has is refused (`vfs_setpos`, Linux 6.18; of ext4 by what the one file can have), and
+    /// changes nothing else.
+    fn file_system_has(&self, len: u64) -> bool {
+        let allowed = &self.lengths().allowed;
+        if len <= allowed.load(Ordering::Relaxed).max(LEN_SURE) {
+            return true;
+        }
+        // Much further first, so that whoever appends asks seldom.
+        for asked in [len.saturating_mul(4).min(i64::MAX as u64), len] {
+            match self.seek_to(asked) {
+                Ok(()) => {
+                    allowed.fetch_max(asked, Ordering::Relaxed);
+                    return true;
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// The cursor is left where it was: others may have the same open file.
+    fn seek_to(&self, offset: u64) -> io::Result<()> {
+        let file = self.descriptor(true);
+        let before = rustix::fs::tell(file)?;
+        rustix::fs::seek(file, SeekFrom::Start(offset))?;
+        rustix::fs::seek(file, SeekFrom::Start(before))?;
+        Ok(())
+    }
+
+    /// Before the system is asked to make the file longer, which would end the process.
+    ///
+    /// # Errors
+    /// `EFBIG`.
+    pub(super) fn check_limit(&self, len: u64) -> io::Result<()> {
+        match len > look() && !self.is_block_device() && len > self.len()? {
+            true => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+            false => Ok(()),
+        }
+    }
+}
