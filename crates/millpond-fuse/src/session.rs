@@ -24,6 +24,9 @@ use std::time::Duration;
 /// How often what nobody has open is looked after.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
+/// More files than these are looked at once a minute, not each time: each costs a call of the system.
+const MANY: usize = 10_000;
+
 /// A directory that is mounted. Dropping it unmounts it, or detaches it if it is in use, and writes everything.
 pub struct Mount {
     point: PathBuf,
@@ -248,10 +251,15 @@ impl Drop for Mount {
 
 fn tidy_until(pond: &Arc<Pond>, stop: &(Mutex<bool>, Condvar)) {
     let mut stopped = stop.0.lock();
+    let mut rounds = 0_u64;
     while !*stopped {
         if stop.1.wait_for(&mut stopped, TIDY_EVERY).timed_out() {
             drop(stopped);
             pond.tidy();
+            rounds += 1;
+            if pond.nodes.count() < MANY || rounds.is_multiple_of(12) {
+                pond.forget_removed();
+            }
             stopped = stop.0.lock();
         }
     }

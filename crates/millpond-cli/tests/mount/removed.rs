@@ -101,6 +101,27 @@ fn nothing_of_a_removed_file_that_nobody_has_open_is_kept() {
 }
 
 #[test]
+fn a_file_that_is_removed_in_the_source_is_let_go_of() {
+    let Some(pond) = start() else { return };
+    fs::create_dir(pond.source().join("folder")).unwrap();
+    for n in 0..20 {
+        fs::write(pond.source().join(format!("folder/{n}")), [7; 100_000]).unwrap();
+        let at = pond.at().join(format!("folder/{n}"));
+        // Some are read, of others no more is known than that they are there.
+        match n % 2 {
+            0 => assert_eq!(fs::read(at).unwrap().len(), 100_000),
+            _ => assert_eq!(fs::metadata(at).unwrap().len(), 100_000),
+        }
+    }
+    fs::remove_dir_all(pond.source().join("folder")).unwrap();
+    let began = Instant::now();
+    while !held(&pond).is_empty() {
+        assert!(began.elapsed() < BOUND / 4, "{:?}", held(&pond));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn blocks_behind_the_end_go_when_a_file_is_cut_to_the_length_that_it_has() {
     let Some(pond) = start() else { return };
     let (at, below) = (pond.at().join("file"), pond.source().join("file"));

@@ -3,6 +3,9 @@
 //! The kernel keeps names for as long as it has memory for them, and nobody tells it that a descriptor is worth more than
 //! that. So when half of the descriptors are taken so it is told to forget names of files that nobody has open,
 //! a quarter of them, whichever they are; it then forgets the files, and asks again when somebody wants them.
+//!
+//! A file that others remove in the source keeps its blocks as long as there is a descriptor of it. The kernel does not know,
+//! so it is told to forget that name, too.
 
 use crate::content::Result;
 use crate::pond::Pond;
@@ -50,6 +53,23 @@ impl Pond {
                 // One that it does not know any more is as good.
                 let _ = notifier.inval_entry(INodeNo(parent), &name);
                 told += 1;
+            }
+        }
+    }
+
+    /// Has the kernel forget files that nobody has open and that have no name any more below.
+    pub(crate) fn forget_removed(&self) {
+        let Some(notifier) = self.notifier.get() else {
+            return;
+        };
+        for node in self.nodes.all() {
+            let has_no_name = rustix::fs::fstat(&node.place).is_ok_and(|stat| stat.st_nlink == 0);
+            if !has_no_name || node.data.try_lock().is_none_or(|data| data.opens > 0) {
+                continue;
+            }
+            let found = node.found.lock().clone();
+            if let Some((parent, name)) = found {
+                let _ = notifier.inval_entry(INodeNo(parent), &name);
             }
         }
     }
