@@ -26,6 +26,10 @@ pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
     }
 }
 
+/// The most of it. With 128 KiB instead `cmp` of what is in memory takes no longer (0.15 s for 100 MB; 0.7 to 1.5 s with 4 KiB),
+/// and Python's `seek` and `read` of a few bytes 70 us instead of 600 (25 with 4 KiB).
+const BLOCK_BYTES_MAX: u32 = REQUEST_BYTES_MAX;
+
 /// What programs read and write at a time (`st_blksize`): as much as a request carries, since each costs a message to another
 /// process. No more than a small file has: the kernel fetches all pages of a buffer that is read into, a megabyte for nothing.
 /// An empty one is about to be written.
@@ -35,10 +39,10 @@ fn block_bytes(stat: &Stat) -> u32 {
         return below;
     }
     match u32::try_from(stat.st_size) {
-        Ok(len) if (1..REQUEST_BYTES_MAX).contains(&len) => {
-            len.next_power_of_two().max(below.min(REQUEST_BYTES_MAX))
+        Ok(len) if (1..BLOCK_BYTES_MAX).contains(&len) => {
+            len.next_power_of_two().max(below.min(BLOCK_BYTES_MAX))
         }
-        _ => REQUEST_BYTES_MAX,
+        _ => BLOCK_BYTES_MAX,
     }
 }
 
