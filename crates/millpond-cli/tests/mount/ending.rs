@@ -5,7 +5,7 @@ use millpond_fuse::{Found, Serving, Told};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn start(arguments: &[&str]) -> Option<Pond> {
@@ -98,35 +98,69 @@ fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
     assert_eq!(high.wait().code(), Some(1));
 }
 
+/// An ext4 on a loop device, mounted until it is dropped.
+struct Ext4 {
+    folder: tempfile::TempDir,
+}
+
+impl Ext4 {
+    /// `None`, and says why, where there can be none.
+    fn new() -> Option<Ext4> {
+        let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+        let image = folder.path().join("image");
+        fs::create_dir(folder.path().join("below")).unwrap();
+        File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        let disk = Ext4 { folder };
+        if run(Command::new("mkfs.ext4").arg("-q").arg(&image)) && disk.mount() {
+            return Some(disk);
+        }
+        skip("no ext4 on a loop device: root, mkfs.ext4 and loop devices are needed");
+        None
+    }
+
+    fn at(&self) -> PathBuf {
+        self.folder.path().join("below")
+    }
+
+    fn mount(&self) -> bool {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", "loop,errors=remount-ro"]);
+        run(mount.arg(self.folder.path().join("image")).arg(self.at()))
+    }
+
+    /// Has it find an error, whereupon it goes read-only.
+    fn fail(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let line = mounts
+            .lines()
+            .find(|line| line.split(' ').nth(1) == self.at().to_str());
+        let device = line.and_then(|line| line.split(' ').next()?.rsplit('/').next());
+        device.is_some_and(|device| fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "1").is_ok())
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.at(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn run(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
 /// What the file system below says (`EROFS`) was taken for the answer of a mount for reading only, which has nothing to
 /// write.
 #[test]
 fn a_file_system_below_that_has_gone_read_only_is_no_success() {
-    let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
-    let (image, at) = (folder.path().join("image"), folder.path().join("below"));
-    fs::create_dir(&at).unwrap();
-    File::create(&image).unwrap().set_len(32 << 20).unwrap();
-    let run = |program: &str, arguments: &[&str], path: &Path, more: &[&Path]| {
-        let output = Command::new(program)
-            .args(arguments)
-            .arg(path)
-            .args(more)
-            .output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    let is_there = run("mkfs.ext4", &["-q"], &image, &[])
-        && run("mount", &["-o", "loop,errors=remount-ro"], &image, &[&at]);
-    if !is_there {
-        return skip("no ext4 on a loop device: root, mkfs.ext4 and loop devices are needed");
-    }
     for arguments in [&["--memory", "16M"][..], &["--no-cache"]] {
-        let Some(mut pond) = Pond::start(&at, arguments) else {
-            break;
+        let Some(disk) = Ext4::new() else { return };
+        let Some(mut pond) = Pond::start(&disk.at(), arguments) else {
+            return;
         };
         fs::write(pond.at().join("file"), "not synced").unwrap();
-        if !break_file_system(&at) {
-            skip("this kernel breaks no ext4 on demand");
-            break;
+        if !disk.fail() {
+            return skip("this kernel breaks no ext4 on demand");
         }
         let place = pond.at().display().to_string();
         let (code, said) = millpond(&["umount", &place]);
@@ -139,18 +173,5 @@ fn a_file_system_below_that_has_gone_read_only_is_no_success() {
             "{arguments:?}: {said}"
         );
         assert_eq!(pond.wait().code(), Some(1));
-        drop(pond);
-        assert!(run("umount", &[], &at, &[]));
-        assert!(run("mount", &["-o", "loop,errors=remount-ro"], &image, &[&at]));
     }
-    assert!(run("umount", &[], &at, &[]));
-}
-
-fn break_file_system(at: &Path) -> bool {
-    let device = fs::read_to_string("/proc/self/mounts").unwrap();
-    let line = device.lines().find(|line| line.split(' ').nth(1) == at.to_str());
-    let device = line
-        .and_then(|line| line.split(' ').next())
-        .and_then(|device| device.rsplit('/').next());
-    device.is_some_and(|device| fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "1").is_ok())
 }
