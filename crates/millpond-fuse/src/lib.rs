@@ -11,7 +11,7 @@
 //! | `options` `session` `source` `host` `ending` `error` | what is mounted where; the mount's life; that it alone writes to its source; what the host allows; its last word; why not |
 //! | `filesystem` `capabilities` | what the kernel asks, one line each, and who answers; what it is asked for |
 //! | `operations/` | the answers, a file for each family |
-//! | `pond` `nodes` `content` `times` `idle` | what is known: files by number, their data, what of their times the disk does not know yet, what nobody has open |
+//! | `pond` `nodes` `content` `mapped` `times` `idle` | what is known: files by number, their data, which the kernel has pages of, what of their times the disk does not know yet, what nobody has open |
 //! | `directory` `attributes` | entries of a directory as they come from below; attributes as FUSE wants them |
 //! | `caller` `pool` | making files as whoever asks; threads for what takes long |
 //!
@@ -30,6 +30,7 @@ mod filesystem;
 mod flags;
 mod host;
 mod idle;
+mod mapped;
 mod nodes;
 mod operations;
 mod options;

@@ -9,6 +9,7 @@
 //! remembered for longer, of so many files, in case it comes back.
 
 use crate::content::Content;
+use crate::mapped::Mapped;
 use crate::times::{Said, Times};
 use parking_lot::Mutex;
 use rustix::fs::Stat;
@@ -53,6 +54,7 @@ pub(crate) struct Node {
     pub(crate) place: OwnedFd,
     /// Its data, if it is a regular file.
     pub(crate) data: Mutex<Data>,
+    pub(crate) mapped: Mapped,
     pub(crate) times: Mutex<Times>,
     /// Where it was found last: in which directory, under which name.
     pub(crate) found: Mutex<Option<(u64, OsString)>>,
@@ -101,6 +103,7 @@ impl Node {
             identity,
             place,
             data: Mutex::default(),
+            mapped: Mapped::default(),
             times: Mutex::new(Times::remembering(said)),
             found: Mutex::default(),
             is_bare: Mutex::default(),

@@ -1,7 +1,7 @@
 //! What is stored through shared maps: nobody waits for it but the kernel, which has told the program that it is there.
 
 use crate::errors::Small;
-use crate::{Pond, skip};
+use crate::{Pond, folders, skip};
 use rustix::process::Signal;
 use std::fs;
 use std::process::Command;
@@ -87,4 +87,47 @@ fn what_is_stored_through_a_map_on_a_full_disk_is_kept_or_every_sync_says_that_i
         said.contains(" of ") && said.contains("src/not are lost: No space"),
         "{said}"
     );
+}
+
+/// One process writes all of a file but its last half page, another stores through a map into that half all the while.
+const RACE: &str = "
+import mmap, os, sys
+LEN, HALF = 1 << 20, 2048
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, LEN)
+map, flags = mmap.mmap(fd, LEN), mmap.mmap(-1, 4096)
+if os.fork() == 0:
+    n = 0
+    while not flags[0]:
+        n = n % 255 + 1
+        map[LEN - 1] = n
+    flags[1] = n
+    os._exit(0)
+lost = differ = 0
+for n in range(300):
+    bytes_ = bytes([n % 255 + 1]) * (LEN - HALF)
+    os.pwrite(fd, bytes_, 0)
+    lost += os.pread(fd, HALF, LEN - 2 * HALF) != bytes_[:HALF]
+    differ += map[LEN - 2 * HALF:LEN - HALF] != bytes_[:HALF]
+flags[0] = 1
+os.wait()
+print(lost, differ, os.pread(fd, 1, LEN - 1)[0] == flags[1])
+";
+
+/// The kernel drops its page before it sends a write and not behind it; a store in between brought the old page back and
+/// later wrote the whole of it.
+#[test]
+fn a_write_beside_a_store_through_a_map_of_the_same_page_is_not_undone_by_it() {
+    let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "32M"]) else {
+        return;
+    };
+    let Some(said) = python(RACE, &[&pond.at().join("file")]) else {
+        return;
+    };
+    assert_eq!(said, "0 0 True\n");
+    let (said, code) = pond.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    let below = fs::read(pond.source().join("file")).unwrap();
+    let last = below.len() - 2048;
+    assert!(below.len() == 1 << 20 && below[..last].iter().all(|&byte| byte == 45));
 }

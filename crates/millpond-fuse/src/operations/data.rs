@@ -5,7 +5,7 @@ use crate::content::{Content, Result};
 use crate::flags::{Durable, OpenFlags};
 use crate::nodes::{Data, Node, Seen};
 use crate::pond::{OpenFile, Pond};
-use fuser::FileAttr;
+use fuser::{FileAttr, INodeNo};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -164,6 +164,7 @@ impl Pond {
             return;
         }
         data.lost = None;
+        node.mapped.clear();
         let turn = data.turn;
         drop(data);
         // The kernel may have forgotten it first: it does not wait for the end of a close before it does.
@@ -196,13 +197,25 @@ impl Pond {
 
     fn write_data(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
         self.drop_privileges(&file.node, write.drops_privileges)?;
+        let (node, content) = (&file.node, &file.content);
         let written = match write.is_promised {
-            true => file.content.write_promised(write.bytes, write.offset),
-            false => file.content.write(write.bytes, write.offset),
+            true => node.mapped.write_back(content, write.bytes, write.offset),
+            false => self.write_past_pages(file, write.bytes, write.offset),
         };
         // A part of it may be there, and the file longer, if it was not whole.
         self.written(&file.node);
         written
+    }
+
+    /// Writes what does not come from the kernel's pages, which hold it afterwards as well.
+    fn write_past_pages(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> Result<()> {
+        let tell = || {
+            if let Some(notifier) = self.notifier.get() {
+                // A file that the kernel does not know any more is as good.
+                let _ = notifier.store(INodeNo(file.node.id), offset, bytes);
+            }
+        };
+        file.node.mapped.write(&file.content, bytes, offset, tell)
     }
 
     /// What of the file is lost since somebody has it open.
