@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -192,3 +193,63 @@ def test_a_forked_child_gives_nothing_back_and_its_parent_goes_on(folder):
         folder,
     )
     assert (ended.returncode, ended.stdout, errors(ended)) == (0, "7 1048576.0\n", [])
+
+
+def test_a_process_that_has_arrays_is_warned_when_it_forks(folder):
+    ended = run(
+        """
+        import gc, millpond, os, sys, warnings
+        warnings.simplefilter("always")
+        def fork():
+            with warnings.catch_warnings(record=True) as caught:
+                child = os.fork()
+                if child == 0:
+                    os._exit(0)
+            os.waitpid(child, 0)
+            return [str(w.message) for w in caught if "millpond" in str(w.message)]
+        before = fork()
+        array = millpond.empty(3, memory="16M", swap=sys.argv[1])
+        says, = fork()
+        del array
+        gc.collect()
+        print(before, "SIGSEGV" in says and "spawn" in says, fork())
+        """,
+        folder,
+    )
+    assert (ended.returncode, ended.stdout, errors(ended)) == (0, "[] True []\n", [])
+
+
+def test_a_swap_file_in_a_folder_has_no_name(folder):
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        array = millpond.empty(MIB, "f8", memory="16M", swap=own)
+        assert os.listdir(own) == []
+        array[:] = 5
+        assert array.sum() == 5 * MIB
+        del array
+        gc.collect()
+
+
+def test_a_swap_file_is_free_when_its_pond_is_though_a_child_lives(folder):
+    ended = run(
+        """
+        import gc, millpond, os, signal, sys, warnings
+        warnings.simplefilter("ignore")
+        path = os.path.join(sys.argv[1], f"millpond-fork-{os.getpid()}.swap")
+        pond = millpond.Pond("16M", "8M", swap=path)
+        array = pond.empty(1000)
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+        del array, pond
+        gc.collect()
+        try:
+            millpond.Pond("16M", "8M", swap=path)
+            print("free")
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.unlink(path)
+        """,
+        folder,
+    )
+    assert (ended.returncode, ended.stdout, errors(ended)) == (0, "free\n", [])

@@ -1,5 +1,6 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
+mod end;
 mod follow;
 mod lost;
 mod open;
@@ -11,7 +12,7 @@ use crate::builder::Builder;
 use crate::calibrate::{Calibrating, Calibration};
 use crate::contents::{self, Contents, Order};
 use crate::control::{Control, Place};
-use crate::device::{Device, DeviceFigures, FileIdentity};
+use crate::device::{DeviceFigures, FileIdentity};
 use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::events;
@@ -33,7 +34,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 pub(crate) use writers::Writes;
@@ -349,42 +349,10 @@ impl Drop for Closing<'_> {
     }
 }
 
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.shared.poison.is_of_another() {
-            // In a forked child nothing ends: the threads are the parent's, and so is the socket.
-            let parts = (self.inner.clone(), self.control.take(), self.metrics.take());
-            return std::mem::forget(parts);
-        }
-        // First of all: they work with the rest.
-        self.control = None;
-        self.metrics = None;
-        self.follower.stop();
-        self.record_stop(None);
-    }
-}
-
 impl Inner {
     /// Goes through the files that are open.
     pub(crate) fn files_open(&self, see: impl FnMut(&FileInner)) {
         let files = self.files.lock();
         files.open.values().map(|(file, _)| &**file).for_each(see);
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::Release);
-        self.shared.device.wake();
-        if let Some(thread) = self.thread.lock().take() {
-            // It has poisoned the cache if it has panicked; there is nobody left to tell.
-            let _ = thread.join();
-        }
-        if let Some(regions) = &self.shared.regions {
-            regions.wake_handlers();
-        }
-        for handler in self.handlers.lock().drain(..) {
-            let _ = handler.join();
-        }
     }
 }
