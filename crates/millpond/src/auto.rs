@@ -2,31 +2,38 @@
 //!
 //! ```text
 //!   a place: the machine, or a control group with a limit; free = its limit - what is held there and can't be dropped
+//!   margin = 1/8 of the limit; 64 MiB where that is less, but 1/4 at most
 //!
-//!   free   0 ......... 1/16 ............... 1/8 ................................. the limit
-//!            lowered at │ left as it is      │ raised by 1/64 of MAX a second, while that leaves 1/8 free,
-//!            once to 1/8│                    │ the cache is full, and nothing was short for 10 s
+//!   free   0 ..... margin / 2 ......... margin ................................. the limit
+//!            lowered at │ left as it is   │ raised, while that leaves the margin free, the cache is full, and nothing
+//!            once to the│                 │ was short for 10 s: by 1/64 of MAX a second; doubled a second before the
+//!            margin     │                 │ first lack, by half of what is free beyond the margin at most
 //!
-//!   some avg10 >= 10 %, where less than 1/4 is free: lowered by 1/8; once more when it has risen, or after 10 s
+//!   some avg10 >= 10 %, where less than 2 margins are free: lowered by 1/8; once more when it has risen, or after 10 s
 //! ```
+//!
+//! A new cache begins with the minimum and grows as it is filled: a budget that nobody has filled yet would be counted as
+//! free by others, and a cache that takes all at once, empty as it is, leaves nothing to the next program.
 //!
 //! A function of the range, the pool, the places and the time: it reads nothing and waits for nothing. The place that has
 //! least decides. Memory that the pool has yet to give back counts as given, so that a budget is not lowered twice for
-//! the same lack. The gap between 1/16 and 1/8 is four of the largest steps up: one step doesn't undo one down.
+//! the same lack. The gap of half a margin is four of the largest steps up, if the limit is no less than the maximum: one
+//! step doesn't undo one down.
 
 use millpond_core::units::{Bytes, Instant, Nanos};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Free below a sixteenth of the limit is short. Ours; Linux' own reserves (`min_free_kbytes`, 4.6) are smaller by far, but
-/// below a control group's limit the kernel has none, and a second of a fast reader's misses has to fit.
-const SHORT: u64 = 16;
-/// Lowered until an eighth is free, and raised as long as it is. Ours: twice what is short.
-const ENOUGH: u64 = 8;
-/// Stalls count where less than a quarter is free: elsewhere somebody else's limit makes them. Ours.
-const STALLS_COUNT: u64 = 4;
-/// A step up is this part of the maximum: all of it takes a minute. Ours: a quarter of what is short, if the limit is no
-/// less than the maximum.
+/// The margin is this part of the limit. Ours; Linux' own reserves (`min_free_kbytes`, 4.6) are smaller by far, but below a
+/// control group's limit the kernel has none, and a second of a fast reader's misses has to fit.
+const MARGIN: u64 = 8;
+/// And no less than this: what a program takes at its start does not shrink with its group. Ours: an interpreter with its
+/// modules, or a compiler, takes some tens of MiB at once.
+const MARGIN_MIN: Bytes = Bytes::from_mib(64);
+/// But never more than this part, so that a cache in a tiny group has something. Ours.
+const MARGIN_MAX: u64 = 4;
+/// A step up is this part of the maximum, once something was short: all of it takes a minute. Ours: a quarter of what is
+/// short, if the limit is no less than the maximum.
 const STEP: u64 = 64;
 /// Stalls take this part of the budget at a time. Ours.
 const STALL_STEP: u64 = 8;
@@ -78,23 +85,29 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// What is to be free there.
+    fn margin(&self) -> u64 {
+        (self.limit.0 / MARGIN).max(MARGIN_MIN.0.min(self.limit.0 / MARGIN_MAX))
+    }
+
     fn free(&self, leaving: Bytes) -> Bytes {
         Bytes((self.limit.0 + leaving.0).saturating_sub(self.held.0))
     }
 
     /// What has to go so that enough is free, if it is short.
     fn lack(&self, leaving: Bytes) -> Option<u64> {
-        let is_short = self.free(leaving).0 < self.limit.0 / SHORT;
+        let is_short = self.free(leaving).0 < self.margin() / 2;
         // Not by what is free, which is nothing at the least: the limit may be far below what is held.
-        is_short.then(|| (self.held.0 + self.limit.0 / ENOUGH).saturating_sub(self.limit.0 + leaving.0))
+        is_short.then(|| (self.held.0 + self.margin()).saturating_sub(self.limit.0 + leaving.0))
     }
 
     fn room(&self, leaving: Bytes) -> u64 {
-        self.free(leaving).0.saturating_sub(self.limit.0 / ENOUGH)
+        self.free(leaving).0.saturating_sub(self.margin())
     }
 
     fn counting_stalls(&self, leaving: Bytes) -> Stalls {
-        let counts = self.free(leaving).0 < self.limit.0 / STALLS_COUNT;
+        // Elsewhere somebody else's limit makes them.
+        let counts = self.free(leaving).0 < self.margin() * 2;
         self.stalls.filter(|_| counts).unwrap_or_default()
     }
 
@@ -138,10 +151,12 @@ pub(crate) struct Next {
     pub(crate) why: String,
 }
 
-/// The budget for a new cache: the maximum, or what leaves enough free.
+/// The budget for a new cache: the minimum, from which it grows; the maximum where nothing says how much there is.
 pub(crate) fn first(range: MemoryRange, places: &[Place]) -> Bytes {
-    let room = places.iter().map(|place| place.room(Bytes(0))).min();
-    range.clamp(Bytes(room.unwrap_or(range.max.0)))
+    match places.is_empty() {
+        true => range.max,
+        false => range.min,
+    }
 }
 
 /// The next budget. Asked about once a second.
@@ -183,7 +198,14 @@ pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[Place], last: Last,
     let Some(least) = places.iter().min_by_key(|place| place.room(leaving)) else {
         return as_it_is("nothing says how much the host has".into());
     };
-    let step = (range.max.0 / STEP).min(range.max.0.saturating_sub(pool.budget.0));
+    let room = least.room(leaving);
+    // Before anything was short nobody knows how much is too much, and a new cache is to get to its size in seconds.
+    let fast = match last.at {
+        None => pool.budget.0.min(room / 2),
+        Some(_) => 0,
+    };
+    let step = (range.max.0 / STEP).max(fast);
+    let step = step.min(range.max.0.saturating_sub(pool.budget.0));
     let why = least.told(leaving);
     if step == 0 {
         as_it_is(format!("the maximum, {why}"))
@@ -191,7 +213,7 @@ pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[Place], last: Last,
         as_it_is(format!("not calm for {} s yet, {why}", CALM.0 / 1_000_000_000))
     } else if !pool.is_full {
         as_it_is(format!("the cache has pages to spare, {why}"))
-    } else if least.room(leaving) < step {
+    } else if room < step {
         as_it_is(format!("no room for more, {why}"))
     } else {
         answer(pool.budget.0 + step, last, format!("room for more, {why}"))
