@@ -177,10 +177,10 @@ fn the_unit_is_one_that_systemd_takes() {
         return println!("skipped: no systemd-analyze");
     };
     let text = said(&verified);
-    let about_us: Vec<_> = text.lines().filter(|line| line.contains("millpond")).collect();
-    // Where the pages are not installed it says so, and that is all it may say.
-    let wrong = |line: &&&str| !line.contains("man millpond-mount");
-    assert!(about_us.iter().filter(wrong).count() == 0, "{text}");
+    // Others may be wrong on this host; and it fails if a page is named that is not installed.
+    let about_us = text.lines().filter(|line| line.contains("millpond")).count();
+    assert!(about_us == 0, "{text}");
+    assert!(verified.status.success() || !text.is_empty(), "{text}");
 }
 
 #[test]

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use millpond::control::Client;
 use millpond::{Error, OpenOptions, PageCache};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const PAGE: usize = 4096;
@@ -264,6 +267,134 @@ fn metrics_are_in_the_format_of_prometheus_and_move_by_what_was_done() {
     );
     assert!(get(address, "/").1.contains("/metrics"));
     assert!(get(address, "/other").0.starts_with("HTTP/1.1 404 "));
+}
+
+/// What a checker of the format says of it: the rules of the exposition format, and those of `promtool check metrics`.
+fn checked(body: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut families: Vec<(&str, &str)> = Vec::new();
+    let mut helped = None;
+    for line in body.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').unwrap_or((help, ""));
+            if help.is_empty() {
+                wrong.push(format!("{name}: no help"));
+            }
+            helped = Some(name);
+        } else if let Some(head) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = head.split_once(' ').unwrap();
+            if helped != Some(name) || families.iter().any(|(known, _)| *known == name) {
+                wrong.push(format!("{name}: no help before it, or twice"));
+            }
+            if !["counter", "gauge", "summary", "histogram", "untyped"].contains(&kind) {
+                wrong.push(format!("{name}: no type is called {kind}"));
+            }
+            if (kind == "counter") != name.ends_with("_total") {
+                wrong.push(format!("{name}: `_total` is for counters, and all of them"));
+            }
+            let parts: Vec<_> = name.split('_').collect();
+            for word in [
+                "gauge",
+                "counter",
+                "summary",
+                "histogram",
+                "ms",
+                "ns",
+                "us",
+                "kb",
+                "mb",
+                "kib",
+                "mib",
+            ] {
+                if parts.contains(&word) {
+                    wrong.push(format!("{name}: `{word}` in a name"));
+                }
+            }
+            if name
+                .chars()
+                .any(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'))
+            {
+                wrong.push(format!("{name}: not in lower case"));
+            }
+            let is_reserved = ["_sum", "_count", "_bucket", "_info"]
+                .iter()
+                .any(|end| name.ends_with(end));
+            if is_reserved && name != "millpond_build_info" {
+                wrong.push(format!("{name}: its ending means something else"));
+            }
+            families.push((name, kind));
+        } else {
+            let end = line.find(['{', ' ']).unwrap();
+            let Some(&(family, kind)) = families.last() else {
+                wrong.push(format!("{line}: before any family"));
+                continue;
+            };
+            let ending = line[..end].strip_prefix(family);
+            let is_part = match kind {
+                "summary" => matches!(ending, Some("" | "_sum" | "_count")),
+                _ => ending == Some(""),
+            };
+            if !is_part {
+                wrong.push(format!("{line}: not of the family {family}"));
+            }
+            let has_quantile = line.contains("quantile=\"");
+            if has_quantile != (kind == "summary" && ending == Some("")) {
+                wrong.push(format!(
+                    "{line}: `quantile` is for summaries, and all of their own samples"
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn a_checker_of_the_format_finds_nothing_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = PageCache::builder().memory(8 << 20).name("a \"name\"\\");
+    let cache = builder
+        .metrics(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .build()
+        .unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, [1; PAGE]).unwrap();
+    let file = cache.open(path, OpenOptions::new()).unwrap();
+    for are_there_reads in [false, true] {
+        if are_there_reads {
+            file.read_at(&mut [0; PAGE], 0).unwrap();
+        }
+        let (_, body) = get(cache.metrics_address().unwrap(), "/metrics");
+        assert_eq!(checked(&body), [""; 0], "{body}");
+        // The checker itself, where it is: it knows rules that this does not.
+        let promtool = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        match promtool {
+            Ok(mut promtool) => {
+                promtool.stdin.take().unwrap().write_all(body.as_bytes()).unwrap();
+                let said = promtool.wait_with_output().unwrap();
+                let words = [said.stdout, said.stderr].concat();
+                assert!(said.status.success(), "{}", String::from_utf8_lossy(&words));
+            }
+            Err(error) => support::skip(&format!("promtool: {error}")),
+        }
+    }
+    // It does find what is wrong.
+    for (text, why) in [
+        (
+            "# HELP a A.\n# TYPE a gauge\na{quantile=\"0.5\"} 1\n",
+            "is for summaries",
+        ),
+        ("# HELP a A.\n# TYPE a counter\na 1\n", "_total"),
+        ("# TYPE a gauge\na 1\n", "no help before it"),
+        ("# HELP a_ms A.\n# TYPE a_ms gauge\na_ms 1\n", "`ms`"),
+        ("# HELP a A.\n# TYPE a gauge\nb 1\n", "not of the family"),
+    ] {
+        assert!(checked(text).concat().contains(why), "{text}");
+    }
 }
 
 #[test]

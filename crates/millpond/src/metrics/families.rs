@@ -1,6 +1,6 @@
 //! Which figures there are, and what they are called.
 
-use super::text::{Kind, Text};
+use super::text::{Family, Kind, Text};
 use crate::cache::Inner;
 use crate::device::{DeviceFigures, device_name};
 use crate::stats::Stats;
@@ -35,11 +35,12 @@ pub(super) fn text(cache: &Inner) -> String {
         budget,
     );
     memory(&stats, cache, &mut text);
-    reads_and_transit(&stats, &mut text);
+    let devices_now = cache.shared.device.figures();
+    reads_and_transit(&stats, &devices_now, &mut text);
     plain_counters(&stats, &mut text);
     by_reason(&stats, &mut text);
     waits(&stats, &mut text);
-    devices(&cache.shared.device.figures(), &mut text);
+    devices(&devices_now, &mut text);
     text.into_string()
 }
 
@@ -91,18 +92,34 @@ fn memory(stats: &Stats, cache: &Inner, text: &mut Text) {
     );
 }
 
-fn reads_and_transit(stats: &Stats, text: &mut Text) {
+/// A summary's samples: its quantiles, all of them together, and how many there were.
+fn summary(
+    family: &mut Family<'_>,
+    labels: &[(&str, &str)],
+    quantiles: [(&str, Option<Nanos>); 2],
+    (sum, count): (u64, u64),
+) {
+    for (quantile, value) in quantiles {
+        // The format's word for "there were none".
+        let value = value.map_or(f64::NAN, |Nanos(ns)| seconds(ns));
+        family.sample("", &[labels, &[("quantile", quantile)]].concat(), value);
+    }
+    family.sample("_sum", labels, seconds(sum));
+    family.sample("_count", labels, count as f64);
+}
+
+fn reads_and_transit(stats: &Stats, devices: &[DeviceFigures], text: &mut Text) {
     let pressure = &stats.pressure;
     let mut family = text.family(
         "millpond_read_latency_seconds",
-        Gauge,
-        "Reads of the last 1 to 2 s that somebody waited for, to a quarter more; missing if there were none.",
+        Summary,
+        "Reads that somebody waited for; quantiles of the last 1 to 2 s, to a quarter more.",
     );
-    for (quantile, value) in [("0.5", stats.read_p50), ("0.99", pressure.read_p99)] {
-        if let Some(Nanos(ns)) = value {
-            family.sample("", &[("quantile", quantile)], seconds(ns));
-        }
-    }
+    let waited = devices.iter().fold((0, 0), |(sum, count), device| {
+        (sum + device.waited_read_time.0, count + device.waited_reads)
+    });
+    let quantiles = [("0.5", stats.read_p50), ("0.99", pressure.read_p99)];
+    summary(&mut family, &[], quantiles, waited);
     let mut goal = text.family(
         "millpond_read_latency_goal_seconds",
         Gauge,
@@ -431,12 +448,8 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
         "Reads of pages that somebody needed at once; quantiles of the last 1 to 2 s, to a quarter more.";
     let mut family = text.family("millpond_device_waited_read_seconds", Summary, help);
     for (name, device) in names.iter().zip(devices) {
-        for (quantile, value) in [("0.5", device.read_p50), ("0.99", device.read_p99)] {
-            // The format's word for "there were none".
-            let value = value.map_or(f64::NAN, |Nanos(ns)| seconds(ns));
-            family.sample("", &[("device", name), ("quantile", quantile)], value);
-        }
-        family.sample("_sum", &[("device", name)], seconds(device.waited_read_time.0));
-        family.sample("_count", &[("device", name)], device.waited_reads as f64);
+        let quantiles = [("0.5", device.read_p50), ("0.99", device.read_p99)];
+        let waited = (device.waited_read_time.0, device.waited_reads);
+        summary(&mut family, &[("device", name)], quantiles, waited);
     }
 }
