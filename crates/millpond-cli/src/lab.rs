@@ -12,6 +12,7 @@ use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, dillon2000, gorman2
 use millpond_lab::quantity::{parse_size, parse_time};
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::room;
+use millpond_lab::say;
 use millpond_lab::target::TARGETS;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -234,7 +235,7 @@ fn write_results(
     let mut stdout = io::stdout().lock();
     if json_to_stdout {
         json::write(&report.metrics, &mut stdout)?;
-        eprintln!("report: {}", report_path.display());
+        say!("report: {}", report_path.display());
         return Ok(());
     }
     write!(stdout, "{}", table::text(report))?;

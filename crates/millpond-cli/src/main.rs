@@ -27,6 +27,7 @@ mod umount;
 
 use clap::{Parser, Subcommand};
 use millpond_lab::child::worker;
+use millpond_lab::say;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -127,7 +128,7 @@ impl Failure {
     /// Says why.
     fn end(self) -> ExitCode {
         if let Some(message) = self.message {
-            eprintln!("millpond: {message}");
+            say!("millpond: {message}");
         }
         ExitCode::from(self.code)
     }

@@ -9,6 +9,7 @@ use millpond_lab::disk_model::DiskModel;
 use millpond_lab::quantity::{number_tick, size};
 use millpond_lab::replay::{self, Load, Memory, POLICIES, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, json, table};
+use millpond_lab::say;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -96,7 +97,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     write!(stdout, "{}", table::text(&report))?;
     write!(stdout, "\n{}", drawn(&load, &options, &points))?;
     if let Some(path) = &args.report {
-        eprintln!("report: {}", path.display());
+        say!("report: {}", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use crate::signals::Signals;
 use millpond_core::units::Bytes;
 use millpond_lab::disk_model::DiskModel;
 use millpond_lab::quantity::{parse_size, size};
+use millpond_lab::say;
 use millpond_lab::slowdisk::{Mounted, Options, Unmounted};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -56,12 +57,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch()?;
     let mut disk = Mounted::new(&options)?;
     for notice in &disk.notices {
-        eprintln!("millpond slowdisk: {notice}");
+        say!("millpond slowdisk: {notice}");
     }
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", disk.image().display())?;
     stdout.flush()?;
-    eprintln!(
+    say!(
         "millpond slowdisk: {} as {} is at {}; Ctrl-C ends it",
         size(options.size),
         options.model,
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         thread::sleep(Duration::from_millis(20));
     }
     if !disk.is_ended() && disk.unmount()? == Unmounted::Detached {
-        eprintln!(
+        say!(
             "millpond slowdisk: {} is in use: it has no name any more, and ends when the last user has closed it; \
              another Ctrl-C ends it at once, with errors for them",
             disk.image().display()

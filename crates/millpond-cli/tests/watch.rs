@@ -9,13 +9,11 @@ mod support;
 
 use millpond::{OpenOptions, PageCache};
 use rustix::process::{Pid, Signal};
-use rustix::pty::OpenptFlags;
-use rustix::termios::Winsize;
 use serde_json::Value;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{BufRead, BufReader, Lines, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use support::terminal::{Terminal, of_folder};
 use support::{scratch, text, words};
 
 /// In the process that has the caches: how many.
@@ -78,11 +76,6 @@ impl Pond {
     }
 }
 
-fn of_folder<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
-    // Caches of other tests, and of this machine's user, are not meant.
-    command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder)
-}
-
 fn run(folder: &Path, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
     of_folder(command.args(words(line)), folder).output().unwrap()
@@ -92,97 +85,6 @@ fn says(folder: &Path, line: &str) -> String {
     let output = run(folder, line);
     assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
     text(&output.stdout)
-}
-
-/// A terminal, and the program on it.
-struct Terminal {
-    process: Child,
-    master: File,
-    seen: String,
-}
-
-impl Terminal {
-    /// `None`, and the reason on a line of its own, where there can't be one.
-    fn start(folder: &Path, line: &str, (columns, rows): (u16, u16)) -> Option<Terminal> {
-        let skip = |why: &str| println!("\nskipped: {why}");
-        let Ok(master) = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY) else {
-            skip("no pseudo terminals");
-            return None;
-        };
-        rustix::pty::grantpt(&master).unwrap();
-        rustix::pty::unlockpt(&master).unwrap();
-        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap();
-        let size = Winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        rustix::termios::tcsetwinsize(&master, size).unwrap();
-        let end = || {
-            File::options()
-                .read(true)
-                .write(true)
-                .open(name.to_str().unwrap())
-                .unwrap()
-        };
-        // With a session of its own, so that its terminal is this one and not the tester's.
-        let mut command = Command::new("setsid");
-        command
-            .args(["-c", "-w", env!("CARGO_BIN_EXE_millpond")])
-            .args(words(line));
-        let command = of_folder(&mut command, folder).env("TERM", "xterm-256color");
-        let started = command.stdin(end()).stdout(end()).stderr(end()).spawn();
-        let Ok(process) = started else {
-            skip("no setsid(1)");
-            return None;
-        };
-        Some(Terminal {
-            process,
-            master: master.into(),
-            seen: String::new(),
-        })
-    }
-
-    /// Reads until the text has come.
-    fn wait_for(&mut self, wanted: &str) {
-        let mut buffer = [0; 4096];
-        while !plain(&self.seen).contains(wanted) {
-            match self.master.read(&mut buffer) {
-                Ok(n) if n > 0 => self.seen.push_str(&text(&buffer[..n])),
-                end => panic!("{wanted:?} has not come before {end:?}: {}", self.seen),
-            }
-        }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.master.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Its exit code, once it has ended.
-    fn end(mut self) -> (Option<i32>, String) {
-        let mut buffer = [0; 4096];
-        // The end of a terminal that nobody has open any more is an error.
-        while let Ok(n @ 1..) = self.master.read(&mut buffer) {
-            self.seen.push_str(&text(&buffer[..n]));
-        }
-        (self.process.wait().unwrap().code(), self.seen)
-    }
-}
-
-/// What was drawn, without how: what is empty already is not drawn, so a move of the cursor stands for room.
-fn plain(seen: &str) -> String {
-    let mut parts = seen.split("\u{1b}[");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let end = part.find(|c: char| c.is_ascii_alphabetic());
-        let Some(end) = end else { continue };
-        if part[end..].starts_with('H') {
-            plain.push(' ');
-        }
-        plain.push_str(&part[end + 1..]);
-    }
-    plain
 }
 
 /// The alternate screen was left, and the cursor is seen.

@@ -9,6 +9,7 @@
 use procfs::process::{Process, Status};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_res_gid, set_thread_res_uid};
+use std::io::Write;
 
 /// Who asks for something.
 pub(crate) struct Asks {
@@ -89,7 +90,8 @@ impl Drop for Caller {
         let group = !self.group || set_thread_res_gid(None, root.1, None).is_ok();
         if !(user && group) {
             // What this thread did from now on would be done as the wrong user.
-            eprintln!("millpond: a thread can't become root again; what was synced is on the disk");
+            let told = "millpond: a thread can't become root again; what was synced is on the disk";
+            let _ = writeln!(std::io::stderr(), "{told}");
             std::process::abort();
         }
     }

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use std::ffi::CString;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -243,7 +243,7 @@ impl Drop for Mount {
             let ended = self.end();
             self.say_last(&ended, &served);
             for lost in ended.lost {
-                eprintln!("millpond: {lost}");
+                let _ = writeln!(io::stderr(), "millpond: {lost}");
             }
         }
     }

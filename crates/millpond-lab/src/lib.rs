@@ -14,6 +14,16 @@
 //! take rows of metrics, columns and charts.
 #![forbid(unsafe_code)]
 
+/// A line on standard error, if that can be written to. `eprintln!` panics where it can't be, as on a terminal that was
+/// closed, and would end a mount in the middle of its work.
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 pub mod child;
 pub mod disk_model;
 pub mod error;

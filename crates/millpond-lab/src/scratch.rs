@@ -55,7 +55,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            eprintln!(
+            say!(
                 "could not remove {}: {error}; remove it by hand",
                 self.path.display()
             );

@@ -180,6 +180,16 @@ fn only_sources_are_under_version_control() {
     }
 }
 
+/// It panics where standard error can't be written to: on a terminal that was closed.
+#[test]
+fn nothing_ends_because_its_terminal_is_gone() {
+    let words = [concat!("eprint", "ln!("), concat!("eprint", "!(")];
+    assert_none(
+        "take `say!`, or writeln! to stderr and leave its error alone",
+        &lines_with(&words, |path| path.contains("/src/")),
+    );
+}
+
 #[test]
 fn tests_make_no_folders_among_the_sources() {
     let words = [concat!("tempdir_in(env!(\"CARGO_", "MANIFEST_DIR\"))")];

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use millpond::trace::{TRACE_BYTES_MAX, TRACE_BYTES_MIN};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::quantity::{parse_size, parse_time, size, size_typed};
+use millpond_lab::say;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -191,7 +192,7 @@ fn end(args: &RecordArgs, cache: &mut Cache) -> Result<ExitCode, Failure> {
         )?;
     }
     if text(&recorded, "ended") == "size" {
-        eprintln!(
+        say!(
             "millpond record: it has ended because the trace may have {} (--max-size)",
             size_typed(args.max_size)
         );

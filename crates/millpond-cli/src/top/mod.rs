@@ -20,6 +20,7 @@ use crate::Failure;
 use crate::address::local_address;
 use crate::control::{StatArgs, Which, interval, running, stat};
 use figures::{Figures, ORDERS, Sample};
+use millpond_lab::say;
 use screen::Standing;
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -79,7 +80,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.is_empty());
     let is_screen = io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb;
     if !is_screen {
-        eprintln!("millpond top: no terminal that can be drawn on: lines as of `millpond stat`");
+        say!("millpond top: no terminal that can be drawn on: lines as of `millpond stat`");
         return stat(&StatArgs::endless(args.interval, args.which.clone()));
     }
     terminal::run(args)

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Drawing goes to the alternate screen in raw mode, so Ctrl-C is a key here. The terminal is as it was before when this
-//! returns, when it panics (a hook of ratatui's), and after SIGINT, SIGTERM and SIGHUP from elsewhere.
+//! returns, when it panics (a hook of ratatui's), and after SIGINT, SIGTERM and SIGHUP from elsewhere. When the terminal
+//! itself is gone the program ends, wherever it is.
 
 use super::figures::{Figures, ORDERS};
 use super::list::{Fetching, Found, List, Purpose};
@@ -18,6 +19,9 @@ use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use signal_hook::consts::SIGHUP;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -45,13 +49,41 @@ struct Screen(ratatui::DefaultTerminal);
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // There may be no terminal any more, and ratatui's own `restore` would panic saying so.
+        let _ = ratatui::try_restore();
     }
+}
+
+/// How long a terminal may be gone before that is seen.
+const GONE_MAX: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 250_000_000,
+};
+
+/// Ends the program when its terminal is gone. Whoever waits for a key would not come back: crossterm 0.29 reads on until
+/// there is one, as fast as it can, and a terminal that hangs up says "end of file" at each try. There is no signal either
+/// if it was not the controlling terminal, or if somebody has told the kernel to ignore it (nohup).
+fn end_with_terminal() -> io::Result<()> {
+    let look = || {
+        loop {
+            let stdin = io::stdin();
+            // That it is gone is told without being asked for.
+            let mut terminal = [PollFd::new(&stdin, PollFlags::empty())];
+            let looked = rustix::event::poll(&mut terminal, Some(&GONE_MAX));
+            let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+            if looked.is_ok() && terminal[0].revents().intersects(gone) {
+                std::process::exit(128 + SIGHUP);
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("terminal".into());
+    thread.spawn(look).map(drop)
 }
 
 pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let sockets = sockets(&args.which)?;
     let signals = Signals::catch()?;
+    end_with_terminal()?;
     let (orders, to_watch) = mpsc::channel();
     let (tell, told) = mpsc::channel();
     // It ends when nobody gives orders any more; nobody waits for it, as it may wait for a cache that hangs.

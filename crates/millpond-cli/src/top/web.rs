@@ -16,6 +16,7 @@ use crate::Failure;
 use crate::control::{Cache, running};
 use crate::signals::Signals;
 use millpond::http::{Answer, Asked, Server};
+use millpond_lab::say;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -54,7 +55,7 @@ pub(super) fn serve(args: &TopArgs, address: SocketAddr) -> Result<ExitCode, Fai
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "http://{}/{key}/", server.address())?;
     stdout.flush()?;
-    eprintln!("millpond top: open this in a browser; whoever has the address can read it; Ctrl-C ends it");
+    say!("millpond top: open this in a browser; whoever has the address can read it; Ctrl-C ends it");
     loop {
         if let Some(signal) = signals.caught() {
             return Ok(ExitCode::from(128 + signal));

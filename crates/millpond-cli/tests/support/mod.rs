@@ -6,6 +6,8 @@
     reason = "each test uses its part of it; a test fails by panicking"
 )]
 
+pub(crate) mod terminal;
+
 /// The main job as small as it can be.
 pub(crate) const SMALL_JOB: &str =
     "lab run axboe2016 --runs 1 --scale 1 --files 1 --file-size 64K --read-file-size 1M";

@@ -24,7 +24,7 @@ pub fn serve() -> ExitCode {
     let request = match request {
         Ok(request) => request,
         Err(error) => {
-            eprintln!("{error}");
+            say!("{error}");
             return ExitCode::from(2);
         }
     };

@@ -227,7 +227,7 @@ pub fn undo(room: &str) -> ExitCode {
     match ledger::undo_room(Path::new(PLACE), room) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("millpond lab: {why}");
+            say!("millpond lab: {why}");
             ExitCode::FAILURE
         }
     }

@@ -304,7 +304,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if let Err(error) = self.undo() {
-            eprintln!("{error}");
+            say!("{error}");
         }
     }
 }

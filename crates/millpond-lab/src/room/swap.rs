@@ -156,7 +156,7 @@ impl On {
 impl Drop for SwapRoom {
     fn drop(&mut self) {
         if let Err(error) = self.on.undo() {
-            eprintln!("{error}");
+            say!("{error}");
         }
     }
 }

@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(buf[..], [7; PAGE]);
         let second = file.read_at(0, &mut buf).unwrap();
         if first == Served::Unknown {
-            eprintln!("skipped: this file system has no RWF_NOWAIT");
+            println!("skipped: this file system has no RWF_NOWAIT");
             assert_eq!(target.warnings().len(), 1);
             return;
         }

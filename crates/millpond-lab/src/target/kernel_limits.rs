@@ -54,7 +54,7 @@ impl Drop for Saved {
                 .iter()
                 .map(|(name, value)| format!("vm.{name}={value}"))
                 .collect();
-            eprintln!(
+            say!(
                 "millpond: could not put back the kernel's limits ({error}); sysctl -w {}",
                 lines.join(" ")
             );

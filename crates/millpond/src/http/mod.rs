@@ -23,7 +23,7 @@ use crate::sys::threads;
 use client::Client;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
@@ -73,7 +73,10 @@ impl Server {
             };
             if let Err(error) = serving.run() {
                 // There is nobody else to tell; nothing needs this.
-                eprintln!("millpond: the server at {address} has ended: {error}");
+                let _ = writeln!(
+                    io::stderr(),
+                    "millpond: the server at {address} has ended: {error}"
+                );
             }
         })?;
         Ok(Server {
