@@ -76,9 +76,9 @@ fn every_check_is_one_line_in_text_and_in_json() {
         "device",
         "read latency",
         "engine",
+        "FUSE",
         "memory group",
         "userfaultfd",
-        "FUSE",
     ];
     assert_eq!(plain.lines().count(), names.len(), "{plain}");
     for ((line, value), name) in plain.lines().zip(json.lines()).zip(names) {
@@ -181,7 +181,7 @@ fn with_less_memory_than_is_asked_for_the_main_job_cannot_run() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
     let said = line(&output, "memory");
     let expected = format!(
-        "MISSING  memory         a budget of 512 MiB is above the memory limit of the control group {}, 67108864 bytes: ",
+        "MISSING  memory         a budget of 512 MiB is above the memory limit of the control group {}, 64M: ",
         group.path().display()
     );
     assert!(
@@ -313,4 +313,54 @@ fn files_of_another_machine_that_cannot_be_read_are_named() {
         "{}",
         text(&output.stderr)
     );
+}
+
+#[test]
+fn the_kernels_limits_are_compared_with_the_group_that_it_runs_in() {
+    let group = match MemoryGroup::create(Bytes::from_mib(64)) {
+        Ok(group) => group,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(group.path())
+        .args([PROGRAM, "doctor", "--kernel"])
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        return println!("skipped: {}", text(&output.stderr));
+    }
+    let said = line(&output, "memory group");
+    assert!(
+        said.contains(&format!("{}, limit 64.0 MiB", group.path().display()))
+            || said.contains(&format!("{}, limit 64 MiB", group.path().display())),
+        "{said}"
+    );
+    assert!(
+        said.starts_with("ok ") || said.contains("; sysctl -w vm.dirty_bytes=") || said.contains("; raise "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_mount_is_tried_and_what_refuses_it_is_named() {
+    let dir = scratch();
+    if !is_fit(dir.path()) {
+        return;
+    }
+    let said = line(&doctor(dir.path()), "FUSE");
+    let works = said.starts_with("ok       FUSE           a mount was made and read");
+    assert!(works || said.contains("; "), "{said}");
+    if !works || !rustix::process::geteuid().is_root() {
+        return println!("skipped: {said}");
+    }
+    let output = doctor_where_refused(&[always(libc::SYS_mount, libc::EPERM)], dir.path());
+    let said = line(&output, "FUSE");
+    assert!(
+        said.starts_with("no       FUSE           mounting is refused (") && said.contains("CAP_SYS_ADMIN"),
+        "{said}"
+    );
+    // Nothing is left, mounted or not.
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }

@@ -2,14 +2,13 @@
 
 use super::Check;
 use millpond::host::{self, Notice};
-use millpond::{Error, PageCache};
+use millpond::{Error, PageCache, Surface};
 use millpond_core::units::Bytes;
 use millpond_lab::memory_group::MemoryGroup;
 use millpond_lab::quantity::size;
 use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
 use std::fs::{self, OpenOptions};
-use std::path::Path;
 
 /// Linux before this lacks io_uring features that are relied on.
 const LINUX_LEAST: (u32, u32) = (5, 19);
@@ -63,7 +62,11 @@ pub(super) fn memory(asked: Bytes) -> Check {
             format!("a budget of {} is above the memory limit of {limit}", size(asked)),
             format!("give --memory below it, or raise {}", limit.file.display()),
         ),
-        Err(error) => Check::missing(NAME, error.to_string(), "give another --memory, or see ulimit -v"),
+        Err(error) => Check::missing(
+            NAME,
+            error.told(Surface::CommandLine),
+            "give another --memory, or see ulimit -v",
+        ),
     }
 }
 
@@ -148,24 +151,4 @@ pub(super) fn userfaultfd() -> Check {
         "no anonymous memory beyond RAM (`Region`)",
         "take Linux 6.8, and access to /dev/userfaultfd, vm.unprivileged_userfaultfd=1 or CAP_SYS_PTRACE",
     )
-}
-
-pub(super) fn fuse() -> Check {
-    const NAME: &str = "FUSE";
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let helper = std::env::split_paths(&path).any(|dir| dir.join("fusermount3").exists());
-    let may_mount = helper || rustix::process::geteuid().is_root();
-    match (opens("/dev/fuse"), may_mount) {
-        (true, true) => Check::ok(NAME, "/dev/fuse opens, and mounting is possible"),
-        (opens, _) => Check::without(
-            NAME,
-            match (opens, Path::new("/dev/fuse").exists()) {
-                (true, _) => "/dev/fuse opens, but there is no fusermount3",
-                (false, true) => "/dev/fuse does not open",
-                (false, false) => "there is no /dev/fuse",
-            },
-            "nothing yet: `millpond mount` will need it",
-            "install fuse3, and give the container /dev/fuse",
-        ),
-    }
 }

@@ -2,12 +2,14 @@
 //! (`millpond lab run axboe2016`) can run.
 //!
 //! ```text
-//!   host.rs     kernel, memory, groups, userfaultfd, FUSE: what can be asked for
+//!   host.rs     kernel, memory, groups, userfaultfd: what can be asked for
+//!   fuse.rs     a mount, made and read
 //!   place.rs    the directory: file system, disk, O_DIRECT, RWF_DONTCACHE, room
 //!   trial.rs    the engine does a small job there, and says what it had to do without
 //!   kernel/     with --kernel, instead of all that: the kernel's own limits on dirty pages
 //! ```
 
+mod fuse;
 mod host;
 mod kernel;
 mod place;
@@ -17,6 +19,7 @@ use crate::Failure;
 use crate::lab::{EXIT_UNAVAILABLE, default_dir};
 use millpond_core::units::Bytes;
 use millpond_lab::quantity::parse_size;
+use millpond_lab::say;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -133,14 +136,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let mut checks = vec![host::linux(), host::memory(args.memory), host::locked_memory()];
     checks.extend(place::checks(&dir));
-    checks.extend([host::memory_group(), host::userfaultfd(), host::fuse()]);
+    checks.extend([host::memory_group(), host::userfaultfd()]);
     let missing: Vec<_> = checks.iter().filter(|check| !check.ok && check.needed).collect();
     print(&checks, args.json)?;
     if missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
     let names: Vec<_> = missing.iter().map(|check| check.name).collect();
-    eprintln!(
+    say!(
         "millpond: `millpond lab run axboe2016` can't run here: see {}",
         names.join(", ")
     );

@@ -1,5 +1,6 @@
 //! What the directory stands on, and what the engine makes of it.
 
+use super::fuse;
 use super::{Check, trial};
 use millpond::device::{Access, DeviceFile};
 use millpond_core::units::Bytes;
@@ -35,6 +36,7 @@ pub(super) fn checks(dir: &Path) -> Vec<Check> {
         )),
     }
     checks.extend(trial::checks(scratch.path()));
+    checks.push(fuse::check(scratch.path()));
     checks
 }
 

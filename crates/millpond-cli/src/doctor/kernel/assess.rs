@@ -11,7 +11,7 @@ use millpond_lab::quantity::size;
 
 /// Below this a rotating disk loses much of its rate: of 116 MB/s a kernel of 2026 kept 45 % with 1 MB and 71 % with 4 MB,
 /// and all with 16 MB.
-const HARD_LEAST: Bytes = Bytes(16_000_000);
+pub(super) const HARD_LEAST: Bytes = Bytes(16_000_000);
 /// What writeback throttling aims at on disks that rotate, and on those that don't (Linux: `wbt_default_latency_nsec`).
 const WBT_ROTATING_US: u64 = 75_000;
 
@@ -24,6 +24,13 @@ fn limit(limit: KernelLimit) -> String {
         KernelLimit::Percent(percent) => format!("{percent} %"),
         KernelLimit::Bytes(bytes) => format!("{} bytes", bytes.0),
     }
+}
+
+/// The hard limit, and what it is a part of.
+pub(super) fn hard_limit(machine: &Machine) -> (Bytes, Bytes) {
+    let all = dirtyable(DirtyableRule::Bug404, &machine.zones, machine.highmem_counts);
+    let hard = thresholds(machine.version, machine.limits, all, Caller::default()).hard;
+    (hard.to_bytes(PageSize::KIB_4), all.to_bytes(PageSize::KIB_4))
 }
 
 /// All that is to be said, a line each.

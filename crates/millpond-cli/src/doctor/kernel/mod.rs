@@ -6,9 +6,11 @@
 //! ```text
 //!   read.rs     zones, settings, devices: of the running kernel, or of files
 //!   assess.rs   what they come to
+//!   group.rs    what that is worth in the memory group that this process runs in
 //! ```
 
 mod assess;
+mod group;
 mod read;
 
 use super::Check;
@@ -35,5 +37,11 @@ pub(super) fn checks(files: &Files) -> Result<Vec<Check>, Failure> {
         Some(zoneinfo) => read::saved(zoneinfo, files.meminfo.as_deref(), files.sysctl.as_deref())?,
         None => read::running()?,
     };
-    Ok(assess::checks(&machine))
+    let mut checks = assess::checks(&machine);
+    // A saved machine says nothing of groups.
+    if files.zoneinfo.is_none() {
+        let (hard, dirtyable) = assess::hard_limit(&machine);
+        checks.push(group::check(hard, dirtyable));
+    }
+    Ok(checks)
 }
