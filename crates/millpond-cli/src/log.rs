@@ -1,12 +1,18 @@
 //! What the cache says of slow and rare things (`millpond::events`), as lines on standard error.
 //!
-//! A mount in the background has standard error in its log, or nowhere. What a hit does is in no line at any level.
+//! A mount in the background has standard error in its log, or in the system's (`Syslog`). What a hit does is in no line at
+//! any level.
 //!
 //! A thread of its own writes them: who serves a file does not wait for a terminal that nobody reads. What it can't keep
 //! up with is dropped.
 
 use crate::Failure;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -15,6 +21,76 @@ const LINES_MAX: usize = 1_000;
 
 /// What says how much, where the command line does not.
 const VARIABLE: &str = "MILLPOND_LOG";
+
+/// Where the system takes what daemons say: syslogd, or journald.
+const SOCKET: &str = "/dev/log";
+
+/// Facility 3 (daemons), severity 4 (warning), as RFC 3164 counts.
+const PRIORITY: u32 = 3 * 8 + 4;
+
+/// A log that is not read for so long is left alone.
+const TAKES_WITHIN: Duration = Duration::from_secs(1);
+
+/// A line is cut here: what RFC 3164 lets a message be, and no line of ours is.
+const LINE_BYTES_MAX: u64 = 1024;
+
+/// A file whose lines go to the system's log.
+pub(crate) struct Syslog {
+    thread: JoinHandle<()>,
+}
+
+impl Syslog {
+    /// What is written to the file goes there, from now on; `None` where there is no such log.
+    ///
+    /// # Errors
+    /// If the system gives no pipe or thread.
+    pub(crate) fn open() -> io::Result<Option<(File, Syslog)>> {
+        Syslog::at(Path::new(SOCKET))
+    }
+
+    fn at(socket: &Path) -> io::Result<Option<(File, Syslog)>> {
+        let sender = UnixDatagram::unbound()?;
+        if sender.connect(socket).is_err() {
+            return Ok(None);
+        }
+        // Whoever writes to the file waits for the system's log this long at most, and what it has not taken is lost.
+        sender.set_write_timeout(Some(TAKES_WITHIN))?;
+        let (read, write) = io::pipe()?;
+        let socket = socket.to_owned();
+        let thread = thread::Builder::new()
+            .name("syslog".into())
+            .spawn(move || hand_on(&sender, &socket, read))?;
+        let file = File::from(std::os::fd::OwnedFd::from(write));
+        Ok(Some((file, Syslog { thread })))
+    }
+
+    /// Waits until all is handed on: standard output and error have to be elsewhere by then, and the file closed.
+    pub(crate) fn end(self) {
+        let _ = self.thread.join();
+    }
+}
+
+fn hand_on(sender: &UnixDatagram, socket: &PathBuf, read: io::PipeReader) {
+    let mut lines = BufReader::new(read);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let whole = io::Read::take(&mut lines, LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        if !matches!(whole, Ok(1..)) {
+            return;
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        let message = format!("<{PRIORITY}>millpond[{}]: {text}", std::process::id());
+        // One that was started anew has another socket there. What it does not take then is lost.
+        if sender.send(message.as_bytes()).is_err() && sender.connect(socket).is_ok() {
+            let _ = sender.send(message.as_bytes());
+        }
+    }
+}
 
 /// A level as it is typed.
 pub(crate) fn level(text: &str) -> Result<LevelFilter, String> {
@@ -45,4 +121,36 @@ pub(crate) fn start(given: Option<LevelFilter>) -> Result<WorkerGuard, Failure> 
         .log_internal_errors(false)
         .init();
     Ok(guard)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn lines_go_to_the_systems_log_and_to_the_one_that_takes_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        assert!(Syslog::at(&path).unwrap().is_none(), "there is none");
+        let first = UnixDatagram::bind(&path).unwrap();
+        let (mut file, syslog) = Syslog::at(&path).unwrap().unwrap();
+        let told = |log: &UnixDatagram| {
+            let mut bytes = [0; 2000];
+            let count = log.recv(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes[..count]).into_owned()
+        };
+        let head = format!("<28>millpond[{}]: ", std::process::id());
+        writeln!(file, "can't write /srv/a\n\nand this").unwrap();
+        assert_eq!(told(&first), format!("{head}can't write /srv/a"));
+        assert_eq!(told(&first), format!("{head}and this"));
+        drop(first);
+        std::fs::remove_file(&path).unwrap();
+        let second = UnixDatagram::bind(&path).unwrap();
+        write!(file, "{}", "x".repeat(1500)).unwrap();
+        drop(file);
+        assert_eq!(told(&second).len(), head.len() + 1024);
+        syslog.end();
+        assert_eq!(told(&second).len(), head.len() + 476);
+    }
 }

@@ -12,6 +12,7 @@ use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
 use millpond_fuse::{Mount, MountError, Options, Unmounted};
 use millpond_lab::quantity::size;
+use millpond_lab::say;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -56,7 +57,8 @@ pub(crate) struct MountArgs {
     /// Write the number of the process that serves into this file; it is removed at the end.
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
-    /// In the background, what there is to say goes to the end of this file. Default: nowhere.
+    /// In the background, what there is to say goes to the end of this file. Default: to the system's log (journal or
+    /// syslog, by /dev/log).
     #[arg(long, value_name = "FILE", requires = "daemon")]
     log: Option<PathBuf>,
     /// Say more on standard error, or in the log: error, warn, info, debug or trace; off for nothing. Default: what
@@ -109,6 +111,7 @@ impl From<MountError> for Failure {
                 Error::BudgetTooSmall { .. }
                 | Error::MemoryLimit { .. }
                 | Error::MemoryOfMachine { .. }
+                | Error::MemoryForTables { .. }
                 | Error::Option(_),
             ) => 2,
             MountError::Unavailable { .. } => 3,
@@ -153,11 +156,39 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     if args.daemon && !args.in_background {
         return start_in_background(args);
     }
-    let log = match (&args.log, args.in_background) {
-        (_, false) => None,
-        (Some(log), true) => Some(open_log(log)?),
-        (None, true) => Some(OpenOptions::new().write(true).open("/dev/null")?),
+    let (log, syslog) = match (&args.log, args.in_background) {
+        (_, false) => (None, None),
+        (Some(log), true) => (Some(open_log(log)?), None),
+        (None, true) => match log::Syslog::open()? {
+            Some((log, syslog)) => (Some(log), Some(syslog)),
+            None => {
+                say!(
+                    "millpond mount: there is no system's log here (/dev/log), so that what can't be written later is \
+                     told nowhere: give --log FILE"
+                );
+                (Some(nowhere()?), None)
+            }
+        },
     };
+    let code = mount_with(args, log);
+    if let Some(syslog) = syslog {
+        if let Err(failure) = &code
+            && let Some(message) = &failure.message
+        {
+            say!("millpond: {message}");
+        }
+        // Nothing is said from here on; what was is handed on.
+        leave_terminal(&nowhere()?)?;
+        syslog.end();
+    }
+    code
+}
+
+fn nowhere() -> io::Result<File> {
+    OpenOptions::new().write(true).open("/dev/null")
+}
+
+fn mount_with(args: &MountArgs, log: Option<File>) -> Result<ExitCode, Failure> {
     if args.in_background {
         // Not ended by what ends the terminal. It fails if we have a session already.
         let _ = rustix::process::setsid();
@@ -167,10 +198,10 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     signals::outlive_long_files()?;
     let mount = Mount::new(&args.options())?;
     for notice in mount.notices() {
-        eprintln!("millpond mount: {notice}");
+        say!("millpond mount: {notice}");
     }
     if let Some(address) = mount.cache().and_then(PageCache::metrics_address) {
-        eprintln!("millpond mount: metrics are at http://{address}/metrics");
+        say!("millpond mount: metrics are at http://{address}/metrics");
     }
     let pid_file = args.pid_file.as_deref().map(PidFile::write).transpose()?;
     let mut stdout = io::stdout().lock();
@@ -179,7 +210,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     drop(stdout);
     match log {
         Some(log) => leave_terminal(&log)?,
-        None => eprintln!(
+        None => say!(
             "millpond mount: {} is at {}; Ctrl-C or `millpond umount` ends it",
             mount.source().display(),
             mount.point().display()
@@ -190,7 +221,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     let (ended, served) = mount.wait();
     drop(pid_file);
     for lost in &ended.lost {
-        eprintln!("millpond mount: {lost}");
+        say!("millpond mount: {lost}");
     }
     served?;
     if !ended.lost.is_empty() {
@@ -199,7 +230,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
             point.display()
         )));
     }
-    eprintln!(
+    say!(
         "millpond mount: {} has ended, everything is on the disk",
         point.display()
     );
@@ -221,7 +252,7 @@ fn serve(mount: &Mount, signals: &Signals) -> Result<(), Failure> {
                 break;
             }
             detached = true;
-            eprintln!(
+            say!(
                 "millpond mount: {} is in use: it has no name any more, and ends when the last user has closed it; \
                  another Ctrl-C ends it at once, and what is not synced is lost",
                 mount.point().display()
@@ -278,7 +309,7 @@ fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
     }
     write!(io::stdout(), "{line}")?;
     if !args.quiet {
-        eprintln!(
+        say!(
             "millpond mount: process {} serves {} in the background; `millpond umount` ends it",
             child.id(),
             line.trim_end()

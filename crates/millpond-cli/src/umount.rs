@@ -5,6 +5,7 @@
 use crate::Failure;
 use crate::mount::failed;
 use millpond_fuse::{Found, Mount, MountError, Serving, Told};
+use millpond_lab::say;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,7 +69,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
                 "{message}; it stays mounted: mend the disk, or say --force to lose what can't be written"
             )));
         }
-        eprintln!("millpond umount: {message}");
+        say!("millpond umount: {message}");
         unwritten = Some(error);
     }
     Mount::unmount_at(&point, args.lazy).map_err(|error| match error {
@@ -83,7 +84,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
     let place = point.display();
     match (args.lazy, unwritten) {
         (true, None) => {
-            eprintln!(
+            say!(
                 "millpond umount: what was written so far is on the disk; {place} has no name any more and ends when \
                  nobody uses it"
             );
@@ -102,7 +103,7 @@ fn telling<T>(what: &str, does: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         scope.spawn(move || {
             if waits.recv_timeout(SILENT) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("millpond umount: {what}");
+                say!("millpond umount: {what}");
             }
         });
         let did = does();
@@ -116,7 +117,7 @@ fn say(point: &Path, told: Told) -> Result<ExitCode, Failure> {
     let place = point.display();
     let message = match told {
         Told::Saved => {
-            eprintln!("millpond umount: {place} is unmounted, everything is on the disk");
+            say!("millpond umount: {place} is unmounted, everything is on the disk");
             return Ok(ExitCode::SUCCESS);
         }
         Told::Lost(lost) => format!(
