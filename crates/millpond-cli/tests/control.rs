@@ -222,7 +222,7 @@ fn what_can_not_be_changes_nothing_and_says_what_can() {
             "set memory=8M admission.high=2M",
             "set admission=bytes before it in the same command",
         ),
-        ("set memory=100K", "at least 790464 bytes are needed"),
+        ("set memory=100K", "at least 772K are needed"),
         ("set dirty.hard", "is not NAME=VALUE"),
         ("inspect limits hard", "there are: frames, watermarks.min, "),
         ("inspect limit", "[possible values: limits, options, history]"),

@@ -1,5 +1,6 @@
 //! Why a directory can't be mounted, for whoever must do something about it.
 
+use millpond::Surface;
 use std::io;
 use std::path::PathBuf;
 
@@ -30,7 +31,7 @@ pub enum MountError {
     },
 
     /// The cache can't be made.
-    #[error(transparent)]
+    #[error("{}", .0.told(Surface::CommandLine))]
     Cache(#[from] millpond::Error),
 
     /// A call of the system that has nothing to do with the user's choices.

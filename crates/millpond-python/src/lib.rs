@@ -12,7 +12,7 @@
 //!
 //! No thread of a cache ever asks for Python's lock: a thread that holds it waits for them when it touches a page.
 
-use millpond::{Error, PageCache, Region, SwapFile};
+use millpond::{Error, PageCache, Region, Surface, SwapFile};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -22,20 +22,21 @@ use std::path::PathBuf;
 use std::process;
 
 fn raise(error: Error) -> PyErr {
+    let told = error.told(Surface::Python);
     match &error {
-        Error::MemoryLimit { given, limit } => PyValueError::new_err(format!(
-            "a budget of {given} bytes is above the memory limit of {limit}: ask for less"
-        )),
-        Error::Option(_)
+        Error::MemoryLimit { .. }
+        | Error::MemoryOfMachine { .. }
+        | Error::MemoryForTables { .. }
+        | Error::Option(_)
+        | Error::Setting(_)
         | Error::BudgetTooSmall { .. }
         | Error::SwapTooSmall { .. }
-        | Error::RegionRange { .. } => PyValueError::new_err(error.to_string()),
-        Error::Swap { source, .. } | Error::Setup { source, .. } => match source.raw_os_error() {
-            // Two arguments become errno and strerror, and the class that fits (PermissionError).
-            Some(errno) => PyOSError::new_err((errno, error.to_string())),
-            None => PyOSError::new_err(error.to_string()),
-        },
-        _ => PyRuntimeError::new_err(error.to_string()),
+        | Error::RegionRange { .. }
+        | Error::OutOfRange { .. } => PyValueError::new_err(told),
+        // Nothing that another call or another file would change.
+        Error::Poisoned { .. } | Error::NoSwap | Error::NoLog { .. } => PyRuntimeError::new_err(told),
+        // Two arguments become errno and strerror, and the class that fits (PermissionError).
+        _ => PyOSError::new_err((error.errno(), told)),
     }
 }
 

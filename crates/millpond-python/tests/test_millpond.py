@@ -76,7 +76,7 @@ def test_arrays_of_a_pond_share_its_budget_and_its_swap(folder):
         array[:] = n
     assert [a.mean() for a in arrays] == [0, 1, 2]
     assert pond.stats()["resident_bytes"] <= 16 * MIB
-    with pytest.raises(ValueError, match="16777216 of 67108864 bytes of swap are left"):
+    with pytest.raises(ValueError, match="16M of 64M of swap are left"):
         pond.empty(3 * MIB, "f8")
     del array, arrays[2]
     pond.empty(3 * MIB, "f8")

@@ -3,12 +3,14 @@
 use crate::device::LengthLimit;
 use crate::host::MemoryLimit;
 use crate::settings::SettingError;
+use crate::told::{LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, Size, WRITABLE, apart};
 use millpond_core::options::OptionError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A call that did not do what was asked. Says what was wrong, with the value, and what to do.
+/// A call that did not do what was asked. Says what was wrong, with the value, and what to do: in Rust's words, and in
+/// those of others with [`Error::told`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,7 +23,7 @@ pub enum Error {
     Setting(#[from] SettingError),
 
     /// The control socket can't be there. The message says why: another cache listens there, the folder is not ours.
-    #[error("can't open the control socket {path}: {source}", path = .path.display())]
+    #[error("can't open the control socket {path}: {source}; {SOCKET}", path = .path.display())]
     Control {
         /// Where.
         path: PathBuf,
@@ -50,7 +52,8 @@ pub enum Error {
 
     /// The budget is too small for a pool of the least size and the buffers for input and output.
     #[error(
-        "a budget of {given} bytes is too small: at least {min} bytes are needed with pages of {page_size} bytes"
+        "a budget of {} is too small: at least {} are needed with pages of {}",
+        Size(*.given), Size::enough(*.min), Size(*.page_size)
     )]
     BudgetTooSmall {
         /// What was asked for, in bytes.
@@ -64,8 +67,8 @@ pub enum Error {
     /// The budget is above what a control group allows this process, so that the kernel would kill it sooner or later.
     /// Ask for less, raise the limit, or say [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
     #[error(
-        "a budget of {given} bytes is above the memory limit of {limit}: ask for less, raise {}, or allow it \
-         with Builder::memory_beyond_limit(true)", .limit.file.display()
+        "a budget of {} is above the memory limit of {limit}: raise {}, {LESS_MEMORY}",
+        Size(*.given), .limit.file.display()
     )]
     MemoryLimit {
         /// What was asked for, in bytes.
@@ -77,14 +80,29 @@ pub enum Error {
     /// The budget is more than the machine has, so that the kernel would kill a process before it is full. Ask for less, or
     /// say [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
     #[error(
-        "a budget of {given} bytes is more than this machine's {machine}: ask for less, or allow it with \
-         Builder::memory_beyond_limit(true)"
+        "a budget of {} is more than this machine's {}: {LESS_MEMORY}",
+        apart(*.given, *.machine), apart(*.machine, *.given)
     )]
     MemoryOfMachine {
         /// What was asked for, in bytes.
         given: u64,
         /// All memory that the machine has, in bytes.
         machine: u64,
+    },
+
+    /// The budget was allowed to be beyond a limit, and not even its tables have room, which are there from the beginning on.
+    /// Ask for less.
+    #[error(
+        "a budget of {} has tables of {}, and {} are free: ask for less",
+        Size(*.given), Size(*.tables), Size(*.free)
+    )]
+    MemoryForTables {
+        /// What was asked for, in bytes.
+        given: u64,
+        /// What is known of its frames, in bytes.
+        tables: u64,
+        /// What the machine or a control group has left, in bytes.
+        free: u64,
     },
 
     /// The file can't be opened. The message says why: it does not exist, may not be read, is a directory.
@@ -106,13 +124,13 @@ pub enum Error {
     },
 
     /// A region was asked of a cache without a swap file.
-    #[error("regions need a swap file: give the cache one with Builder::swap")]
+    #[error("regions need a swap file: {SWAP}")]
     NoSwap,
 
     /// All regions of a cache together must fit into its swap file, so that it can never be full.
     #[error(
-        "a region of {given} bytes is out of range: {left} of {swap} bytes of swap are left for regions; \
-         allowed is 1 to {left}; give the cache a larger swap file"
+        "a region of {} is out of range: {} of {} of swap are left for regions; allowed is 1 to {left} bytes; {MORE_SWAP}",
+        Size(*.given), Size(*.left), Size(*.swap)
     )]
     SwapTooSmall {
         /// What was asked for, in bytes.
@@ -170,7 +188,7 @@ pub enum Error {
     },
 
     /// The file was opened for reading only. Open it for writing.
-    #[error("{path} is open for reading only: open it with OpenOptions::write(true) to change it")]
+    #[error("{path} is open for reading only: {WRITABLE}")]
     ReadOnly {
         /// The file.
         path: PathBuf,
@@ -239,7 +257,7 @@ pub enum Error {
     },
 
     /// A page was given an order, but its file has no log. Open it with one.
-    #[error("{path} was opened without a log: give it one with OpenOptions::log", path = .path.display())]
+    #[error("{path} was opened without a log: {LOG}", path = .path.display())]
     NoLog {
         /// The file.
         path: PathBuf,
@@ -257,10 +275,7 @@ pub enum Error {
 
     /// No frame can be had, or no more pages may be dirtied, though the cache waited: too many pages are held by guards
     /// at a time. Drop guards or raise the budget, or the option `patience`.
-    #[error(
-        "no frame of {frames} became free in {:.3} s: drop page guards or raise the memory budget",
-        waited.as_secs_f64()
-    )]
+    #[error("no frame of {frames} became free in {:.3} s: {MORE_FRAMES}", waited.as_secs_f64())]
     NoFrames {
         /// Frames of the pool.
         frames: u64,
@@ -304,36 +319,32 @@ fn allowed(max: &Option<u64>) -> String {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The system's error number, where there is one; `EINVAL` for a wrong argument, `EIO` otherwise.
+    /// The system's error number, where there is one: what a system call would have said that was refused for the same.
     pub fn errno(&self) -> i32 {
-        let of = |source: &io::Error| {
-            source.raw_os_error().unwrap_or(match source.kind() {
-                io::ErrorKind::IsADirectory => libc::EISDIR,
-                io::ErrorKind::InvalidInput => libc::EINVAL,
-                io::ErrorKind::FileTooLarge => libc::EFBIG,
-                io::ErrorKind::ResourceBusy => libc::EBUSY,
-                io::ErrorKind::WouldBlock => libc::EAGAIN,
-                io::ErrorKind::PermissionDenied => libc::EACCES,
-                io::ErrorKind::StorageFull => libc::ENOSPC,
-                io::ErrorKind::OutOfMemory => libc::ENOMEM,
-                _ => libc::EIO,
-            })
-        };
         match self {
+            // A file can't be so long, as of a file system with such a limit.
+            Error::OutOfRange {
+                what: "length" | "offset",
+                ..
+            } => libc::EFBIG,
             Error::Option(_) | Error::BudgetTooSmall { .. } | Error::OutOfRange { .. } => libc::EINVAL,
             Error::Setting(_) | Error::NoLog { .. } | Error::NoSwap | Error::RegionRange { .. } => {
                 libc::EINVAL
             }
+            // As mmap(2) of no bytes.
+            Error::SwapTooSmall { given: 0, .. } => libc::EINVAL,
             Error::SwapTooSmall { .. } => libc::ENOMEM,
             Error::ReadOnly { .. } => libc::EBADF,
-            // As of a write behind the end of a block device.
+            // As ftruncate(2) of a block device, and as a write behind its end.
+            Error::FixedLength { len, given, .. } if given < len => libc::EINVAL,
             Error::FixedLength { .. } => libc::ENOSPC,
             Error::TooLong { .. } => libc::EFBIG,
             // As Linux says of what fails a file system's own checksums (`EFSBADCRC`).
             Error::Check { .. } => libc::EBADMSG,
-            Error::NoFrames { .. } | Error::MemoryLimit { .. } | Error::MemoryOfMachine { .. } => {
-                libc::ENOMEM
-            }
+            Error::NoFrames { .. }
+            | Error::MemoryLimit { .. }
+            | Error::MemoryOfMachine { .. }
+            | Error::MemoryForTables { .. } => libc::ENOMEM,
             Error::Poisoned { .. } | Error::Forked => libc::EIO,
             Error::Open { source, .. }
             | Error::Read { source, .. }
@@ -345,7 +356,71 @@ impl Error {
             | Error::Metrics { source, .. }
             | Error::Sync { source, .. }
             | Error::Swap { source, .. }
-            | Error::Setup { source, .. } => of(source),
+            | Error::Setup { source, .. } => errno_of(source),
+        }
+    }
+}
+
+/// The system's number, or that of an error which we have made ourselves, by its kind.
+fn errno_of(source: &io::Error) -> i32 {
+    use io::ErrorKind as Kind;
+    source.raw_os_error().unwrap_or(match source.kind() {
+        Kind::AddrInUse => libc::EADDRINUSE,
+        Kind::AlreadyExists => libc::EEXIST,
+        Kind::FileTooLarge => libc::EFBIG,
+        Kind::InvalidInput => libc::EINVAL,
+        Kind::IsADirectory => libc::EISDIR,
+        Kind::NotADirectory => libc::ENOTDIR,
+        Kind::NotFound => libc::ENOENT,
+        Kind::OutOfMemory => libc::ENOMEM,
+        Kind::PermissionDenied => libc::EACCES,
+        Kind::ReadOnlyFilesystem => libc::EROFS,
+        Kind::ResourceBusy => libc::EBUSY,
+        Kind::StorageFull => libc::ENOSPC,
+        Kind::TimedOut => libc::ETIMEDOUT,
+        Kind::Unsupported => libc::EOPNOTSUPP,
+        Kind::WouldBlock => libc::EAGAIN,
+        _ => libc::EIO,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_the_number_that_a_system_call_would_give_for_the_same() {
+        let (path, source) = (PathBuf::from, io::Error::from);
+        let busy = Error::Swap {
+            path: path("swap"),
+            source: source(io::ErrorKind::ResourceBusy),
+        };
+        let out_of_range = |what| Error::OutOfRange {
+            path: path("file"),
+            what,
+            given: u64::MAX,
+            max: None,
+        };
+        let region = |given| Error::SwapTooSmall {
+            given,
+            left: 4096,
+            swap: 4096,
+        };
+        let fixed = |given| Error::FixedLength {
+            path: path("disk"),
+            len: 4096,
+            given,
+        };
+        for (error, errno) in [
+            (busy, libc::EBUSY),
+            (out_of_range("length"), libc::EFBIG),
+            (out_of_range("page"), libc::EINVAL),
+            (region(0), libc::EINVAL),
+            (region(8192), libc::ENOMEM),
+            (fixed(0), libc::EINVAL),
+            (fixed(8192), libc::ENOSPC),
+        ] {
+            assert_eq!(error.errno(), errno, "{error}");
         }
     }
 }

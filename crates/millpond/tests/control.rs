@@ -102,10 +102,7 @@ fn memory_is_changed_with_options_or_neither_is() {
     let mut client = pond.client();
     let before = (pond.cache.options(), pond.cache.stats().derived);
     for (line, why) in [
-        (
-            "set dirty.hard=2M memory=100K",
-            "a budget of 102400 bytes is too small",
-        ),
+        ("set dirty.hard=2M memory=100K", "a budget of 100K is too small"),
         (
             "set memory=8M reserve=26%",
             "option reserve can't be 26 %: allowed is 0 to 25 %",

@@ -5,6 +5,7 @@ use crate::Failure;
 use millpond::control::{Client, sockets};
 use millpond_core::units::Bytes;
 use millpond_lab::quantity::size;
+use millpond_lab::say;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,8 +18,8 @@ Examples:
   millpond caches
   millpond caches --json
 
-A cache is listed if its program asked for a control socket (`Builder::control`) and runs as the same user. Those with a
-socket elsewhere (`Builder::control_at`) are not listed; give their path with --cache.
+A cache is listed if its program asked for a control socket and runs as the same user. Those whose program has chosen
+another place for it are not listed; give their path with --cache.
 Exit codes: 0, also if there is none.";
 
 #[derive(clap::Args)]
@@ -40,7 +41,7 @@ pub(crate) fn caches(args: &CachesArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if found.is_empty() {
-        eprintln!("millpond: no cache with a control socket is running as this user");
+        say!("millpond: no cache with a control socket is running as this user");
     }
     write!(stdout, "{}", table(&found))?;
     Ok(ExitCode::SUCCESS)
@@ -128,8 +129,8 @@ impl Which {
             return match found.len() {
                 1 => Cache::connect(&found.remove(0).0),
                 0 => Err(failed(
-                    "no cache with a control socket is running as this user: start one (a program's \
-                     `Builder::control`, `millpond mount`, or `millpond lab run`), or give the path of its socket with --cache"
+                    "no cache with a control socket is running as this user: start one \
+                     (`millpond mount`, `millpond lab run`, a program that opens one), or give the path of its socket with --cache"
                         .into(),
                 )),
                 _ => Err(Failure::bad_usage(format!(

@@ -6,6 +6,7 @@
 use crate::content::Result;
 use crate::nodes::{Node, Seen};
 use crate::pond::Pond;
+use millpond::Surface;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -139,7 +140,7 @@ impl Pond {
         if let Some(cache) = &self.cache
             && let Err(error) = cache.sync_all()
         {
-            lost.push(error.to_string());
+            lost.push(error.told(Surface::CommandLine));
         }
         for node in self.nodes.all() {
             let mut data = node.data.lock();
@@ -156,7 +157,8 @@ impl Pond {
             }
         }
         if let Some(cache) = &self.cache {
-            lost.extend(cache.take_lost().iter().map(ToString::to_string));
+            let told = |error: &millpond::Error| error.told(Surface::CommandLine);
+            lost.extend(cache.take_lost().iter().map(told));
         }
         if let Err(error) = self.sync_below() {
             lost.push(format!("the file system below can't be synced: {error}"));

@@ -16,7 +16,7 @@ use crate::outcome::{Measure, Setting};
 use crate::workload::data::PAGE;
 use crate::workload::hills2015::Both;
 use millpond::device::{self, Modelled};
-use millpond::{Explanation, OpenOptions, PageCache, Stats, explain};
+use millpond::{Explanation, OpenOptions, PageCache, Stats, Surface, explain};
 use millpond_core::manager::Derived;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::launder::linux::Caller;
@@ -49,8 +49,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Target>> {
-    let failed =
-        |e: millpond::Error| LabError::path("cannot open the engine for", &setup.dir, io::Error::other(e));
+    let failed = |e: millpond::Error| LabError::path("cannot open the engine for", &setup.dir, error(e));
     let options = millpond_rows::options(setup)?;
     let mut modelled = None;
     if let Device::Modelled(disk) = setup.device {
@@ -387,7 +386,7 @@ fn reclaim_of(stats: &Stats) -> Vec<Measure> {
 }
 
 fn error(error: millpond::Error) -> io::Error {
-    io::Error::other(error)
+    io::Error::other(error.told(Surface::CommandLine))
 }
 
 #[cfg(test)]

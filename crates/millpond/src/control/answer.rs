@@ -25,6 +25,7 @@ use crate::history::{By, Change, LimitChange, SettingChange};
 use crate::inspect::Limit;
 use crate::settings::{Kind, Value as SettingValue, pair};
 use crate::stats::Stats;
+use crate::told::Surface;
 use crate::trace::{Ended, Progress};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Nanos, PageCount};
@@ -76,7 +77,7 @@ pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
                     Error::Poisoned { .. } | Error::Setup { .. } => "cache",
                     _ => "setting",
                 };
-                error(kind, &why.to_string())
+                error(kind, &why.told(Surface::CommandLine))
             }
         },
         ["inspect", "limits"] => limits(cache),
@@ -319,7 +320,7 @@ fn record(cache: &Inner, bytes: &str, line: &str) -> Value {
     };
     match cache.record_start(Path::new(path), bytes) {
         Ok(_) => recording(cache.record_progress()),
-        Err(why) => error("refused", &why.to_string()),
+        Err(why) => error("refused", &why.told(Surface::CommandLine)),
     }
 }
 

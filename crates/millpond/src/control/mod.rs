@@ -11,8 +11,8 @@
 //! up nobody but itself. The socket goes with the cache. One that a killed process has left is replaced by whoever wants
 //! its name, and never offered to anybody.
 //!
-//! Where: in `$XDG_RUNTIME_DIR/millpond`, else in `millpond-UID` among temporary files, as `PID-N.sock`. Both folders
-//! are the user's alone (mode 700), or they are not used.
+//! Where: in `$XDG_RUNTIME_DIR/millpond`, else in `millpond-UID` among temporary files, as `PID-N.sock`, where N is a
+//! number that no other cache there has. Both folders are the user's alone (mode 700), or they are not used.
 //!
 //! The commands are those of the table in `answer.rs`, which `help` lists.
 
@@ -31,7 +31,7 @@ use crate::cache::Inner;
 use crate::error::{Error, Result};
 use crate::sys::threads;
 use place::Bound;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Control {
         let thread = threads::spawn("millpond-control", move || {
             if let Err(error) = serve::run(&bound, &cache, &stopped) {
                 // There is nobody else to tell; the cache needs none of this.
-                eprintln!("millpond: the control socket has ended: {error}");
+                let _ = writeln!(io::stderr(), "millpond: the control socket has ended: {error}");
             }
         })
         .map_err(failed)?;

@@ -68,12 +68,13 @@ fn bind(path: &Path) -> io::Result<Bound> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(file) if !file.file_type().is_socket() => {
-            return Err(other(
-                "there is a file of this name, which is no socket: give another path",
-            ));
+            return Err(other("there is a file of this name, which is no socket"));
         }
         Ok(_) if is_alive(path)? => {
-            return Err(other("another cache listens there: end it or give another path"));
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                "another cache listens there",
+            ));
         }
         Ok(_) => fs::remove_file(path)?,
     }
@@ -149,7 +150,7 @@ fn make(folder: &Path) -> io::Result<()> {
     let uid = rustix::process::geteuid().as_raw();
     if !found.is_dir() || found.uid() != uid || found.mode() & 0o077 != 0 {
         return Err(other(format!(
-            "{} is not a folder that only user {uid} can use: remove it, or give another path",
+            "{} is not a folder that only user {uid} can use",
             folder.display()
         )));
     }
@@ -161,29 +162,42 @@ fn make(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// [`Error::Control`] with what is in the way in the last of them.
 pub(super) fn bind_default() -> Result<Bound> {
+    bind_in(&folders(), std::process::id())
+}
+
+/// So many names are tried in a folder: more caches of processes with one number share none.
+const NAMES_MAX: u32 = 4096;
+
+/// The number of a process is its own in its PID namespace only: in containers that share the folder all may be number 1.
+/// So a name that another cache has is passed by.
+fn bind_in(folders: &[PathBuf], pid: u32) -> Result<Bound> {
     static NUMBER: AtomicU32 = AtomicU32::new(1);
-    let name = format!(
-        "{}-{}.sock",
-        std::process::id(),
-        NUMBER.fetch_add(1, Ordering::Relaxed)
-    );
+    let name = |number: u32| format!("{pid}-{number}.sock");
+    let mut number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let last = number.saturating_add(NAMES_MAX);
     let mut failed = None;
-    for folder in folders() {
-        let path = folder.join(&name);
-        let made = make(&folder).map_err(|source| Error::Control {
-            path: path.clone(),
+    for folder in folders {
+        let made = make(folder).map_err(|source| Error::Control {
+            path: folder.join(name(number)),
             source,
         });
-        match made.and_then(|()| Bound::new(&path)) {
+        let mut bound = made.and_then(|()| Bound::new(&folder.join(name(number))));
+        while number < last
+            && matches!(&bound, Err(Error::Control { source, .. }) if source.kind() == io::ErrorKind::AddrInUse)
+        {
+            number += 1;
+            bound = Bound::new(&folder.join(name(number)));
+        }
+        match bound {
             Ok(bound) => {
-                sweep(&folder);
+                sweep(folder);
                 return Ok(bound);
             }
             Err(error) => failed = Some(error),
         }
     }
     Err(failed.unwrap_or(Error::Control {
-        path: name.into(),
+        path: name(number).into(),
         source: other("there is no folder for it"),
     }))
 }
@@ -247,12 +261,32 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists() && !is_alive(&path).unwrap());
         let bound = Bound::new(&path).unwrap();
-        assert!(refused(&path).ends_with("another cache listens there: end it or give another path"));
+        assert!(refused(&path).contains("another cache listens there; give it another path"));
         assert!(is_alive(&path).unwrap());
         drop(bound);
         fs::write(&path, "mine").unwrap();
         assert!(refused(&path).contains("which is no socket"));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
+    }
+
+    /// As in two containers that share the folder, where both are number 1.
+    #[test]
+    fn two_processes_of_one_number_have_sockets_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = [folder.path().join("millpond-0")];
+        // The number of caches in a process is counted for both together here.
+        let bound: Vec<_> = (0..3).map(|_| bind_in(&folders, 1).unwrap()).collect();
+        let taken = files(&folders[0]);
+        let next = taken
+            .last()
+            .and_then(|path| path.file_stem()?.to_str()?.split_once('-'));
+        let next: u32 = next.unwrap().1.parse().unwrap();
+        let ahead = folders[0].join(format!("1-{}.sock", next + 1));
+        let other = Bound::new(&ahead).unwrap();
+        let own = bind_in(&folders, 1).unwrap();
+        assert!(own.path() != other.path(), "{}", own.path().display());
+        assert_eq!(files(&folders[0]).len(), bound.len() + 2);
+        assert!(is_alive(own.path()).unwrap() && is_alive(other.path()).unwrap());
     }
 
     #[test]

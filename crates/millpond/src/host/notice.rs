@@ -2,9 +2,11 @@
 
 use super::{MemoryLimit, RingRefusal, SmallPages};
 use crate::hook::Hook;
+use crate::told::{Size, apart};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fmt;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Something that the cache does without. `Display` is one line: the cause, what happens instead, the mend.
@@ -73,14 +75,20 @@ impl Notice {
             Notice::NoHugePages(why) => why.to_string(),
             Notice::NoKernelFaults => "userfaultfd is for faults of programs only (not root)".into(),
             Notice::MemoryBeyondLimit { given, limit } => {
-                format!("the budget of {given} bytes is above the memory limit of {limit}")
+                format!(
+                    "the budget of {} is above the memory limit of {limit}",
+                    Size(*given)
+                )
             }
             Notice::MemoryShort { given, free, group } => {
                 let place = match group {
                     Some(group) => format!("the control group {}", group.display()),
                     None => "this machine".into(),
                 };
-                format!("the budget needs {given} bytes and {place} has {free} free")
+                {
+                    let (given, free) = (apart(*given, *free), apart(*free, *given));
+                    format!("the budget needs {given} and {place} has {free} free")
+                }
             }
         }
     }
@@ -148,7 +156,8 @@ pub fn to_stderr(notice: &Notice) {
     static SAID: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let line = format!("millpond: {notice}");
     if SAID.lock().get_or_insert_default().insert(line.clone()) {
-        eprintln!("{line}");
+        // A terminal that is gone is no reason to end a program.
+        let _ = writeln!(io::stderr(), "{line}");
     }
 }
 

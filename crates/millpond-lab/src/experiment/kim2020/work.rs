@@ -19,7 +19,7 @@ use crate::sim::era55::Op;
 use crate::target::{Device, Proceed, Setup};
 use crate::workload::Progress;
 use millpond::device::{self, Modelled};
-use millpond::{Faults, File, OpenOptions, PageCache, Region, RegionOptions, SwapFile};
+use millpond::{Faults, File, OpenOptions, PageCache, Region, RegionOptions, Surface, SwapFile};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -302,7 +302,11 @@ impl Place {
             }
         } else {
             let failed = |e: millpond::Error| {
-                LabError::path("cannot make a region in", &setup.dir, io::Error::other(e))
+                LabError::path(
+                    "cannot make a region in",
+                    &setup.dir,
+                    io::Error::other(e.told(Surface::CommandLine)),
+                )
             };
             // What the kernel's row has for its copies in its group.
             let copies = match load {
