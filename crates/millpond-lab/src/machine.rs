@@ -1,11 +1,59 @@
 //! What a directory stands on: file system, block device, scheduler, and the kernel's settings for it.
 
+use crate::error::{LabError, Result};
 use crate::measure::process;
 use crate::outcome::Setting;
+use crate::quantity::size;
+use millpond::host;
+use millpond_core::units::{Bytes, PageCount};
 use procfs::process::Process;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// What a simulated frame takes, its place in the lists and in the table of pages: measured, with a quarter to spare.
+const FRAME_BYTES: u64 = 128;
+/// What a page of a simulated file takes, wherever it is: the frame that it is in, while the table grows.
+const PAGE_BYTES: u64 = 16;
+
+/// Refuses a machine of `frames` frames and files of `pages` pages for which there is no memory to simulate it, before any
+/// of it is taken.
+///
+/// # Errors
+/// [`LabError::BadValue`] about `option`.
+pub fn check_simulated(
+    option: &'static str,
+    value: impl Into<String>,
+    frames: PageCount,
+    pages: PageCount,
+) -> Result<()> {
+    let frames = frames.0.saturating_mul(FRAME_BYTES);
+    check_free(
+        option,
+        value,
+        Bytes(frames.saturating_add(pages.0.saturating_mul(PAGE_BYTES))),
+    )
+}
+
+/// Refuses what takes more memory than this process could have now.
+///
+/// # Errors
+/// [`LabError::BadValue`] about `option`.
+pub fn check_free(option: &'static str, value: impl Into<String>, needs: Bytes) -> Result<()> {
+    match host::memory_free().map(Bytes).filter(|free| *free < needs) {
+        None => Ok(()),
+        Some(free) => Err(LabError::BadValue {
+            option,
+            value: value.into(),
+            allowed: format!(
+                "that takes {} of memory here, and {} are free",
+                size(needs),
+                size(free)
+            ),
+            instead: "give something smaller".into(),
+        }),
+    }
+}
 
 /// The type of the file system that holds `dir`, such as `ext4`, if the kernel tells.
 pub fn file_system(dir: &Path) -> Option<String> {

@@ -45,9 +45,8 @@ fn live(group: &Path) {
     assert_eq!(
         line,
         format!(
-            "a budget of {} bytes is above the memory limit of the control group {}, {LIMIT} bytes: ask for less, raise \
-             {}, or allow it with Builder::memory_beyond_limit(true)",
-            4 * LIMIT,
+            "a budget of 256M is above the memory limit of the control group {}, 64M: raise {}, ask for less, or allow it \
+             with Builder::memory_beyond_limit(true)",
             group.display(),
             limit.file.display(),
         )

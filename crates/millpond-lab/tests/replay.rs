@@ -231,7 +231,7 @@ fn what_can_not_be_replayed_says_why() {
     let load = Load::of_pages("one", &[1]);
     let few = options(vec![Memory::Budget(Bytes(100_000))], vec![MILLPOND]);
     let error = replay::run(&load, &few, &mut ()).unwrap_err();
-    assert!(error.to_string().contains("at least 790464 bytes"), "{error}");
+    assert!(error.to_string().contains("at least 772K are needed"), "{error}");
 }
 
 #[test]

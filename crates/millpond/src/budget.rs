@@ -53,6 +53,11 @@ impl Aside {
 /// The most that copies of pages take: what a fast device has in transit, by far.
 const COPIES_MAX: Bytes = Bytes::from_mib(4);
 
+/// What the tables of so many frames take, from the beginning on.
+pub(crate) fn tables(frames: PageCount) -> Bytes {
+    Bytes(frames.0 * FRAME_METADATA_BYTES)
+}
+
 /// How many copies of pages there are in `memory`: a sixteenth of it, at least so many that a small cache gets on.
 pub(crate) fn copies(memory: Bytes, page_size: PageSize) -> PageCount {
     let most = COPIES_MAX.to_pages(page_size);
@@ -158,7 +163,7 @@ mod tests {
             .to_string();
         assert_eq!(
             error,
-            "a budget of 100000 bytes is too small: at least 790464 bytes are needed with pages of 4096 bytes"
+            "a budget of 97.7K is too small: at least 772K are needed with pages of 4K"
         );
         assert!(frames(Bytes(790_464), PageSize::KIB_4, Aside::default()).is_ok());
     }

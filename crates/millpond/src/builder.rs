@@ -57,9 +57,9 @@ impl Builder {
     }
 
     /// A budget that follows the host, between `min` and `max` bytes: lowered at once when the machine or a control group
-    /// above this process has less than a sixteenth free, or programs there wait for memory; raised by and by while there is
-    /// more than an eighth and the cache is full. It begins with what leaves an eighth free. The same as `set("memory",
-    /// "auto:256M..4G")`; [`PageCache::memory`] says what it is now. Costs a thread, which looks once a second.
+    /// above this process has little free, or programs there wait for memory; raised while there is more and the cache is full.
+    /// It begins with `min`, and grows as it is filled. The same as `set("memory", "auto:256M..4G")`; [`PageCache::memory`]
+    /// says what it is now. Costs a thread, which looks once a second.
     pub fn memory_auto(mut self, min: u64, max: u64) -> Builder {
         let (min, max) = (Bytes(min), Bytes(max));
         self.memory_auto = Some(MemoryRange { min, max });
@@ -110,7 +110,7 @@ impl Builder {
 
     /// Whether all frames get their memory when the cache is made (the default) rather than one huge page after the
     /// other at first use, in the path of some read. Takes about 0.1 s for 512 MiB, and 1.4 s in a virtual machine
-    /// whose host gives it memory by and by.
+    /// whose host gives it memory by and by. Not done for a budget beyond a limit ([`Builder::memory_beyond_limit`]).
     pub fn populate(mut self, populate: bool) -> Builder {
         self.populate = populate;
         self
@@ -128,8 +128,8 @@ impl Builder {
         self
     }
 
-    /// Whether a budget above the memory limit of a control group is taken, with a notice. Default: no, as the kernel
-    /// kills processes that reach it.
+    /// Whether a budget above the memory limit of a control group, or above what the machine has, is taken, the former with
+    /// a notice. Default: no, as the kernel kills processes that reach it. Its tables have to fit in any case, a 65th of it.
     pub fn memory_beyond_limit(mut self, allowed: bool) -> Builder {
         self.memory_beyond_limit = allowed;
         self
@@ -193,7 +193,8 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::Control`] if its control socket can't be there, [`Error::Metrics`] if its metrics can't;
-    /// [`Error::Option`], [`Error::BudgetTooSmall`] or [`Error::MemoryLimit`], with what is possible;
+    /// [`Error::Option`], [`Error::BudgetTooSmall`], [`Error::MemoryLimit`], [`Error::MemoryOfMachine`] or
+    /// [`Error::MemoryForTables`], with what is possible, before any memory is taken;
     /// [`Error::Setup`] if the system gives no memory or thread, or no userfaultfd; [`Error::Swap`].
     pub fn build(self) -> Result<PageCache> {
         let page_size = PageSize::from_bytes(self.page_size).ok_or_else(|| OptionError {
@@ -207,6 +208,10 @@ impl Builder {
             None => Options::with_regions(),
         };
         let mut options = Options { page_size, ..options };
+        // All sizes before anything is made of them: tables grow with them, and memory that is not there ends the process.
+        for swap in &self.swap {
+            swap.check(page_size)?;
+        }
         if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
             g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
         }
@@ -231,14 +236,12 @@ impl Builder {
         }
         let memory = auto.map_or(Bytes(self.memory), |range| auto::first(range, &host::places()));
         let frames = budget::frames(memory, page_size, aside)?;
-        let manager = Manager::new(options, frames)?;
+        options.check()?;
+        let beyond = host::check_memory(memory.0, budget::tables(frames), self.memory_beyond_limit)?;
+        let is_beyond = beyond.is_some() || memory.0 > crate::sys::machine_memory_bytes();
         let setup = |what| move |source| Error::Setup { what, source };
         let notices = Notices::new(self.notice_hook);
-        let short = host::free_memory(memory.0);
-        for notice in host::check_memory(memory.0, self.memory_beyond_limit)?
-            .into_iter()
-            .chain(short)
-        {
+        for notice in beyond.into_iter().chain(host::free_memory(memory.0)) {
             notices.add(notice, 0);
         }
         let (device, refusal) = match self.device {
@@ -248,7 +251,7 @@ impl Builder {
         if let Some(refusal) = refusal {
             notices.add(Notice::NoRing(refusal), 0);
         }
-        let device = Watched::new(device, page_size, manager.options().watchdog, self.warning_hook);
+        let device = Watched::new(device, page_size, options.watchdog, self.warning_hook);
         // More than the machine has is of no use where the host decides.
         let memory_max = Bytes(crate::sys::machine_memory_bytes().max(memory.0));
         let auto = auto.map(|range| MemoryRange {
@@ -265,7 +268,8 @@ impl Builder {
             .locked(&mut turn)
             .grow(frames.0 as u32)
             .map_err(setup("getting memory for the frames"))?;
-        if self.populate {
+        // What is beyond a limit would end the process at once.
+        if self.populate && !is_beyond {
             table.memory().populate(0..frames.0 as u32);
         }
         let table = Arc::new(table);
@@ -276,6 +280,8 @@ impl Builder {
         if regions.as_ref().is_some_and(Regions::misses_system_calls) {
             notices.add(Notice::NoKernelFaults, 0);
         }
+        // It takes memory by the frame, which can't be refused: after all that can.
+        let manager = Manager::new(options, frames)?;
         let shared = Shared::new(table, turn, manager, device, self.recorder, regions);
         let shared = Arc::new(shared);
         if let Some(regions) = &shared.regions {

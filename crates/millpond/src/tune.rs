@@ -85,7 +85,12 @@ impl Inner {
             let mut notices = Vec::new();
             let memory = budget.with(new.memory);
             if sets.memory {
-                notices.extend(host::check_memory(memory.memory.0, self.memory_beyond_limit)?);
+                let tables = crate::budget::tables(self.frames(&memory)?);
+                notices.extend(host::check_memory(
+                    memory.memory.0,
+                    tables,
+                    self.memory_beyond_limit,
+                )?);
                 let added = memory.memory.0.saturating_sub(budget.memory.0);
                 notices.extend(host::free_memory(added));
                 if memory.auto.is_some() {

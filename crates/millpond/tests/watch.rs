@@ -379,7 +379,7 @@ fn a_checker_of_the_format_finds_nothing_wrong() {
                 let words = [said.stdout, said.stderr].concat();
                 assert!(said.status.success(), "{}", String::from_utf8_lossy(&words));
             }
-            Err(error) => support::skip(&format!("promtool: {error}")),
+            Err(error) => support::skip(format!("promtool: {error}")),
         }
     }
     // It does find what is wrong.

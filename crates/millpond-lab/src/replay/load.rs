@@ -2,11 +2,14 @@
 
 use super::Memory;
 use crate::error::{LabError, Result};
+use crate::quantity::size;
 use crate::sim::Op;
-use millpond::core::units::{FileId, Nanos, PageSize};
+use millpond::core::units::{Bytes, FileId, Nanos, PageSize};
+use millpond::host;
 use millpond::trace::{Access, Trace, What};
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Pages that a simulated call has at most; a longer one is several.
@@ -14,6 +17,15 @@ const CALL_PAGES_MAX: u64 = 1024;
 
 /// More uses of pages than this are not replayed: their order alone takes 2 GiB.
 const USES_MAX: u64 = 1 << 28;
+
+/// Longer traces hold more than that: of page numbers, as other calls take three bytes or more as well.
+const BYTES_MAX: u64 = USES_MAX * 4;
+
+/// What a byte of a trace takes when it was read, as a call of three bytes is a step of a thread and a use of a page.
+const BYTES_FOR_BYTE: u64 = 24;
+
+/// What says whether it is a trace.
+const BEGINNING: u64 = 8;
 
 /// Nor what took longer.
 const SPAN_MAX: Nanos = Nanos(30 * 24 * 3600 * 1_000_000_000);
@@ -58,7 +70,8 @@ impl Load {
     /// # Errors
     /// [`LabError::Io`] if it can't be read, [`LabError::BadValue`] if it is no trace.
     pub fn read(path: &Path) -> Result<Load> {
-        let bytes = fs::read(path).map_err(|e| LabError::path("cannot read", path, e))?;
+        let failed = |e: io::Error| LabError::path("cannot read", path, e);
+        let mut file = File::open(path).map_err(failed)?;
         let name = path.display().to_string();
         let bad = |why: String| LabError::BadValue {
             option: "the trace",
@@ -67,12 +80,27 @@ impl Load {
             instead: "give a trace of `millpond record`, or page numbers in a file whose name ends in .u32"
                 .into(),
         };
+        // First what it is: there are files without an end.
+        let mut bytes = Vec::new();
+        (&mut file)
+            .take(BEGINNING)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        let is_list = path.extension().is_some_and(|end| end == "u32");
+        if !Trace::is_trace(&bytes) && !is_list {
+            return Err(bad("it is no trace of `millpond record`".into()));
+        }
+        let most = host::memory_free().map_or(BYTES_MAX, |free| BYTES_MAX.min(free / BYTES_FOR_BYTE));
+        file.take(most).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > most {
+            return Err(bad(format!(
+                "it is longer than {}, for which there is memory here",
+                size(Bytes(most))
+            )));
+        }
         if Trace::is_trace(&bytes) {
             let trace = Trace::parse(&bytes).map_err(|e| bad(e.to_string()))?;
             return Load::of_trace(&name, &trace);
-        }
-        if path.extension().is_none_or(|end| end != "u32") {
-            return Err(bad("it is no trace of `millpond record`".into()));
         }
         if bytes.len() % 4 != 0 {
             return Err(bad(format!("{} bytes are no whole number of pages", bytes.len())));

@@ -24,6 +24,7 @@ pub use plot::plot;
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::experiment::Watch;
+use crate::machine;
 use crate::quantity::parse_size;
 use crate::report::Report;
 use crate::target::Proceed;
@@ -227,6 +228,18 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
     let all = (memory.len() * options.policies.len()) as f64;
     for (n, &memory) in memory.iter().enumerate() {
         let frames = memory.frames(load.page_size)?;
+        if options
+            .policies
+            .iter()
+            .any(|policy| policy.options(load.page_size).is_some())
+        {
+            machine::check_simulated("--memory", memory.to_string(), frames, PageCount(0))?;
+            let pages = load
+                .files
+                .iter()
+                .fold(0, |all: u64, &pages| all.saturating_add(pages));
+            machine::check_simulated("the trace", &load.name, PageCount(0), PageCount(pages))?;
+        }
         let mut runs = Vec::new();
         for (m, &policy) in options.policies.iter().enumerate() {
             let done = (n * options.policies.len() + m) as f64;

@@ -14,6 +14,8 @@
 
 use super::{Notice, field};
 use crate::error::{Error, Result};
+use crate::told::Size;
+use millpond_core::units::Bytes;
 use procfs::process::MountInfos;
 use procfs::{FromRead, ProcessCGroups};
 use std::fmt;
@@ -56,9 +58,9 @@ impl fmt::Display for MemoryLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the control group {}, {} bytes",
+            "the control group {}, {}",
             self.group.display(),
-            self.bytes
+            Size(self.bytes)
         )
     }
 }
@@ -76,6 +78,11 @@ pub fn memory_limit() -> Option<MemoryLimit> {
 /// Bytes that the machine could give to a program without swapping (`MemAvailable`).
 pub fn memory_available() -> Option<u64> {
     available_below(Path::new("/"))
+}
+
+/// Bytes that this process could take now: what the machine has available, or what a control group above it has left.
+pub fn memory_free() -> Option<u64> {
+    free_below(Path::new("/")).map(|(free, _)| free)
 }
 
 fn available_below(root: &Path) -> Option<u64> {
@@ -187,12 +194,16 @@ fn limit_below(root: &Path) -> Option<MemoryLimit> {
     limits.min_by_key(|limit| limit.bytes)
 }
 
-/// Refuses a budget of `given` bytes above a limit, or notices it where that is `allowed`.
+/// Refuses a budget of `given` bytes above a limit, or notices it where that is `allowed`; its `tables` have to fit there
+/// as well.
 ///
 /// # Errors
-/// [`Error::MemoryLimit`].
-pub(crate) fn check_memory(given: u64, allowed: bool) -> Result<Option<Notice>> {
+/// [`Error::MemoryLimit`], [`Error::MemoryOfMachine`], [`Error::MemoryForTables`].
+pub(crate) fn check_memory(given: u64, tables: Bytes, allowed: bool) -> Result<Option<Notice>> {
     check_machine(Path::new("/"), given, allowed)?;
+    if let Some(error) = no_tables(Path::new("/"), given, tables.0).filter(|_| allowed) {
+        return Err(error);
+    }
     match memory_limit().filter(|limit| limit.bytes < given) {
         None => Ok(None),
         Some(limit) if allowed => Ok(Some(Notice::MemoryBeyondLimit { given, limit })),
@@ -208,23 +219,34 @@ fn check_machine(root: &Path, given: u64, allowed: bool) -> Result<()> {
     }
 }
 
+/// Why there can't be a budget whose tables are larger than what is free.
+fn no_tables(root: &Path, given: u64, tables: u64) -> Option<Error> {
+    let (free, _) = free_below(root).filter(|(free, _)| *free < tables)?;
+    Some(Error::MemoryForTables { given, tables, free })
+}
+
 /// Notices that `added` bytes are more than is free now.
 pub(crate) fn free_memory(added: u64) -> Option<Notice> {
     free_memory_below(Path::new("/"), added)
 }
 
 fn free_memory_below(root: &Path, added: u64) -> Option<Notice> {
-    let machine = available_below(root).map(|free| (free, None));
-    let groups = groups_below(root).into_iter().filter_map(|group| {
-        let limit = group.limits().into_iter().map(|limit| limit.bytes).min()?;
-        Some((limit.saturating_sub(group.held_bytes()?), Some(group.path)))
-    });
-    let (free, group) = machine.into_iter().chain(groups).min_by_key(|(free, _)| *free)?;
+    let (free, group) = free_below(root)?;
     (free < added).then_some(Notice::MemoryShort {
         given: added,
         free,
         group,
     })
+}
+
+/// What is free where least is: in the machine, or in a control group.
+fn free_below(root: &Path) -> Option<(u64, Option<PathBuf>)> {
+    let machine = available_below(root).map(|free| (free, None));
+    let groups = groups_below(root).into_iter().filter_map(|group| {
+        let limit = group.limits().into_iter().map(|limit| limit.bytes).min()?;
+        Some((limit.saturating_sub(group.held_bytes()?), Some(group.path)))
+    });
+    machine.into_iter().chain(groups).min_by_key(|(free, _)| *free)
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ mod places;
 mod ring;
 
 pub use huge::SmallPages;
-pub use limit::{ControlGroup, GroupVersion, MemoryLimit, control_groups, memory_available, memory_limit};
+pub use limit::{
+    ControlGroup, GroupVersion, MemoryLimit, control_groups, memory_available, memory_free, memory_limit,
+};
 pub use notice::{Notice, to_stderr};
 pub use ring::RingRefusal;
 

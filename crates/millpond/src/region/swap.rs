@@ -11,6 +11,7 @@ use crate::sys::exchange::Exchange;
 use crate::sys::forks::FileLock;
 use crate::sys::mapping::kernel_page;
 use crate::table::Table;
+use crate::told::Size;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{Bytes, FileId, PageCount, PageSize};
 use std::fs::{self, File, Permissions};
@@ -96,15 +97,31 @@ impl SwapFile {
         })
     }
 
-    fn prepare(&self, page_size: PageSize) -> io::Result<(FileInner, FileLock, PageCount)> {
+    /// Looks whether there can be one of this size, before anything is made.
+    ///
+    /// # Errors
+    /// [`Error::Swap`].
+    pub(crate) fn check(&self, page_size: PageSize) -> Result<()> {
+        self.slots(page_size).map(drop).map_err(|source| Error::Swap {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    fn slots(&self, page_size: PageSize) -> io::Result<PageCount> {
         let slots = Bytes(self.bytes).to_pages(page_size);
         if slots.0 == 0 || slots.0 >= SLOTS_MAX {
-            let most = PageCount(SLOTS_MAX - 1).to_bytes(page_size);
-            let (least, given) = (page_size.bytes(), self.bytes);
+            let most = Size(PageCount(SLOTS_MAX - 1).to_bytes(page_size).0);
+            let (least, given) = (Size(page_size.bytes()), Size(self.bytes));
             return Err(invalid(format!(
-                "its size can't be {given}: allowed is {least} to {most} bytes"
+                "its size can't be {given}: allowed is {least} to {most}"
             )));
         }
+        Ok(slots)
+    }
+
+    fn prepare(&self, page_size: PageSize) -> io::Result<(FileInner, FileLock, PageCount)> {
+        let slots = self.slots(page_size)?;
         let len = slots.to_bytes(page_size).0 + page_size.bytes();
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).mode(0o600);
@@ -132,7 +149,8 @@ impl SwapFile {
         if is_block_device {
             let has = (&file).seek(SeekFrom::End(0))?;
             if has < len {
-                return Err(invalid(format!("it has {has} bytes, and {len} are needed")));
+                let (has, len) = (Size(has), Size(len));
+                return Err(invalid(format!("it has {has}, and {len} are needed")));
             }
         } else if !before.is_file() {
             return Err(invalid("it is neither a file nor a block device".into()));

@@ -10,8 +10,8 @@ use millpond_core::units::Nanos;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -77,10 +77,21 @@ impl Trace {
     /// # Errors
     /// [`TraceError`]. A trace that is only torn is read as far as it goes ([`Trace::torn`]).
     pub fn read(path: &Path) -> Result<Trace, TraceError> {
-        let bytes = fs::read(path).map_err(|source| TraceError::Io {
+        let failed = |source| TraceError::Io {
             path: path.to_owned(),
             source,
-        })?;
+        };
+        let mut file = File::open(path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        // First whether it is one: there are files without an end.
+        let beginning = MAGIC.len() as u64;
+        (&mut file)
+            .take(beginning)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        if Trace::is_trace(&bytes) {
+            file.read_to_end(&mut bytes).map_err(failed)?;
+        }
         Trace::parse(&bytes)
     }
 

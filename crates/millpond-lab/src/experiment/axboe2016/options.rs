@@ -4,12 +4,13 @@ use super::EXPERIMENT;
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::experiment::Job;
+use crate::machine;
 use crate::quantity::{self, size_typed};
 use crate::room;
 use crate::target::{self, Device, Row};
 use crate::workload::Workload;
 use crate::workload::axboe2016::{Axboe2016, Phase, WRITE_UNIT};
-use millpond_core::units::{Bytes, Nanos};
+use millpond_core::units::{Bytes, Nanos, PageCount, PageSize};
 use std::path::PathBuf;
 
 /// What a user may choose. Units are in the types; ranges are checked by [`run`](super::run).
@@ -183,6 +184,15 @@ impl Options {
                 "the program itself needs some of it",
             );
         }
+        // Of every size that makes a simulated machine, before any run; no real one takes as much.
+        let pages = |bytes: Bytes| bytes.to_pages(PageSize::KIB_4);
+        let none = PageCount(0);
+        let typed = size_typed;
+        machine::check_simulated("--memory", typed(self.memory), pages(self.memory), none)?;
+        let files = Bytes(self.file_size.0.saturating_mul(self.files.into()));
+        machine::check_simulated("--file-size", typed(self.file_size), none, pages(files))?;
+        let read = self.read_file_size;
+        machine::check_simulated("--read-file-size", typed(read), none, pages(read))?;
         Ok(())
     }
 

@@ -26,7 +26,7 @@ use crate::target::kernel_limits::Saved;
 use crate::target::{self, Device, Row, Setup};
 use crate::workload::Workload;
 use crate::workload::hills2015::{Hills2015, WRITE};
-use millpond_core::units::Bytes;
+use millpond_core::units::{Bytes, PageCount, PageSize};
 use std::path::{Path, PathBuf};
 
 /// This experiment.
@@ -135,6 +135,8 @@ impl Options {
                 "the program itself needs some of it",
             );
         }
+        let frames = self.memory.to_pages(PageSize::KIB_4);
+        machine::check_simulated("--memory", size_typed(self.memory), frames, PageCount(0))?;
         for name in self.on.iter().flatten() {
             target::find(name)?;
             if name == "kernel" && self.device != Device::Real {
