@@ -4,9 +4,10 @@ use crate::device::{Completion, Device};
 use crate::driver::{Deferred, Shared, until};
 use crate::sys::threads;
 use millpond_core::event::Event;
+use millpond_core::units::PageCount;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Completions for which there is memory from the start: twice what a ring has under way.
 const COMPLETIONS: usize = 512;
@@ -14,11 +15,24 @@ const COMPLETIONS: usize = 512;
 /// Batches of reclaim between two looks at the device.
 const RECLAIM_BATCHES: u32 = 8;
 
+/// When all of memory is in guards and clean there is nothing to be had, and whoever wants a frame wakes reclaim all the
+/// same: it rests for so many times as long as it took to find that out, as nobody announces a guard that is dropped. Who
+/// waits for a frame reclaims for himself meanwhile.
+const RESTS: u32 = 50;
+const RESTS_MAX: Duration = Duration::from_secs(1);
+
 /// Starts it.
 ///
 /// # Errors
 /// If the system gives no thread.
 pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let cache = Arc::downgrade(&shared);
+    shared.device.if_the_hook_panics(move || {
+        if let Some(shared) = cache.upgrade() {
+            shared.poison("its hook for warnings has panicked; the message is on standard error".into());
+            shared.device.wake();
+        }
+    });
     threads::spawn("millpond", move || {
         let _dart = shared.dart("background thread");
         run(&shared);
@@ -29,16 +43,16 @@ fn run(shared: &Shared) {
     // No more can be completed at a time than a device has under way.
     let mut done: Vec<Completion> = Vec::with_capacity(COMPLETIONS);
     let mut unchecked = Vec::new();
-    let mut reclaiming = false;
+    let mut reclaimer = Reclaimer::default();
     while !shared.stopping.load(Ordering::Acquire) && !shared.poison.is_set() {
         #[cfg(test)]
         shared
             .allocations
             .store(crate::sys::counted::allocations(), Ordering::SeqCst);
-        let timeout = if reclaiming {
-            Some(Duration::ZERO)
-        } else {
-            until(shared.clock.now(), shared.tick_at.load(Ordering::Relaxed))
+        let tick = until(shared.clock.now(), shared.tick_at.load(Ordering::Relaxed));
+        let timeout = match reclaimer.due() {
+            None => tick,
+            Some(due) => Some(tick.map_or(due, |tick| tick.min(due))),
         };
         if let Err(error) = shared.device.wait(&mut done, timeout) {
             return shared.poison(format!("the device reports no completions any more: {error}"));
@@ -64,23 +78,68 @@ fn run(shared: &Shared) {
             }
         }
         shared.finish(&mut deferred);
-        if shared.reclaim_wanted.swap(false, Ordering::Relaxed) || reclaiming {
-            reclaiming = reclaim(shared);
+        reclaimer.is_wanted |= shared.reclaim_wanted.swap(false, Ordering::Relaxed);
+        if reclaimer.due() == Some(Duration::ZERO) {
+            reclaimer.work(shared);
         }
     }
 }
 
-/// Some batches of reclaim. Whether there is more to do.
-fn reclaim(shared: &Shared) -> bool {
-    for _ in 0..RECLAIM_BATCHES {
-        let mut deferred = Deferred::default();
-        shared.step(&mut shared.core(), Event::Reclaim, &mut deferred);
-        shared.finish(&mut deferred);
-        if !deferred.reclaim_more {
-            return false;
-        }
+/// What reclaim in the background is at.
+#[derive(Default)]
+struct Reclaimer {
+    is_wanted: bool,
+    /// The run that is under way.
+    run: Option<Run>,
+    /// It looked at all of memory, and nothing could be had.
+    rests_until: Option<Instant>,
+}
+
+struct Run {
+    took: Duration,
+    /// Whether something left memory, or is on its way.
+    is_of_use: bool,
+}
+
+impl Reclaimer {
+    /// In how long it has something to do.
+    fn due(&self) -> Option<Duration> {
+        let is_due = self.run.is_some() || self.is_wanted;
+        let rests = |until: Instant| until.saturating_duration_since(Instant::now());
+        is_due.then(|| self.rests_until.map_or(Duration::ZERO, rests))
     }
-    true
+
+    /// Some batches.
+    fn work(&mut self, shared: &Shared) {
+        (self.is_wanted, self.rests_until) = (false, None);
+        let run = self.run.get_or_insert(Run {
+            took: Duration::ZERO,
+            is_of_use: shared.regions.is_some(),
+        });
+        let began = Instant::now();
+        for _ in 0..RECLAIM_BATCHES {
+            let mut deferred = Deferred::default();
+            {
+                let mut core = shared.core();
+                let freed = core.manager.stats().pgsteal_kswapd;
+                shared.step(&mut core, Event::Reclaim, &mut deferred);
+                run.is_of_use |= core.manager.stats().pgsteal_kswapd > freed;
+                if !deferred.reclaim_more && !run.is_of_use {
+                    run.is_of_use = core.manager.pressure(shared.clock.now()).unclean > PageCount(0);
+                }
+            }
+            shared.finish(&mut deferred);
+            if !deferred.reclaim_more {
+                run.took += began.elapsed();
+                if !run.is_of_use {
+                    self.rests_until = Some(Instant::now() + (run.took * RESTS).min(RESTS_MAX));
+                }
+                self.run = None;
+                return;
+            }
+        }
+        run.took += began.elapsed();
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::history::History;
 use crate::host::{Notice, Notices};
 use crate::http;
 use crate::metrics;
+use crate::own::Waits;
 use crate::stats::Stats;
 use crate::trace::{Recordings, What};
 use follow::Follower;
@@ -128,6 +129,8 @@ impl PageCache {
             })
             .collect()
         };
+        let own = |file: &File| shared.check_guards(&file.inner, 0..u64::MAX, Waits::ForWriters);
+        files.iter().try_for_each(own)?;
         let logs: Vec<_> = files.iter().map(|f| shared.log_first(&f.inner)).collect();
         // All of them at once, so that the flusher can order them.
         let begun: Vec<_> = files
@@ -323,8 +326,11 @@ impl Handle {
                 shared.discard(inner, page..page + 1)?;
             }
         }
+        // No guard is left but such as were forgotten.
+        shared.check_guards(inner, 0..u64::MAX, Waits::ForWriters)?;
         let syncing = shared.sync_begin(inner.id, Ok(()))?;
         let written = shared.sync_end(inner, syncing)?;
+        shared.check_guards(inner, 0..u64::MAX, Waits::ForAll)?;
         shared.discard(inner, 0..inner.len().div_ceil(shared.page_size.bytes()))?;
         shared.tell(Event::Closed { file: inner.id });
         shared.core().files[inner.id.0 as usize] = None;

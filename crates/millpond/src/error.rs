@@ -283,6 +283,16 @@ pub enum Error {
         waited: Duration,
     },
 
+    /// The call would wait for a guard that its own thread has, for ever. Drop the guard first. Only with debug assertions;
+    /// without them the call waits, and after the option `watchdog` a [`Warning`](crate::Warning) names the page.
+    #[error("page {page} of {path} is in a guard of the calling thread, which would wait for itself: drop the guard first", path = .path.display())]
+    OwnGuard {
+        /// The file.
+        path: PathBuf,
+        /// The number of the page.
+        page: u64,
+    },
+
     /// A thread of the cache has died, or something inside is not as it must be. Nothing of the cache can be trusted; what
     /// was synced is on the device. Drop the cache, open the files again, report the message.
     #[error("the cache is unusable: {why}")]
@@ -339,6 +349,7 @@ impl Error {
             Error::FixedLength { len, given, .. } if given < len => libc::EINVAL,
             Error::FixedLength { .. } => libc::ENOSPC,
             Error::TooLong { .. } => libc::EFBIG,
+            Error::OwnGuard { .. } => libc::EDEADLK,
             // As Linux says of what fails a file system's own checksums (`EFSBADCRC`).
             Error::Check { .. } => libc::EBADMSG,
             Error::NoFrames { .. }

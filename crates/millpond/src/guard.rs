@@ -2,8 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::file::FileInner;
+use crate::own::OwnGuard;
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, SharedPin, Table};
+use millpond_core::units::{PageIndex, PageKey};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -11,12 +13,22 @@ use std::ops::{Deref, DerefMut};
 ///
 /// Dereferences to the page's bytes up to the end of the file as it was when the page was pinned. Many may read a page
 /// at a time; whoever wants to change it waits for them all, so keep it short, and don't ask for [`PageMut`] of a page
-/// of which the same thread holds a `PageRef`: it would wait for itself. Pinning and dropping take about
+/// of which the same thread holds a `PageRef`: it would wait for itself, which is an
+/// [`Error::OwnGuard`](crate::Error::OwnGuard) where debug assertions are on. Pinning and dropping take about
 /// 20 ns together when the page is in memory, allocate nothing and take no lock.
 #[must_use = "dropping a guard unpins its page"]
 pub struct PageRef<'a> {
-    pub(crate) pin: SharedPin<&'a Table<Arena>>,
-    pub(crate) len: usize,
+    pin: SharedPin<&'a Table<Arena>>,
+    len: usize,
+    own: OwnGuard,
+}
+
+impl<'a> PageRef<'a> {
+    #[inline]
+    pub(crate) fn new(pin: SharedPin<&'a Table<Arena>>, len: usize, key: PageKey) -> PageRef<'a> {
+        let own = OwnGuard::new(pin.table(), key, false);
+        PageRef { pin, len, own }
+    }
 }
 
 impl Deref for PageRef<'_> {
@@ -24,6 +36,7 @@ impl Deref for PageRef<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        self.own.is_used();
         &self.pin[..self.len]
     }
 }
@@ -40,13 +53,30 @@ impl fmt::Debug for PageRef<'_> {
 /// is not written to its file before the guard is dropped, and a sync waits for that.
 #[must_use = "dropping a guard unlocks its page"]
 pub struct PageMut<'a> {
-    pub(crate) pin: ExclusivePin<&'a Table<Arena>>,
-    pub(crate) len: usize,
-    pub(crate) file: &'a FileInner,
-    pub(crate) page: u64,
+    pin: ExclusivePin<&'a Table<Arena>>,
+    len: usize,
+    file: &'a FileInner,
+    page: u64,
+    own: OwnGuard,
 }
 
-impl PageMut<'_> {
+impl<'a> PageMut<'a> {
+    pub(crate) fn new(
+        pin: ExclusivePin<&'a Table<Arena>>,
+        len: usize,
+        file: &'a FileInner,
+        page: u64,
+    ) -> PageMut<'a> {
+        let own = OwnGuard::new(pin.table(), PageKey::new(file.id, PageIndex(page)), true);
+        PageMut {
+            pin,
+            len,
+            file,
+            page,
+            own,
+        }
+    }
+
     /// The page's bytes depend on record `n` of the file's log: they do not go to the file before the log is durable up
     /// to it. Call it after the record was given its number and before the guard is dropped. A page keeps the largest
     /// number that it was given since it was last written. It is a map look-up under a lock of the file.
@@ -72,6 +102,7 @@ impl Deref for PageMut<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        self.own.is_used();
         &self.pin[..self.len]
     }
 }
@@ -79,6 +110,7 @@ impl Deref for PageMut<'_> {
 impl DerefMut for PageMut<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.own.is_used();
         &mut self.pin[..self.len]
     }
 }

@@ -1,6 +1,55 @@
 //! Who is told what no call fails for: a function of the user's, or one that writes a line on standard error.
+//!
+//! ```text
+//!   any thread, also the cache's own ──► queue ──► a thread that is there while something is queued ──► the hook
+//! ```
+//!
+//! What comes up on a thread for which others wait is told by another thread, so that the hook may use the cache as any
+//! program may: whoever told it himself could wait for himself.
 
+use crate::sys::threads;
+use parking_lot::{Condvar, Mutex};
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// Values that wait to be told. A hook that does not return hears of no more.
+const QUEUED_MAX: usize = 1024;
+
+/// How long [`Teller::tell`] waits for a hook.
+const TELL_MAX: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// The cache in whose hands the thread is, as an address, while it calls what must not use it; 0: none.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Makes `call`, of a user's that must not use `cache`, since what that waits for is this thread.
+pub(crate) fn inside<C, T>(cache: &C, call: impl FnOnce() -> T) -> T {
+    struct Before(usize);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            INSIDE.set(self.0);
+        }
+    }
+    let _before = Before(INSIDE.replace(std::ptr::from_ref(cache).addr()));
+    call()
+}
+
+/// # Panics
+/// In a call by [`inside`] of this cache: it would wait for itself, for ever.
+#[inline]
+pub(crate) fn check_outside<C>(cache: &C) {
+    assert!(
+        INSIDE.get() != std::ptr::from_ref(cache).addr(),
+        "a Recorder or a PageCheck has used its own cache, which waits for it: let it note what it gets, and use the \
+         cache elsewhere"
+    );
+}
 
 /// One listener for values of one type, on whichever thread they come up.
 pub(crate) struct Hook<T>(Box<dyn Fn(&T) + Send + Sync>);
@@ -18,5 +67,147 @@ impl<T> Hook<T> {
 impl<T> fmt::Debug for Hook<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hook")
+    }
+}
+
+/// A hook that is called on a thread of its own, one value after the other.
+pub(crate) struct Teller<T> {
+    told: Arc<Told<T>>,
+}
+
+struct Told<T> {
+    hook: Hook<T>,
+    queue: Mutex<Queue<T>>,
+    moved: Condvar,
+    /// What is done if the hook panics.
+    panicked: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+struct Queue<T> {
+    values: VecDeque<T>,
+    /// Values so far, and those of them that were told.
+    queued: u64,
+    told: u64,
+    thread: Option<ThreadId>,
+}
+
+impl<T: Send + 'static> Teller<T> {
+    pub(crate) fn new(hook: Hook<T>) -> Teller<T> {
+        let queue = Queue {
+            values: VecDeque::new(),
+            queued: 0,
+            told: 0,
+            thread: None,
+        };
+        let told = Told {
+            hook,
+            queue: Mutex::new(queue),
+            moved: Condvar::new(),
+            panicked: OnceLock::new(),
+        };
+        Teller { told: Arc::new(told) }
+    }
+
+    /// What is to be done if the hook panics; only the first that is given counts.
+    pub(crate) fn if_it_panics(&self, what: impl Fn() + Send + Sync + 'static) {
+        let _ = self.told.panicked.set(Box::new(what));
+    }
+
+    /// Has it told, soon.
+    pub(crate) fn tell_soon(&self, value: T) {
+        let mut queue = self.told.queue.lock();
+        if queue.values.len() >= QUEUED_MAX {
+            return;
+        }
+        queue.values.push_back(value);
+        queue.queued += 1;
+        if queue.thread.is_some() {
+            return;
+        }
+        let told = self.told.clone();
+        match threads::spawn("millpond-hook", move || run(&told)) {
+            Ok(thread) => queue.thread = Some(thread.thread().id()),
+            // Without a thread it is told here: late is worse.
+            Err(_) => {
+                queue.thread = Some(std::thread::current().id());
+                drop(queue);
+                run(&self.told);
+            }
+        }
+    }
+
+    /// Has it told, and waits for that; a second at most, since the hook may want what the caller has.
+    pub(crate) fn tell(&self, value: T) {
+        self.tell_soon(value);
+        let mut queue = self.told.queue.lock();
+        let number = queue.queued;
+        if queue.thread != Some(std::thread::current().id()) {
+            let is_untold = |queue: &mut Queue<T>| queue.told < number;
+            self.told.moved.wait_while_for(&mut queue, is_untold, TELL_MAX);
+        }
+    }
+}
+
+/// Tells what is queued, until nothing is.
+fn run<T>(told: &Told<T>) {
+    loop {
+        let value = {
+            let mut queue = told.queue.lock();
+            match queue.values.pop_front() {
+                Some(value) => value,
+                None => {
+                    queue.thread = None;
+                    return;
+                }
+            }
+        };
+        let is_told = catch_unwind(AssertUnwindSafe(|| told.hook.tell(&value))).is_ok();
+        // It may have had the last handle of something, whose end is the hook's business too.
+        drop(value);
+        if !is_told && let Some(panicked) = told.panicked.get() {
+            panicked();
+        }
+        told.queue.lock().told += 1;
+        told.moved.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_hook_is_called_on_a_thread_of_its_own_in_order_and_may_tell_more() {
+        let (heard, hears) = channel();
+        let own: Arc<OnceLock<Teller<u32>>> = Arc::default();
+        let teller = own.clone();
+        let hook = Hook::new(move |&n: &u32| {
+            // From the hook itself it waits for nothing.
+            if n < 3
+                && let Some(teller) = teller.get()
+            {
+                teller.tell(n + 1);
+            }
+            heard.send((n, std::thread::current().id())).unwrap();
+        });
+        assert!(own.set(Teller::new(hook)).is_ok());
+        own.get().unwrap().tell(1);
+        for n in 1..=3 {
+            let (told, thread) = hears.recv().unwrap();
+            assert_eq!(told, n);
+            assert_ne!(thread, std::thread::current().id());
+        }
+    }
+
+    #[test]
+    fn a_hook_that_panics_is_known_before_telling_is_over() {
+        let teller = Teller::new(Hook::new(|_: &u32| panic!("the hook breaks")));
+        let (heard, hears) = channel();
+        teller.if_it_panics(move || heard.send(()).unwrap());
+        teller.tell(1);
+        hears.try_recv().unwrap();
+        teller.tell(2);
+        hears.try_recv().unwrap();
     }
 }

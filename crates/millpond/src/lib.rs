@@ -50,6 +50,7 @@ mod index;
 mod inspect;
 mod metrics;
 mod order;
+mod own;
 mod poison;
 pub mod record;
 mod region;

@@ -44,9 +44,14 @@ pub struct Stats {
     /// a page has been in memory. On x86-64 from Linux 6.14 on those that are empty go when this is more than a 32nd of
     /// memory.
     pub region_tables: Bytes,
-    /// Warnings given so far ([`Builder::on_warning`](crate::Builder::on_warning)): each says that a transfer, a sync or a
-    /// change of a length has been waiting for its device for long.
+    /// Warnings given so far ([`Builder::on_warning`](crate::Builder::on_warning)): each says that something has
+    /// been waited for for long, a device, a guard or a log, that a page is lost, or that memory was unlocked.
     pub warnings: u64,
+    /// How long the longest call of this moment has waited for a page that somebody has in hand, or for a file that is being
+    /// closed: from 10 ms on.
+    pub guard_wait: Duration,
+    /// How long the longest call of this moment has waited for the log of its file.
+    pub log_wait: Duration,
     /// How long calls have waited for frames.
     pub frame_waits: FrameWaits,
     /// How transfers are made, and why.
@@ -97,6 +102,7 @@ impl Stats {
         let orders: u64 = held.map(|held| held.metadata_bytes()).sum();
         let copies = shared.copies.get().map_or(0, |copies| copies.bytes() as u64);
         let (manager, now) = (&core.manager, shared.clock.now());
+        let (guard_wait, log_wait) = shared.device.longest_waits();
         let (swap_used, swap_total) = manager.swap_slots().unwrap_or_default();
         Stats {
             counters: *manager.stats(),
@@ -122,6 +128,8 @@ impl Stats {
                     .map_or(0, |regions| regions.tables.count() << 12),
             ),
             warnings: shared.device.warnings(),
+            guard_wait,
+            log_wait,
             frame_waits: FrameWaits::of(shared),
             device: shared.device.name().to_owned(),
         }
@@ -151,6 +159,8 @@ impl fmt::Display for Stats {
             ("swap_total_pages", self.swap_total.0),
             ("swap_ra_hit", self.swap_ahead_hits),
             ("warnings", self.warnings),
+            ("guard_wait_ns", ns(self.guard_wait)),
+            ("log_wait_ns", ns(self.log_wait)),
             ("frame_waits", waits.count),
             ("frame_wait_ns", ns(waits.total)),
             ("frame_wait_ns_max", ns(waits.longest)),

@@ -32,7 +32,7 @@ use crate::hazard::{self, Hazard};
 use crate::index::Index;
 use crate::state::{self, Refusal, State, Step, Word};
 use crate::sync::Ordering;
-use crate::wait::{Stripes, stand_back};
+use crate::wait::{Slow, Stripes, stand_back};
 use millpond_core::frame::USES_MAX;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageKey};
@@ -144,12 +144,12 @@ impl<M> Table<M> {
         )
     }
 
-    /// Pins the page `key` for reading; waits while somebody changes it. Never `Busy`.
+    /// Pins the page `key` for reading; waits while somebody changes it, and calls `slow` if that takes long. Never `Busy`.
     #[inline]
-    pub(crate) fn pin(&self, key: PageKey) -> Lookup<SharedPin<&Self>> {
+    pub(crate) fn pin(&self, key: PageKey, slow: Slow<'_>) -> Lookup<SharedPin<&Self>> {
         match self.hit(key) {
             Some(pin) => Lookup::Found(pin),
-            None => self.pin_patiently(key),
+            None => self.pin_patiently(key, slow),
         }
     }
 
@@ -162,14 +162,14 @@ impl<M> Table<M> {
         self.found(frame, claimed.map(|claim| ExclusivePin::new(self, claim)))
     }
 
-    /// Locks the page `key` for changing it; waits while others read or change it. `Busy` only if the waiting for
+    /// Locks the page `key` for changing it; waits while others read or change it, and calls `slow` if that takes long. `Busy` only if the waiting for
     /// pins was [called off](Table::call_off), for a write may hold some. The page is dirty from here on, and
     /// [`ExclusivePin::first_dirty`] says whether it was clean.
-    pub(crate) fn lock(&self, key: PageKey) -> Lookup<ExclusivePin<&Self>> {
+    pub(crate) fn lock(&self, key: PageKey, slow: Slow<'_>) -> Lookup<ExclusivePin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;
         };
-        let claimed = self.claim_patiently(frame, key, true);
+        let claimed = self.claim_patiently(frame, key, true, slow);
         self.found(frame, claimed.map(|claim| ExclusivePin::new(self, claim)))
     }
 
@@ -179,7 +179,8 @@ impl<M> Table<M> {
         let busy = |word: Word| {
             word.state() == State::Loading && self.index.key(frame) == key && !self.stripes.is_called_off()
         };
-        self.stripes.wait(frame, self.index.word(frame), false, busy);
+        self.stripes
+            .wait(frame, self.index.word(frame), (false, None), busy);
     }
 
     /// Waits until `key` in `frame` is not under writeback, or no longer there, or waiting is
@@ -187,15 +188,16 @@ impl<M> Table<M> {
     pub(crate) fn wait_written(&self, frame: FrameNo, key: PageKey) {
         let busy =
             |word: Word| word.is_writeback() && self.index.key(frame) == key && !self.stripes.is_called_off();
-        self.stripes.wait(frame, self.index.word(frame), false, busy);
+        self.stripes
+            .wait(frame, self.index.word(frame), (false, None), busy);
     }
 
     /// Waits for a moment at which nobody uses `key` in `frame`, or until it is no longer there. Then
-    /// [`LockedTable::forget`] has a chance.
-    pub(crate) fn wait_unused(&self, frame: FrameNo, key: PageKey) {
+    /// [`LockedTable::forget`] has a chance. Calls `slow` if somebody uses it for long.
+    pub(crate) fn wait_unused(&self, frame: FrameNo, key: PageKey, slow: Slow<'_>) {
         self.wait_loading(frame, key);
         self.wait_written(frame, key);
-        if self.claim_patiently(frame, key, false).is_ok() {
+        if self.claim_patiently(frame, key, false, slow).is_ok() {
             self.release(frame);
         }
     }
@@ -337,7 +339,7 @@ impl<M> Table<M> {
 
     #[cold]
     #[inline(never)]
-    fn pin_patiently(&self, key: PageKey) -> Lookup<SharedPin<&Self>> {
+    fn pin_patiently(&self, key: PageKey, slow: Slow<'_>) -> Lookup<SharedPin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;
         };
@@ -347,7 +349,7 @@ impl<M> Table<M> {
             match self.grip(frame, key, false) {
                 Err(Refusal::Exclusive) => {
                     let busy = |word: Word| word.is_exclusive() && self.index.key(frame) == key;
-                    self.stripes.wait(frame, word, false, busy);
+                    self.stripes.wait(frame, word, (false, slow), busy);
                 }
                 gripped => break gripped,
             }
@@ -380,7 +382,13 @@ impl<M> Table<M> {
         Ok(Claim::new(frame, change && !owned.old.is_dirty()))
     }
 
-    fn claim_patiently(&self, frame: FrameNo, key: PageKey, change: bool) -> Result<Claim, Refusal> {
+    fn claim_patiently(
+        &self,
+        frame: FrameNo,
+        key: PageKey,
+        change: bool,
+        slow: Slow<'_>,
+    ) -> Result<Claim, Refusal> {
         let word = self.index.word(frame);
         let is_here = |word: Word| word.state() == State::Resident && self.index.key(frame) == key;
         // A write may hold pins, and a broken device never gives them back.
@@ -390,14 +398,15 @@ impl<M> Table<M> {
             match self.claim(frame, key, change) {
                 Err(Refusal::Pinned) if is_off() => return Err(Refusal::Pinned),
                 Err(Refusal::Exclusive) => {
-                    self.stripes
-                        .wait(frame, word, false, |word| is_here(word) && word.is_exclusive());
+                    self.stripes.wait(frame, word, (false, slow), |word| {
+                        is_here(word) && word.is_exclusive()
+                    });
                 }
                 Err(Refusal::Pinned) if Word::load(word, Ordering::Relaxed).pins() > 0 => {
                     let busy =
                         |word: Word| is_here(word) && !word.is_exclusive() && word.pins() > 0 && !is_off();
                     asked = true;
-                    self.stripes.wait(frame, word, true, busy);
+                    self.stripes.wait(frame, word, (true, slow), busy);
                 }
                 Err(Refusal::Pinned) => {
                     let busy =
@@ -405,7 +414,7 @@ impl<M> Table<M> {
                     let address = self.index.address(frame);
                     asked = true;
                     self.stripes
-                        .wait_hazard(frame, word, busy, || hazard::names(address));
+                        .wait_hazard(frame, word, slow, busy, || hazard::names(address));
                 }
                 Err(Refusal::Gone) if asked => {
                     // The page may have left between our last look and our asking: then we have asked for

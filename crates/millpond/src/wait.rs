@@ -25,6 +25,15 @@ const STRIPES: usize = 64;
 /// no stall.
 const HAZARD_SLEEP_MAX: Duration = Duration::from_millis(1);
 
+/// The same for one that has waited for long: a guard that nobody drops costs ten looks a second.
+const HAZARD_SLEEP_MOST: Duration = Duration::from_millis(100);
+
+/// What a long wait is said by, once: see [`SLOW_AFTER`]. `None`: by nothing.
+pub(crate) type Slow<'a> = Option<&'a dyn Fn()>;
+
+/// A wait is long after so much: far more than anybody has a page in hand who does not keep it.
+pub(crate) const SLOW_AFTER: Duration = Duration::from_millis(10);
+
 #[derive(Default)]
 struct Stripe {
     lock: Mutex<()>,
@@ -66,8 +75,14 @@ impl Stripes {
 
     /// Waits while `busy` says so of the frame's word. May return early or late by one change; the caller
     /// looks again. `wanted`: readers shall let this waiter go first.
-    pub(crate) fn wait(&self, frame: FrameNo, word: &AtomicU64, wanted: bool, busy: impl Fn(Word) -> bool) {
-        self.wait_also(frame, word, wanted, busy, None::<fn() -> bool>);
+    pub(crate) fn wait(
+        &self,
+        frame: FrameNo,
+        word: &AtomicU64,
+        (wanted, slow): (bool, Slow<'_>),
+        busy: impl Fn(Word) -> bool,
+    ) {
+        self.wait_also(frame, word, (wanted, slow), busy, None::<fn() -> bool>);
     }
 
     /// Waits while `busy` says so of the frame's word and `hazard` says so too.
@@ -75,17 +90,18 @@ impl Stripes {
         &self,
         frame: FrameNo,
         word: &AtomicU64,
+        slow: Slow<'_>,
         busy: impl Fn(Word) -> bool,
         hazard: impl Fn() -> bool,
     ) {
-        self.wait_also(frame, word, true, busy, Some(hazard));
+        self.wait_also(frame, word, (true, slow), busy, Some(hazard));
     }
 
     fn wait_also(
         &self,
         frame: FrameNo,
         word: &AtomicU64,
-        wanted: bool,
+        (wanted, mut slow): (bool, Slow<'_>),
         busy: impl Fn(Word) -> bool,
         hazard: Option<impl Fn() -> bool>,
     ) {
@@ -100,7 +116,16 @@ impl Stripes {
         }
         let stripe = self.of(frame);
         let mut guard = stripe.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // As far as time-outs tell.
+        let mut slept = Duration::ZERO;
         loop {
+            if slept >= SLOW_AFTER
+                && let Some(slow) = slow.take()
+            {
+                drop(guard);
+                slow();
+                guard = stripe.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            }
             // A refusal means that the page is gone, and with it the reason to wait.
             if !busy(Word::load(word, Ordering::Acquire)) || state::step(word, Step::Wait { wanted }).is_err()
             {
@@ -110,11 +135,22 @@ impl Stripes {
             if is_over() {
                 return;
             }
-            guard = if hazard.is_some() {
-                let woken = stripe.changed.wait_timeout(guard, HAZARD_SLEEP_MAX);
-                woken.unwrap_or_else(PoisonError::into_inner).0
-            } else {
-                stripe.changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
+            let at_most = match (&hazard, slow.is_some()) {
+                // A wake-up that is missed costs no more than a part of what was waited.
+                (Some(_), _) => Some((slept / 4).clamp(HAZARD_SLEEP_MAX, HAZARD_SLEEP_MOST)),
+                (None, true) => Some(SLOW_AFTER),
+                (None, false) => None,
+            };
+            guard = match at_most {
+                Some(at_most) => {
+                    let woken = stripe.changed.wait_timeout(guard, at_most);
+                    let (guard, timed) = woken.unwrap_or_else(PoisonError::into_inner);
+                    if timed.timed_out() {
+                        slept += at_most;
+                    }
+                    guard
+                }
+                None => stripe.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
             };
         }
     }

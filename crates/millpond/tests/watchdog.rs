@@ -7,11 +7,11 @@ mod support;
 
 use millpond::core::event::Reason;
 use millpond::core::units::Nanos;
-use millpond::device::{Asked, Device, Fault, FaultRule, FaultTarget, Faulty};
-use millpond::{Error, OpenOptions, Options, PageCache, Warning};
+use millpond::device::{Asked, Awaited, Device, Fault, FaultRule, FaultTarget, Faulty};
+use millpond::{Error, LogOrder, OpenOptions, Options, PageCache, Warning};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use support::{Kind, Place, bounded, until};
 
@@ -232,5 +232,197 @@ fn a_hook_that_panics_poisons_the_cache_and_nobody_hangs() {
         });
         device.clear();
         device.release().unwrap();
+    });
+}
+
+/// Waits that were warned of: in which file, for what, and who.
+type Waits = Arc<Mutex<Vec<(PathBuf, Awaited, String)>>>;
+
+/// A cache that says what is waited for, of which file.
+fn cache_with_waits() -> (PageCache, Waits) {
+    let heard = Waits::default();
+    let notes = heard.clone();
+    let options = Options {
+        watchdog: Nanos(LIMIT.as_nanos() as u64),
+        ..Options::default()
+    };
+    let builder = PageCache::builder().memory(2 << 20).options(options);
+    let hook = move |warning: &Warning| {
+        if let Warning::Waiting {
+            path,
+            awaited,
+            thread,
+            waited,
+        } = warning
+        {
+            assert!(*waited >= LIMIT, "{warning}");
+            assert!(warning.to_string().contains(thread), "{warning}");
+            notes
+                .lock()
+                .unwrap()
+                .push((path.clone(), *awaited, thread.clone()));
+        }
+    };
+    (builder.on_warning(hook).build().unwrap(), heard)
+}
+
+/// Runs `call` on a thread of its own until it was warned twice that it waits for `awaited`; then `let_go`.
+fn waits_for(
+    awaited: impl Fn(Awaited) -> bool,
+    (cache, heard): &(PageCache, Waits),
+    path: &Path,
+    call: impl FnOnce() + Send,
+    let_go: impl FnOnce(),
+) {
+    let warnings = cache.stats().warnings;
+    std::thread::scope(|scope| {
+        let waiting = std::thread::Builder::new().name("who waits".into());
+        let waiting = waiting.spawn_scoped(scope, call).unwrap();
+        let is_it = |(of, what, thread): &(PathBuf, Awaited, String)| {
+            of == path && awaited(*what) && thread.ends_with(" (who waits)")
+        };
+        until("two warnings", || {
+            heard.lock().unwrap().iter().filter(|heard| is_it(heard)).count() >= 2
+        });
+        assert!(!waiting.is_finished());
+        let_go();
+        waiting.join().unwrap();
+    });
+    assert!(cache.stats().warnings >= warnings + 2);
+    heard.lock().unwrap().clear();
+}
+
+/// Nobody said a word, whoever waited for a guard and for however long.
+#[test]
+fn a_wait_for_a_page_that_somebody_has_in_hand_is_said_with_the_page_and_who_waits() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        std::fs::write(&path, vec![7; 10 * PAGE as usize]).unwrap();
+        let said = cache_with_waits();
+        let cache = said.0.clone();
+        let file = open(&cache, &path);
+        let page = |n| move |awaited| awaited == Awaited::Page { page: n };
+        let (write, cut) = (
+            || file.write_at(&[1], PAGE).unwrap(),
+            || file.set_len(100).unwrap(),
+        );
+        let reading = file.page(1).unwrap();
+        waits_for(page(1), &said, &path, write, || drop(reading));
+        let changing = file.page_mut(2).unwrap();
+        let read = || assert_eq!(file.read_at(&mut [0], 2 * PAGE).unwrap(), 1);
+        waits_for(page(2), &said, &path, read, || drop(changing));
+        let changing = file.page_mut(3).unwrap();
+        let sync = || file.sync_data().unwrap();
+        let changed = |awaited| awaited == Awaited::Changed { page: 3 };
+        waits_for(changed, &said, &path, sync, || drop(changing));
+        let reading = file.page(4).unwrap();
+        waits_for(page(4), &said, &path, cut, || drop(reading));
+    });
+}
+
+/// Dropping the last handle waited for ever, and so did whoever opened the file again.
+#[test]
+fn a_guard_that_was_forgotten_is_named_to_who_drops_the_last_handle_and_who_opens_the_file() {
+    // What waits for it never ends.
+    let folder = Box::leak(Box::new(Place::Disk.folder()));
+    let path = folder.path().join("data");
+    let (cache, heard) = cache_with_waits();
+    let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
+    file.write_at(&[1; 3 * PAGE as usize], 0).unwrap();
+    std::mem::forget(file.page(1).unwrap());
+    std::thread::spawn(move || drop(file));
+    let is_heard = |what: Awaited| heard.lock().unwrap().iter().any(|(_, heard, _)| *heard == what);
+    until("the page is named", || is_heard(Awaited::Page { page: 1 }));
+    // All was written before.
+    assert_eq!(std::fs::read(&path).unwrap(), [1; 3 * PAGE as usize]);
+    let opener = cache.clone();
+    std::thread::spawn(move || opener.open(&path, OpenOptions::new()).map(drop));
+    until("the end of the file is named", || is_heard(Awaited::Close));
+}
+
+/// A sync waited for it without a word, and so did all who waited for the sync.
+#[test]
+fn a_sync_behind_a_log_that_does_not_advance_is_said_with_both_records_and_shows_in_the_figures() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        let said = cache_with_waits();
+        let cache = said.0.clone();
+        let log = LogOrder::new();
+        let options = OpenOptions::new().create(true).log(&log);
+        let file = cache.open(&path, options).unwrap();
+        file.set_len(PAGE).unwrap();
+        log.advance(3);
+        file.page_mut(0).unwrap().set_order(7).unwrap();
+        assert_eq!(cache.stats().log_wait, Duration::ZERO);
+        let awaited = Awaited::Log {
+            wanted: 7,
+            durable: 3,
+        };
+        let sync = || file.sync_data().unwrap();
+        waits_for(
+            |it| it == awaited,
+            &said,
+            &path,
+            sync,
+            || {
+                assert!(cache.stats().log_wait >= LIMIT);
+                log.advance(7);
+            },
+        );
+        assert_eq!(cache.stats().log_wait, Duration::ZERO);
+    });
+}
+
+/// It ran on the thread that everybody waits for: one that wrote to a file and dropped it waited for itself.
+#[test]
+fn a_hook_for_warnings_may_do_with_the_cache_whatever_a_program_may() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let (path, other) = (folder.path().join("data"), folder.path().join("data-2"));
+        let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
+        let (used, uses) = std::sync::mpsc::channel();
+        let of_cache: Arc<OnceLock<PageCache>> = Arc::default();
+        let (own, to) = (of_cache.clone(), other.clone());
+        let hook = move |_: &Warning| {
+            let Some(cache) = own.get() else { return };
+            let file = cache.open(&to, OpenOptions::new().create(true)).unwrap();
+            file.write_at(&[1; 3 * PAGE as usize], 0).unwrap();
+            file.sync_data().unwrap();
+            file.write_at(b"z", 0).unwrap();
+            drop(file);
+            cache.set_memory(3 << 20).unwrap();
+            cache.sync_all().unwrap();
+            let _ = used.send(());
+        };
+        let options = Options {
+            watchdog: Nanos(LIMIT.as_nanos() as u64),
+            ..Options::default()
+        };
+        let builder = PageCache::builder().memory(2 << 20).options(options);
+        let cache = builder.device(device.clone()).on_warning(hook).build().unwrap();
+        let file = open(&cache, {
+            std::fs::write(&path, [0; 10]).unwrap();
+            &path
+        });
+        of_cache.set(cache.clone()).unwrap();
+        file.write_at(&[1; 10], 0).unwrap();
+        // One write is held: the hook's own go on beside it.
+        device.add(FaultRule {
+            times: 1,
+            ..FaultRule::always(FaultTarget::Writes, Fault::Hold)
+        });
+        std::thread::scope(|scope| {
+            let syncing = scope.spawn(|| file.sync_data());
+            until("it is held", || device.held() > 0);
+            // `sync_all` in it waits for what is held, as any program would.
+            until("the other file is written", || {
+                std::fs::read(&other).is_ok_and(|bytes| bytes.len() == 3 * PAGE as usize && bytes[0] == b'z')
+            });
+            device.release().unwrap();
+            syncing.join().unwrap().unwrap();
+        });
+        uses.recv().unwrap();
     });
 }

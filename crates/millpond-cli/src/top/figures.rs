@@ -264,6 +264,11 @@ fn device(before: &Value, now: &Value, seconds: f64) -> Device {
 fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
     let ms = |name: &str| Some(span.rate(name) / 1e6);
     let for_ms = |name: &str| waiting[name].as_f64().map(|ns| format!("{:.1} ms", ns / 1e6));
+    // Of one that waits now, for as long as it does: all of each second.
+    let for_s = |name: &str| {
+        let ns = span.now["now"][name].as_f64().filter(|ns| *ns > 0.0)?;
+        Some(format!("{:.1} s", ns / 1e9))
+    };
     let blocked = count(waiting, "dirtiers_blocked");
     let is_held = |reason: Reason| waiting["held_back"] == reason.name();
     let mut waits = vec![
@@ -301,6 +306,20 @@ fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
             now: for_ms("sync_held_ns"),
             times: 0.0,
             ms: ms("sync_held_ns"),
+        },
+        Wait {
+            who: "callers",
+            why: "a page is in other hands".into(),
+            now: for_s("guard_wait_ns"),
+            times: 0.0,
+            ms: for_s("guard_wait_ns").map(|_| 1e3),
+        },
+        Wait {
+            who: "syncs",
+            why: "their log does not advance".into(),
+            now: for_s("log_wait_ns"),
+            times: 0.0,
+            ms: for_s("log_wait_ns").map(|_| 1e3),
         },
     ];
     for reason in Reason::ALL.into_iter().filter(|reason| !reason.is_read()) {
@@ -374,7 +393,7 @@ mod tests {
             json!({ "age_s": times as f64, "counters": {
                 "frame_waits": times, "frame_wait_ns": 5_000_000 * times,
                 "admission_waits_sync": 3 * times, "admission_wait_ns_sync": 7_000_000 * times,
-            } })
+            }, "now": { "guard_wait_ns": 0, "log_wait_ns": 12_300_000_000_u64 } })
         };
         let (before, now) = (stat(1), stat(2));
         let span = Span {
@@ -387,6 +406,7 @@ mod tests {
         assert_eq!(
             told,
             [
+                ("syncs", Some("12.3 s"), Some(1e3)),
                 ("writes", Some("1.5 ms"), Some(7.0)),
                 ("callers", None, Some(5.0)),
                 ("dirtiers", Some("2"), None)

@@ -8,7 +8,7 @@
 
 use super::writers::{self, Writes};
 use super::{Files, PageCache};
-use crate::device::{DeviceFile, FileIdentity, identity_at};
+use crate::device::{Awaited, DeviceFile, FileIdentity, identity_at};
 use crate::error::{Error, Result};
 use crate::events;
 use crate::file::{self, File, FileInner, Keeping, OpenOptions};
@@ -20,6 +20,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl PageCache {
     /// Opens a file or block device. A file that is open already, by whatever name, is the same file: its handles
@@ -168,14 +169,17 @@ impl PageCache {
         }
         let mut files = self.handle.files.lock();
         // A file whose last handle is being dropped has to be written and forgotten first.
+        let mut wait = None;
         while files
             .open
             .get(&identity)
             .is_some_and(|(_, handles)| *handles == 0)
         {
+            wait.get_or_insert_with(|| shared.device.waits(path, Awaited::Close, Duration::ZERO));
             self.handle.closed.wait(&mut files);
             shared.poison.check()?;
         }
+        drop(wait);
         if let Some(file) = self.join(&mut files, (identity, Some(&device)), path, options)? {
             drop(files);
             return Ok(self.tell_writers(file));

@@ -295,6 +295,8 @@ fn stat(cache: &Inner) -> Value {
             "cost_lean_per_mille": stats.prices.lean_per_mille,
             "metadata_bytes": stats.metadata.0,
             "warnings": stats.warnings,
+            "guard_wait_ns": stats.guard_wait.as_nanos() as u64,
+            "log_wait_ns": stats.log_wait.as_nanos() as u64,
             "swap_used": stats.swap_used.0,
             "swap_total": stats.swap_total.0,
         },

@@ -27,6 +27,7 @@ mod names;
 mod threads;
 mod transfer;
 mod uring;
+mod waits;
 mod watched;
 
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub use modelled::Modelled;
 pub use names::device_name;
 pub use threads::Threads;
 pub use uring::Uring;
+pub use waits::Awaited;
 pub use watched::{Asked, Warning};
 
 pub(crate) use length::{is_behind_limit, look as look_at_limit};

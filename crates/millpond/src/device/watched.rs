@@ -13,9 +13,10 @@
 //! least; nothing is looked at before the first limit could be over.
 
 use super::figures::{Counted, DeviceFigures, Figures};
+use super::waits::{Awaited, Waits};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use crate::events;
-use crate::hook::Hook;
+use crate::hook::{Hook, Teller};
 use millpond_core::event::Reason;
 use millpond_core::units::{Nanos, PageSize};
 use parking_lot::Mutex;
@@ -60,6 +61,18 @@ pub enum Warning {
         /// How long ago.
         waited: Duration,
     },
+    /// A call has waited for long for something that only the program can end: a guard that is dropped, a log that
+    /// advances. It is said again when it has taken twice as long, and so on.
+    Waiting {
+        /// The file, by the path that it was opened by.
+        path: PathBuf,
+        /// What it waits for.
+        awaited: Awaited,
+        /// The thread that waits: its number, and its name if it has one.
+        thread: String,
+        /// How long it has waited.
+        waited: Duration,
+    },
     /// A page of a region is lost. Whoever touches it gets `SIGBUS`, or `EFAULT` from a system call, until it is given up
     /// with [`RegionAdvice::DontNeed`](crate::RegionAdvice::DontNeed).
     PageLost {
@@ -87,6 +100,18 @@ impl fmt::Display for Warning {
                 return f.write_str(
                     "memory of a region was locked (mlock) and is not any more: its pages leave when memory is needed; \
                      what must stay belongs elsewhere",
+                );
+            }
+            Warning::Waiting {
+                path,
+                awaited,
+                thread,
+                waited,
+            } => {
+                let (path, waited) = (path.display(), waited.as_secs_f64());
+                return write!(
+                    f,
+                    "thread {thread} has been waiting in {path} for {waited:.3} s for {awaited}"
                 );
             }
             Warning::PageLost { page, why } => {
@@ -141,7 +166,8 @@ pub(crate) fn to_stderr(warning: &Warning) {
 pub(crate) struct Watched {
     inner: Arc<dyn Device>,
     page_size: PageSize,
-    hook: Hook<Warning>,
+    hook: Teller<Warning>,
+    pub(super) waits: Waits,
     epoch: Instant,
     /// Nanoseconds after which a first warning comes.
     limit_ns: AtomicU64,
@@ -174,11 +200,14 @@ struct Entry {
 
 impl Entry {
     fn due_ns(&self, limit_ns: u64) -> u64 {
-        let factor = 1_u64.checked_shl(self.warned).unwrap_or(u64::MAX);
-        self.counted
-            .began_ns
-            .saturating_add(limit_ns.saturating_mul(factor))
+        due_ns(self.counted.began_ns, limit_ns, self.warned)
     }
+}
+
+/// When something that began at `began_ns`, and of which so often was warned, is to be warned of next.
+pub(super) fn due_ns(began_ns: u64, limit_ns: u64, warned: u32) -> u64 {
+    let factor = 1_u64.checked_shl(warned).unwrap_or(u64::MAX);
+    began_ns.saturating_add(limit_ns.saturating_mul(factor))
 }
 
 /// A call that is under way.
@@ -217,7 +246,12 @@ impl Watched {
         Watched {
             inner,
             page_size,
-            hook,
+            // The subscriber of `tracing` as the hook: it may write to a file of the cache.
+            hook: Teller::new(Hook::new(move |warning: &Warning| {
+                events::warned(warning);
+                hook.tell(warning);
+            })),
+            waits: Waits::default(),
             epoch: Instant::now(),
             limit_ns: AtomicU64::new(limit.0),
             look_at_ns: AtomicU64::new(u64::MAX),
@@ -249,7 +283,7 @@ impl Watched {
         self.noted.lock().figures.list(now_ns)
     }
 
-    fn now_ns(&self) -> u64 {
+    pub(super) fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
 
@@ -286,7 +320,7 @@ impl Watched {
     }
 
     /// Sees to it that somebody looks in time for what began at `began_ns`.
-    fn look_in_time(&self, began_ns: u64) {
+    pub(super) fn look_in_time(&self, began_ns: u64) {
         let at = began_ns.saturating_add(self.limit_ns.load(Ordering::Relaxed));
         // As a rule a look is due before, for something that began earlier.
         if at < self.look_at_ns.load(Ordering::Relaxed)
@@ -341,20 +375,26 @@ impl Watched {
                 }
                 next = next.min(entry.due_ns(limit));
             }
+            next = next.min(self.waits.look(limit, now, &mut warnings));
             self.look_at_ns.fetch_min(next, Ordering::Relaxed);
         }
         for warning in warnings {
-            self.warn(&warning);
+            self.warnings.fetch_add(1, Ordering::Relaxed);
+            self.hook.tell_soon(warning);
         }
     }
 }
 
 impl Watched {
-    /// Tells of something that is not the device's.
-    pub(crate) fn warn(&self, warning: &Warning) {
+    /// Tells of something that is not the device's, before it returns.
+    pub(crate) fn warn(&self, warning: Warning) {
         self.warnings.fetch_add(1, Ordering::Relaxed);
-        events::warned(warning);
         self.hook.tell(warning);
+    }
+
+    /// What is to be done if the hook panics.
+    pub(crate) fn if_the_hook_panics(&self, what: impl Fn() + Send + Sync + 'static) {
+        self.hook.if_it_panics(what);
     }
 }
 

@@ -4,6 +4,7 @@
 use super::{Deferred, Shared};
 use crate::error::Result;
 use crate::file::FileInner;
+use crate::own::Waits;
 use millpond_core::event::Event;
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
@@ -23,7 +24,7 @@ impl Shared {
                 let Some(&(key, frame)) = held.first() else {
                     return Ok(());
                 };
-                self.table.wait_unused(frame, key);
+                self.wait_unused(file, frame, key.index().0);
             }
         })
     }
@@ -42,7 +43,9 @@ impl Shared {
                 let Some(&(key, frame)) = held.first() else {
                     return Ok(());
                 };
-                self.table.wait_unused(frame, key);
+                let page = key.index().0;
+                self.check_guards(file, page..page + 1, Waits::ForAll)?;
+                self.wait_unused(file, frame, page);
             }
         })?;
         Ok(left)
@@ -63,7 +66,7 @@ impl Shared {
 
     /// Goes through the pages `pages` of the file that are in memory, some at a time. Looks at each of the pages or at
     /// each frame, whichever are fewer, and lets go of the core lock in between.
-    fn each_held(
+    pub(super) fn each_held(
         &self,
         file: &FileInner,
         pages: Range<u64>,
@@ -146,6 +149,8 @@ impl Shared {
     /// meanwhile is kept. How many they were.
     pub(crate) fn discard_failed(&self, file: &FileInner) -> Result<u64> {
         let mut left: Vec<PageIndex> = self.core().manager.failed_pages(file.id).collect();
+        let waits_for = |page: &PageIndex| self.check_guards(file, page.0..page.0 + 1, Waits::ForAll);
+        left.iter().try_for_each(waits_for)?;
         let mut given_up = 0;
         while !left.is_empty() {
             self.poison.check()?;
@@ -182,7 +187,7 @@ impl Shared {
             self.finish(&mut deferred);
             left.extend(busy.iter().map(|&(page, _)| page));
             if let Some(&(page, frame)) = busy.first() {
-                self.table.wait_unused(frame, PageKey::new(file.id, page));
+                self.wait_unused(file, frame, page.0);
             }
         }
         Ok(given_up)

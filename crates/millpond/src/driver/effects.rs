@@ -237,7 +237,7 @@ impl Shared {
             deferred.warnings.push(Warning::RegionUnlocked);
         }
         for warning in deferred.warnings.drain(..) {
-            self.device.warn(&warning);
+            self.device.warn(warning);
         }
         // Whoever has touched such a page may end the process: it is said before he can.
         for (region, page, why) in deferred.lost.drain(..) {

@@ -21,6 +21,7 @@
 //! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
 //! | `sync` | requests for durability |
+//! | `hold` | waits for those who have a page in hand |
 //! | `discard` | pages of a file that is closed or cut leave memory |
 //! | `region` | faults on anonymous memory |
 //! | `swap_in` | its pages on their way back from swap |
@@ -31,6 +32,7 @@
 mod discard;
 mod effects;
 mod fault;
+mod hold;
 mod leave;
 mod region;
 mod spare;
@@ -43,7 +45,7 @@ mod twins;
 mod writes;
 
 pub(crate) use effects::Deferred;
-pub(crate) use fault::{FrameWaits, Reach};
+pub(crate) use fault::{FrameWaits, Reach, until_asking};
 pub(crate) use region::Fault;
 pub(crate) use throttle::Dirtying;
 
@@ -51,6 +53,7 @@ use crate::clock::Clock;
 use crate::device::Watched;
 use crate::file::FileInner;
 use crate::gate::Gate;
+use crate::hook;
 use crate::poison::{Dart, Poison};
 use crate::record::{self, Recorder};
 use crate::region::Regions;
@@ -190,6 +193,7 @@ impl Shared {
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        hook::check_outside(self);
         self.core.lock()
     }
 
@@ -231,7 +235,9 @@ impl Shared {
         let now = self.clock.now();
         match recorder.as_deref_mut() {
             None => manager.step(now, event, &mut table, effects),
-            Some(recorder) => record::step(recorder, manager, (now, event), &mut table, effects),
+            Some(recorder) => hook::inside(self, || {
+                record::step(recorder, manager, (now, event), &mut table, effects);
+            }),
         }
         let effects = std::mem::take(&mut core.effects);
         for effect in &effects.list {

@@ -9,7 +9,7 @@
 //!
 //! How they leave is in `leave.rs`.
 
-use super::{Deferred, Shared};
+use super::{Deferred, Shared, until_asking};
 use crate::device::Warning;
 use crate::region::{Ahead, At, RegionInner, Regions};
 use crate::sys::exchange::InHand;
@@ -188,7 +188,8 @@ impl Shared {
                     if began.elapsed() > self.patience() {
                         self.give_up_fault(region, page);
                     } else {
-                        self.memory_gate.wait(memory, at_most);
+                        self.memory_gate
+                            .wait(memory, until_asking(at_most, began.elapsed()));
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! Requests for durability: the core says when everything is written, the device makes it last.
 
 use super::{Deferred, Shared};
-use crate::device::Device;
+use crate::device::{Awaited, Device};
 use crate::error::{Error, Result};
 use crate::explain::{self, Call, Wait};
 use crate::file::{FileInner, log_failed};
@@ -9,7 +9,11 @@ use millpond_core::event::{Event, IoError, SyncTicket};
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::FileId;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// When a sync that has not ended looks for the first time whether somebody has a page in hand that it waits for; then after
+/// twice as long, as it looks at all pages of the file.
+const LOOK_AT: Duration = Duration::from_millis(20);
 
 /// Requests for durability and how they ended.
 #[derive(Default)]
@@ -67,7 +71,16 @@ impl Shared {
             return Ok(());
         };
         if let Some(last) = held.last_record() {
-            let waited = explain::timed(Wait::Log, || held.log.wait(last, || self.poison.is_set()));
+            let awaited = || Awaited::Log {
+                wanted: last,
+                durable: held.log.durable(),
+            };
+            let wait = self.device.waits(&file.path, awaited(), Duration::ZERO);
+            let gives_up = || {
+                wait.is_for(awaited());
+                self.poison.is_set()
+            };
+            let waited = explain::timed(Wait::Log, || held.log.wait(last, gives_up));
             waited.map_err(|source| log_failed(&file.path, source))?;
         }
         Ok(())
@@ -95,6 +108,9 @@ impl Shared {
     fn written(&self, file: &FileInner, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
         let Syncing { ticket, mut log } = syncing;
         let calls = file.keeping.log_calls();
+        let began = Instant::now();
+        let mut wait = None;
+        let mut look_at = LOOK_AT;
         loop {
             let seen = self.sync_gate.count();
             let answer = self.core().tickets.answers.get(&ticket).copied();
@@ -106,13 +122,37 @@ impl Shared {
             self.look();
             if let Some(Answer::Held) = answer {
                 log = log.and_then(|()| file.keeping.check_log(&file.path, calls));
+                if let Some(held) = &file.keeping.held {
+                    let caller = held.log.check_caller();
+                    log = log.and(caller.map_err(|source| log_failed(&file.path, source)));
+                }
                 if log.is_err() {
                     self.give_up(file.id, ticket);
                     return log.map(|()| Ok(true));
                 }
             }
-            self.sync_gate.wait(seen, Duration::from_secs(1));
+            if began.elapsed() >= look_at {
+                look_at *= 2;
+                wait = self.waits_for(file, answer).map(|awaited| {
+                    // Not twice at a time.
+                    drop(wait.take());
+                    self.device.waits(&file.path, awaited, began.elapsed())
+                });
+            }
+            let at_most = look_at.saturating_sub(began.elapsed());
+            self.sync_gate.wait(seen, at_most.min(Duration::from_secs(1)));
         }
+    }
+
+    /// What a sync waits for that is no device's, if that can be told.
+    fn waits_for(&self, file: &FileInner, answer: Option<Answer>) -> Option<Awaited> {
+        if let (Some(Answer::Held), Some(held)) = (answer, &file.keeping.held)
+            && let Some(wanted) = held.last_record()
+        {
+            let durable = held.log.durable();
+            return Some(Awaited::Log { wanted, durable });
+        }
+        self.page_in_change(file).map(|page| Awaited::Changed { page })
     }
 
     /// Nobody waits for the answer any more, so nothing has to be done for it.

@@ -10,6 +10,7 @@ use crate::device::{Device, Op, Request, Segments};
 use crate::error::{Error, Result};
 use crate::explain::{self, Wait};
 use crate::file::FileInner;
+use crate::hook;
 use crate::sys::arena::Arena;
 use crate::table::{Load, SharedPin, Table};
 use millpond_core::event::{Event, IoError, IoId, Reason};
@@ -174,7 +175,8 @@ impl Shared {
         let _dart = self.dart("page check");
         for (n, load) in loads.iter_mut().enumerate() {
             let page = first.after(n as u64).0;
-            if let Err(what) = check.after_read(page, self.table.load_bytes(load)) {
+            let bytes = self.table.load_bytes(load);
+            if let Err(what) = hook::inside(self, || check.after_read(page, bytes)) {
                 let path = file.path.clone();
                 return Err(Error::Check { path, page, what });
             }

@@ -23,6 +23,7 @@
 use super::{Core, Deferred, Shared};
 use crate::device::{Device, Op, Request};
 use crate::file::{FileInner, StablePages};
+use crate::hook;
 use crate::order::{Held, Log};
 use crate::sys::arena::Arena;
 use crate::sys::copies::{self, Slot};
@@ -255,7 +256,8 @@ impl Shared {
             drop(pin);
             if let Some(check) = &file.keeping.check {
                 let _dart = self.dart("page check");
-                check.before_write(first.after(n as u64).0, slot.bytes());
+                let (page, bytes) = (first.after(n as u64).0, slot.bytes());
+                hook::inside(self, || check.before_write(page, bytes));
             }
             slots.push(slot);
         }

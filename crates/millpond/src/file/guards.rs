@@ -5,6 +5,7 @@ use crate::driver::{Dirtying, Reach};
 use crate::error::{Error, Result};
 use crate::explain::{self, Call};
 use crate::guard::{PageMut, PageRef};
+use crate::own::Waits;
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
 use crate::trace::What;
@@ -24,7 +25,7 @@ impl File {
             && let Some(pin) = self.shared().table.hit(self.key(page))
         {
             self.passed(page);
-            return Ok(PageRef { pin, len });
+            return Ok(PageRef::new(pin, len, self.key(page)));
         }
         self.page_slowly(page, len)
     }
@@ -32,12 +33,14 @@ impl File {
     #[cold]
     fn page_slowly(&self, page: u64, len: usize) -> Result<PageRef<'_>> {
         let _noted = self.begin(page << self.shared().page_size.shift(), len, false)?;
+        self.shared()
+            .check_guards(&self.inner, page..page + 1, Waits::ForWriters)?;
         loop {
             self.shared().poison.check()?;
             match self.pin(self.key(page), Call::Read(len)) {
                 Lookup::Found(pin) => {
                     self.passed(page);
-                    return Ok(PageRef { pin, len });
+                    return Ok(PageRef::new(pin, len, self.key(page)));
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
                     self.wait_loading(frame, self.key(page), Call::Read(len))
@@ -55,7 +58,7 @@ impl File {
                     if let Some(own) = fault.own
                         && let Some(pin) = self.shared().read(&self.inner, own, |_, _| {}, true)?
                     {
-                        return Ok(PageRef { pin, len });
+                        return Ok(PageRef::new(pin, len, self.key(page)));
                     }
                 }
             }
@@ -73,6 +76,8 @@ impl File {
         self.shared().poison.check()?;
         let len = self.page_len(page)? as u64;
         self.check_within_limit((page << self.shared().page_size.shift()) + len)?;
+        self.shared()
+            .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
         let what = What::Write {
             keeps_first: true,
             keeps_last: false,
@@ -87,12 +92,7 @@ impl File {
         }
         // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
         let len = self.page_len(page)?;
-        Ok(PageMut {
-            pin,
-            len,
-            file: &self.inner,
-            page,
-        })
+        Ok(PageMut::new(pin, len, &self.inner, page))
     }
 
     /// As [`File::page_mut`], for the whole page: a file that ends before the end of page `page` grows up to there. What
@@ -123,7 +123,7 @@ impl File {
             match self.page_mut(page) {
                 // Somebody has cut it meanwhile.
                 Err(Error::OutOfRange { .. }) => {}
-                Ok(guard) if (guard.len as u64) < size => {}
+                Ok(guard) if (guard.len() as u64) < size => {}
                 locked => return locked,
             }
         }
@@ -134,6 +134,8 @@ impl File {
         let size = self.shared().page_size.bytes();
         let end = (page + 1) * size;
         self.shared().poison.check()?;
+        self.shared()
+            .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
         self.shared().accept(&self.inner, Dirtying::Asked, 1)?;
         self.shared().throttle(&self.inner)?;
         let resize = self.lock_length(Call::Write(size as usize));
@@ -149,7 +151,7 @@ impl File {
                 drop(resize);
                 // Not while nobody else can change the length: whoever holds the page may want to.
                 if let Lookup::Busy(frame) | Lookup::Loading(frame) = other? {
-                    self.shared().table.wait_unused(frame, self.key(page));
+                    self.shared().wait_unused(&self.inner, frame, page);
                 }
                 return Ok(None);
             }
@@ -159,12 +161,7 @@ impl File {
             self.shared()
                 .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
         }
-        Ok(Some(PageMut {
-            pin,
-            len: size as usize,
-            file: &self.inner,
-            page,
-        }))
+        Ok(Some(PageMut::new(pin, size as usize, &self.inner, page)))
     }
 
     /// Locks a page that ends behind the end of the file. The caller keeps others from changing the length. `Absent`:

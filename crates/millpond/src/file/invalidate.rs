@@ -11,6 +11,7 @@
 
 use super::{File, check_len};
 use crate::error::{Error, Result};
+use crate::explain::Call;
 use crate::table::Lookup;
 use millpond_core::units::PageIndex;
 use std::ops::{Bound, RangeBounds};
@@ -75,6 +76,9 @@ impl File {
         if len == old || len < old && self.shared().is_changed(&self.inner, len / size..last)? {
             return Ok(());
         }
+        if len < old {
+            self.check_own_guards(len / size)?;
+        }
         // From here on as in a cut: SeqCst, and before the pages behind it are looked for.
         self.inner.len.store(len, Ordering::SeqCst);
         self.resized(len);
@@ -82,7 +86,7 @@ impl File {
         // The page in which one of the two ends lies has zeros behind it.
         let end = len.min(old) / size;
         if self.shared().drop_clean(&self.inner, end..end + 1)? > 0
-            && let Lookup::Found(mut pin) = self.shared().table.lock(self.key(end))
+            && let Lookup::Found(mut pin) = self.lock(self.key(end), Call::Write(size as usize))
         {
             // Changed meanwhile: what others have cut off must not come back.
             let cut = len.saturating_sub(end * size).min(size) as usize;

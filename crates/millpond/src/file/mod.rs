@@ -32,9 +32,12 @@ use crate::driver::Shared;
 use crate::error::{Error, Result};
 use crate::events;
 use crate::explain::{self, Call, Wait};
+use crate::own::Waits;
 use crate::sys::arena::Arena;
+use crate::sys::threads;
 use crate::table::{ExclusivePin, Lookup, SharedPin, Table};
 use crate::trace::{Note, What};
+use crate::wait::Slow;
 use millpond_core::event::{Event, Pattern};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use parking_lot::MutexGuard;
@@ -103,7 +106,12 @@ impl File {
     #[cold]
     fn pin_patiently(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
         explain::waits_in(call);
-        explain::timed(Wait::Others, || self.shared().table.pin(key))
+        let pin = || {
+            let page = key.index().0;
+            let watched = |slow: Slow<'_>| self.shared().table.pin(key, slow);
+            self.shared().watched(&self.inner, page, watched)
+        };
+        explain::timed(Wait::Others, pin)
     }
 
     /// Locks a page for changing it in `call`, as [`Table::lock`].
@@ -111,7 +119,11 @@ impl File {
         match self.shared().table.try_lock(key) {
             Lookup::Busy(_) => {
                 explain::waits_in(call);
-                explain::timed(Wait::Others, || self.shared().table.lock(key))
+                let lock = || {
+                    let watched = |slow: Slow<'_>| self.shared().table.lock(key, slow);
+                    self.shared().watched(&self.inner, key.index().0, watched)
+                };
+                explain::timed(Wait::Others, lock)
             }
             other => other,
         }
@@ -180,6 +192,7 @@ impl File {
     pub fn sync_data(&self) -> Result<()> {
         self.shared().poison.check()?;
         let _noted = self.shared().note(self.inner.id, (0, 0), What::Sync);
+        self.check_own_changes()?;
         explain::waits_in(Call::Sync);
         let log = self.shared().log_first(&self.inner);
         let syncing = self.shared().sync_begin(self.inner.id, log)?;
@@ -229,6 +242,24 @@ impl File {
         Ok(given_up)
     }
 
+    /// Before a sync: it waits for guards that change pages of the file.
+    ///
+    /// # Errors
+    /// [`Error::OwnGuard`] if the calling thread has one.
+    fn check_own_changes(&self) -> Result<()> {
+        self.shared()
+            .check_guards(&self.inner, 0..u64::MAX, Waits::ForWriters)
+    }
+
+    /// Before pages from `first` on leave memory, which waits for guards of them.
+    ///
+    /// # Errors
+    /// [`Error::OwnGuard`] if the calling thread has one.
+    fn check_own_guards(&self, first: u64) -> Result<()> {
+        self.shared()
+            .check_guards(&self.inner, first..u64::MAX, Waits::ForAll)
+    }
+
     fn check_writable(&self) -> Result<()> {
         if self.writable {
             Ok(())
@@ -245,6 +276,14 @@ impl Drop for File {
         if self.shared().poison.is_of_another() {
             // In a forked child nothing is done, nor closed.
             return std::mem::forget((self.cache.clone(), self.inner.clone()));
+        }
+        let log = self.inner.keeping.held.as_ref().map(|held| &held.log);
+        if log.is_some_and(|log| log.is_own_callback()) {
+            // What it may have to wait for is this thread.
+            let (cache, inner) = (self.cache.clone(), self.inner.clone());
+            if threads::spawn("millpond-close", move || cache.file_dropped(&inner)).is_ok() {
+                return;
+            }
         }
         self.cache.file_dropped(&self.inner);
     }

@@ -13,6 +13,7 @@ use super::File;
 use crate::driver::Dirtying;
 use crate::error::Result;
 use crate::explain::{self, Call, Wait};
+use crate::own::Waits;
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Table};
 use std::ops::Range;
@@ -77,6 +78,8 @@ impl File {
             return Err(self.inner.write_failed(libc::EOPNOTSUPP));
         }
         let size = self.shared().page_size.bytes();
+        let touched = offset / size..offset.saturating_add(len).div_ceil(size);
+        self.shared().check_guards(&self.inner, touched, Waits::ForAll)?;
         let mut resize = Some(self.lock_length(Call::Write(len as usize)));
         let length = self.len();
         let end = offset.saturating_add(len).min(length);

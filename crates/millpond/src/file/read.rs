@@ -4,6 +4,7 @@ use super::{FAULT_PAGES_MAX, File};
 use crate::driver::Reach;
 use crate::error::Result;
 use crate::explain::{self, Call};
+use crate::own::Waits;
 use crate::region::buffers;
 use crate::table::Lookup;
 use crate::trace::What;
@@ -63,6 +64,11 @@ impl File {
         let shift = self.shared().page_size.shift();
         let size = 1_usize << shift;
         let mut done = 0;
+        if wanted > 0 {
+            let pages = offset >> shift..((offset + wanted as u64 - 1) >> shift) + 1;
+            self.shared()
+                .check_guards(&self.inner, pages, Waits::ForWriters)?;
+        }
         while done < wanted {
             let at = offset + done as u64;
             let (page, from) = (at >> shift, (at & (size as u64 - 1)) as usize);

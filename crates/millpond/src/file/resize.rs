@@ -31,6 +31,9 @@ impl File {
                 max: Some(LEN_MAX),
             });
         }
+        if len < self.len() {
+            self.check_own_guards(len / self.shared().page_size.bytes())?;
+        }
         let _resize = self.inner.resize.lock();
         if len == self.len() {
             return self.resize_device(len);

@@ -15,6 +15,7 @@ impl File {
     pub fn write_out(&self) -> Result<()> {
         self.shared().poison.check()?;
         explain::waits_in(Call::Sync);
+        self.check_own_changes()?;
         let log = self.shared().log_first(&self.inner);
         let syncing = self.shared().sync_begin(self.inner.id, log)?;
         let written = self.shared().sync_end(&self.inner, syncing)?;

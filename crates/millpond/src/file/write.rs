@@ -4,6 +4,7 @@ use super::{File, LEN_MAX};
 use crate::driver::{Dirtying, Reach};
 use crate::error::{Error, Result};
 use crate::explain::{self, Call};
+use crate::own::Waits;
 use crate::region::buffers;
 use crate::sys::arena::Arena;
 use crate::table::{ExclusivePin, Lookup, Table};
@@ -46,6 +47,8 @@ impl File {
         if buf.is_empty() {
             return Ok(());
         }
+        self.shared()
+            .check_guards(&self.inner, self.pages_of(offset..end), Waits::ForAll)?;
         // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
         // changes the length.
         let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
@@ -92,8 +95,15 @@ impl File {
         let offset = self.len();
         self.check_end(offset, buf.len())?;
         let _noted = self.begin(offset, buf.len(), true)?;
+        let pages = self.pages_of(offset..offset + buf.len() as u64);
+        self.shared().check_guards(&self.inner, pages, Waits::ForAll)?;
         self.write_all(buf, offset, &mut resize, Dirtying::Asked)?;
         Ok(offset)
+    }
+
+    fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
+        let size = self.shared().page_size.bytes();
+        bytes.start / size..bytes.end.div_ceil(size)
     }
 
     /// Where `len` bytes from `offset` on end.

@@ -258,8 +258,20 @@ fn plain_counters(stats: &Stats, text: &mut Text) {
     text.one(
         "millpond_warnings_total",
         Counter,
-        "Warnings: a device that has not answered for long, a page that is lost.",
+        "Warnings: a device, a log or a guard that is waited for for long, a page that is lost.",
         stats.warnings as f64,
+    );
+    text.one(
+        "millpond_guard_wait_seconds",
+        Gauge,
+        "How long the longest call of this moment has waited for what somebody has in hand.",
+        stats.guard_wait.as_secs_f64(),
+    );
+    text.one(
+        "millpond_log_wait_seconds",
+        Gauge,
+        "How long the longest call of this moment has waited for the log of its file.",
+        stats.log_wait.as_secs_f64(),
     );
 }
 

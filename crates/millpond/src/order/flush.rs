@@ -17,13 +17,19 @@ use std::time::{Duration, Instant};
 const RETRY: Duration = Duration::from_secs(1);
 
 thread_local! {
-    static IS_CALLBACK: Cell<bool> = const { Cell::new(false) };
+    /// The state of the log whose callback's thread this is, as an address; 0: it is none.
+    static CALLBACK_OF: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Whether the calling thread is that of a log's callback. Pages wait for what it does, so it waits for none of them
 /// (Linux: `PF_LOCAL_THROTTLE`).
 pub(crate) fn is_callback() -> bool {
-    IS_CALLBACK.with(Cell::get)
+    CALLBACK_OF.with(Cell::get) != 0
+}
+
+/// Whether the calling thread is that of this log's callback: waiting for the log it would wait for itself.
+pub(super) fn is_callback_of(state: &State) -> bool {
+    CALLBACK_OF.with(Cell::get) == std::ptr::from_ref(state).addr()
 }
 
 /// What was asked of a log.
@@ -139,7 +145,7 @@ pub(super) fn start(
 }
 
 fn run(state: &State, mut flush: impl FnMut(u64) -> io::Result<u64>) {
-    IS_CALLBACK.with(|is_callback| is_callback.set(true));
+    CALLBACK_OF.with(|of| of.set(std::ptr::from_ref(state).addr()));
     loop {
         let n = {
             let mut asked = state.asked.lock();

@@ -99,7 +99,8 @@ impl LogOrder {
     ///
     /// The cache asks when a sync needs it, when too much is dirty, when reclaim or age want a page written, and when the
     /// last handle of a file is dropped. One thread, made here, does all the calls, one after the other: `flush` may
-    /// take its time and may use the cache, but not the files that wait for this log. What it must not wait for is a
+    /// take its time and may use the cache, but not the files that wait for this log: a sync of one of them is an error
+    /// there, and one whose last handle is dropped there is closed by another thread. What it must not wait for is a
     /// thread that is inside a call of the cache: that may be waiting for the log, or for a page that is held still for it.
     ///
     /// If it fails, all who wait for it get the error as [`Error::Log`](crate::Error::Log), and pages keep waiting. The
@@ -261,14 +262,30 @@ impl Log {
         })
     }
 
+    /// Whether the calling thread is that of the callback, so that it can't wait for the log.
+    pub(crate) fn is_own_callback(&self) -> bool {
+        flush::is_callback_of(&self.state)
+    }
+
+    /// # Errors
+    /// If the calling thread is that of the callback.
+    pub(crate) fn check_caller(&self) -> io::Result<()> {
+        match self.is_own_callback() {
+            false => Ok(()),
+            true => Err(io::Error::new(io::ErrorKind::Deadlock, OWN)),
+        }
+    }
+
     /// Asks for record `n` to be durable and waits until it is, or `give_up`, which is asked every second.
     ///
     /// # Errors
-    /// What the callback said, or that nobody is left who could advance the log. `give_up` is none.
+    /// What the callback said, or that nobody is left who could advance the log, or that it is the callback that asks.
+    /// `give_up` is none.
     pub(crate) fn wait(&self, n: u64, give_up: impl Fn() -> bool) -> io::Result<()> {
         if self.state.is_durable(n) {
             return Ok(());
         }
+        self.check_caller()?;
         let mut asked = self.state.asked.lock();
         let calls = asked.calls_before(n);
         if asked.ask(n, true) {
@@ -283,6 +300,9 @@ impl Log {
         Ok(())
     }
 }
+
+const OWN: &str =
+    "the log's own callback asks for it, and would wait for itself: sync files of this log elsewhere";
 
 const ALONE: &str =
     "every LogOrder of its log was dropped, and there is no callback, so nobody can say that it is durable";

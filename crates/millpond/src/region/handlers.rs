@@ -10,7 +10,7 @@
 //! time (16 instead of 7 us where that was measured); the scheduler finds the near one as long as there is one.
 
 use super::{RegionInner, Regions};
-use crate::driver::{Fault, Shared};
+use crate::driver::{Fault, Shared, until_asking};
 use crate::sys::threads;
 use crate::sys::uffd::{Access, Ear, Message, Userfault};
 use std::io;
@@ -124,6 +124,7 @@ fn run(shared: &Shared, regions: &Regions, bell: &Bell) {
         if !waiting.is_empty() {
             // First the flag: memory that comes after this look rings.
             bell.waits.store(true, Ordering::SeqCst);
+            pause = PAUSE_MAX;
             waiting.retain(|fault| again(shared, fault, &mut pause));
             bell.waits.store(!waiting.is_empty(), Ordering::SeqCst);
         }
@@ -135,7 +136,7 @@ fn again(shared: &Shared, fault: &Waiting, pause: &mut Duration) -> bool {
     let Fault::NoFrame(at_most) = shared.region_fault(&fault.region, fault.page, fault.access, false) else {
         return false;
     };
-    *pause = at_most;
+    *pause = until_asking(at_most, fault.since.elapsed()).min(*pause);
     let is_given_up = fault.since.elapsed() > shared.patience();
     if is_given_up {
         shared.give_up_fault(&fault.region, fault.page);

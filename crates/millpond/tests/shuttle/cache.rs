@@ -175,13 +175,13 @@ impl Cache {
                 return;
             }
             drop(core);
-            self.table.wait_unused(frame, key(page));
+            self.table.wait_unused(frame, key(page), None);
         }
     }
 
     /// Reads a page that is there or not, never one that is another. Whether it was there.
     pub(crate) fn read_if_there(&self, page: u64) -> bool {
-        match self.table.pin(key(page)) {
+        match self.table.pin(key(page), None) {
             Lookup::Found(pin) => {
                 look(&pin, page);
                 true
@@ -193,7 +193,7 @@ impl Cache {
 
     /// Changes a page that is there. Whether it was clean.
     pub(crate) fn change(&self, page: u64) -> bool {
-        let Lookup::Found(mut pin) = self.table.lock(key(page)) else {
+        let Lookup::Found(mut pin) = self.table.lock(key(page), None) else {
             panic!("page {page} is not there")
         };
         add_one(&mut pin, page);

@@ -63,7 +63,7 @@ fn frame_that_got_another_page_is_not_mistaken_for_its_former_one() {
             [
                 |cache| replace(cache),
                 |cache| {
-                    if let Lookup::Found(mut pin) = cache.table.lock(key(0)) {
+                    if let Lookup::Found(mut pin) = cache.table.lock(key(0), None) {
                         add_one(&mut pin, 0);
                     }
                 },
@@ -85,7 +85,7 @@ fn ask_while_the_next_page_is_held(
     hold: fn(&Cache, Load, thread::JoinHandle<()>),
 ) {
     let cache = cache(1, 0..1);
-    let pin = match cache.table.pin(key(0)) {
+    let pin = match cache.table.pin(key(0), None) {
         Lookup::Found(pin) if read_before => Some(pin),
         _ => None,
     };
@@ -125,7 +125,7 @@ fn reader_of_a_page_that_left_does_not_wait_for_who_has_its_frame() {
 #[test]
 fn writer_of_a_page_that_left_does_not_wait_for_who_has_its_frame() {
     fn write(cache: &Arc<Cache>) {
-        if let Lookup::Found(mut pin) = cache.table.lock(key(0)) {
+        if let Lookup::Found(mut pin) = cache.table.lock(key(0), None) {
             add_one(&mut pin, 0);
         }
     }
@@ -140,7 +140,7 @@ fn page_that_is_forgotten_is_waited_for_and_gone_for_all() {
     explore(|| {
         let cache = cache(1, 0..1);
         let user: fn(&Arc<Cache>) = |cache| {
-            if let Lookup::Found(mut pin) = cache.table.lock(key(0)) {
+            if let Lookup::Found(mut pin) = cache.table.lock(key(0), None) {
                 add_one(&mut pin, 0);
             }
             cache.read_if_there(0);

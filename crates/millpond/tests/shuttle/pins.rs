@@ -11,11 +11,11 @@ fn reader_may_pin_again_what_it_has_pinned_while_a_writer_waits() {
     explore(|| {
         let cache = cache(1, 0..1);
         let reader: fn(&Arc<Cache>) = |cache| {
-            let Lookup::Found(outer) = cache.table.pin(key(0)) else {
+            let Lookup::Found(outer) = cache.table.pin(key(0), None) else {
                 panic!("page 0 is not there")
             };
             let changes = look(&outer, 0);
-            let Lookup::Found(inner) = cache.table.pin(key(0)) else {
+            let Lookup::Found(inner) = cache.table.pin(key(0), None) else {
                 panic!("page 0 is not there")
             };
             assert_eq!(look(&inner, 0), changes);
@@ -35,7 +35,7 @@ fn pins_of_a_thread(cache: &Arc<Cache>, count: usize) -> thread::JoinHandle<Vec<
     let cache = Arc::clone(cache);
     thread::spawn(move || {
         let pin = |_| loop {
-            match cache.table.pin(key(0)) {
+            match cache.table.pin(key(0), None) {
                 Lookup::Found(pin) => break pin.hold_by(Arc::clone(&cache)),
                 // Somebody tries to evict it.
                 _ => thread::yield_now(),

@@ -16,7 +16,7 @@ fn faults_on_one_page_share_one_load_and_survive_its_failure() {
         let cache = cache(1, 0..0);
         let reader: fn(&Arc<Cache>) = |cache| {
             loop {
-                match cache.table.pin(key(7)) {
+                match cache.table.pin(key(7), None) {
                     Lookup::Found(pin) => {
                         look(&pin, 7);
                         return;
@@ -107,7 +107,7 @@ fn who_waits_for_the_pin_of_a_write_goes_on_when_waiting_is_called_off() {
         together(
             &cache,
             [
-                |cache| assert!(matches!(cache.table.lock(key(0)), Lookup::Busy(_))),
+                |cache| assert!(matches!(cache.table.lock(key(0), None), Lookup::Busy(_))),
                 |cache| cache.table.call_off(),
             ],
         );

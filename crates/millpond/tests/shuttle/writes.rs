@@ -22,7 +22,7 @@ fn page_that_is_written_is_read_before_or_after_never_during() {
             cache.change(0);
         };
         together(&cache, [reader, reader, writer, writer]);
-        let Lookup::Found(pin) = cache.table.pin(key(0)) else {
+        let Lookup::Found(pin) = cache.table.pin(key(0), None) else {
             panic!("page 0 is not there")
         };
         assert_eq!(look(&pin, 0), 4, "changes");
@@ -41,7 +41,7 @@ fn every_dirty_edge_is_reported_once_and_no_change_is_lost() {
         let cache = cache(1, 0..1);
         let writer: fn(&Arc<Cache>) = |cache| {
             for _ in 0..2 {
-                if let Lookup::Found(mut pin) = cache.table.lock(key(0)) {
+                if let Lookup::Found(mut pin) = cache.table.lock(key(0), None) {
                     add_one(&mut pin, 0);
                     EDGES.fetch_add(u64::from(pin.first_dirty()), Relaxed);
                 }
@@ -73,7 +73,7 @@ fn every_dirty_edge_is_reported_once_and_no_change_is_lost() {
             }],
         );
         let is_dirty = cache.table.word(FrameNo(0)).is_dirty();
-        let Lookup::Found(pin) = cache.table.pin(key(0)) else {
+        let Lookup::Found(pin) = cache.table.pin(key(0), None) else {
             panic!("page 0 is not there")
         };
         let on_device = content(0, look(&pin, 0)) == DEVICE.load(Relaxed);
@@ -125,7 +125,7 @@ fn page_that_is_pinned_by_its_write_is_copied_as_it_was_and_no_change_is_lost() 
                         drop(pin);
                         cache.table.end_write(FrameNo(0));
                         let is_dirty = cache.table.word(FrameNo(0)).is_dirty();
-                        let Lookup::Found(pin) = cache.table.pin(key(0)) else {
+                        let Lookup::Found(pin) = cache.table.pin(key(0), None) else {
                             panic!("page 0 is not there")
                         };
                         assert!(is_dirty || look(&pin, 0) == copy || cache.table.word(FrameNo(0)).is_dirty());

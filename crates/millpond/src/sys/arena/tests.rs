@@ -27,14 +27,14 @@ fn load(table: &Table<Arena>, turn: &mut Turn, page: u64, frame: u32, fill: u8) 
 }
 
 fn pin(table: &Table<Arena>, page: u64) -> SharedPin<&Table<Arena>> {
-    let Lookup::Found(pin) = table.pin(key(page)) else {
+    let Lookup::Found(pin) = table.pin(key(page), None) else {
         panic!("page {page} is not there")
     };
     pin
 }
 
 fn lock(table: &Table<Arena>, page: u64) -> ExclusivePin<&Table<Arena>> {
-    let Lookup::Found(pin) = table.lock(key(page)) else {
+    let Lookup::Found(pin) = table.lock(key(page), None) else {
         panic!("page {page} is not there")
     };
     pin
@@ -81,7 +81,7 @@ fn pins_give_the_bytes_of_their_own_page() {
     let two = pin(&table, 2);
     assert_eq!((two[0], two[4095], two.len()), (0x22, 0x33, 4096));
     assert_eq!(two.key(), key(2));
-    assert!(matches!(table.pin(key(3)), Lookup::Absent));
+    assert!(matches!(table.pin(key(3), None), Lookup::Absent));
 }
 
 #[test]

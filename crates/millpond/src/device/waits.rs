@@ -1,0 +1,193 @@
+//! Waits for something that is no device's: a page that somebody has by a guard, a log, the end of a file's last handle.
+//!
+//! ```text
+//!   a wait has lasted for 10 ms, or is one for a log ──► listed, with its file, what for and who ──► ends: forgotten
+//!                                                          │ `limit` later, and after 2, 4, 8 ... times as long
+//!                                                          ▼
+//!                                                       a Warning
+//! ```
+//!
+//! The watchdog looks at them as it looks at transfers. What ends such a wait is the program's: a guard that it drops, a log
+//! that it advances.
+
+use super::watched::{Warning, Watched, due_ns};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a call waits for that only the program can end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// A page that somebody has by a guard ([`PageRef`](crate::PageRef), [`PageMut`](crate::PageMut)), or is in a call
+    /// with.
+    Page {
+        /// Its number.
+        page: u64,
+    },
+    /// A sync: pages that are changed by guards, the first of which is this one.
+    Changed {
+        /// Its number.
+        page: u64,
+    },
+    /// That the log of the file's pages is durable up to a record.
+    Log {
+        /// The record.
+        wanted: u64,
+        /// Up to where it is durable.
+        durable: u64,
+    },
+    /// That the last handle of the file, which is being dropped, has written it.
+    Close,
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Awaited::Page { page } => write!(f, "page {page}, which somebody has in hand: drop its guards"),
+            Awaited::Changed { page } => {
+                write!(
+                    f,
+                    "page {page}, which somebody is changing, to be written: drop its guard"
+                )
+            }
+            Awaited::Log { wanted, durable } => {
+                write!(
+                    f,
+                    "the log, which is durable up to record {durable}, to be so up to {wanted}: advance it"
+                )
+            }
+            Awaited::Close => f.write_str("the end of its last handle, which is being dropped"),
+        }
+    }
+}
+
+/// Those that are listed.
+#[derive(Default)]
+pub(super) struct Waits {
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    waits: HashMap<u64, Waiting>,
+    next: u64,
+}
+
+struct Waiting {
+    path: PathBuf,
+    awaited: Awaited,
+    thread: String,
+    began_ns: u64,
+    warned: u32,
+}
+
+impl Waits {
+    /// Lists the calling thread, which waits since `began_ns`. The number of its wait.
+    pub(super) fn begin(&self, path: &Path, awaited: Awaited, began_ns: u64) -> u64 {
+        let thread = std::thread::current();
+        let id = rustix::thread::gettid().as_raw_nonzero();
+        let thread = match thread.name() {
+            Some(name) => format!("{id} ({name})"),
+            None => id.to_string(),
+        };
+        let mut list = self.list.lock();
+        list.next += 1;
+        let number = list.next;
+        let waiting = Waiting {
+            path: path.to_owned(),
+            awaited,
+            thread,
+            began_ns,
+            warned: 0,
+        };
+        list.waits.insert(number, waiting);
+        number
+    }
+
+    pub(super) fn end(&self, number: u64) {
+        self.list.lock().waits.remove(&number);
+    }
+
+    /// It is known better by now what is waited for.
+    pub(super) fn is_for(&self, number: u64, awaited: Awaited) {
+        if let Some(waiting) = self.list.lock().waits.get_mut(&number) {
+            waiting.awaited = awaited;
+        }
+    }
+
+    /// Warns of those that are overdue, into `warnings`. When the next one will be.
+    pub(super) fn look(&self, limit_ns: u64, now_ns: u64, warnings: &mut Vec<Warning>) -> u64 {
+        let mut next = u64::MAX;
+        for waiting in self.list.lock().waits.values_mut() {
+            let due = |warned| due_ns(waiting.began_ns, limit_ns, warned);
+            if due(waiting.warned) <= now_ns {
+                warnings.push(Warning::Waiting {
+                    path: waiting.path.clone(),
+                    awaited: waiting.awaited,
+                    thread: waiting.thread.clone(),
+                    waited: Duration::from_nanos(now_ns - waiting.began_ns),
+                });
+            }
+            while due(waiting.warned) <= now_ns {
+                waiting.warned += 1;
+            }
+            next = next.min(due_ns(waiting.began_ns, limit_ns, waiting.warned));
+        }
+        next
+    }
+
+    /// How long the longest present wait has taken: for what somebody has in hand, and for a log.
+    pub(super) fn longest_ns(&self, now_ns: u64) -> (u64, u64) {
+        let (mut hand, mut log) = (0, 0);
+        for waiting in self.list.lock().waits.values() {
+            let waited = now_ns.saturating_sub(waiting.began_ns);
+            let longest = match waiting.awaited {
+                Awaited::Log { .. } => &mut log,
+                _ => &mut hand,
+            };
+            *longest = waited.max(*longest);
+        }
+        (hand, log)
+    }
+}
+
+impl Watched {
+    /// The calling thread waits, for what only the program can end, since `since`; until the answer is dropped.
+    pub(crate) fn waits(&self, path: &Path, awaited: Awaited, since: Duration) -> Wait<'_> {
+        let began_ns = self.now_ns().saturating_sub(since.as_nanos() as u64);
+        let number = self.waits.begin(path, awaited, began_ns);
+        self.look_in_time(began_ns);
+        Wait {
+            watched: self,
+            number,
+        }
+    }
+
+    /// How long the longest present wait for what somebody has in hand has taken, and that for a log.
+    pub(crate) fn longest_waits(&self) -> (Duration, Duration) {
+        let (hand, log) = self.waits.longest_ns(self.now_ns());
+        (Duration::from_nanos(hand), Duration::from_nanos(log))
+    }
+}
+
+/// A wait that the watchdog knows of.
+pub(crate) struct Wait<'a> {
+    watched: &'a Watched,
+    number: u64,
+}
+
+impl Wait<'_> {
+    /// It is known better by now what is waited for.
+    pub(crate) fn is_for(&self, awaited: Awaited) {
+        self.watched.waits.is_for(self.number, awaited);
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.watched.waits.end(self.number);
+    }
+}

@@ -1,0 +1,126 @@
+//! Which thread has which page by a guard, where debug assertions are on: a call that would wait for a guard of its own
+//! thread is an error there, at once, instead of a wait for ever.
+//!
+//! A guard may go to another thread. It counts as that of the thread that has made it or looked at its bytes last. Without
+//! debug assertions nothing is noted, and it is the watchdog that names the page.
+
+#[cfg(debug_assertions)]
+pub(crate) use noted::{OwnGuard, held};
+#[cfg(not(debug_assertions))]
+pub(crate) use unnoted::{OwnGuard, held};
+
+/// What a call would wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    /// Those who change a page.
+    ForWriters,
+    /// Those who read it as well.
+    ForAll,
+}
+
+#[cfg(debug_assertions)]
+mod noted {
+    use super::Waits;
+    use millpond_core::units::{FileId, PageIndex, PageKey};
+    use parking_lot::Mutex;
+    use std::collections::BTreeMap;
+    use std::ops::Range;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// By table (its address), file and page: guards of different caches are not one another's.
+    type At = (usize, u32, u64);
+
+    static GUARDS: Mutex<BTreeMap<At, Vec<Arc<Noted>>>> = Mutex::new(BTreeMap::new());
+
+    #[derive(Debug)]
+    struct Noted {
+        thread: AtomicU64,
+        changes: bool,
+    }
+
+    /// A guard is there, until this is dropped.
+    #[derive(Debug)]
+    pub(crate) struct OwnGuard {
+        at: At,
+        noted: Arc<Noted>,
+    }
+
+    impl OwnGuard {
+        pub(crate) fn new<T>(table: &T, key: PageKey, changes: bool) -> OwnGuard {
+            let at = (std::ptr::from_ref(table).addr(), key.file().0, key.index().0);
+            let thread = AtomicU64::new(this_thread());
+            let noted = Arc::new(Noted { thread, changes });
+            GUARDS.lock().entry(at).or_default().push(noted.clone());
+            OwnGuard { at, noted }
+        }
+
+        /// The calling thread looks at the page.
+        pub(crate) fn is_used(&self) {
+            self.noted.thread.store(this_thread(), Ordering::Relaxed);
+        }
+    }
+
+    impl Drop for OwnGuard {
+        fn drop(&mut self) {
+            let mut guards = GUARDS.lock();
+            if let Some(list) = guards.get_mut(&self.at) {
+                list.retain(|noted| !Arc::ptr_eq(noted, &self.noted));
+                if list.is_empty() {
+                    guards.remove(&self.at);
+                }
+            }
+        }
+    }
+
+    /// A page of these of which the calling thread has a guard that it would wait for.
+    pub(crate) fn held<T>(table: &T, file: FileId, pages: Range<u64>, waits: Waits) -> Option<PageIndex> {
+        if pages.is_empty() {
+            return None;
+        }
+        let at = |page| (std::ptr::from_ref(table).addr(), file.0, page);
+        let thread = this_thread();
+        let is_own = |noted: &Arc<Noted>| {
+            noted.thread.load(Ordering::Relaxed) == thread && (noted.changes || waits == Waits::ForAll)
+        };
+        let guards = GUARDS.lock();
+        let mut among = guards.range(at(pages.start)..at(pages.end));
+        among
+            .find(|(_, list)| list.iter().any(is_own))
+            .map(|(&(_, _, page), _)| PageIndex(page))
+    }
+
+    fn this_thread() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        thread_local! {
+            static OWN: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        // At the end of a thread it is nobody's.
+        OWN.try_with(|own| *own).unwrap_or(0)
+    }
+}
+
+#[cfg(not(debug_assertions))]
+mod unnoted {
+    use super::Waits;
+    use millpond_core::units::{FileId, PageIndex, PageKey};
+    use std::ops::Range;
+
+    #[derive(Debug)]
+    pub(crate) struct OwnGuard;
+
+    impl OwnGuard {
+        #[inline]
+        pub(crate) fn new<T>(_: &T, _: PageKey, _: bool) -> OwnGuard {
+            OwnGuard
+        }
+
+        #[inline]
+        pub(crate) fn is_used(&self) {}
+    }
+
+    #[inline]
+    pub(crate) fn held<T>(_: &T, _: FileId, _: Range<u64>, _: Waits) -> Option<PageIndex> {
+        None
+    }
+}
