@@ -9,7 +9,7 @@ mod room;
 mod writers;
 
 use crate::builder::Builder;
-use crate::calibrate::{Calibrating, Calibration};
+use crate::calibrate::{Calibrating, Calibration, GoalSource};
 use crate::contents::{self, Contents, Order};
 use crate::control::{Control, Place};
 use crate::device::{DeviceFigures, FileIdentity};
@@ -208,6 +208,11 @@ impl PageCache {
             Calibrating::Done(calibration) => Some(calibration),
             Calibrating::Off | Calibrating::Due | Calibrating::Presumed => None,
         }
+    }
+
+    /// Where the goal for read latency comes from, if the form of admission has one.
+    pub fn goal_source(&self) -> Option<GoalSource> {
+        self.handle.goal_source()
     }
 
     /// What the cache has to do without on this host, in the order in which it was found. One of a kind is kept, of

@@ -70,7 +70,7 @@ mod wait;
 pub use auto::MemoryRange;
 pub use builder::Builder;
 pub use cache::{MemoryInForce, PageCache};
-pub use calibrate::Calibration;
+pub use calibrate::{Calibration, GoalSource};
 pub use check::PageCheck;
 pub use device::Warning;
 pub use error::{Error, Result};

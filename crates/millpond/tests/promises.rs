@@ -7,7 +7,7 @@ mod support;
 use millpond::core::admission::AdmissionOptions;
 use millpond::device::model::{HddParameters, Model, SsdParameters};
 use millpond::device::{self, Fault, FaultRule, FaultTarget, Faulty, Modelled, Op};
-use millpond::{Builder, Error, File, OpenOptions, PageCache};
+use millpond::{Builder, Error, File, GoalSource, OpenOptions, PageCache};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +60,7 @@ fn the_first_file_with_content_sets_the_goal_for_read_latency_unless_there_is_on
     std::fs::write(&large, vec![1; 1 << 20]).unwrap();
     let counts = Counts::default();
     let cache = counts.builder().build().unwrap();
+    assert_eq!(cache.goal_source(), Some(GoalSource::Unmeasured));
     drop(open(&cache, &small));
     assert_eq!(counts.take(), [0, 0, 0], "too small");
     assert_eq!(cache.calibration(), None);
@@ -67,6 +68,7 @@ fn the_first_file_with_content_sets_the_goal_for_read_latency_unless_there_is_on
     let [reads, writes, syncs] = counts.take();
     assert_eq!((writes, syncs), (0, 0));
     let found = cache.calibration().unwrap();
+    assert_eq!(cache.goal_source(), Some(GoalSource::Measured(found)));
     assert_eq!(u64::from(found.reads), reads, "24, or fewer on a slow day");
     assert!((1..=24).contains(&reads), "{reads}");
     assert!(found.read_latency <= found.read_latency_max && found.read_latency_max <= found.took);
@@ -101,9 +103,14 @@ fn the_first_file_with_content_sets_the_goal_for_read_latency_unless_there_is_on
         drop(open(&cache, &large));
         assert_eq!((counts.take()[0], goal(&cache)), (0, 7_654_321), "{what}");
         assert_eq!(cache.calibration(), None, "{what}");
+        assert_eq!(cache.goal_source(), Some(GoalSource::Given), "{what}");
     }
     // What one cache has found another can be given.
     let slow = millpond::Calibration {
+        facts: millpond::device::DeviceFacts {
+            rotational: true,
+            ..found.facts
+        },
         read_latency: Duration::from_millis(3),
         ..found
     };
@@ -145,6 +152,7 @@ fn a_device_that_rotates_has_the_longest_goal_until_there_is_something_to_read()
         std::fs::write(&content, vec![1; 1 << 20]).unwrap();
         drop(open(&cache, &content));
         let found = cache.calibration().unwrap();
+        assert_eq!(cache.goal_source(), Some(GoalSource::Measured(found)));
         assert_eq!(goal(&cache), found.read_latency_goal().as_nanos() as u64);
     }
 }

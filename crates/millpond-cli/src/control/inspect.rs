@@ -197,6 +197,9 @@ fn print_goal(goal: &Value, to: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(to, "    = {}", text(goal, "formula"))?;
     write!(to, "    set: {}", text(goal, "setting"))?;
+    if let Some(source) = goal["source"].as_str().filter(|source| *source != "set") {
+        write!(to, " ({source})")?;
+    }
     let when = ago(goal["set_ago_s"].as_f64().unwrap_or(0.0));
     match goal["set_by"].as_str() {
         None => writeln!(to, "; not changed since the cache was made {when} ago"),

@@ -121,6 +121,8 @@ pub(super) struct Reads {
     pub(super) p50_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
     pub(super) goal_ns: Option<u64>,
+    /// Where that comes from.
+    pub(super) goal_source: Option<String>,
     pub(super) in_transit_bytes: u64,
     pub(super) allowance_bytes: Option<u64>,
 }
@@ -198,6 +200,7 @@ impl Figures {
                 p50_ns: now.stat["now"]["read_p50_ns"].as_u64(),
                 p99_ns: now.stat["now"]["read_p99_ns"].as_u64(),
                 goal_ns: now.stat["now"]["read_goal_ns"].as_u64(),
+                goal_source: now.stat["now"]["read_goal_source"].as_str().map(shown),
                 in_transit_bytes: count(&now.stat["now"], "in_transit_writes_bytes"),
                 allowance_bytes: now.stat["now"]["allowance_bytes"].as_u64(),
             },

@@ -270,6 +270,9 @@ fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
     if left_out > 0 {
         last += &format!("; {left_out} more devices");
     }
+    if let Some(source) = &figures.reads.goal_source {
+        last += &format!("; the goal is {source}");
+    }
     lines.push(Line::from(last));
     lines
 }

@@ -210,6 +210,7 @@ fn limits(cache: &Inner) -> Value {
             "formula": goal.formula,
             "inputs": { "calm_tail_ns": goal.calm_tail.0, "admission.read_latency_ns": goal.setting.0 },
             "setting": SettingValue::Time(goal.setting).to_string(),
+            "source": cache.goal_source().map(|source| source.to_string()),
             "set_by": by.map(|change| change.by.to_string()),
             "set_ago_s": seconds(by.map_or(cache.age(), |change| cache.age() - change.age)),
         })
@@ -290,6 +291,7 @@ fn stat(cache: &Inner) -> Value {
             "read_p50_ns": ns(stats.read_p50),
             "read_p99_ns": ns(pressure.read_p99),
             "read_goal_ns": ns(pressure.read_goal),
+            "read_goal_source": cache.goal_source().map(|source| source.to_string()),
             "read_file_ns": stats.prices.file.0,
             "read_region_ns": stats.prices.region.0,
             "cost_lean_per_mille": stats.prices.lean_per_mille,
