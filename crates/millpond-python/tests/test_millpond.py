@@ -1,7 +1,9 @@
 """What the package promises; run by tests/python.rs, or by pytest where the package is installed."""
 
+import errno
 import gc
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -132,13 +134,23 @@ def test_what_can_not_be_is_refused_with_what_can(error, says, call):
     assert not left, "a swap file is left behind"
 
 
+def test_a_budget_that_the_machine_has_not_is_refused_before_memory_is_taken(folder):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for memory in ("900G", 1 << 62):
+        # It took 7 GB, and told to call something of Rust.
+        with pytest.raises(ValueError, match=r"is more than this machine's [^:]*: ask for less$"):
+            millpond.Pond(memory, "64M", swap=folder)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10
+
+
 def test_a_swap_file_with_a_name_is_kept_locked_and_private(folder):
     path = os.path.join(folder, f"millpond-test-{os.getpid()}.swap")
     try:
         array = millpond.empty(MIB, "f8", memory="16M", swap=path)
         assert os.stat(path).st_mode & 0o777 == 0o600
-        with pytest.raises(OSError, match="locked"):
+        with pytest.raises(OSError, match="locked") as refused:
             millpond.empty(MIB, "f8", memory="16M", swap=path)
+        assert refused.value.errno == errno.EBUSY
         del array
         gc.collect()
         millpond.empty(MIB, "f8", memory="16M", swap=path)
