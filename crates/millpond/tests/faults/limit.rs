@@ -99,6 +99,28 @@ fn a_limit_that_is_lowered_later_is_an_error_of_the_sync_and_ends_no_process() {
     });
 }
 
+/// Who opens a file has nothing to do with who reads standard error.
+#[test]
+fn a_notice_that_nobody_can_read_is_no_panic() {
+    if std::env::var(FOLDER).is_ok() {
+        let (path, why) = (PathBuf::from("file"), String::from("a test"));
+        return millpond::host::to_stderr(&millpond::host::Notice::NoDirect { path, why });
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "limit::a_notice_that_nobody_can_read_is_no_panic",
+            "--nocapture",
+        ])
+        .env(FOLDER, "")
+        .stderr(writer)
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", child.status);
+}
+
 #[test]
 fn a_swap_file_and_a_recording_beyond_the_limit_are_errors() {
     limited(
