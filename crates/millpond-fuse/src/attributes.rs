@@ -1,6 +1,5 @@
 //! Attributes as FUSE has them, of what the file system below says.
 
-use crate::capabilities::REQUEST_BYTES_MAX;
 use fuser::{FileAttr, FileType, INodeNo};
 use rustix::fs::{Stat, Timespec};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,13 +25,13 @@ pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
     }
 }
 
-/// The most of it. With 128 KiB instead `cmp` of what is in memory takes no longer (0.15 s for 100 MB; 0.7 to 1.5 s with 4 KiB),
-/// and Python's `seek` and `read` of a few bytes 70 us instead of 600 (25 with 4 KiB).
-const BLOCK_BYTES_MAX: u32 = REQUEST_BYTES_MAX;
+/// The most that programs are told to read and write at a time. A request carries eight times that, but `cmp` of what is in memory
+/// takes no less with it (0.15 s for 100 MB; 0.7 to 1.5 s with 4 KiB), and Python's `seek` and `read` of a few bytes 600 us
+/// instead of 70 (25 with 4 KiB).
+const BLOCK_BYTES_MAX: u32 = 128 << 10;
 
-/// What programs read and write at a time (`st_blksize`): as much as a request carries, since each costs a message to another
-/// process. No more than a small file has: the kernel fetches all pages of a buffer that is read into, a megabyte for nothing.
-/// An empty one is about to be written.
+/// What programs read and write at a time (`st_blksize`): many pages, since each message goes to another process. No more than
+/// a small file has: the kernel fetches all pages of a buffer that is read into. An empty one is about to be written.
 fn block_bytes(stat: &Stat) -> u32 {
     let below = u32::try_from(stat.st_blksize).unwrap_or(4096);
     if kind(stat.st_mode) != FileType::RegularFile {

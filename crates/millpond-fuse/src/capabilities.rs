@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 /// The most that a request carries: 256 pages, which is all that Linux allows unless told otherwise
 /// (`fs.fuse.max_pages_limit`).
-pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
 /// Asynchronous requests that the kernel sends before it waits for answers; 12 by default, with which a deep queue of
 /// reads would never reach the disk.
