@@ -276,12 +276,9 @@ mod tests {
         let folders = [folder.path().join("millpond-0")];
         // The number of caches in a process is counted for both together here.
         let bound: Vec<_> = (0..3).map(|_| bind_in(&folders, 1).unwrap()).collect();
-        let taken = files(&folders[0]);
-        let next = taken
-            .last()
-            .and_then(|path| path.file_stem()?.to_str()?.split_once('-'));
-        let next: u32 = next.unwrap().1.parse().unwrap();
-        let ahead = folders[0].join(format!("1-{}.sock", next + 1));
+        let number = |path: &PathBuf| path.file_stem()?.to_str()?.split_once('-')?.1.parse::<u32>().ok();
+        let last = files(&folders[0]).iter().filter_map(number).max().unwrap();
+        let ahead = folders[0].join(format!("1-{}.sock", last + 1));
         let other = Bound::new(&ahead).unwrap();
         let own = bind_in(&folders, 1).unwrap();
         assert!(own.path() != other.path(), "{}", own.path().display());
