@@ -206,6 +206,7 @@ mod tests {
         let path = folder.path().join("data");
         std::fs::write(&path, [7; 1 << 20]).unwrap();
         let cache = PageCache::builder().memory(800 << 10).build().unwrap();
+        cache.set(&[("patience", "3s")]).unwrap();
         let file = cache.open(&path, OpenOptions::new()).unwrap();
         let mut guards = Vec::new();
         let error = loop {
