@@ -118,12 +118,12 @@ pub(crate) struct Size(pub(crate) u64);
 /// Those below count in bytes.
 const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 
-/// A size beside another: exact where both read alike, as that does not say which is larger.
+/// A size beside another: in bytes where they are so near that rounding could make them alike, as that does not say which is
+/// larger.
 pub(crate) fn apart(bytes: u64, other: u64) -> String {
-    let text = Size(bytes).to_string();
-    match bytes != other && text == Size(other).to_string() {
+    match bytes != other && bytes.abs_diff(other) < bytes.max(other) / 64 {
         true => format!("{bytes} bytes"),
-        false => text,
+        false => Size(bytes).to_string(),
     }
 }
 

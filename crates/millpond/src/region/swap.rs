@@ -11,7 +11,7 @@ use crate::sys::exchange::Exchange;
 use crate::sys::forks::FileLock;
 use crate::sys::mapping::kernel_page;
 use crate::table::Table;
-use crate::told::Size;
+use crate::told::{Size, apart};
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{Bytes, FileId, PageCount, PageSize};
 use std::fs::{self, File, Permissions};
@@ -149,7 +149,7 @@ impl SwapFile {
         if is_block_device {
             let has = (&file).seek(SeekFrom::End(0))?;
             if has < len {
-                let (has, len) = (Size(has), Size(len));
+                let (has, len) = (apart(has, len), apart(len, has));
                 return Err(invalid(format!("it has {has}, and {len} are needed")));
             }
         } else if !before.is_file() {
@@ -312,7 +312,9 @@ fn no_room(error: io::Error, free: Option<u64>, len: u64) -> io::Error {
         (Some(libc::ENOSPC), Some(free)) => io::Error::new(
             error.kind(),
             format!(
-                "{error}: it needs {len} bytes, and {free} are free; name another folder, or a smaller size"
+                "{error}: it needs {}, and {} are free; name another folder, or a smaller size",
+                apart(len, free),
+                apart(free, len)
             ),
         ),
         _ => error,
