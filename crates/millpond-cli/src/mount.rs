@@ -203,11 +203,12 @@ fn mount_with(args: &MountArgs, log: Option<File>) -> Result<ExitCode, Failure> 
     if let Some(address) = mount.cache().and_then(PageCache::metrics_address) {
         say!("millpond mount: metrics are at http://{address}/metrics");
     }
-    if let Some(cache) = mount.cache()
+    if !args.quiet
+        && let Some(cache) = mount.cache()
         && let Some((goal, source)) = cache.inspect_goal().zip(cache.goal_source())
     {
         let ms = goal.goal.0 as f64 / 1e6;
-        eprintln!("millpond mount: the goal for reads is {ms:.1} ms: {source}");
+        say!("millpond mount: the goal for reads is {ms:.1} ms: {source}");
     }
     let pid_file = args.pid_file.as_deref().map(PidFile::write).transpose()?;
     let mut stdout = io::stdout().lock();
