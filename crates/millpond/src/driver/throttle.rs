@@ -119,6 +119,8 @@ impl Shared {
             };
             let left = left.map_or(u64::MAX, |left| left.0);
             if left > 0 {
+                // Who is without room later waits anew.
+                *self.full.lock() = None;
                 return Ok(most.min((left / SHARE).max(1) as usize));
             }
             if why == Dirtying::Asked {
@@ -165,15 +167,21 @@ impl Shared {
     /// Has the device try a page that it has refused, of this file or another, and waits for what it says.
     fn try_failed(&self, file: &FileInner) {
         let tried = |core: &Core| core.manager.stats().nr_written + core.manager.stats().nr_write_failed;
-        let (failing, before) = {
-            let core = self.core();
+        let mut deferred = Deferred::default();
+        let before = {
+            let mut core = self.core();
             let fails = |id| core.manager.failing(id).is_some();
             let mut others = core.files.iter().flatten().map(|file| file.id);
             let failing = fails(file.id).then_some(file.id);
-            (failing.or_else(|| others.find(|&id| fails(id))), tried(&core))
+            let Some(failing) = failing.or_else(|| others.find(|&id| fails(id))) else {
+                return;
+            };
+            let before = tried(&core);
+            // Under the same lock: it may be closed right behind it.
+            self.step(&mut core, Event::Retry { file: failing }, &mut deferred);
+            before
         };
-        let Some(failing) = failing else { return };
-        self.tell(Event::Retry { file: failing });
+        self.finish(&mut deferred);
         let began = std::time::Instant::now();
         while tried(&self.core()) == before && began.elapsed() < LOOK_AGAIN {
             let seen = self.dirtier_gate.count();

@@ -153,10 +153,11 @@ impl Flusher {
         self.failed -= PageCount(u64::from(had_failed));
     }
 
-    /// One of the parked pages is tried now, whatever its time.
+    /// One of the parked pages is tried now, whatever its time; none of a file that is closed.
     pub fn retry(&mut self, now: Instant, file: FileId) {
         let span = self.options.retry;
-        if let Some(failing) = &mut self.work(file).failing {
+        let work = self.files.get_mut(file.0 as usize).and_then(Option::as_mut);
+        if let Some(failing) = work.and_then(|work| work.failing.as_mut()) {
             // Who asks may ask often, and that says nothing of the device: not doubled.
             (failing.until, failing.span) = (now, Nanos(span.0 / 2));
             self.probe(now, file);
