@@ -85,7 +85,9 @@ impl Inner {
             let mut notices = Vec::new();
             let memory = budget.with(new.memory);
             if sets.memory {
-                let tables = crate::budget::tables(self.frames(&memory)?);
+                // Those that there are need no room any more.
+                let more = self.frames(&memory)?.saturating_sub(self.frames(&budget)?);
+                let tables = crate::budget::tables(more);
                 notices.extend(host::check_memory(
                     memory.memory.0,
                     tables,
