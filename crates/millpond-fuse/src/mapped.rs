@@ -31,6 +31,7 @@ pub(crate) struct Mapped {
 #[derive(Default)]
 struct Log {
     writes: Vec<Direct>,
+    entered: u64,
     /// Counts writes of which the kernel has been told.
     told: u64,
     /// Pages of the kernel's that are being taken.
@@ -39,6 +40,7 @@ struct Log {
 
 /// A write past the kernel's pages.
 struct Direct {
+    number: u64,
     range: Range<u64>,
     /// When the kernel was told of it.
     told: Option<u64>,
@@ -57,28 +59,31 @@ impl Mapped {
 
     /// Writes what comes past the kernel's pages; `tell` is for its copy of them.
     pub(crate) fn write(&self, content: &Content, bytes: &[u8], offset: u64, tell: impl Fn()) -> Result<()> {
+        // Before it is looked whether there is a map: who gives a page back does so in the other order, and one of the two
+        // sees the other.
+        let range = offset..offset + bytes.len() as u64;
+        let number = self.log.lock().enter(range.clone());
         if !self.is_mapped.load(Ordering::SeqCst) {
-            content.write(bytes, offset)?;
+            let written = content.write(bytes, offset);
             // Who has asked for a page since may have got it as it was.
-            if self.is_mapped.load(Ordering::SeqCst) {
+            if written.is_ok() && self.is_mapped.load(Ordering::SeqCst) {
                 let _turn = self.turn.lock();
                 tell();
             }
-            return Ok(());
+            self.log.lock().told(number);
+            return written;
         }
+        self.log.lock().told(number);
         let _turn = self.turn.lock();
-        let written = {
+        let (number, written) = {
             let _change = self.change.lock();
-            self.log.lock().writes.push(Direct {
-                range: offset..offset + bytes.len() as u64,
-                told: None,
-            });
-            content.write(bytes, offset)
+            let number = self.log.lock().enter(range);
+            (number, content.write(bytes, offset))
         };
         if written.is_ok() {
             tell();
         }
-        self.log.lock().told();
+        self.log.lock().told(number);
         written
     }
 
@@ -110,11 +115,22 @@ impl Log {
         self.forget();
     }
 
-    /// The kernel has been told of the last write.
-    fn told(&mut self) {
+    /// A write begins. Its number.
+    fn enter(&mut self, range: Range<u64>) -> u64 {
+        self.entered += 1;
+        self.writes.push(Direct {
+            number: self.entered,
+            range,
+            told: None,
+        });
+        self.entered
+    }
+
+    /// The kernel has been told of a write, or has nothing to be told of.
+    fn told(&mut self, number: u64) {
         self.told += 1;
-        if let Some(last) = self.writes.last_mut() {
-            last.told = Some(self.told);
+        if let Some(write) = self.writes.iter_mut().find(|write| write.number == number) {
+            write.told = Some(self.told);
         }
         self.forget();
     }
@@ -150,12 +166,11 @@ mod tests {
     #[test]
     fn of_a_page_that_was_sent_before_the_kernel_knew_of_a_write_all_else_is_taken() {
         let mut log = Log::default();
-        let write = |range| Direct { range, told: None };
         let parts = |log: &Log, begun, range| format!("{:?}", log.parts(begun, range));
         let before = log.begin();
-        log.writes.push(write(100..108));
-        log.told();
-        log.writes.push(write(4000..5000));
+        let first = log.enter(100..108);
+        log.told(first);
+        let second = log.enter(4000..5000);
         assert_eq!(parts(&log, before, 0..4096), "[0..100, 108..4000]");
         // One that comes later has the bytes of the first.
         let later = log.begin();
@@ -163,7 +178,7 @@ mod tests {
         assert_eq!(parts(&log, later, 4096..8192), "[5000..8192]");
         assert_eq!(parts(&log, later, 4100..4200), "[]");
         log.end();
-        log.told();
+        log.told(second);
         assert_eq!(log.writes.len(), 2);
         log.end();
         assert!(log.writes.is_empty());
