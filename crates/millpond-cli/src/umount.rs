@@ -57,12 +57,13 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             )));
         }
     };
-    let mut unwritten = None;
+    let mut unwritten: Option<String> = None;
     let writes = format!(
         "what was written at {} is on its way to the disk; still waiting",
         point.display()
     );
-    if let Err(error) = telling(&writes, || serving.sync()) {
+    let synced = telling(&writes, || serving.sync());
+    if let Err(error) = &synced {
         let message = format!("not everything at {} can be written: {error}", point.display());
         if !args.force {
             return Err(failed(format!(
@@ -70,7 +71,11 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             )));
         }
         say!("millpond umount: {message}");
-        unwritten = Some(error);
+        unwritten = Some(error.to_string());
+    }
+    if matches!(synced, Ok(false)) {
+        unwritten =
+            Some("some of what was stored through maps was lost before, and the mount has said which".into());
     }
     Mount::unmount_at(&point, args.lazy).map_err(|error| match error {
         MountError::System { source, .. } if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
@@ -91,7 +96,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         (true, Some(error)) => Err(failed(format!(
-            "{place} has no name any more and ends when nobody uses it; what can't be written then is lost ({error})"
+            "{place} has no name any more and ends when nobody uses it; not everything is on the disk: {error}"
         ))),
         (false, _) => say(&point, telling(&writes, || serving.wait())?),
     }

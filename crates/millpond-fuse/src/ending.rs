@@ -138,10 +138,14 @@ impl Serving {
     /// Has it make everything durable that was written so far. This is asked for by reading an attribute, which is allowed
     /// at a mount for reading only, too, and in a directory that may not be written to.
     ///
+    /// `false`: something that was stored through a map was lost before.
+    ///
     /// # Errors
     /// What the disk says.
-    pub fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::getxattr(&self.point, SYNC_ATTRIBUTE, &mut [0; 1]).map(|_| ())?)
+    pub fn sync(&self) -> io::Result<bool> {
+        let mut answer = [0; 1];
+        rustix::fs::getxattr(&self.point, SYNC_ATTRIBUTE, &mut answer)?;
+        Ok(answer != crate::operations::xattr::LOST)
     }
 
     /// Waits until it has ended; what it has said then.

@@ -50,6 +50,8 @@ pub(crate) struct Pond {
     pub(crate) is_read_only: bool,
     /// What the file system below has said of data that only it had, and says once.
     pub(crate) below_failed: Mutex<Option<Errno>>,
+    /// Something that was stored through a map is lost.
+    pub(crate) has_lost: AtomicBool,
     pub(crate) attribute_timeout: Duration,
     /// Root's: it makes files as whoever asks.
     pub(crate) is_root: bool,
@@ -98,6 +100,7 @@ impl Pond {
             source,
             is_read_only: options.read_only,
             below_failed: Mutex::default(),
+            has_lost: AtomicBool::new(false),
             last_word,
             attribute_timeout: options.attribute_timeout,
             is_root: rustix::process::geteuid().is_root(),

@@ -220,8 +220,7 @@ pub enum Error {
     /// that can't be written leave no room for them in memory: they are lost, and the file is there as it was without them.
     /// Free space or mend the device, then write them again.
     #[error(
-        "bytes {start} to {end} of {path} are lost: {source}, and what can't be written leaves no room to keep them in \
-         memory", path = .path.display()
+        "bytes {start} to {end} of {path} could not be kept in memory and are lost: {source}", path = .path.display()
     )]
     Lost {
         /// The file.

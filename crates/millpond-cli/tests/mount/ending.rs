@@ -12,7 +12,7 @@ fn start(arguments: &[&str]) -> Option<Pond> {
     Pond::start(&folders()[0], arguments)
 }
 
-fn serving(point: &Path) -> Serving {
+pub(crate) fn serving(point: &Path) -> Serving {
     match Serving::at(point).unwrap() {
         Found::Serving(serving) => serving,
         Found::Gone => panic!("it lives"),
@@ -47,7 +47,7 @@ fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_last_word() {
         return;
     };
     let watched = serving(&pond.at());
-    watched.sync().unwrap();
+    assert!(watched.sync().unwrap());
     let mut file = File::create_new(pond.at().join("file")).unwrap();
     // More than there is room for.
     let _ = file.write_all(&vec![7; 12 << 20]);

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How often a name may appear and vanish within one call that makes it. Whoever changes names behind the mount that fast is
 /// done for.
@@ -189,6 +190,7 @@ impl Pond {
         if let (Err(error), true) = (written, write.is_promised) {
             // Nobody hears of it, so it is kept for those who ask.
             file.node.data.lock().lost = Some(error);
+            self.has_lost.store(true, Ordering::Relaxed);
         }
         written?;
         // As this call asks, or the opening of the file.
@@ -244,7 +246,6 @@ impl Pond {
     }
 
     fn sync_file(&self, file: &OpenFile, data_only: bool) -> Result<()> {
-        use std::sync::atomic::Ordering;
         file.content.sync()?;
         let node = &file.node;
         self.check_kept(node)?;

@@ -8,6 +8,11 @@ use crate::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
 use rustix::fs::{AtFlags, CWD, Mode, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::sync::atomic::Ordering;
+
+/// Whether something that was stored through a map has been lost before: what `SYNC_ATTRIBUTE` says when all else is on the disk.
+pub(crate) const LOST: &[u8] = b"0";
+const SAVED: &[u8] = b"1";
 
 /// The longest value, or list of names, that there is (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const BYTES_MAX: usize = 64 << 10;
@@ -30,7 +35,14 @@ impl Pond {
             if room > 0 {
                 self.sync_all()?;
             }
-            return own(room, b"1");
+            return own(
+                room,
+                if self.has_lost.load(Ordering::Relaxed) {
+                    LOST
+                } else {
+                    SAVED
+                },
+            );
         }
         let node = self.node(id)?;
         answer(room, |buffer| match buffer.is_empty() {

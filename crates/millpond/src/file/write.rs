@@ -66,21 +66,34 @@ impl File {
     /// [`Error::OutOfRange`], [`Error::FixedLength`], [`Error::Poisoned`] as of [`File::write_at`].
     pub fn write_promised(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
-        let end = self.check_end(offset, buf.len())?;
+        self.check_end(offset, buf.len())?;
         let _noted = self.begin(offset, buf.len(), true)?;
-        // Few at a time, so that those which could not be kept can be named.
-        let step = WRITE_PAGES_MAX * self.shared().page_size.bytes() as usize;
-        for (n, part) in buf.chunks(step).enumerate() {
-            let at = offset + (n * step) as u64;
-            let mut resize =
-                (at + part.len() as u64 >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
-            let written = self.write_all(part, at, &mut resize, Dirtying::Promised);
-            written.map_err(|error| match error {
-                Error::Poisoned { .. } | Error::FixedLength { .. } => error,
-                refused => self.cache.lost(&self.inner, (at, end), refused.errno()),
-            })?;
+        let (mut done, mut lost) = (0, Ok(()));
+        while done < buf.len() {
+            // Few at a time, so that those which could not be kept can be named.
+            let at = offset + done as u64;
+            let len = buffers::part(at, buf.len() - done, self.shared().page_size.bytes());
+            let end = at + len as u64;
+            let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
+            let part = &buf[done..done + len];
+            match self.write_all(part, at, &mut resize, Dirtying::Promised) {
+                Ok(()) => {}
+                Err(error @ (Error::Poisoned { .. } | Error::Forked | Error::FixedLength { .. })) => {
+                    return Err(error);
+                }
+                // There is no room for the rest either.
+                Err(error @ (Error::NoFrames { .. } | Error::Write { .. })) => {
+                    let end = offset + buf.len() as u64;
+                    return Err(self.cache.lost(&self.inner, (at, end), error.errno()));
+                }
+                Err(refused) => {
+                    let error = self.cache.lost(&self.inner, (at, end), refused.errno());
+                    lost = lost.and(Err(error));
+                }
+            }
+            done += len;
         }
-        Ok(())
+        lost
     }
 
     /// Writes all of `buf` at the end of the file, wherever that is when it is this call's turn: the offset of its first
