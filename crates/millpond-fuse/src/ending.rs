@@ -143,6 +143,12 @@ impl Serving {
     /// # Errors
     /// What the disk says.
     pub fn sync(&self) -> io::Result<bool> {
+        // What the kernel has of its own, stored through maps, comes first; of what is refused the process knows. Who may not
+        // read the root has none of it written.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if let Ok(root) = rustix::fs::open(&self.point, flags, Mode::empty()) {
+            let _ = rustix::fs::syncfs(root);
+        }
         let mut answer = [0; 1];
         rustix::fs::getxattr(&self.point, SYNC_ATTRIBUTE, &mut answer)?;
         Ok(answer != crate::operations::xattr::LOST)

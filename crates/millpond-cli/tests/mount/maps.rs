@@ -91,6 +91,33 @@ fn what_is_stored_through_a_map_on_a_full_disk_is_kept_or_every_sync_says_that_i
     );
 }
 
+/// Stores more through a map than the disk has room for, and is told so.
+const TOO_MUCH: &str = "
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 16 << 20)
+map = mmap.mmap(fd, 16 << 20)
+map[:] = b'x' * (16 << 20)
+try: os.fsync(fd)
+except OSError as error: print(error.errno)
+map.close()
+";
+
+/// The file was closed, and with it what was known of the loss: `millpond umount` said that everything is on the disk.
+#[test]
+fn what_was_lost_of_a_map_without_a_cache_is_said_at_the_end_though_its_file_is_closed() {
+    let Some(small) = Small::new() else { return };
+    let Some(mut pond) = Pond::start(&small.at, &["--no-cache"]) else {
+        return;
+    };
+    let Some(said) = python(TOO_MUCH, &[&pond.at().join("file")]) else {
+        return;
+    };
+    assert_eq!(said, format!("{}\n", libc::ENOSPC));
+    let (said, code) = pond.end(Signal::TERM);
+    assert_eq!(code, Some(1), "{said}");
+}
+
 /// One process writes all of a file but its last half page, another stores through a map into that half all the while.
 const RACE: &str = "
 import mmap, os, sys

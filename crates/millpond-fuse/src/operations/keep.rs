@@ -10,6 +10,7 @@ use millpond::Surface;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A file's times on disk are set right when it was closed for so long: its pages have left by themselves then, 30 s
@@ -125,13 +126,10 @@ impl Pond {
     /// attributes.
     fn sync_below(&self) -> Result<()> {
         let synced = rustix::fs::syncfs(&self.source);
-        if self.cache.is_none() {
-            // Whatever could not be written is not there any more: it fails for good.
-            let mut failed = self.below_failed.lock();
-            *failed = failed.or(synced.err());
-            return failed.map_or(Ok(()), Err);
-        }
-        synced
+        // The system says it once. Whatever could not be written is nobody's any more, so it fails for good.
+        let mut failed = self.below_failed.lock();
+        *failed = failed.or(synced.err());
+        failed.map_or(Ok(()), Err)
     }
 
     /// At the end: makes everything durable, lets go of all files. What could not be saved, in sentences.
@@ -140,7 +138,12 @@ impl Pond {
         if let Some(cache) = &self.cache
             && let Err(error) = cache.sync_all()
         {
-            lost.push(error.told(Surface::CommandLine));
+            // From here on they are not.
+            lost.push(
+                error
+                    .told(Surface::CommandLine)
+                    .replace("; its changes are kept in memory", ""),
+            );
         }
         for node in self.nodes.all() {
             let mut data = node.data.lock();
@@ -162,6 +165,11 @@ impl Pond {
         }
         if let Err(error) = self.sync_below() {
             lost.push(format!("the file system below can't be synced: {error}"));
+        }
+        if lost.is_empty() && self.has_lost.load(Ordering::Relaxed) {
+            lost.push(
+                "something that was stored through a map could not be written, as its fsync has said".into(),
+            );
         }
         // One file can be told of by several.
         let mut told = HashSet::new();
