@@ -38,6 +38,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 pub(crate) use writers::Writes;
+#[cfg(test)]
+pub(crate) use writers::held_writers;
 
 /// A page cache under one memory budget. Clones are handles of the same cache.
 ///

@@ -21,8 +21,8 @@ pub(crate) enum Waits {
 #[cfg(debug_assertions)]
 mod noted {
     use super::Waits;
+    use crate::sys::forks::OfProcess;
     use millpond_core::units::{FileId, PageIndex, PageKey};
-    use parking_lot::Mutex;
     use std::collections::BTreeMap;
     use std::ops::Range;
     use std::sync::Arc;
@@ -31,7 +31,7 @@ mod noted {
     /// By table (its address), file and page: guards of different caches are not one another's.
     type At = (usize, u32, u64);
 
-    static GUARDS: Mutex<BTreeMap<At, Vec<Arc<Noted>>>> = Mutex::new(BTreeMap::new());
+    static GUARDS: OfProcess<BTreeMap<At, Vec<Arc<Noted>>>> = OfProcess::new();
 
     #[derive(Debug)]
     struct Noted {

@@ -2,14 +2,14 @@
 //!
 //! Two caches that both write one file overwrite each other with what they have in memory, and both say that all is on the
 //! disk. So the second of a process is refused, or told if its user has said that he knows. Files count by device and inode,
-//! whatever their names.
+//! whatever their names. A forked child begins with none: its parent's caches write nothing there.
 
 use crate::device::FileIdentity;
-use parking_lot::Mutex;
+use crate::sys::forks::{Maker, OfProcess};
 use std::collections::BTreeMap;
 use std::io;
 
-static WRITERS: Mutex<BTreeMap<FileIdentity, Vec<Writer>>> = Mutex::new(BTreeMap::new());
+static WRITERS: OfProcess<BTreeMap<FileIdentity, Vec<Writer>>> = OfProcess::new();
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Writer {
@@ -24,6 +24,7 @@ enum Writer {
 pub(crate) struct Writes {
     file: FileIdentity,
     writer: Writer,
+    maker: Maker,
     /// Whether another cache wrote it when this was made.
     pub(crate) is_shared: bool,
 }
@@ -47,6 +48,7 @@ impl Writes {
         Ok(Writes {
             file,
             writer,
+            maker: Maker::this(),
             is_shared,
         })
     }
@@ -67,6 +69,7 @@ impl Writes {
         Ok(Writes {
             file,
             writer,
+            maker: Maker::this(),
             is_shared: false,
         })
     }
@@ -74,6 +77,9 @@ impl Writes {
 
 impl Drop for Writes {
     fn drop(&mut self) {
+        if self.maker.is_another() {
+            return;
+        }
         let mut writers = WRITERS.lock();
         if let Some(list) = writers.get_mut(&self.file) {
             if let Some(at) = list.iter().position(|writer| *writer == self.writer) {
@@ -100,4 +106,10 @@ pub(crate) fn check_no_swap(file: FileIdentity) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, said));
     }
     Ok(())
+}
+
+/// As a thread that has just begun to open a file.
+#[cfg(test)]
+pub(crate) fn held_writers() -> impl Sized {
+    WRITERS.lock()
 }

@@ -12,14 +12,15 @@
 //! file in the process gives it up. SQLite, which knows its own locks only, keeps descriptors for that reason too. What is
 //! left: a lock that another thread takes between the look and the close.
 
+use crate::sys::forks::OfProcess;
 use crate::sys::{direct, locks};
-use parking_lot::Mutex;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
-/// Those that were not closed, of the whole process, as the locks are.
-static KEPT: Mutex<Vec<File>> = Mutex::new(Vec::new());
+/// Those that were not closed, of the whole process, as the locks are. (A forked child has the descriptors, and none of the
+/// locks.)
+static KEPT: OfProcess<Vec<File>> = OfProcess::new();
 
 /// An open file, closed with care.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use super::{MemoryLimit, RingRefusal, SmallPages};
 use crate::hook::Hook;
+use crate::sys::forks::OfProcess;
 use crate::told::{Size, apart};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -153,9 +154,9 @@ impl fmt::Display for Notice {
 
 /// Prints the notice on stderr, once a process: what [`Builder::on_notice`](crate::Builder::on_notice) replaces.
 pub fn to_stderr(notice: &Notice) {
-    static SAID: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+    static SAID: OfProcess<HashSet<String>> = OfProcess::new();
     let line = format!("millpond: {notice}");
-    if SAID.lock().get_or_insert_default().insert(line.clone()) {
+    if SAID.lock().insert(line.clone()) {
         // A terminal that is gone is no reason to end a program.
         let _ = writeln!(io::stderr(), "{line}");
     }

@@ -9,11 +9,13 @@
 //! in the process closes the file, by whatever descriptor.
 
 use super::direct;
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 /// How often this process and its forefathers were forked since the first cache, seen from here.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -43,6 +45,41 @@ impl Maker {
     #[inline]
     pub(crate) fn is_another(self) -> bool {
         self.0 != FORKS.load(Ordering::Relaxed)
+    }
+}
+
+/// What all caches of a process share. A forked child begins with an empty one: what is in it is the parent's, and a thread
+/// that the child does not have may hold the lock of it.
+pub(crate) struct OfProcess<T>(AtomicPtr<(Maker, Mutex<T>)>);
+
+impl<T: Default> OfProcess<T> {
+    pub(crate) const fn new() -> OfProcess<T> {
+        OfProcess(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// That of this process.
+    pub(crate) fn lock(&self) -> MutexGuard<'static, T>
+    where
+        T: 'static,
+    {
+        loop {
+            let found = self.0.load(Ordering::Acquire);
+            // SAFETY: null, or what was leaked below: nobody frees it, and it is shared only.
+            let known: Option<&'static (Maker, Mutex<T>)> = unsafe { found.as_ref() };
+            if let Some((maker, shared)) = known
+                && !maker.is_another()
+            {
+                return shared.lock();
+            }
+            let fresh = Box::into_raw(Box::new((Maker::this(), Mutex::new(T::default()))));
+            let taken = self
+                .0
+                .compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Relaxed);
+            if taken.is_err() {
+                // SAFETY: made above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
+        }
     }
 }
 

@@ -198,3 +198,30 @@ fn a_swap_file_is_free_when_its_cache_has_ended_though_a_child_lives() {
     // SAFETY: room for one status.
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
 }
+
+/// It was refused them: another cache of "this process" wrote them.
+#[test]
+fn a_forked_child_may_write_its_parents_files_in_a_cache_of_its_own_whatever_threads_it_lost() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+    let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
+    file.write_at(&[7; 8192], 0).unwrap();
+    file.sync_data().unwrap();
+    let mut file = Some(file);
+    // As if another thread were just at it.
+    let held = crate::cache::held_writers();
+    let said = fork(|| {
+        let own = PageCache::builder().memory(2 << 20).build().unwrap();
+        let opened = own.open(&path, OpenOptions::new().write(true));
+        drop(file.take());
+        let second = PageCache::builder().memory(2 << 20).build().unwrap();
+        let refused = second.open(&path, OpenOptions::new().write(true)).is_err();
+        u8::from(opened.and_then(|file| file.write_at(&[8], 0)).is_err()) + 2 * u8::from(!refused)
+    });
+    drop(held);
+    assert_eq!(said, Ok(0));
+    let other = PageCache::builder().memory(2 << 20).build().unwrap();
+    let refused = other.open(&path, OpenOptions::new().write(true));
+    assert!(refused.is_err(), "the parent writes it still");
+}
