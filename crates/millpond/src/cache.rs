@@ -300,49 +300,69 @@ impl Handle {
             handle: self,
             identity,
         };
-        let written = self.write_and_forget(inner);
+        let mut lost = Vec::new();
+        // The core knows the file still if that fails.
+        let forgotten = self.write_and_forget(inner, &mut lost);
+        let free_id = forgotten.is_ok().then_some(inner.id.0);
+        lost.extend(forgotten.err());
         events::closed(&inner.path);
-        let lost = written.as_ref().map_or_else(std::slice::from_ref, Vec::as_slice);
         lost.iter().for_each(|error| events::lost(&inner.path, error));
-        match written {
-            Ok(lost) => {
-                let mut files = self.files.lock();
-                files.free_ids.push(inner.id.0);
-                files.lost.extend(lost);
-            }
-            // The core knows the file still.
-            Err(error) => self.files.lock().lost.push(error),
+        {
+            let mut files = self.files.lock();
+            files.free_ids.extend(free_id);
+            files.lost.extend(lost);
         }
         drop(closing);
     }
 
-    /// Writes what can be written, and forgets the file: its number may be another's then. Why something could not be
-    /// written.
+    /// Writes what can be written, and forgets the file: its number may be another's then. `lost`: why something could not
+    /// be written.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], in the main: the file was not forgotten.
-    fn write_and_forget(&self, inner: &Arc<FileInner>) -> Result<Vec<Error>> {
+    /// [`Error::Poisoned`], or [`Error::OwnGuard`] if the calling thread has forgotten a guard: the file was not forgotten.
+    fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<()> {
         let shared = &self.shared;
         shared.poison.check()?;
-        let log = shared.log_first(inner);
-        if log.is_err() {
+        if let Err(error) = shared.log_first(inner) {
             shared.poison.check()?;
+            lost.push(error);
             // Nobody can change them any more, and they can't be written.
             let held = inner.keeping.held.as_ref();
             for page in held.map(|held| held.pages()).unwrap_or_default() {
-                shared.discard(inner, page..page + 1)?;
+                shared.discard_but_own(inner, page..page + 1)?;
             }
         }
-        // No guard is left but such as were forgotten.
-        shared.check_guards(inner, 0..u64::MAX, Waits::ForWriters)?;
         let syncing = shared.sync_begin(inner.id, Ok(()))?;
-        let written = shared.sync_end(inner, syncing)?;
-        shared.check_guards(inner, 0..u64::MAX, Waits::ForAll)?;
-        shared.discard(inner, 0..inner.len().div_ceil(shared.page_size.bytes()))?;
+        let own = match shared.sync_end(inner, syncing) {
+            Err(Error::OwnGuard { page, .. }) => {
+                let failing = shared.core().manager.failing(inner.id);
+                lost.extend(failing.map(|(_, e)| inner.write_failed(e.0)));
+                Some(page)
+            }
+            Err(error) => {
+                shared.poison.check()?;
+                lost.push(error);
+                None
+            }
+            Ok(written) => {
+                lost.extend(written.err().map(|e| inner.write_failed(e.0)));
+                None
+            }
+        };
+        // No guard is left but such as were forgotten.
+        let pages = 0..inner.len().div_ceil(shared.page_size.bytes());
+        let kept = shared.discard_but_own(inner, pages.clone())?;
+        if let Some(page) = own.or(kept) {
+            // What is clean is written by nobody, whoever opens the file.
+            if shared.is_changed(inner, pages)? {
+                let _ = inner.stuck.set(page);
+            }
+            let path = inner.path.clone();
+            return Err(Error::OwnGuard { path, page });
+        }
         shared.tell(Event::Closed { file: inner.id });
         shared.core().files[inner.id.0 as usize] = None;
-        let written = written.map_err(|e| inner.write_failed(e.0));
-        Ok(log.err().into_iter().chain(written.err()).collect())
+        Ok(())
     }
 }
 
@@ -354,8 +374,12 @@ struct Closing<'a> {
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
+        let open = &mut self.handle.files.lock().open;
+        let is_stuck = |(file, _): &(Arc<FileInner>, usize)| file.stuck.get().is_some();
         // Others may write it from now on, whoever still knows of it.
-        if let Some((file, _)) = self.handle.files.lock().open.remove(&self.identity) {
+        if !open.get(&self.identity).is_some_and(is_stuck)
+            && let Some((file, _)) = open.remove(&self.identity)
+        {
             file.writes.lock().take();
         }
         self.handle.closed.notify_all();

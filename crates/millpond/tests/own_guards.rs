@@ -127,3 +127,45 @@ fn a_guard_that_was_forgotten_keeps_no_thread_of_its_own_and_what_was_written_is
         again.write_at(&[1], 3 * PAGE).unwrap();
     });
 }
+
+/// Nothing of the file was written, and its pages stayed: they went over what was written after it was opened again.
+#[test]
+fn a_guard_that_was_forgotten_keeps_no_other_page_from_the_device_and_nothing_writes_over_who_comes_later() {
+    if !cfg!(debug_assertions) {
+        return skip("without debug assertions it is waited for");
+    }
+    for (changes, is_dirty) in [(false, false), (false, true), (true, false), (true, true)] {
+        bounded(move || {
+            let (folder, cache, file) = file();
+            if !is_dirty {
+                file.sync_data().unwrap();
+            }
+            match changes {
+                true => {
+                    let mut guard = file.page_mut(5).unwrap();
+                    guard.fill(1);
+                    std::mem::forget(guard);
+                }
+                false => std::mem::forget(file.page(5).unwrap()),
+            }
+            drop(file);
+            let lost = cache.take_lost();
+            assert!(matches!(lost[..], [Error::OwnGuard { page: 5, .. }]), "{lost:?}");
+            let path = folder.path().join("data");
+            let (found, size) = (std::fs::read(&path).unwrap(), PAGE as usize);
+            let mut others = found.chunks(size).enumerate().filter(|&(n, _)| n != 5);
+            assert_eq!(found.len(), 10 * size);
+            assert!(others.all(|(_, page)| page == [7; PAGE as usize]));
+            let again = cache.open(&path, OpenOptions::new().write(true));
+            if changes {
+                let said = again.unwrap_err().to_string();
+                return assert!(said.contains("page 5"), "{said}");
+            }
+            let again = again.unwrap();
+            again.write_at(&[2; 10 * PAGE as usize], 0).unwrap();
+            again.sync_data().unwrap();
+            drop(again);
+            assert_eq!(std::fs::read(&path).unwrap(), [2; 10 * PAGE as usize]);
+        });
+    }
+}

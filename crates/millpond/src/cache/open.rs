@@ -170,11 +170,10 @@ impl PageCache {
         let mut files = self.handle.files.lock();
         // A file whose last handle is being dropped has to be written and forgotten first.
         let mut wait = None;
-        while files
-            .open
-            .get(&identity)
-            .is_some_and(|(_, handles)| *handles == 0)
-        {
+        while let Some((inner, 0)) = files.open.get(&identity) {
+            if let Some(&page) = inner.stuck.get() {
+                return Err(failed(stuck(page)));
+            }
             wait.get_or_insert_with(|| shared.device.waits(path, Awaited::Close, Duration::ZERO));
             self.handle.closed.wait(&mut files);
             shared.poison.check()?;
@@ -231,4 +230,13 @@ fn open_failed(path: &Path, source: io::Error) -> Error {
         path: path.to_owned(),
         source,
     }
+}
+
+/// Why a file can't be opened any more: what is in memory of it could be written over what comes later.
+fn stuck(page: u64) -> io::Error {
+    let said = format!(
+        "its last handle was dropped while a guard of page {page} had been forgotten (mem::forget), whose change can be \
+         neither written nor given up: drop guards before the file; only a new cache can open it"
+    );
+    io::Error::new(io::ErrorKind::ResourceBusy, said)
 }

@@ -4,7 +4,7 @@
 use super::{Deferred, Shared};
 use crate::error::Result;
 use crate::file::FileInner;
-use crate::own::Waits;
+use crate::own::{self, Waits};
 use millpond_core::event::Event;
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
@@ -27,6 +27,19 @@ impl Shared {
                 self.wait_unused(file, frame, key.index().0);
             }
         })
+    }
+
+    /// As [`Shared::discard`], but for pages of which the calling thread has guards: the first of those.
+    pub(crate) fn discard_but_own(&self, file: &FileInner, pages: Range<u64>) -> Result<Option<u64>> {
+        let (mut at, mut first) = (pages.start, None);
+        while at < pages.end {
+            let own = own::held(&*self.table, file.id, at..pages.end, Waits::ForAll);
+            let to = own.map_or(pages.end, |page| page.0);
+            self.discard(file, at..to)?;
+            first = first.or(own.map(|page| page.0));
+            at = to + 1;
+        }
+        Ok(first)
     }
 
     /// Takes the clean ones of the pages out of memory, after waiting for those who read or write them. How many are

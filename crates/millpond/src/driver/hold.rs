@@ -58,4 +58,19 @@ impl Shared {
         });
         look.ok().and(found)
     }
+
+    /// Whether all of the file was written but what somebody is changing now, and what can't be written.
+    pub(super) fn has_written_all_but_changed(&self, file: &FileInner) -> Result<bool> {
+        let pages = file.len().div_ceil(self.page_size.bytes());
+        let mut is_so = true;
+        self.each_held(file, 0..pages, |held| {
+            is_so &= held.iter().all(|&(key, frame)| {
+                let word = self.table.word(frame);
+                let is_left = || word.is_exclusive() || self.core().manager.has_failed(file.id, key.index());
+                !word.is_writeback() && (!word.is_dirty() || is_left())
+            });
+            Ok(())
+        })?;
+        Ok(is_so)
+    }
 }

@@ -5,6 +5,7 @@ use crate::device::{Awaited, Device};
 use crate::error::{Error, Result};
 use crate::explain::{self, Call, Wait};
 use crate::file::{FileInner, log_failed};
+use crate::own::Waits;
 use millpond_core::event::{Event, IoError, SyncTicket};
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::FileId;
@@ -95,7 +96,8 @@ impl Shared {
     ///
     /// # Errors
     /// The first error of a write; [`Error::Log`] if nothing is left but pages whose log can't be made durable, perhaps
-    /// because they were changed since it began; [`Error::Poisoned`].
+    /// because they were changed since it began; [`Error::OwnGuard`] if nothing is left but pages that the calling thread
+    /// changes itself; [`Error::Poisoned`].
     pub(crate) fn sync_end(
         &self,
         file: &FileInner,
@@ -133,6 +135,11 @@ impl Shared {
             }
             if began.elapsed() >= look_at {
                 look_at *= 2;
+                let own = self.check_guards(file, 0..u64::MAX, Waits::ForWriters);
+                if own.is_err() && self.has_written_all_but_changed(file)? {
+                    self.give_up(file.id, ticket);
+                    return own.map(|()| Ok(true));
+                }
                 wait = self.waits_for(file, answer).map(|awaited| {
                     // Not twice at a time.
                     drop(wait.take());

@@ -65,6 +65,9 @@ pub(crate) struct FileInner {
     pub(crate) failing: AtomicBool,
     /// A sync of the device failed: nobody knows what it holds.
     pub(crate) sync_error: OnceLock<i32>,
+    /// A page that its last handle left in a forgotten guard, if one was left that is not written: it stays in the list of
+    /// open files.
+    pub(crate) stuck: OnceLock<u64>,
 }
 
 impl FileInner {
@@ -94,6 +97,7 @@ impl FileInner {
             readahead_mark: AtomicU64::new(u64::MAX),
             failing: AtomicBool::new(false),
             sync_error: OnceLock::new(),
+            stuck: OnceLock::new(),
         }
     }
 

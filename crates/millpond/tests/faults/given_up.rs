@@ -3,6 +3,7 @@
 use crate::support::{self, bounded};
 use crate::{PAGE, World, is_write_error, rule};
 use millpond::device::{Fault, FaultRule, FaultTarget};
+use millpond::{Error, OpenOptions};
 
 #[test]
 fn what_cannot_be_written_can_be_given_up_by_making_the_file_shorter() {
@@ -104,4 +105,38 @@ fn an_error_of_pages_that_were_given_up_is_over() {
         file.write_at(&[2; 300 * PAGE as usize], 0).unwrap();
         file.sync_data().unwrap();
     });
+}
+
+/// A page that could not be written is tried again, so it must not meet another handle's: what that has written was gone.
+#[test]
+fn a_forgotten_guard_beside_a_failed_page_keeps_the_file_from_being_opened_again() {
+    if !cfg!(debug_assertions) {
+        return crate::support::skip("without debug assertions the guard is waited for");
+    }
+    for in_hand in [1, 2] {
+        bounded(move || {
+            let World {
+                device,
+                cache,
+                file,
+                folder,
+            } = World::new(4);
+            device.add(rule(FaultTarget::Writes, 1..2, libc::EIO));
+            file.write_at(&[9; 4 * PAGE as usize], 0).unwrap();
+            is_write_error(file.sync_data(), libc::EIO);
+            match in_hand {
+                1 => std::mem::forget(file.page(1).unwrap()),
+                _ => std::mem::forget(file.page_mut(2).unwrap()),
+            }
+            drop(file);
+            let lost = cache.take_lost();
+            assert!(
+                matches!(lost[..], [Error::Write { .. }, Error::OwnGuard { page, .. }] if page == in_hand),
+                "{lost:?}"
+            );
+            let again = cache.open(folder.path().join("data"), OpenOptions::new().write(true));
+            let said = again.unwrap_err().to_string();
+            assert!(said.contains(&format!("page {in_hand}")), "{said}");
+        });
+    }
 }
