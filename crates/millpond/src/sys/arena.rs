@@ -207,6 +207,11 @@ impl Arena {
         self.mapping.unlock();
     }
 
+    /// The program may have had it merged: it is not any more.
+    pub(super) fn unmerge(&self) {
+        self.mapping.unmerge();
+    }
+
     /// Memory that a program has seen is given back, and there is fresh one in its place: its frames are free, and the core
     /// lock is held.
     pub(super) fn refresh(&self, stale: Option<Stale>) {

@@ -23,12 +23,13 @@
 //!
 //! What the program does to its region with the kernel's help is its own affair, and ends nothing. Locked (`mlock`), its
 //! pages can't be moved to an arena that is not: it is unlocked, and that is said. Read-only (`mprotect`), they can't be
-//! moved at all: they are copied, write-protected for that long. Neither readable, they stay.
+//! moved at all: they are copied, write-protected for that long. Neither readable, they stay. Merged with others that are
+//! alike (`MADV_MERGEABLE`, `PR_SET_MEMORY_MERGE`), they count as pinned: the kernel is told not to.
 
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::Arena;
 use crate::sys::drops::Drops;
-use crate::sys::mapping::{HUGE_PAGE, kernel_page};
+use crate::sys::mapping::{HUGE_PAGE, is_there, kernel_page};
 use crate::sys::places::Places;
 use crate::sys::uffd::{Touch, Userfault};
 use crate::table::Table;
@@ -42,6 +43,9 @@ use std::sync::{Arc, OnceLock};
 /// or a pin of a transfer that has just ended, both gone within microseconds.
 const MOVE_TRIES: u32 = 100_000;
 
+/// After so many tries it may be that the page is merged with others, which ends when the kernel is told so.
+const UNMERGE_AT: u32 = 20;
+
 /// Whether a page that the kernel says was there already is there because it has just been moved there.
 ///
 /// Linux 6.18 (`move_pages`, since it moves several pages at a time) tries pages again that have changed under its hands, has
@@ -50,15 +54,6 @@ const MOVE_TRIES: u32 = 100_000;
 /// of eight budgets met it once in some minutes.
 fn has_moved(to: usize, from: usize) -> bool {
     is_there(to) && !is_there(from)
-}
-
-/// Whether there is a page at this address of anonymous memory.
-fn is_there(address: usize) -> bool {
-    let mut found = 0;
-    let page = std::ptr::without_provenance_mut(address);
-    // SAFETY: the kernel writes a byte for the one page, whose address it checks.
-    let answer = unsafe { libc::mincore(page, kernel_page(), &raw mut found) };
-    answer == 0 && found & 1 == 1
 }
 
 /// The right to move a page of a region between there and its frame, and to read it in the frame.
@@ -198,6 +193,7 @@ impl Exchange {
                     return self.vacate(std::slice::from_ref(page));
                 }
                 // A page lock, or a pin of a transfer that has just ended; no memory for the kernel's own.
+                Err(Some(libc::EBUSY)) if n == UNMERGE_AT => self.unmerge(page.memory),
                 Err(Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM)) => {}
                 Err(Some(libc::EINVAL)) if !was_unlocked => was_unlocked = self.unlock(page.memory),
                 Err(Some(libc::EINVAL)) => break,
@@ -350,6 +346,12 @@ impl Exchange {
         true
     }
 
+    /// What the program has had the kernel merge is not merged any more.
+    fn unmerge(&self, memory: &RegionMemory) {
+        memory.mapping.unmerge();
+        self.table.memory().unmerge();
+    }
+
     /// Whether memory that the program had locked was unlocked since this was asked.
     pub(crate) fn take_unlocked(&self) -> bool {
         self.unlocked.load(Ordering::Relaxed) && self.unlocked.swap(false, Ordering::Relaxed)
@@ -375,7 +377,7 @@ impl Exchange {
     /// Moves pages that follow one another out of their region. How many were; the next one is stuck.
     pub(crate) fn move_out(&self, pages: &[InHand<'_>]) -> (usize, Option<Stuck>) {
         let (mut done, mut tries, mut most) = (0, 0, pages.len());
-        let mut was_unlocked = false;
+        let (mut was_unlocked, mut was_unmerged) = (false, false);
         while let Some(page) = pages.get(done) {
             let rest = &pages[done..];
             let together = self.places().put_together(rest.iter().map(|page| page.frame));
@@ -398,6 +400,10 @@ impl Exchange {
                 Err(Some(libc::EINVAL)) if count > 1 => most = 1,
                 Err(Some(libc::EINVAL)) if !was_unlocked => was_unlocked = self.unlock(page.memory),
                 Err(Some(libc::EINVAL)) if self.copy_away(page) => (done, tries) = (done + 1, 0),
+                Err(Some(libc::EBUSY)) if !was_unmerged => {
+                    was_unmerged = true;
+                    self.unmerge(page.memory);
+                }
                 Err(Some(libc::EAGAIN)) if tries < MOVE_TRIES => {
                     if tries > 10 {
                         std::thread::yield_now();

@@ -52,6 +52,7 @@ impl Mapping {
         unmap(start.wrapping_add(len), HUGE_PAGE - before);
         let start = NonNull::new(start).ok_or_else(too_much)?;
         let mapping = Mapping { start, len };
+        mapping.unmerge();
         if accessible {
             mapping.unlock();
             mapping.protect(0..len, true)?;
@@ -63,6 +64,13 @@ impl Mapping {
     pub(crate) fn unlock(&self) {
         // SAFETY: changes no content. It is nothing where nothing is locked.
         unsafe { libc::munlock(self.start.as_ptr().cast(), self.len) };
+    }
+
+    /// Pages that the kernel has merged with others that are alike (`MADV_MERGEABLE`, `PR_SET_MEMORY_MERGE`) are its own again,
+    /// and it merges no more of them.
+    pub(crate) fn unmerge(&self) {
+        // SAFETY: changes no content. A kernel without it refuses, and has merged nothing.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_UNMERGEABLE) };
     }
 
     /// The first byte.
@@ -204,6 +212,15 @@ pub(crate) fn kernel_page() -> usize {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         usize::try_from(page).unwrap_or(4096)
     })
+}
+
+/// Whether there is a page at this address of anonymous memory.
+pub(crate) fn is_there(address: usize) -> bool {
+    let mut found = 0;
+    let page = std::ptr::without_provenance_mut(address);
+    // SAFETY: the kernel writes a byte for the one page, whose address it checks.
+    let answer = unsafe { libc::mincore(page, kernel_page(), &raw mut found) };
+    answer == 0 && found & 1 == 1
 }
 
 /// Called only with parts of a mapping that its only owner is done with.
