@@ -1,12 +1,11 @@
 //! `ulimit -f`: the kernel ends a process whose thread goes beyond it. The limit is of a process, so each test is run once
 //! more in one of its own.
 
-use crate::support::{Kind, bounded};
+use crate::support::{Kind, bounded, in_a_child};
 use crate::{PAGE, is_write_error, open, prepared};
 use millpond::{Error, PageCache, SwapFile};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::PathBuf;
-use std::process::Command;
 
 const FOLDER: &str = "MILLPOND_LIMITED";
 
@@ -16,13 +15,16 @@ fn limited(name: &str, test: fn(PathBuf)) {
         return bounded(move || test(folder.into()));
     }
     let folder = crate::support::Place::Disk.folder();
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("limit::{name}"), "--nocapture"])
-        .env(FOLDER, folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "{}: {said}", child.status);
+    in_a_child(&format!("limit::{name}"), |child| {
+        child.env(FOLDER, folder.path());
+    });
+}
+
+/// It ran nothing when a test had got another name, and succeeded.
+#[test]
+#[should_panic(expected = "0 passed")]
+fn a_child_that_is_asked_for_a_test_that_is_not_there_is_a_failure() {
+    in_a_child("limit::a_test_that_was_renamed", |_| {});
 }
 
 fn limit(bytes: Option<u64>) {
@@ -108,17 +110,9 @@ fn a_notice_that_nobody_can_read_is_no_panic() {
     }
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "limit::a_notice_that_nobody_can_read_is_no_panic",
-            "--nocapture",
-        ])
-        .env(FOLDER, "")
-        .stderr(writer)
-        .output()
-        .unwrap();
-    assert!(child.status.success(), "{}", child.status);
+    in_a_child("limit::a_notice_that_nobody_can_read_is_no_panic", |child| {
+        child.env(FOLDER, "").stderr(writer);
+    });
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Files and regions in one budget; what is given up is free.
 
 use super::{MIB, cache, check, fill, folder};
-use crate::support::bounded;
+use crate::support::{bounded, in_a_child};
 use millpond::{OpenOptions, PageCache, RegionAdvice};
-use std::process::Command;
 
 /// Says to the test that it is the child, and in which folder.
 const FOLDER: &str = "MILLPOND_REGION_BUDGET_FOLDER";
@@ -55,18 +54,9 @@ fn a_file_and_a_region_together_stay_within_one_budget() {
         // Nothing else runs in a child's process, so its memory is the cache's.
         let folder = folder();
         let name = "budget::a_file_and_a_region_together_stay_within_one_budget";
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--nocapture"])
-            .env(FOLDER, folder.path())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&child.stdout);
-        print!("{said}");
-        return assert!(
-            child.status.success(),
-            "{said}{}",
-            String::from_utf8_lossy(&child.stderr)
-        );
+        return in_a_child(name, |child| {
+            child.env(FOLDER, folder.path());
+        });
     };
     let before = anonymous_kib();
     let folder = std::path::Path::new(&folder);

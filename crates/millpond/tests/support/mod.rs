@@ -14,6 +14,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -37,6 +38,21 @@ pub(crate) fn bounded<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'stat
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
     }
+}
+
+/// Runs the test of this name, of this program, once more in a process of its own, which `prepare` may change: it must pass
+/// there. A program that is asked for a test which it does not have has nothing to do, and says that all is well.
+pub(crate) fn in_a_child(test: &str, prepare: impl FnOnce(&mut Command)) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    prepare(command.args(["--exact", test, "--nocapture"]));
+    let ran = command.output().unwrap();
+    let [said, complaint] = [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    print!("{said}");
+    assert!(
+        ran.status.success() && said.contains(" 1 passed"),
+        "{test}: {}\n{said}\n{complaint}",
+        ran.status
+    );
 }
 
 /// Says that a test can't run here, and why. `.ci/run` counts these lines.
