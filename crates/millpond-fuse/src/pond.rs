@@ -10,6 +10,7 @@ use crate::nodes::{Node, Nodes, ROOT};
 use crate::operations::appeared::SentBack;
 use crate::options::Options;
 use crate::pool::Pool;
+use crate::source::Locked;
 use crate::times::Clock;
 use fuser::{FileAttr, Notifier};
 use millpond::PageCache;
@@ -17,7 +18,6 @@ use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -46,7 +46,7 @@ pub(crate) struct Pond {
     pub(crate) last_word: LastWord,
     /// The source, open and perhaps locked for as long as this is there. Errors of the file system below are asked for
     /// through it, which says those that came since it was opened.
-    pub(crate) source: File,
+    pub(crate) source: Locked,
     pub(crate) is_read_only: bool,
     /// What the file system below has said of data that only it had, and says once.
     pub(crate) below_failed: Mutex<Option<Errno>>,
@@ -83,7 +83,7 @@ pub(crate) struct OpenFile {
 
 impl Pond {
     pub(crate) fn new(
-        ((root, stat), source): ((OwnedFd, Stat), File),
+        ((root, stat), source): ((OwnedFd, Stat), Locked),
         cache: Option<PageCache>,
         options: &Options,
         (descriptors, last_word): (u64, LastWord),

@@ -11,7 +11,7 @@ use crate::options::Options;
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,9 +24,31 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     /// The directory, open for reading and perhaps locked: until the process ends, or this is dropped.
-    pub(crate) directory: File,
+    pub(crate) directory: Locked,
     /// Why it could not be locked, in a sentence, if it should be.
     pub(crate) notice: Option<String>,
+}
+
+/// A directory that is perhaps locked. Forked children have the same open file: they don't end the lock, and it does not live
+/// on with them when this is dropped.
+pub(crate) struct Locked {
+    directory: File,
+    process: u32,
+}
+
+impl AsFd for Locked {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // What can't be given up here ends with the open file.
+            let _ = rustix::fs::flock(&self.directory, FlockOperation::Unlock);
+        }
+    }
 }
 
 fn refused(path: &Path, why: String) -> MountError {
@@ -50,7 +72,10 @@ impl Source {
         })?;
         Ok(Source {
             path,
-            directory,
+            directory: Locked {
+                directory,
+                process: std::process::id(),
+            },
             notice: None,
         })
     }

@@ -5,6 +5,7 @@
 
 use super::other;
 use crate::error::{Error, Result};
+use crate::sys::direct;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -90,19 +91,27 @@ fn bind(path: &Path) -> io::Result<Bound> {
     Ok(bound)
 }
 
-/// The lock of a folder, until it is dropped.
-fn lock(folder: &Path) -> io::Result<File> {
+/// The lock of a folder, until it is dropped: a child that was forked meanwhile has the same open file.
+struct FolderLock(File);
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        direct::unlock(&self.0);
+    }
+}
+
+fn lock(folder: &Path) -> io::Result<FolderLock> {
     let file = File::open(folder)?;
     let began = Instant::now();
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
+            Ok(()) => return Ok(FolderLock(file)),
             Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_WAIT_MAX => {
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(Errno::WOULDBLOCK) => return Err(other("another program holds the lock of its folder")),
             // File systems without locks.
-            Err(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS) => return Ok(file),
+            Err(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS) => return Ok(FolderLock(file)),
             Err(error) => return Err(error.into()),
         }
     }
