@@ -325,6 +325,9 @@ impl Builder {
         if let Some(address) = self.metrics {
             handle.serve_metrics(address)?;
         }
+        if let Some(regions) = &handle.shared.regions {
+            regions.keep_swap();
+        }
         Ok(PageCache {
             handle: Arc::new(handle),
         })

@@ -16,14 +16,16 @@ use millpond::{Error, OpenOptions, PageCache, SwapFile};
 use refuse::{direct, where_refused};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use support::{Place, bounded, skip};
 
 /// The file that a child of this test opens for itself alone.
 const CHILD: &str = "MILLPOND_OWNERS_CHILD";
+/// The file that a child of this test locks.
+const LOCKER: &str = "MILLPOND_OWNERS_LOCKER";
 
 fn cache() -> PageCache {
     let builder = PageCache::builder().memory(2 << 20).on_notice(|_| {});
@@ -247,6 +249,97 @@ fn a_swap_file_opens_as_no_file_and_a_file_that_is_written_is_no_swap() {
     assert!(matches!(refused, Error::Swap { .. }), "{refused}");
     drop((file, one));
     drop(cache().open(&swap, OpenOptions::new()).unwrap());
+}
+
+/// Writes through it went to the end of the file, wherever they were meant to go.
+#[test]
+fn an_open_file_that_appends_and_is_kept_for_a_lock_is_never_written_through() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    // Its end goes through the page cache.
+    std::fs::write(&path, [1; 8300]).unwrap();
+    let own = File::options().read(true).write(true).open(&path).unwrap();
+    fcntl_lock(&own, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let appending = File::options().read(true).append(true).open(&path).unwrap();
+    let cache = cache();
+    drop(cache.open_file(appending, OpenOptions::new()).unwrap());
+    let file = cache.open(&path, write()).unwrap();
+    file.write_at(&[2; 10], 4).unwrap();
+    file.write_at(&[3; 10], 8280).unwrap();
+    file.sync_data().unwrap();
+    drop(file);
+    let is = std::fs::read(&path).unwrap();
+    let is_so = is.len() == 8300 && is[4..14] == [2; 10] && is[8280..8290] == [3; 10];
+    assert!(is_so, "{} bytes", is.len());
+}
+
+/// Not a test: what the child does.
+#[test]
+fn the_child_locks_what_it_is_told_until_it_hears_no_more() {
+    let Ok(path) = std::env::var(LOCKER) else { return };
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    fcntl_lock(&file, FlockOperation::NonBlockingLockShared).unwrap();
+    println!("locked");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+/// Each cycle left a descriptor behind, until there were none left: a mount takes every file so.
+#[test]
+fn a_lock_of_another_process_keeps_no_descriptor_and_hides_no_lock_of_this_one() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    std::fs::write(&path, [1; 8192]).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "--nocapture",
+            "the_child_locks_what_it_is_told_until_it_hears_no_more",
+        ])
+        .env(LOCKER, &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("locked")));
+    let take = || {
+        let given = File::options().read(true).write(true).open(&path).unwrap();
+        drop(cache().open_file(given, OpenOptions::new()).unwrap());
+    };
+    (0..3).for_each(|_| take());
+    let kept = descriptors(&path);
+    // The kernel tells one of those who have a lock, and the other came first.
+    let own = File::open(&path).unwrap();
+    fcntl_lock(&own, FlockOperation::NonBlockingLockShared).unwrap();
+    let could_look = is_locked(&own) == Some(true);
+    take();
+    let is_lost = is_locked(&own) == Some(false);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    match could_look {
+        true => assert!(!is_lost, "its own lock"),
+        false => skip("the kernel does not list locks here"),
+    }
+    assert_eq!(kept, 0);
+}
+
+/// Whoever looked whether the file could be swap closed it again.
+#[test]
+fn a_file_that_is_refused_as_swap_keeps_the_programs_lock() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    std::fs::write(&path, [1; 8192]).unwrap();
+    let own = File::options().read(true).write(true).open(&path).unwrap();
+    fcntl_lock(&own, FlockOperation::NonBlockingLockExclusive).unwrap();
+    if is_locked(&own) != Some(true) {
+        return skip("the kernel does not list locks here");
+    }
+    let swap = SwapFile::new(&path, 8 << 20);
+    match PageCache::builder().memory(4 << 20).swap(swap).build() {
+        Err(error @ Error::Setup { .. }) => return skip(error),
+        refused => assert!(matches!(refused.unwrap_err(), Error::Swap { .. })),
+    }
+    assert_eq!(is_locked(&own), Some(true));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Descriptors that are closed only when that takes no lock from the program.
 //!
 //! ```text
-//!   done with a descriptor ──► somebody has a lock on the file? ── no ──► closed
-//!                                      │ yes: perhaps this process, by fcntl
+//!   done with a descriptor ──► this process has a lock on the file, by fcntl? ── no ──► closed
+//!                                      │ yes, or perhaps
 //!                                      ▼
 //!                       kept ──► taken again when the file is opened again
 //!                            └─► closed at the next opening or closing after the lock was given up
@@ -24,15 +24,16 @@ static KEPT: OfProcess<Vec<File>> = OfProcess::new();
 
 /// An open file, closed with care.
 #[derive(Debug)]
-pub(super) struct Descriptor(Option<File>);
+pub(crate) struct Descriptor(Option<File>);
 
 impl Descriptor {
-    pub(super) fn new(file: File) -> Descriptor {
+    pub(crate) fn new(file: File) -> Descriptor {
         close_free();
         Descriptor(Some(file))
     }
 
-    /// One that was kept of the same file (`device` and `inode`, as the system numbers them), opened for the same.
+    /// One that was kept of the same file (`device` and `inode`, as the system numbers them), opened for the same and in
+    /// no other way: a program may have given one that appends, or waits with each write.
     pub(super) fn kept(
         (device, inode): (u64, u64),
         is_writable: bool,
@@ -42,15 +43,14 @@ impl Descriptor {
         let at = kept.iter().position(|file| {
             file.metadata()
                 .is_ok_and(|m| (m.dev(), m.ino()) == (device, inode))
-                && direct::is_writable(file).is_ok_and(|writable| writable == is_writable)
-                && direct::is_direct(file) == is_direct
+                && direct::is_plain(file, is_writable, is_direct)
         })?;
         Some(Descriptor(Some(kept.swap_remove(at))))
     }
 
     /// # Panics
     /// Never: only dropping it takes the file away.
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         self.0.as_ref().expect("there until it is dropped")
     }
 }
@@ -58,7 +58,7 @@ impl Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         if let Some(file) = self.0.take()
-            && locks::holder(&file).is_some()
+            && locks::may_be_ours(&file)
         {
             KEPT.lock().push(file);
         }
@@ -66,11 +66,11 @@ impl Drop for Descriptor {
     }
 }
 
-/// Closes those that are kept and whose file nobody has locked any more.
+/// Closes those that are kept and whose file this process has not locked any more.
 fn close_free() {
     let mut kept = KEPT.lock();
     if !kept.is_empty() {
-        kept.retain(|file| locks::holder(file).is_some());
+        kept.retain(locks::may_be_ours);
     }
 }
 

@@ -6,21 +6,20 @@
 //! is dropped from it afterwards, and the file says so: memory is then used twice for a moment.
 
 use super::descriptor::Descriptor;
+use super::exclusive::Exclusive;
 use super::facts::{self, DeviceFacts};
 use super::kind::{check_content, check_kind, identity, is_shortage, may_open};
 use super::length::Lengths;
 use crate::host::Notice;
 use crate::sys::direct;
-use crate::sys::locks::{self, Holder};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, SeekFrom};
 use std::ffi::CString;
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// What a file is opened for.
@@ -46,7 +45,7 @@ pub struct FileIdentity {
 /// An open file or block device.
 pub struct DeviceFile {
     name: Arc<str>,
-    buffered: Descriptor,
+    pub(super) buffered: Descriptor,
     direct: Option<Direct>,
     direct_reason: String,
     caching: Caching,
@@ -57,8 +56,7 @@ pub struct DeviceFile {
     lengths: Lengths,
     /// Major and minor number of the disk below.
     disk: (u32, u32),
-    /// The process that has locked it for its cache; 0: none.
-    locked_by: AtomicU32,
+    pub(super) exclusive: Exclusive,
 }
 
 struct Direct {
@@ -111,8 +109,12 @@ impl DeviceFile {
     /// # Errors
     /// If it is neither a regular file nor a block device.
     pub fn from_file(file: File) -> io::Result<DeviceFile> {
-        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        DeviceFile::with_name(Descriptor::new(file), &path)
+        DeviceFile::from_descriptor(Descriptor::new(file))
+    }
+
+    pub(crate) fn from_descriptor(opened: Descriptor) -> io::Result<DeviceFile> {
+        let path = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).unwrap_or_default();
+        DeviceFile::with_name(opened, &path)
     }
 
     /// A file of `len` zero bytes that lives in memory, which takes the disk out of a measurement.
@@ -134,7 +136,7 @@ impl DeviceFile {
             facts: OnceLock::from(DeviceFacts::MEMORY),
             lengths: Lengths::default(),
             disk: (0, 0),
-            locked_by: AtomicU32::new(0),
+            exclusive: Exclusive::default(),
         })
     }
 
@@ -176,7 +178,7 @@ impl DeviceFile {
             facts: OnceLock::new(),
             lengths: Lengths::default(),
             disk: (major, minor),
-            locked_by: AtomicU32::new(0),
+            exclusive: Exclusive::default(),
         })
     }
 
@@ -247,34 +249,6 @@ impl DeviceFile {
         self.identity
     }
 
-    /// Locks it for this open file, so that no other process, and no other cache of this one, that locks it too can change
-    /// it. Until it is dropped.
-    ///
-    /// # Errors
-    /// `EAGAIN` if somebody has locked it; as `fcntl` fails.
-    pub(crate) fn lock(&self) -> io::Result<()> {
-        let file = self.buffered.file();
-        locks::lock(file).map_err(|error| match (error.raw_os_error(), locks::holder(file)) {
-            (Some(libc::EAGAIN | libc::EACCES), holder) => {
-                let who = match holder {
-                    Some(Holder::Process(0)) | None => "another process".into(),
-                    Some(Holder::Process(process)) if process == std::process::id() => {
-                        "this process, by fcntl,".into()
-                    }
-                    Some(Holder::Process(process)) => format!("process {process}"),
-                    Some(Holder::OpenFile) => "another cache or program".into(),
-                };
-                let said = format!(
-                    "{who} has it locked: open it there no more, or here without OpenOptions::exclusive"
-                );
-                io::Error::new(io::ErrorKind::WouldBlock, said)
-            }
-            _ => error,
-        })?;
-        self.locked_by.store(std::process::id(), Ordering::Relaxed);
-        Ok(())
-    }
-
     /// What is known of the disk below.
     pub fn facts(&self) -> DeviceFacts {
         *self.facts.get_or_init(|| {
@@ -294,7 +268,7 @@ impl DeviceFile {
     /// As `fstat` fails.
     pub fn len(&self) -> io::Result<u64> {
         match self.is_block_device {
-            true => self.buffered.file().seek(SeekFrom::End(0)),
+            true => self.seek(SeekFrom::End(0)),
             false => Ok(self.buffered.file().metadata()?.len()),
         }
     }
@@ -382,16 +356,6 @@ impl DeviceFile {
     pub(super) fn drop_cached(&self, offset: u64, len: usize) {
         if self.caching == Caching::DroppedByAdvice {
             direct::drop_cached(self.buffered.as_fd(), offset, len);
-        }
-    }
-}
-
-impl Drop for DeviceFile {
-    fn drop(&mut self) {
-        // A child that was forked has the same open file: the lock would end with the last of them, and it is not the
-        // child's to give up.
-        if self.locked_by.load(Ordering::Relaxed) == std::process::id() {
-            locks::unlock(self.buffered.file());
         }
     }
 }

@@ -3,11 +3,13 @@
 //! Both are asked before anything is accepted. Behind it is too late: the write is made in the background, where nobody is
 //! told, and at the limit of the process the kernel ends that (SIGXFSZ).
 
-use super::DeviceFile;
+use super::{Descriptor, DeviceFile};
 use rustix::fs::SeekFrom;
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All file systems have files so long.
@@ -52,9 +54,14 @@ pub(crate) fn look() -> u64 {
     limit
 }
 
-/// Whether byte `end` is behind what this process may write of a file, as far as that is known.
+/// Whether byte `end` is behind what this process may write of a file, as far as that is known: a limit that was raised is
+/// seen, one that was lowered need not be.
+#[inline]
 pub(crate) fn is_behind_limit(end: u64) -> Option<LengthLimit> {
-    let limit = PROCESS.load(Ordering::Relaxed);
+    if end <= PROCESS.load(Ordering::Relaxed) {
+        return None;
+    }
+    let limit = look();
     (end > limit).then_some(LengthLimit::Process(limit))
 }
 
@@ -89,13 +96,21 @@ impl DeviceFile {
         false
     }
 
-    /// The cursor is left where it was: others may have the same open file.
     fn seek_to(&self, offset: u64) -> io::Result<()> {
-        let file = self.descriptor(true);
-        let before = rustix::fs::tell(file)?;
-        rustix::fs::seek(file, SeekFrom::Start(offset))?;
-        rustix::fs::seek(file, SeekFrom::Start(before))?;
-        Ok(())
+        self.seek(SeekFrom::Start(offset)).map(drop)
+    }
+
+    /// Moves no cursor that others see: they may have the same open file.
+    ///
+    /// # Errors
+    /// As seeking fails, or opening the file once more.
+    pub(super) fn seek(&self, to: SeekFrom) -> io::Result<u64> {
+        if self.is_direct() {
+            return Ok(rustix::fs::seek(self.descriptor(true), to)?);
+        }
+        let path = format!("/proc/self/fd/{}", self.descriptor(false).as_raw_fd());
+        let own = Descriptor::new(File::open(path)?);
+        Ok(rustix::fs::seek(own, to)?)
     }
 
     /// Before the system is asked to make the file longer, which would end the process.
@@ -106,6 +121,24 @@ impl DeviceFile {
         match len > look() && !self.is_block_device() && len > self.len()? {
             true => Err(io::Error::from_raw_os_error(libc::EFBIG)),
             false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Access;
+
+    /// It stood elsewhere for a moment, where the program might just read.
+    #[test]
+    fn a_cursor_that_others_have_is_not_moved_by_asking_for_lengths() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = DeviceFile::open(&path, Access::Create).unwrap();
+        for file in [file.try_clone().unwrap(), file.without_direct(true)] {
+            assert_eq!(file.seek(SeekFrom::Start(5)).unwrap(), 5);
+            assert_eq!(rustix::fs::tell(file.descriptor(false)).unwrap(), 0);
         }
     }
 }

@@ -14,6 +14,7 @@
 
 mod crash;
 mod descriptor;
+mod exclusive;
 mod facts;
 mod fault;
 mod figures;
@@ -36,6 +37,7 @@ mod conformance;
 pub use crate::sys::buffer::Buffer;
 pub use crate::sys::segment::{Memory, Segments};
 pub use crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
+pub(crate) use descriptor::Descriptor;
 pub use facts::DeviceFacts;
 pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
 pub use figures::DeviceFigures;

@@ -114,6 +114,11 @@ impl Regions {
         self.swap.iter().map(|area| (area.slots, area.priority))
     }
 
+    /// The cache has been made: its swap files stay.
+    pub(crate) fn keep_swap(&self) {
+        self.swap.iter().for_each(|area| area.claim.keep());
+    }
+
     /// Whether system calls that touch a page which is not in memory fail.
     pub(crate) fn misses_system_calls(&self) -> bool {
         !self.exchange.uffd().sees_system_calls()

@@ -1,7 +1,7 @@
 //! Swap files: preallocated, one cache's alone, and nobody else's to read.
 
 use crate::cache::Writes;
-use crate::device::{self, DeviceFile, is_behind_limit, look_at_limit};
+use crate::device::{self, Descriptor, DeviceFile, is_behind_limit, look_at_limit};
 use crate::error::{Error, Result};
 use crate::file::{FileInner, Keeping, OpenOptions};
 use crate::region::Regions;
@@ -14,6 +14,7 @@ use crate::table::Table;
 use crate::told::{Size, apart};
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{Bytes, FileId, PageCount, PageSize};
+use parking_lot::Mutex;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
@@ -45,12 +46,55 @@ pub struct SwapFile {
 /// A swap file that is open.
 pub(crate) struct SwapArea {
     pub(super) file: Arc<FileInner>,
-    /// Held for as long.
-    _lock: FileLock,
+    /// For as long.
+    pub(super) claim: Claim,
     /// Its first slot among those of all.
     pub(super) first: SlotNo,
     pub(super) slots: PageCount,
     pub(super) priority: i16,
+}
+
+/// A file that is locked for swap, and put back as it was when this is dropped before the cache has it.
+pub(crate) struct Claim {
+    lock: FileLock<Descriptor>,
+    undo: Mutex<Option<Undo>>,
+}
+
+enum Undo {
+    /// It was made.
+    Remove(PathBuf),
+    /// It was there, so long.
+    Cut(u64),
+}
+
+impl Claim {
+    /// The cache has been made: the file stays.
+    pub(super) fn keep(&self) {
+        *self.undo.lock() = None;
+    }
+
+    fn undo(&self) -> io::Result<()> {
+        let file = self.lock.file().file();
+        let now = file.metadata()?;
+        match self.undo.lock().take() {
+            Some(Undo::Remove(path)) => {
+                let named = fs::metadata(&path)?;
+                if (named.dev(), named.ino()) == (now.dev(), now.ino()) {
+                    fs::remove_file(&path)?;
+                }
+            }
+            Some(Undo::Cut(len)) if len < now.len() => file.set_len(len)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // The error that brought us here is the one to tell.
+        let _ = self.undo();
+    }
 }
 
 impl SwapFile {
@@ -90,7 +134,7 @@ impl SwapFile {
     ///
     /// # Errors
     /// [`Error::Swap`].
-    pub(crate) fn open(&self, page_size: PageSize) -> Result<(FileInner, FileLock, PageCount)> {
+    pub(crate) fn open(&self, page_size: PageSize) -> Result<(FileInner, Claim, PageCount)> {
         self.prepare(page_size).map_err(|source| Error::Swap {
             path: self.path.clone(),
             source,
@@ -120,7 +164,7 @@ impl SwapFile {
         Ok(slots)
     }
 
-    fn prepare(&self, page_size: PageSize) -> io::Result<(FileInner, FileLock, PageCount)> {
+    fn prepare(&self, page_size: PageSize) -> io::Result<(FileInner, Claim, PageCount)> {
         let slots = self.slots(page_size)?;
         let len = slots.to_bytes(page_size).0 + page_size.bytes();
         let mut options = fs::OpenOptions::new();
@@ -134,12 +178,19 @@ impl SwapFile {
             opened => (opened?, false),
         };
         let lock = lock_for_good(lock)?;
-        let before = lock.file().metadata()?;
+        let before = lock.file().file().metadata()?;
+        let is_made = is_new && !is_folder && before.len() == 0;
+        let claim = Claim {
+            lock,
+            undo: Mutex::new(is_made.then(|| Undo::Remove(self.path.clone()))),
+        };
         // A lock goes when the process closes the file that has it, and children close that: transfers use another.
-        let file = match is_folder {
-            true => options.open(format!("/proc/self/fd/{}", lock.file().as_raw_fd()))?,
+        let opened = match is_folder {
+            true => options.open(format!("/proc/self/fd/{}", claim.lock.file().as_raw_fd()))?,
             false => options.open(&self.path)?,
         };
+        let opened = Descriptor::new(opened);
+        let mut file = opened.file();
         let now = file.metadata()?;
         if (now.dev(), now.ino()) != (before.dev(), before.ino()) {
             return Err(invalid("another file has taken its place: try again".into()));
@@ -147,7 +198,7 @@ impl SwapFile {
         let writes = Writes::swap(device::identity(&now))?;
         let is_block_device = before.file_type().is_block_device();
         if is_block_device {
-            let has = (&file).seek(SeekFrom::End(0))?;
+            let has = file.seek(SeekFrom::End(0))?;
             if has < len {
                 let (has, len) = (apart(has, len), apart(len, has));
                 return Err(invalid(format!("it has {has}, and {len} are needed")));
@@ -155,32 +206,32 @@ impl SwapFile {
         } else if !before.is_file() {
             return Err(invalid("it is neither a file nor a block device".into()));
         }
-        check_ours(&file, !is_block_device && before.len() == 0)?;
-        let is_named = !self.unlinked || is_block_device;
-        if !is_named && !is_folder {
+        check_ours(file, !is_block_device && before.len() == 0)?;
+        if !is_block_device {
+            // Before anything is written, which would end the process.
+            look_at_limit();
+            if let Some(limit) = is_behind_limit(len) {
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, limit.to_string()));
+            }
+            claim.undo.lock().get_or_insert(Undo::Cut(before.len()));
+        }
+        if self.unlinked && !is_block_device && !is_folder {
             fs::remove_file(&self.path)?;
         }
         // What is ours is known as that from the start, wherever this ends.
-        let filled = file
-            .write_all_at(MAGIC, 0)
-            .and_then(|()| if is_block_device { Ok(()) } else { fill(&file, len) });
-        if let Err(error) = filled {
-            if is_named && is_new {
-                fs::remove_file(&self.path)?;
-            } else if !is_block_device {
-                file.set_len(before.len())?;
-            }
-            return Err(error);
+        file.write_all_at(MAGIC, 0)?;
+        if !is_block_device {
+            fill(file, len)?;
         }
         // Transfers go past the kernel's page cache; what is left of the first page there would have to be looked for at
         // each of them.
         file.sync_data()?;
-        direct::forget_cached(&file);
+        direct::forget_cached(file);
         let keeping = Keeping::new(&OpenOptions::new())?;
-        let device = DeviceFile::from_file(file)?;
+        let device = DeviceFile::from_descriptor(opened)?;
         let inner = FileInner::new(FileId(u32::MAX), device, &self.path, len, true, keeping);
         *inner.writes.lock() = Some(writes);
-        Ok((inner, lock, slots))
+        Ok((inner, claim, slots))
     }
 }
 
@@ -202,7 +253,7 @@ pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: Pag
     let exchange = Exchange::new(table.clone()).map_err(setup)?;
     let (mut areas, mut first) = (Vec::new(), 0);
     for swap in files {
-        let (file, lock, slots) = swap.open(page_size)?;
+        let (file, claim, slots) = swap.open(page_size)?;
         let next = first + slots.0 + 1;
         if next >= SLOTS_MAX {
             return Err(Error::Swap {
@@ -215,7 +266,7 @@ pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: Pag
         }
         areas.push(SwapArea {
             file: Arc::new(file),
-            _lock: lock,
+            claim,
             first: SlotNo(first as u32),
             slots,
             priority: swap.priority,
@@ -230,8 +281,8 @@ fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-fn lock_for_good(file: File) -> io::Result<FileLock> {
-    FileLock::new(file).map_err(|error| match error.kind() {
+fn lock_for_good(file: File) -> io::Result<FileLock<Descriptor>> {
+    FileLock::new(Descriptor::new(file)).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(
             io::ErrorKind::ResourceBusy,
             "somebody has it locked: each cache needs a swap file of its own",
@@ -285,10 +336,6 @@ fn check_ours(file: &File, is_empty: bool) -> io::Result<()> {
 
 /// Gives the file all its blocks: swap that finds the disk full later would have nowhere to put a page.
 fn fill(file: &File, len: u64) -> io::Result<()> {
-    look_at_limit();
-    if let Some(limit) = is_behind_limit(len) {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, limit.to_string()));
-    }
     file.set_permissions(Permissions::from_mode(0o600))?;
     let free = rustix::fs::fstatvfs(file)
         .ok()

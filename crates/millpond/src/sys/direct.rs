@@ -89,7 +89,7 @@ fn with_ranges(
 ///
 /// # Errors
 /// `EWOULDBLOCK` if somebody has it locked.
-pub(crate) fn lock(file: &File) -> io::Result<()> {
+pub(crate) fn lock(file: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: takes numbers; the file is open until the call returns.
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
         0 => Ok(()),
@@ -98,7 +98,7 @@ pub(crate) fn lock(file: &File) -> io::Result<()> {
 }
 
 /// Nobody has the file locked by this opening of it any more, whoever else has that.
-pub(crate) fn unlock(file: &File) {
+pub(crate) fn unlock(file: &impl AsRawFd) {
     // SAFETY: takes numbers; the file is open until the call returns.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
@@ -186,9 +186,14 @@ pub(crate) fn is_writable(file: &File) -> io::Result<bool> {
     Ok(flags(file)? & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
-/// Whether it is open for direct I/O.
-pub(crate) fn is_direct(file: &File) -> bool {
-    flags(file).is_ok_and(|flags| flags & libc::O_DIRECT != 0)
+/// Whether it is open for reading, or for reading and writing, with direct I/O or without, and in no other way that changes
+/// what calls do.
+pub(crate) fn is_plain(file: &File, is_writable: bool, is_direct: bool) -> bool {
+    let others =
+        libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_NONBLOCK | libc::O_ASYNC | libc::O_NOATIME;
+    let access = if is_writable { libc::O_RDWR } else { libc::O_RDONLY };
+    let wanted = access | if is_direct { libc::O_DIRECT } else { 0 };
+    flags(file).is_ok_and(|flags| flags & (libc::O_ACCMODE | libc::O_DIRECT | others) == wanted)
 }
 
 /// Whether each write through it goes to the end of the file, wherever it is meant to go.

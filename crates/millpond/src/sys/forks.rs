@@ -10,8 +10,8 @@
 
 use super::direct;
 use parking_lot::{Mutex, MutexGuard};
-use std::fs::File;
 use std::io;
+use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 use std::sync::Once;
@@ -95,47 +95,81 @@ extern "C" fn in_child() {
     }
 }
 
-/// A lock of a file that ends with this value or with the process, whatever children there are.
+/// An open file that children close: for a lock of it, and nothing else.
 #[derive(Debug)]
-pub(crate) struct FileLock {
-    file: File,
+pub(crate) struct NotInChildren<F: AsRawFd> {
+    /// There until it is dropped.
+    file: Option<F>,
     maker: Maker,
     slot: Option<&'static AtomicI32>,
 }
 
-impl FileLock {
-    /// Locks a file that is open for nothing else.
-    ///
-    /// # Errors
-    /// `EWOULDBLOCK` if somebody has it locked.
-    pub(crate) fn new(file: File) -> io::Result<FileLock> {
+impl<F: AsRawFd> NotInChildren<F> {
+    /// Before it is locked: a child that comes in between has a file that is not.
+    pub(crate) fn new(file: F) -> NotInChildren<F> {
         let maker = Maker::this();
         let fd = file.as_raw_fd();
         let take = |slot: &&AtomicI32| {
             slot.compare_exchange(NONE, fd, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
         };
-        // Before it is locked: a child that comes in between has a file that is not.
         let slot = LOCKED.iter().find(take);
-        let lock = FileLock { file, maker, slot };
-        direct::lock(&lock.file)?;
+        let file = Some(file);
+        NotInChildren { file, maker, slot }
+    }
+
+    /// Whether this process is a child of the one that has opened it, in which it may be closed.
+    pub(crate) fn is_anothers(&self) -> bool {
+        self.maker.is_another()
+    }
+
+    /// # Panics
+    /// Never: only dropping it takes the file away.
+    pub(crate) fn file(&self) -> &F {
+        self.file.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl<F: AsRawFd> Drop for NotInChildren<F> {
+    fn drop(&mut self) {
+        // In a child the number is another file's by now.
+        if !self.is_anothers() {
+            if let Some(slot) = self.slot {
+                slot.store(NONE, Ordering::Relaxed);
+            }
+            drop(self.file.take());
+        } else if self.slot.is_some() {
+            mem::forget(self.file.take());
+        }
+    }
+}
+
+/// A lock of a file that ends with this value or with the process, whatever children there are.
+#[derive(Debug)]
+pub(crate) struct FileLock<F: AsRawFd>(NotInChildren<F>);
+
+impl<F: AsRawFd> FileLock<F> {
+    /// Locks a file that is open for nothing else.
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK` if somebody has it locked.
+    pub(crate) fn new(file: F) -> io::Result<FileLock<F>> {
+        let lock = FileLock(NotInChildren::new(file));
+        direct::lock(lock.file())?;
         Ok(lock)
     }
 
     /// The file.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    pub(crate) fn file(&self) -> &F {
+        self.0.file()
     }
 }
 
-impl Drop for FileLock {
+impl<F: AsRawFd> Drop for FileLock<F> {
     fn drop(&mut self) {
-        // In a child the file is closed, or open and its parent's to unlock; what is dropped there is nobody's.
-        if !self.maker.is_another() {
-            if let Some(slot) = self.slot {
-                slot.store(NONE, Ordering::Relaxed);
-            }
-            direct::unlock(&self.file);
+        // In a child it is closed, or its parent's to unlock.
+        if !self.0.is_anothers() {
+            direct::unlock(self.file());
         }
     }
 }

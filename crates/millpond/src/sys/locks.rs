@@ -4,9 +4,10 @@
 //! open file that has none, such a lock of the own process is another's, so that it can be asked for before a descriptor is
 //! closed; asked for by `F_GETLK` it is not seen.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 
 /// Who keeps others from locking a file for writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +40,34 @@ pub(crate) fn holder(file: &File) -> Option<Holder> {
         (_, Ok(process)) => Some(Holder::Process(process)),
         (_, Err(_)) => Some(Holder::OpenFile),
     }
+}
+
+/// Whether this process may have a lock of its own (`F_SETLK`) on the file, which it would lose with the descriptor.
+pub(crate) fn may_be_ours(file: &File) -> bool {
+    match holder(file) {
+        None => false,
+        // A server far away may have said so.
+        Some(Holder::Process(0)) => true,
+        Some(Holder::Process(process)) if process == std::process::id() => true,
+        // Of several who share it the kernel has told one.
+        Some(_) => is_listed(file).unwrap_or(true),
+    }
+}
+
+/// Whether `/proc/locks` has one of this process, which that may know by another number. The device is called otherwise there
+/// on some file systems.
+fn is_listed(file: &File) -> io::Result<bool> {
+    let locks = fs::read_to_string("/proc/locks")?;
+    let process = fs::read_link("/proc/self")?;
+    let inode = file.metadata()?.ino().to_string();
+    let is_ours = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, pid, at) = (words.next(), words.nth(2), words.next());
+        kind == Some("POSIX")
+            && pid.is_some_and(|pid| process.as_os_str() == pid)
+            && at.and_then(|at| at.rsplit(':').next()) == Some(&*inode)
+    };
+    Ok(locks.lines().any(is_ours))
 }
 
 fn control(file: &File, command: i32, kind: i32) -> io::Result<libc::flock> {

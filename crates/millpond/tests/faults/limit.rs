@@ -101,6 +101,26 @@ fn a_limit_that_is_lowered_later_is_an_error_of_the_sync_and_ends_no_process() {
     });
 }
 
+/// Writes to what the file has already were refused until somebody made a file longer or opened one.
+#[test]
+fn a_limit_that_is_raised_later_is_seen_by_the_next_write() {
+    limited(
+        "a_limit_that_is_raised_later_is_seen_by_the_next_write",
+        |folder| {
+            let path = folder.join("file");
+            prepared(&path, 20);
+            limit(Some(10 * PAGE));
+            let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+            let file = open(&cache, &path);
+            is_too_long(file.write_at(b"x", 15 * PAGE));
+            limit(None);
+            file.write_at(b"x", 15 * PAGE).unwrap();
+            file.page_mut(16).map(drop).unwrap();
+            file.sync_data().unwrap();
+        },
+    );
+}
+
 /// Who opens a file has nothing to do with who reads standard error.
 #[test]
 fn a_notice_that_nobody_can_read_is_no_panic() {
@@ -120,14 +140,18 @@ fn a_swap_file_and_a_recording_beyond_the_limit_are_errors() {
     limited(
         "a_swap_file_and_a_recording_beyond_the_limit_are_errors",
         |folder| {
-            limit(Some(PAGE));
-            let cache = PageCache::builder().memory(2 << 20);
-            let cache = cache.swap(SwapFile::new(folder.join("swap"), 4 << 20)).build();
-            let error = cache.unwrap_err();
-            assert!(
-                matches!(error, Error::Swap { .. }) && error.errno() == libc::EFBIG,
-                "{error}"
-            );
+            // With none at all the first byte ended the process.
+            for bytes in [0, PAGE] {
+                limit(Some(bytes));
+                let cache = PageCache::builder().memory(2 << 20);
+                let cache = cache.swap(SwapFile::new(folder.join("swap"), 4 << 20)).build();
+                let error = cache.unwrap_err();
+                assert!(
+                    matches!(error, Error::Swap { .. }) && error.errno() == libc::EFBIG,
+                    "{error}"
+                );
+                assert!(!folder.join("swap").exists());
+            }
             let cache = PageCache::builder().memory(2 << 20).build().unwrap();
             limit(Some(10));
             let error = cache.record(folder.join("trace")).map(drop).unwrap_err();

@@ -1,9 +1,10 @@
 //! A swap file that can't be used, or can't be read, or can't be written.
 
 use super::{MIB, built, cache, cache_with, check, fill, folder, refused, when_free};
+use crate::refuse;
 use crate::support::{bounded, skip};
 use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Threads};
-use millpond::{Error, PageCache, SwapFile, Warning};
+use millpond::{Builder, Error, PageCache, SwapFile, Warning};
 use std::fs;
 use std::io::Write;
 use std::ops::Bound;
@@ -11,6 +12,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_swap_file_is_one_cache_s_alone_private_and_without_holes() {
@@ -96,7 +98,7 @@ fn a_swap_file_that_finds_no_room_leaves_nothing_behind_and_is_given_again_when_
         match make(path, 16 * MIB, unlinked).unwrap_err() {
             why @ Error::Setup { .. } => return skip(why),
             Error::Swap { source, .. } => {
-                assert!(source.to_string().contains("it needs 16781312 bytes"), "{source}")
+                assert!(source.to_string().contains("it needs 16.0M"), "{source}")
             }
             other => panic!("{other}"),
         }
@@ -111,6 +113,62 @@ fn a_swap_file_that_finds_no_room_leaves_nothing_behind_and_is_given_again_when_
     let error = when_free(|| make(&path, 16 * MIB, false)).unwrap_err();
     assert!(matches!(error, Error::Swap { .. }), "{error}");
     assert_eq!(fs::metadata(&path).unwrap().len(), MIB + 4096);
+}
+
+fn bounded_until(is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// All its blocks stayed allocated, under a name that the program had not kept.
+#[test]
+fn no_swap_file_stays_of_a_cache_that_could_not_be_made() {
+    let folder = folder();
+    let Some(first) = cache(folder.path(), 2 * MIB, 4 * MIB) else {
+        return;
+    };
+    drop(first);
+    fs::remove_file(folder.path().join("swap")).unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let swap = |name: &str| SwapFile::new(path(name), 4 * MIB);
+    let begun = path("begun");
+    let make = |builder: Builder| {
+        builder
+            .memory(2 * MIB)
+            .swap(swap("one"))
+            .swap(SwapFile::new(&begun, 4 * MIB))
+    };
+    fs::write(&begun, b"").unwrap();
+    // The second is somebody else's.
+    fs::write(path("other"), b"data").unwrap();
+    let refused = make(PageCache::builder()).swap(swap("other")).build();
+    assert!(matches!(refused.unwrap_err(), Error::Swap { .. }));
+    assert!(!path("one").exists());
+    assert_eq!(fs::metadata(&begun).unwrap().len(), 0, "as it was");
+    // The last step of all.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = when_free(|| {
+        make(PageCache::builder())
+            .metrics(taken.local_addr().unwrap())
+            .build()
+    });
+    drop(refused.unwrap_err());
+    // With the last of its threads.
+    let is_back = || !path("one").exists() && fs::metadata(&begun).unwrap().len() == 0;
+    bounded_until(is_back);
+    assert_eq!(fs::read(path("other")).unwrap(), b"data");
+    // The disk that can't say that it has it.
+    let sync = refuse::always(libc::SYS_fdatasync, libc::EIO);
+    let refused = refuse::where_refused(&[sync], || {
+        when_free(|| make(PageCache::builder()).build()).map(drop)
+    });
+    assert_eq!(refused.unwrap_err().errno(), libc::EIO);
+    assert!(!path("one").exists());
+    drop(when_free(|| make(PageCache::builder()).build()).unwrap());
+    assert!(path("one").exists() && fs::metadata(&begun).unwrap().len() > 4 * MIB);
 }
 
 /// What is left if the process is killed before the file has all its blocks.

@@ -225,3 +225,32 @@ fn a_forked_child_may_write_its_parents_files_in_a_cache_of_its_own_whatever_thr
     let refused = other.open(&path, OpenOptions::new().write(true));
     assert!(refused.is_err(), "the parent writes it still");
 }
+
+/// A child that lived kept the file locked when its parent was killed.
+#[test]
+fn a_forked_child_has_no_part_in_the_lock_of_a_file_for_one_cache_alone() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+    let exclusive = || OpenOptions::new().create(true).exclusive(true);
+    let mut file = Some(cache.open(&path, exclusive()).unwrap());
+    drop(cache.open(&path, exclusive()).unwrap());
+    let said = fork(|| {
+        drop(file.take());
+        let own = std::fs::read_dir("/proc/self/fd").unwrap().filter(|entry| {
+            let path = entry.as_ref().unwrap().path();
+            let number = path.file_name().unwrap().to_str().unwrap();
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
+            info.contains("OFDLCK") && std::fs::read_link(&path).is_ok_and(|to| to.starts_with(folder.path()))
+        });
+        own.count() as u8
+    });
+    assert_eq!(said, Ok(0));
+    let beside = || {
+        let other = PageCache::builder().memory(2 << 20).build().unwrap();
+        other.open(&path, exclusive().beside_other_caches(true)).is_ok()
+    };
+    assert!(!beside(), "the parent has it");
+    drop(file);
+    assert!(beside());
+}
