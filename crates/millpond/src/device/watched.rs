@@ -84,6 +84,12 @@ pub enum Warning {
     /// The program has locked memory of a region (`mlock`, `mlockall`), whose pages have to leave when others are needed: it
     /// is not locked any more.
     RegionUnlocked,
+    /// The system has no memory for its own part in bringing a page of a region back: whoever touches one waits until there
+    /// is some. Said once.
+    NoMemory {
+        /// The page.
+        page: u64,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -100,6 +106,12 @@ impl fmt::Display for Warning {
                 return f.write_str(
                     "memory of a region was locked (mlock) and is not any more: its pages leave when memory is needed; \
                      what must stay belongs elsewhere",
+                );
+            }
+            Warning::NoMemory { page } => {
+                return write!(
+                    f,
+                    "the system has no memory to bring page {page} of a region back: whoever touches it waits until it has"
                 );
             }
             Warning::Waiting {
@@ -390,6 +402,12 @@ impl Watched {
     pub(crate) fn warn(&self, warning: Warning) {
         self.warnings.fetch_add(1, Ordering::Relaxed);
         self.hook.tell(warning);
+    }
+
+    /// Tells of something that nobody has to know before what comes next.
+    pub(crate) fn warn_soon(&self, warning: Warning) {
+        self.warnings.fetch_add(1, Ordering::Relaxed);
+        self.hook.tell_soon(warning);
     }
 
     /// What is to be done if the hook panics.

@@ -143,10 +143,7 @@ impl Shared {
             let run;
             (run, left) = left.split_at(exchange.run(hands));
             let moved = match run {
-                [_] => {
-                    self.bring(region, &first.page, access);
-                    1
-                }
+                [_] => self.bring(region, &first.page, access).into(),
                 _ => exchange.move_in_run(&hands[..run.len()]),
             };
             let (came, stayed) = run.split_at(moved);
@@ -161,7 +158,11 @@ impl Shared {
                 self.settle(region, back.page.page, At::In);
                 self.line_up(region, back.page.page, false);
             }
-            stayed
+            let settled = usize::from(moved == 0);
+            stayed[..settled]
+                .iter()
+                .for_each(|back| self.stays_out(region, back.page.page));
+            stayed[settled..]
                 .iter()
                 .for_each(|back| self.settle(region, back.page.page, At::Out));
         }
@@ -237,10 +238,15 @@ impl Shared {
         for mut load in granted {
             self.table.load_bytes(&mut load).fill(0);
             let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
-            self.bring(region, &InHand { memory, page, frame }, access);
+            let is_in = self.bring(region, &InHand { memory, page, frame }, access);
             self.table.finish_load_dirty(load);
-            self.settle(region, page, At::In);
-            self.line_up(region, page, true);
+            match is_in {
+                true => {
+                    self.settle(region, page, At::In);
+                    self.line_up(region, page, true);
+                }
+                false => self.stays_out(region, page),
+            }
         }
         if let Some(read) = read {
             self.read_now(read);

@@ -133,14 +133,16 @@ impl Shared {
             }
             return;
         }
-        // Where its first use will be seen.
-        let mut to = At::Out;
+        // Where its first use will be seen, unless it is one that was touched.
+        let (mut to, mut stayed) = (At::Out, Vec::new());
         for (load, page) in loads.into_iter().zip(page..) {
             region.pages.note_same(page);
             if reason == Reason::Fault {
                 let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
-                self.bring(&region, &InHand { memory, page, frame }, access);
                 to = At::In;
+                if !self.bring(&region, &InHand { memory, page, frame }, access) {
+                    stayed.push(page);
+                }
             }
             self.table.finish_load(load);
         }
@@ -148,6 +150,10 @@ impl Shared {
         // Not before the core knows: who discards pages discards none that is loading. From the last one on: whoever waits for
         // the first, as most do, brings back with it what is there behind it.
         for page in pages.rev() {
+            if stayed.contains(&page) {
+                self.stays_out(&region, page);
+                continue;
+            }
             self.settle(&region, page, to);
             if to == At::In {
                 self.line_up(&region, page, true);

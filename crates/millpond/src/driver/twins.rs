@@ -20,11 +20,13 @@
 
 use super::Shared;
 use super::leave::Leaving;
+use crate::device::Warning;
 use crate::region::{At, Pages, RegionInner, Twin};
 use crate::sys::exchange::{Copy, Exchange, InHand};
 use crate::sys::uffd::Access;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::sync::atomic::Ordering;
 
 /// Which memory of a page that leaves its region is given up, if it has two.
 pub(super) fn copy_of<'a>(pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
@@ -71,17 +73,29 @@ fn end_twin(pages: &Pages, page: u64) -> bool {
 }
 
 impl Shared {
-    /// Brings a page that we hold from its frame into its region, and wakes who waits for it there.
-    pub(super) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) {
+    /// Brings a page that we hold from its frame into its region, and wakes who waits for it there. `false`: it can't be
+    /// brought now, and [`Shared::stays_out`] is due.
+    pub(super) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) -> bool {
         let exchange = &self.regions().exchange;
         let shut = access == Access::Read && region.shut.is_next();
         match exchange.copy_in(page, shut) {
             Some(is_shut) => {
                 let is_one = true;
                 region.pages.note_twin(page.page, Twin { is_one, is_shut });
+                true
             }
             None => exchange.move_in(page),
         }
+    }
+
+    /// A page that somebody has touched is in its frame still, since the system has no memory: who waits for it touches it
+    /// again, and so on until there is some.
+    pub(super) fn stays_out(&self, region: &RegionInner, page: u64) {
+        if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
+            self.device.warn_soon(Warning::NoMemory { page });
+        }
+        self.settle(region, page, At::Out);
+        self.regions().exchange.wake(&region.memory, page);
     }
 
     /// A page has been brought, `is_new` to replacement. Those whose turn it is now give up one of their memories: new ones

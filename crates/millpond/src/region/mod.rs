@@ -86,6 +86,8 @@ pub(crate) struct Regions {
     pub(crate) tables: AllTables,
     /// Pages that were read ahead and then moved into their regions.
     pub(crate) ahead_hits: AtomicU64,
+    /// The system once had no memory to bring a page, and that was said.
+    pub(crate) had_no_memory: AtomicBool,
 }
 
 impl Regions {
@@ -99,6 +101,7 @@ impl Regions {
             twins: Twins::new(),
             tables: AllTables::new(),
             ahead_hits: AtomicU64::new(0),
+            had_no_memory: AtomicBool::new(false),
         })
     }
 

@@ -177,11 +177,12 @@ impl Exchange {
         was_missing
     }
 
-    /// Moves a page from its frame into its region, and wakes who waits for it.
+    /// Moves a page from its frame into its region, and wakes who waits for it. `false`: the system has no memory for that,
+    /// and the page is in its frame still.
     ///
     /// # Panics
     /// If there is no page in the frame, or one in the region.
-    pub(crate) fn move_in(&self, page: &InHand<'_>) {
+    pub(crate) fn move_in(&self, page: &InHand<'_>) -> bool {
         let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
         let mut was_unlocked = false;
         for n in 0..MOVE_TRIES {
@@ -190,7 +191,8 @@ impl Exchange {
             match moved.as_ref().map_err(io::Error::raw_os_error) {
                 Ok(()) => {
                     self.unlocked.fetch_or(was_unlocked, Ordering::Relaxed);
-                    return self.vacate(std::slice::from_ref(page));
+                    self.vacate(std::slice::from_ref(page));
+                    return true;
                 }
                 // A page lock, or a pin of a transfer that has just ended; no memory for the kernel's own.
                 Err(Some(libc::EBUSY)) if n == UNMERGE_AT => self.unmerge(page.memory),
@@ -199,7 +201,8 @@ impl Exchange {
                 Err(Some(libc::EINVAL)) => break,
                 Err(Some(libc::EEXIST)) if has_moved(to, from) => {
                     self.vacate(std::slice::from_ref(page));
-                    return self.of(page.memory).wake(to, kernel_page());
+                    self.of(page.memory).wake(to, kernel_page());
+                    return true;
                 }
                 Err(_) => panic!("moving {:?} to page {}: {moved:?}", page.frame, page.page),
             }
@@ -211,14 +214,14 @@ impl Exchange {
         // matters.
         // SAFETY: the page is in our hands alone, and nobody changes it.
         let copied = unsafe { self.of(page.memory).copy_page(to, from, false) };
-        assert!(
-            copied.is_ok(),
-            "copying {:?} to page {}: {copied:?}",
-            page.frame,
-            page.page
-        );
+        match copied.as_ref().map_err(io::Error::raw_os_error) {
+            Ok(()) => {}
+            Err(Some(libc::ENOMEM | libc::EAGAIN)) => return false,
+            Err(_) => panic!("copying {:?} to page {}: {copied:?}", page.frame, page.page),
+        }
         self.table.memory().empty(page.frame);
         self.vacate(std::slice::from_ref(page));
+        true
     }
 
     /// Copies a page from its frame into its region, and wakes who waits for it: no processor has to forget an address for
@@ -310,7 +313,7 @@ impl Exchange {
     }
 
     /// Moves pages into their region, as far as they are a [`run`](Exchange::run), and wakes who waits for them. How many
-    /// were: the first at least.
+    /// were: the first at least, but as [`Exchange::move_in`].
     ///
     /// # Panics
     /// As [`Exchange::move_in`].
@@ -332,8 +335,7 @@ impl Exchange {
             moved += 1;
         }
         if moved == 0 {
-            self.move_in(first);
-            return 1;
+            return self.move_in(first).into();
         }
         self.vacate(&pages[..moved]);
         moved

@@ -143,6 +143,9 @@ pub(crate) enum Touch {
 pub(crate) struct Userfault {
     fd: OwnedFd,
     in_kernel: bool,
+    /// The system has no memory, for a test.
+    #[cfg(test)]
+    pub(super) is_short: std::sync::atomic::AtomicBool,
 }
 
 impl Userfault {
@@ -167,7 +170,12 @@ impl Userfault {
             api.features |= FEATURE_SIGBUS;
         }
         let in_kernel = in_kernel && touch == Touch::Sleeps;
-        let uffd = Userfault { fd, in_kernel };
+        let uffd = Userfault {
+            fd,
+            in_kernel,
+            #[cfg(test)]
+            is_short: false.into(),
+        };
         // SAFETY: the structure is that of this request and outlives the call.
         let answer = unsafe { libc::ioctl(uffd.fd(), API as _, &raw mut api) };
         if answer != 0 {
@@ -252,6 +260,10 @@ impl Userfault {
             mode: 0,
             done: 0,
         };
+        #[cfg(test)]
+        if self.is_short.load(std::sync::atomic::Ordering::Relaxed) {
+            return (0, Err(io::Error::from_raw_os_error(libc::ENOMEM)));
+        }
         // SAFETY: the structure is that of this request and outlives the call; the caller answers for the pages.
         let answer = unsafe { libc::ioctl(self.fd(), MOVE as _, &raw mut transfer) };
         (usize::try_from(transfer.done).unwrap_or(0), said(answer))
@@ -272,6 +284,10 @@ impl Userfault {
             mode: if is_shut { COPY_MODE_WP } else { 0 },
             done: 0,
         };
+        #[cfg(test)]
+        if self.is_short.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        }
         // SAFETY: the structure is that of this request and outlives the call; the caller answers for the pages.
         let answer = unsafe { libc::ioctl(self.fd(), COPY as _, &raw mut transfer) };
         said(answer)

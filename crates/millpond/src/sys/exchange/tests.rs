@@ -189,7 +189,7 @@ fn pages_of_frames_in_any_order_leave_side_by_side_and_come_back_at_once() {
         })
         .collect();
     assert_eq!(exchange.run(&pages), 1);
-    pages.iter().for_each(|page| exchange.move_in(page));
+    assert!(pages.iter().all(|page| exchange.move_in(page)));
     assert_eq!(content(&region), [3, 2, 1, 0]);
     assert_eq!(exchange.move_out(&pages), (4, None));
     assert_eq!((exchange.run(&pages), exchange.run(&pages[3..])), (4, 1));
@@ -335,4 +335,43 @@ fn what_a_program_has_given_to_a_pipe_stays_what_it_was_whatever_its_memory_is_n
     let wrong = got.iter().filter(|&&byte| byte != 0xAA).count();
     assert_eq!(wrong, 0, "bytes of {} that are another's", got.len());
     assert!(region.as_slice().iter().all(|&byte| byte == 0xAA));
+}
+
+/// The process was ended: the cache broke, and had a region.
+#[test]
+fn where_the_system_has_no_memory_to_bring_a_page_whoever_touches_it_waits_until_there_is() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (heard, hears) = std::sync::mpsc::channel();
+    let cache = crate::PageCache::builder()
+        .memory(2 << 20)
+        .swap(crate::SwapFile::new(folder.path().join("swap"), 8 << 20))
+        .on_warning(move |warning: &crate::device::Warning| heard.send(warning.to_string()).unwrap())
+        .build();
+    let cache = match cache {
+        Ok(cache) => cache,
+        Err(why) => return std::println!("skipped: {why}"),
+    };
+    let mut region = cache.region(6 << 20).unwrap();
+    let pages = |region: &mut crate::Region| {
+        let pages = region.as_mut_slice().chunks_mut(4096).enumerate();
+        pages.for_each(|(n, page)| page.fill(n as u8));
+    };
+    pages(&mut region);
+    let regions = cache.handle.shared.regions.as_ref().unwrap();
+    let is_short = &regions.exchange.uffd().is_short;
+    is_short.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        // Most of it is in swap or in frames: pages that are read, and pages that come back.
+        let touching = scope.spawn(|| {
+            let all = region.as_slice().chunks(4096).enumerate();
+            all.filter(|(n, page)| page.iter().any(|&byte| byte != *n as u8))
+                .count()
+        });
+        let said = hears.recv().unwrap();
+        assert!(said.contains("no memory to bring page"), "{said}");
+        assert!(!touching.is_finished());
+        is_short.store(false, Ordering::Relaxed);
+        assert_eq!(touching.join().unwrap(), 0);
+    });
+    assert!(hears.try_recv().is_err());
 }
