@@ -20,8 +20,9 @@ use std::time::Duration;
 /// Values that wait to be told. A hook that does not return hears of no more.
 const QUEUED_MAX: usize = 1024;
 
-/// How long [`Teller::tell`] waits for a hook.
-const TELL_MAX: Duration = Duration::from_secs(1);
+/// How long [`Teller::tell`] waits for a hook: one that writes somewhere may take a while, and one that wants what the caller has
+/// never returns.
+const TELL_MAX: Duration = Duration::from_secs(10);
 
 thread_local! {
     /// The cache in whose hands the thread is, as an address, while it calls what must not use it; 0: none.
@@ -136,7 +137,7 @@ impl<T: Send + 'static> Teller<T> {
         }
     }
 
-    /// Has it told, and waits for that; a second at most, since the hook may want what the caller has.
+    /// Has it told, and waits for that; ten seconds at most, since the hook may want what the caller has.
     pub(crate) fn tell(&self, value: T) {
         self.tell_soon(value);
         let mut queue = self.told.queue.lock();
@@ -208,6 +209,18 @@ mod tests {
         teller.tell(1);
         hears.try_recv().unwrap();
         teller.tell(2);
+        hears.try_recv().unwrap();
+    }
+
+    /// The words came after the signal that they were about.
+    #[test]
+    fn who_tells_waits_for_a_hook_that_takes_more_than_a_second() {
+        let (heard, hears) = channel();
+        let teller = Teller::new(Hook::new(move |_: &u32| {
+            std::thread::sleep(Duration::from_millis(1200));
+            heard.send(()).unwrap();
+        }));
+        teller.tell(1);
         hears.try_recv().unwrap();
     }
 }

@@ -234,7 +234,7 @@ impl Shared {
         if let Some(regions) = &self.regions
             && regions.exchange.take_unlocked()
         {
-            deferred.warnings.push(Warning::RegionUnlocked);
+            self.device.warn_soon(Warning::RegionUnlocked);
         }
         for warning in deferred.warnings.drain(..) {
             self.device.warn(warning);
