@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::mapped::Mapped;
 use crate::times::{Said, Times};
 use parking_lot::Mutex;
-use rustix::fs::Stat;
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -52,11 +52,12 @@ pub(crate) struct Node {
     pub(crate) identity: Identity,
     /// Names it, whatever it is called by now; not for reading or writing.
     pub(crate) place: OwnedFd,
+    pub(crate) is_directory: bool,
     /// Its data, if it is a regular file.
     pub(crate) data: Mutex<Data>,
     pub(crate) mapped: Mapped,
     pub(crate) times: Mutex<Times>,
-    /// Where it was found last: in which directory, under which name.
+    /// Where it was found last: in which directory, under which name; not where the kernel has taken that name away.
     pub(crate) found: Mutex<Option<(u64, OsString)>>,
     /// It has neither bits nor capabilities that a change of its data takes, as far as is known since it was opened.
     pub(crate) is_bare: Mutex<bool>,
@@ -97,11 +98,12 @@ impl Seen {
 }
 
 impl Node {
-    fn new(id: u64, identity: Identity, place: OwnedFd, said: Option<Said>) -> Node {
+    fn new(id: u64, stat: &Stat, place: OwnedFd, said: Option<Said>) -> Node {
         Node {
             id,
-            identity,
+            identity: Identity::of(stat),
             place,
+            is_directory: FileType::from_raw_mode(stat.st_mode).is_dir(),
             data: Mutex::default(),
             mapped: Mapped::default(),
             times: Mutex::new(Times::remembering(said)),
@@ -120,6 +122,14 @@ impl Node {
         {
             *found = Some((directory, name.to_owned()));
         }
+    }
+
+    /// The kernel is about to take that name away; whether it was found there.
+    pub(crate) fn leave(&self, directory: u64, name: &OsStr) -> bool {
+        let mut found = self.found.lock();
+        found
+            .take_if(|(there, called)| *there == directory && called == name)
+            .is_some()
     }
 
     /// A name for system calls that take no descriptor of this kind.
@@ -166,7 +176,7 @@ impl Nodes {
     pub(crate) fn new(root: OwnedFd, stat: &Stat) -> Nodes {
         let identity = Identity::of(stat);
         let known = Known {
-            node: Arc::new(Node::new(ROOT, identity, root, None)),
+            node: Arc::new(Node::new(ROOT, stat, root, None)),
             lookups: 1,
         };
         let table = Table {
@@ -219,7 +229,7 @@ impl Nodes {
             }
         };
         let said = table.said.get(&identity).copied();
-        let node = Arc::new(Node::new(id, identity, place, said));
+        let node = Arc::new(Node::new(id, stat, place, said));
         table.by_identity.insert(identity, id);
         let known = Known {
             node: node.clone(),

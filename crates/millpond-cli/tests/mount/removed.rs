@@ -4,6 +4,7 @@ use crate::{BOUND, Pond, folders, skip};
 use rustix::fs::FallocateFlags;
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
@@ -119,6 +120,39 @@ fn a_file_that_is_removed_in_the_source_is_let_go_of() {
         assert!(began.elapsed() < BOUND / 4, "{:?}", held(&pond));
         std::thread::yield_now();
     }
+}
+
+/// The name of what is gone was forgotten, and with it whatever has that name by now: who stood there was nowhere.
+#[test]
+fn a_directory_that_has_the_name_of_a_removed_one_keeps_it() {
+    let Some(pond) = start() else { return };
+    let build = pond.at().join("build");
+    // As a shell that stays in it.
+    let stay = || File::open(&build).unwrap();
+    let place = |directory: &File| {
+        let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        fs::read_link(link).unwrap()
+    };
+    fs::create_dir(&build).unwrap();
+    let removed = stay();
+    fs::remove_dir(&build).unwrap();
+    fs::create_dir(&build).unwrap();
+    let replaced = stay();
+    let new = build.with_extension("new");
+    fs::create_dir(&new).unwrap();
+    fs::rename(&new, &build).unwrap();
+    let now = stay();
+    // One of which the kernel does not know that it is gone: when that is forgotten the others were looked at, too.
+    fs::write(pond.source().join("file"), "").unwrap();
+    assert!(pond.at().join("file").exists());
+    fs::remove_file(pond.source().join("file")).unwrap();
+    let began = Instant::now();
+    while held(&pond).iter().any(|link| link.contains("file")) {
+        assert!(began.elapsed() < BOUND / 4, "{:?}", held(&pond));
+        std::thread::yield_now();
+    }
+    assert_eq!(place(&now), build);
+    drop((removed, replaced));
 }
 
 #[test]

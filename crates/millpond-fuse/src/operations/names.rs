@@ -165,20 +165,37 @@ impl Pond {
     }
 
     pub(crate) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<()> {
-        let parent = self.node(parent)?;
-        // It may have another name yet.
-        let node = self.known_at(&parent, name);
-        rustix::fs::unlinkat(&parent.place, name, flags)?;
-        node.iter().for_each(|node| self.changed(node));
-        Ok(())
+        let directory = self.node(parent)?;
+        self.taking_away(&directory, (parent, name), || {
+            rustix::fs::unlinkat(&directory.place, name, flags)
+        })
+    }
+
+    /// Does what takes a name from a file that may have others yet.
+    fn taking_away(
+        &self,
+        directory: &Node,
+        (parent, name): (u64, &OsStr),
+        take: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let node = self.known_at(directory, name);
+        // Before: it may be another's as soon as it is free, and `room.rs` forgets what has none.
+        let was_there = node.as_ref().is_some_and(|node| node.leave(parent, name));
+        let taken = take();
+        match (&node, &taken) {
+            (Some(node), Ok(())) => self.changed(node),
+            (Some(node), Err(_)) if was_there => node.found_at(parent, name),
+            _ => {}
+        }
+        taken
     }
 
     pub(crate) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<()> {
         let (old, new) = (self.node(from.0)?, self.node(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
-        let replaced = self.known_at(&new, to.1);
-        rustix::fs::renameat_with(&old.place, from.1, &new.place, to.1, flags)?;
-        replaced.iter().for_each(|node| self.changed(node));
+        self.taking_away(&new, to, || {
+            rustix::fs::renameat_with(&old.place, from.1, &new.place, to.1, flags)
+        })?;
         // The kernel moves the names that it knows without asking.
         self.is_now(&new, to);
         if flags.contains(RenameFlags::EXCHANGE) {
@@ -197,7 +214,7 @@ impl Pond {
     }
 
     /// The file of this name, if the kernel knows it.
-    fn known_at(&self, directory: &Node, name: &OsStr) -> Option<Arc<Node>> {
+    pub(crate) fn known_at(&self, directory: &Node, name: &OsStr) -> Option<Arc<Node>> {
         let stat = rustix::fs::statat(&directory.place, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         self.nodes.seen(Identity::of(&stat))
     }

@@ -6,11 +6,17 @@
 //!
 //! A file that others remove in the source keeps its blocks as long as there is a descriptor of it. The kernel does not know,
 //! so it is told to forget that name, too.
+//!
+//! A name is forgotten whatever it means by then: a process that stands in a directory of that name does not know any more
+//! where it is, and what is mounted there is gone. So the kernel is asked for no name that another file has by now, and
+//! directories are left to it for as long as there is room.
 
 use crate::content::Result;
+use crate::nodes::Node;
 use crate::pond::Pond;
 use fuser::INodeNo;
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -37,41 +43,52 @@ impl Pond {
     }
 
     fn make_room(&self) {
-        let Some(notifier) = self.notifier.get() else {
-            return;
-        };
-        let wanted = self.nodes.count() / 4;
+        let (nodes, wanted) = (self.nodes.all(), self.nodes.count() / 4);
         let mut told = 0;
-        for node in self.nodes.all() {
-            if told >= wanted {
+        for directories in [false, true] {
+            // Nearly none left: then better a directory than no more files.
+            if directories && (nodes.len() as u64) < self.descriptors / 4 * 3 {
                 return;
             }
-            // Nobody waits here for a file that is just being opened.
-            let is_closed = node.data.try_lock().is_some_and(|data| data.opens == 0);
-            let found = is_closed.then(|| node.found.lock().clone()).flatten();
-            if let Some((parent, name)) = found {
+            for node in &nodes {
+                if told >= wanted {
+                    return;
+                }
+                let is_meant = node.is_directory == directories && is_closed(node);
+                let found = is_meant.then(|| node.found.lock().clone()).flatten();
                 // One that it does not know any more is as good.
-                let _ = notifier.inval_entry(INodeNo(parent), &name);
-                told += 1;
+                told +=
+                    usize::from(found.is_some_and(|(parent, name)| self.forget_name(node, parent, &name)));
             }
         }
     }
 
-    /// Has the kernel forget files that nobody has open and that have no name any more below.
+    /// Has the kernel forget files that nobody has open and that have no name any more below, each once.
     pub(crate) fn forget_removed(&self) {
-        let Some(notifier) = self.notifier.get() else {
-            return;
-        };
         for node in self.nodes.all() {
-            let has_no_name = rustix::fs::fstat(&node.place).is_ok_and(|stat| stat.st_nlink == 0);
-            if !has_no_name || node.data.try_lock().is_none_or(|data| data.opens > 0) {
+            let has_no_name = || rustix::fs::fstat(&node.place).is_ok_and(|stat| stat.st_nlink == 0);
+            if node.found.lock().is_none() || !is_closed(&node) || !has_no_name() {
                 continue;
             }
-            let found = node.found.lock().clone();
+            let found = node.found.lock().take();
             if let Some((parent, name)) = found {
-                let _ = notifier.inval_entry(INodeNo(parent), &name);
+                self.forget_name(&node, parent, &name);
             }
         }
+    }
+
+    /// Has the kernel forget a name that was the file's, unless it is another's by now.
+    fn forget_name(&self, node: &Arc<Node>, parent: u64, name: &OsStr) -> bool {
+        let (Some(notifier), Some(directory)) = (self.notifier.get(), self.nodes.find(parent)) else {
+            return false;
+        };
+        let is_anothers = self
+            .known_at(&directory, name)
+            .is_some_and(|now| !Arc::ptr_eq(&now, node));
+        if !is_anothers {
+            let _ = notifier.inval_entry(INodeNo(parent), name);
+        }
+        !is_anothers
     }
 
     /// Does `open`, and does it again for a while if no descriptor is left.
@@ -85,4 +102,9 @@ impl Pond {
         // What a program knows how to take: the system, not it, has too many files open.
         Err(Errno::NFILE)
     }
+}
+
+/// Whether nobody has it open. Nobody waits here for a file that is just being opened.
+fn is_closed(node: &Node) -> bool {
+    node.data.try_lock().is_some_and(|data| data.opens == 0)
 }
