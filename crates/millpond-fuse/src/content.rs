@@ -129,6 +129,14 @@ impl Content {
         }
     }
 
+    /// Gives up what could not be written.
+    pub(crate) fn give_up(&self) -> Result<()> {
+        match &self.data {
+            Data::Cached(file) => file.discard_unwritten().map(|_| ()).map_err(|e| errno(&e)),
+            Data::Plain(_) => Ok(()),
+        }
+    }
+
     /// Why some of it can't be written, as far as that is known.
     pub(crate) fn failure(&self) -> Option<Errno> {
         match &self.data {

@@ -174,3 +174,35 @@ fn blocks_behind_the_end_go_when_a_file_is_cut_to_the_length_that_it_has() {
         assert_eq!(file.metadata().unwrap().len(), len);
     }
 }
+
+#[test]
+fn who_has_a_file_open_in_the_source_keeps_its_bytes_when_it_is_removed_or_replaced_at_the_mount() {
+    type Does = fn(&Path);
+    let Some(pond) = start() else { return };
+    let cases: [(&str, Does); 3] = [
+        ("removed", |at| fs::remove_file(at).unwrap()),
+        ("replaced", |at| {
+            let new = at.with_extension("new");
+            drop(write(&new));
+            fs::rename(&new, at).unwrap();
+        }),
+        ("changed and removed", |at| {
+            drop(write(at));
+            fs::remove_file(at).unwrap();
+        }),
+    ];
+    for (name, does) in cases {
+        let at = pond.at().join(name);
+        write(&at).sync_all().unwrap();
+        let mut reader = File::open(pond.source().join(name)).unwrap();
+        does(&at);
+        let began = Instant::now();
+        while !held(&pond).is_empty() {
+            assert!(began.elapsed() < BOUND / 4, "{name}: {:?}", held(&pond));
+            std::thread::yield_now();
+        }
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).unwrap();
+        assert!(bytes == [7; 100_000], "{name}: {} bytes", bytes.len());
+    }
+}

@@ -3,8 +3,8 @@
 //! A file's data leave the cache only when they are on the disk. What can't be written stays, and is tried again: the
 //! kernel may have forgotten the file long since.
 
-use crate::content::Result;
-use crate::nodes::{Node, Seen};
+use crate::content::{Content, Result};
+use crate::nodes::{Data, Node, Seen};
 use crate::pond::Pond;
 use millpond::Surface;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
@@ -28,20 +28,22 @@ impl Pond {
     /// # Errors
     /// What it has can't be written.
     pub(crate) fn try_let_go(&self, node: &Arc<Node>) -> Result<()> {
-        {
+        // Before its data are locked: `Nodes::remove` locks in the other order. Without a name it is not found again.
+        let is_forgotten = self.nodes.is_forgotten(node);
+        let nameless = {
             let data = node.data.lock();
             if data.opens > 0 {
                 return Ok(());
             }
-            if let Some(content) = &data.content
-                && content.is_writable
-                && rustix::fs::fstat(&node.place).is_ok_and(|stat| stat.st_nlink == 0)
-            {
-                // It has no name any more: nobody will read what would be written. If that fails it is written.
-                let _ = content.set_len(0);
+            is_forgotten.then(|| self.give_up_growth(node, &data)).flatten()
+        };
+        let turn = match (self.settle(node), nameless) {
+            (Err(_), Some(content)) => {
+                content.give_up()?;
+                self.settle(node)?
             }
-        }
-        let turn = self.settle(node)?;
+            (settled, _) => settled?,
+        };
         let mut data = node.data.lock();
         if data.opens == 0 && Some(data.turn) == turn {
             let content = data.content.take();
@@ -52,6 +54,22 @@ impl Pond {
         }
         self.nodes.remove(node);
         Ok(())
+    }
+
+    /// Of a file that has no name any more, which the kernel has forgotten, drops what would make it longer below: nobody will
+    /// read it. The rest is for those who have it open in the source, and is written. The data, if it is such a file.
+    fn give_up_growth(&self, node: &Node, data: &Data) -> Option<Arc<Content>> {
+        let content = data.content.as_ref().filter(|content| content.is_writable)?;
+        let stat = rustix::fs::fstat(&node.place).ok()?;
+        if self.cache.is_none() || stat.st_nlink > 0 {
+            return None;
+        }
+        let below = stat.st_size as u64;
+        if content.cached_len().is_some_and(|len| len > below) {
+            // If that fails it is written.
+            let _ = content.set_len(below);
+        }
+        Some(content.clone())
     }
 
     /// Writes what is changed of a file that nobody has open, and gives it its times on disk, unless somebody has it open
