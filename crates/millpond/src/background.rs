@@ -207,10 +207,11 @@ mod tests {
             panic!()
         };
         assert!(written - written_before > 8192, "{counts:?}");
-        // Of writes in many pieces more than were set aside may be under way.
+        // Of writes in many pieces more than were set aside may be under way: up to 202 on a machine with other work. One for
+        // each batch that leaves would be thousands.
         let (pages, allocations) = (written - written_before, after - before);
         assert!(
-            allocations * 100 <= pages,
+            allocations * 20 <= pages,
             "the cache's thread has allocated: {counts:?}"
         );
     }
