@@ -172,9 +172,11 @@ struct Other {
 impl Other {
     /// Whether its process lives and writes. One that can't be looked at may.
     fn is_locked(&self) -> bool {
-        let shared = FlockOperation::NonBlockingLockShared;
-        open(&self.source)
-            .is_ok_and(|directory| rustix::fs::flock(directory, shared) == Err(Errno::WOULDBLOCK))
+        match open(&self.source) {
+            Ok(directory) => rustix::fs::flock(directory, FlockOperation::NonBlockingLockShared).is_err(),
+            // It has gone since, or is of another name space: then it is not that directory.
+            Err(error) => !matches!(error, Errno::NOENT | Errno::NOTDIR),
+        }
     }
 
     fn how(&self) -> String {
@@ -212,4 +214,28 @@ pub(crate) fn root(source: &Source) -> Result<(OwnedFd, Stat)> {
     let root = root.map_err(failed)?;
     let stat = rustix::fs::fstat(&root).map_err(failed)?;
     Ok((root, stat))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_can_not_be_looked_at_may_be_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = |name: &str| Other {
+            point: PathBuf::new(),
+            source: folder.path().join(name),
+            is_same: false,
+            is_within: true,
+        };
+        std::fs::create_dir(folder.path().join("in")).unwrap();
+        std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
+        assert!(!other("in").is_locked());
+        assert!(!other("gone").is_locked());
+        assert!(other("loop").is_locked());
+        let held = open(&folder.path().join("in")).unwrap();
+        rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
+        assert!(other("in").is_locked());
+    }
 }
