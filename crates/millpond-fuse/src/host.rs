@@ -149,6 +149,16 @@ pub(crate) fn locked_by(stat: &Stat) -> Option<i32> {
     locks.into_iter().find(is_it).and_then(|lock| lock.pid)
 }
 
+/// Whether a process serves a FUSE mount, as far as may be seen.
+pub(crate) fn serves(process: i32) -> bool {
+    let open = fs::read_dir(format!("/proc/{process}/fd"));
+    let mut links = open
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    links.any(|link| link == Path::new("/dev/fuse"))
+}
+
 /// A path as it is: the kernel writes blanks, tabs, ends of lines and backslashes as three octal digits (`mangle` in
 /// fs/proc_namespace.c), and procfs hands it on so.
 pub(crate) fn unescaped(path: &Path) -> PathBuf {

@@ -88,14 +88,15 @@ impl Mount {
             false => None,
         };
         let last_word = LastWord::new().map_err(system("can't make a pipe"))?;
-        let pond = Arc::new(Pond::new(
-            (root, source.directory),
-            cache,
-            options,
-            (descriptors, last_word),
-        ));
+        let lock = source.directory.try_clone();
+        let lock = lock.map_err(system("can't open the source once more"))?;
+        let pond = Arc::new(Pond::new((root, lock), cache, options, (descriptors, last_word)));
         let session = connect(options, &source.path, &point, Server(pond.clone()));
         let session = session.map_err(|e| host::unavailable(&point, e))?;
+        source.look_again(options).inspect_err(|_| {
+            // What was found is the error to tell.
+            let _ = host::unmount(&point, true);
+        })?;
         // It is set once, here.
         let _ = pond.notifier.set(session.notifier());
         let lacks = std::mem::take(&mut *pond.lacks.lock());

@@ -113,13 +113,26 @@ impl Source {
             }
             thread::sleep(LOOK_EVERY);
         }
-        let nested = self
-            .others()?
-            .into_iter()
-            .find(|other| !other.is_same && other.is_locked());
-        match nested {
-            Some(other) => Err(refused(&self.path, taken(&other.point, &other.how()))),
-            None => Ok(None),
+        self.alone().map(|()| None)
+    }
+
+    /// Once it is mounted: of two whose mounts were made at the same time neither has seen the other's before.
+    pub(crate) fn look_again(&self, options: &Options) -> Result<()> {
+        match options.cached && !options.read_only && self.notice.is_none() {
+            true => self.alone(),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether no mount that writes has a source within this or around it.
+    fn alone(&self) -> Result<()> {
+        let mut others = self.others()?.into_iter();
+        if let Some(other) = others.find(|other| !other.is_same && other.is_locked()) {
+            return Err(refused(&self.path, taken(&other.point, &other.how())));
+        }
+        match self.path.ancestors().skip(1).find_map(locked_around) {
+            Some(why) => Err(refused(&self.path, why)),
+            None => Ok(()),
         }
     }
 
@@ -196,6 +209,22 @@ fn taken(point: &Path, how: &str) -> String {
         "a millpond mount at {point} {how}, and two caches would write over each other's changes; use that one, or end it \
          first (`millpond umount {point}`), or mount this with --read-only"
     )
+}
+
+/// Who has a directory locked and serves FUSE: a mount that has no name any more, as after `umount --lazy`. Others may lock what
+/// they like.
+fn locked_around(path: &Path) -> Option<String> {
+    let directory = open(path).ok()?;
+    let locked = rustix::fs::flock(&directory, FlockOperation::NonBlockingLockShared);
+    (locked == Err(Errno::WOULDBLOCK)).then_some(())?;
+    let process = host::locked_by(&rustix::fs::fstat(&directory).ok()?)?;
+    host::serves(process).then(|| {
+        format!(
+            "process {process} is a mount of {}, which contains this, and is still used or writes what it has; wait for its \
+             end, or mount with --read-only",
+            path.display()
+        )
+    })
 }
 
 /// For reading, if it may be searched as well.

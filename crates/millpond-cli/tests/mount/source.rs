@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A directory by another path, until it is dropped.
 struct Bound(PathBuf);
@@ -92,6 +92,61 @@ fn a_source_is_changed_by_one_mount_at_a_time_however_it_is_reached() {
     let (code, said) = millpond(&["umount", &at]);
     assert_eq!(code, Some(0), "{said}");
     refused_by_another_program(&pond.source(), &place("mnt"));
+}
+
+/// Each has looked for the other's before it was there.
+#[test]
+fn of_two_nested_sources_that_are_mounted_at_once_no_more_than_one_is() {
+    for _ in 0..4 {
+        let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+        let place = |name: &str| folder.path().join(name);
+        for name in ["outer/inner", "mnt/0", "mnt/1"] {
+            fs::create_dir_all(place(name)).unwrap();
+        }
+        let points = [place("mnt/0"), place("mnt/1")];
+        let mount = |source: &str, at: &Path| {
+            let mut mount = Command::new(crate::PROGRAM);
+            mount.args(["mount", "--daemon", "--memory", "16M"]);
+            mount
+                .args([place(source), at.to_owned()])
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let both = [mount("outer", &points[0]), mount("outer/inner", &points[1])];
+        let ended = both.map(|program| program.wait_with_output().unwrap());
+        for point in &points {
+            millpond(&["umount", &point.display().to_string()]);
+        }
+        let said = ended
+            .iter()
+            .map(|ended| String::from_utf8_lossy(&ended.stderr))
+            .collect::<String>();
+        if ended.iter().any(|ended| ended.status.code() == Some(3)) {
+            return skip(&said);
+        }
+        let mounted = ended.iter().filter(|ended| ended.status.success()).count();
+        assert!(mounted < 2, "{said}");
+    }
+}
+
+#[test]
+fn a_mount_without_a_name_that_is_still_used_keeps_what_is_in_its_source() {
+    let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "16M"]) else {
+        return;
+    };
+    fs::create_dir(pond.source().join("in")).unwrap();
+    let used = File::create(pond.at().join("file")).unwrap();
+    let (code, said) = millpond(&["umount", "--lazy", &pond.at().display().to_string()]);
+    assert_eq!(code, Some(0), "{said}");
+    let process = format!("process {} is a mount of", pond.pid().as_raw_nonzero());
+    refused(
+        &pond.source().join("in"),
+        &pond.at(),
+        &[&process, "wait for its end"],
+    );
+    drop(used);
+    pond.wait();
 }
 
 /// Somebody holds the lock who has nothing to do with a mount: who is waited for, and then named.
