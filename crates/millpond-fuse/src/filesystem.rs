@@ -12,7 +12,7 @@ use crate::nodes::ROOT;
 use crate::operations::data::Write;
 use crate::operations::meta::Change;
 use crate::operations::names::Making;
-use crate::operations::xattr::Answer;
+use crate::operations::xattr::{self, Answer};
 use crate::pond::{PAGE_BYTES, Pond};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
@@ -456,6 +456,9 @@ impl Filesystem for Server {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        if xattr::is_sync(inode.0, name) {
+            return self.slowly(move |pond| done(pond.sync_all(), reply));
+        }
         let asks = Asks {
             user: request.uid(),
             group: request.gid(),
@@ -465,7 +468,10 @@ impl Filesystem for Server {
     }
 
     fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
-        answered(self.0.xattr(inode.0, name, room), reply);
+        match xattr::is_sync(inode.0, name) {
+            true => self.slowly(move |pond| answered(pond.synced(room), reply)),
+            false => answered(self.0.xattr(inode.0, name, room), reply),
+        }
     }
 
     fn listxattr(&self, _: &Request, inode: INodeNo, room: u32, reply: ReplyXattr) {

@@ -31,24 +31,23 @@ impl Pond {
         if id == ROOT && name == PROCESS_ATTRIBUTE {
             return own(room, self.last_word.address().as_bytes());
         }
-        if id == ROOT && name == SYNC_ATTRIBUTE {
-            if room > 0 {
-                self.sync_all()?;
-            }
-            return own(
-                room,
-                if self.has_lost.load(Ordering::Relaxed) {
-                    LOST
-                } else {
-                    SAVED
-                },
-            );
-        }
         let node = self.node(id)?;
         answer(room, |buffer| match buffer.is_empty() {
             true => rustix::fs::getxattr_query(node.path(), name),
             false => rustix::fs::getxattr(node.path(), name, buffer),
         })
+    }
+
+    /// What is said to who has everything made durable.
+    pub(crate) fn synced(&self, room: u32) -> Result<Answer> {
+        if room > 0 {
+            self.sync_all()?;
+        }
+        let said = match self.has_lost.load(Ordering::Relaxed) {
+            true => LOST,
+            false => SAVED,
+        };
+        own(room, said)
     }
 
     pub(crate) fn xattrs(&self, id: u64, room: u32) -> Result<Answer> {
@@ -66,9 +65,6 @@ impl Pond {
         flags: i32,
         asks: &Asks,
     ) -> Result<()> {
-        if id == ROOT && name == SYNC_ATTRIBUTE {
-            return self.sync_all();
-        }
         let node = self.node(id)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
         // It may be one of capabilities, or an ACL, which changes the mode.
@@ -98,6 +94,11 @@ impl Pond {
     fn xattrs_changed(&self, node: &Node) {
         self.attributes_changed(node);
     }
+}
+
+/// Whether that is the attribute of which every access makes everything durable, which takes as long as the disk does.
+pub(crate) fn is_sync(id: u64, name: &OsStr) -> bool {
+    id == ROOT && name == SYNC_ATTRIBUTE
 }
 
 /// The value of an attribute of the mount's own.
