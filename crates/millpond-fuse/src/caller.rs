@@ -34,6 +34,17 @@ impl Asks {
         // Capabilities in a name space of users are none here.
         is_in_it || (may_for_any && is_of_our_users(self.thread))
     }
+
+    /// Whether files that they change may still run as whoever they did (`CAP_FSETID`).
+    pub(crate) fn may_keep_ids(&self) -> bool {
+        match status(self.thread) {
+            Some(status) => {
+                CapabilitySet::from_bits_retain(status.capeff).contains(CapabilitySet::FSETID)
+                    && is_of_our_users(self.thread)
+            }
+            None => self.user == 0,
+        }
+    }
 }
 
 fn status(thread: u32) -> Option<Status> {

@@ -83,6 +83,14 @@ fn answered(answer: Result<Answer>, reply: ReplyXattr) {
     }
 }
 
+fn asks(request: &Request) -> Asks {
+    Asks {
+        user: request.uid(),
+        group: request.gid(),
+        thread: request.pid(),
+    }
+}
+
 fn making<'a>(request: &Request, parent: INodeNo, name: &'a OsStr, mode: u32, umask: u32) -> Making<'a> {
     Making {
         parent: parent.0,
@@ -146,7 +154,7 @@ impl Filesystem for Server {
             accessed: atime,
             modified: mtime,
             handle: handle.map(|handle| handle.0),
-            by_user: request.uid() != 0,
+            asks: asks(request),
         };
         let work = move |pond: &Arc<Pond>| match pond.change(inode.0, &change) {
             Ok(attributes) => reply.attr(&pond.attribute_timeout, &attributes),
@@ -289,7 +297,7 @@ impl Filesystem for Server {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -299,6 +307,7 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let asks = asks(request);
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_promised = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let work = move |pond: &Arc<Pond>, bytes: &[u8], reply: ReplyWrite| {
@@ -307,6 +316,7 @@ impl Filesystem for Server {
                 bytes,
                 offset,
                 flags: flags.0,
+                asks: &asks,
                 drops_privileges,
                 is_promised,
             };
@@ -356,8 +366,8 @@ impl Filesystem for Server {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let by_user = request.uid() != 0;
-        self.slowly(move |pond| done(pond.allocate(handle.0, (offset, len), mode, by_user), reply));
+        let asks = asks(request);
+        self.slowly(move |pond| done(pond.allocate(handle.0, (offset, len), mode, &asks), reply));
     }
 
     fn lseek(
@@ -388,9 +398,9 @@ impl Filesystem for Server {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let by_user = request.uid() != 0;
+        let asks = asks(request);
         let (from, to) = ((from.0, from_offset), (to.0, to_offset));
-        self.slowly(move |pond| match pond.copy(from, to, len, by_user) {
+        self.slowly(move |pond| match pond.copy(from, to, len, &asks) {
             Ok(copied) => reply.written(copied),
             Err(error) => reply.error(errno(error)),
         });
@@ -459,12 +469,10 @@ impl Filesystem for Server {
         if xattr::is_sync(inode.0, name) {
             return self.slowly(move |pond| done(pond.sync_all(), reply));
         }
-        let asks = Asks {
-            user: request.uid(),
-            group: request.gid(),
-            thread: request.pid(),
-        };
-        done(self.0.set_xattr(inode.0, (name, value), flags, &asks), reply);
+        done(
+            self.0.set_xattr(inode.0, (name, value), flags, &asks(request)),
+            reply,
+        );
     }
 
     fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {

@@ -148,6 +148,78 @@ fn an_acl_takes_set_group_id_from_a_file_of_a_group_that_its_owner_is_not_in() {
     }
 }
 
+/// The file system below is changed by us, who may leave it to any file.
+#[test]
+fn set_group_id_goes_with_an_owner_or_a_writer_who_may_not_give_it() {
+    const GROUP: u32 = 4242;
+    type Changes = fn(&Path);
+    let Some(pond) = start() else { return };
+    let below = tempfile::tempdir_in(&folders()[0]).unwrap();
+    fs::set_permissions(below.path(), Permissions::from_mode(0o755)).unwrap();
+    fn write(path: &Path) {
+        let mut file = File::options().write(true).open(path).unwrap();
+        file.write_all(b"x").unwrap();
+    }
+    fn cut(path: &Path) {
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_len(1).unwrap();
+    }
+    let changes: [(&str, u32, u32, Changes); 4] = [
+        ("group", USER, 0o2644, |path| {
+            chown(path, None, Some(USER)).unwrap()
+        }),
+        ("write", 0, 0o2666, write),
+        ("cut", 0, 0o2666, cut),
+        ("kept", 0, 0o6777, |path| chown(path, None, Some(0)).unwrap()),
+    ];
+    for (name, owner, bits, change) in changes {
+        for groups in [&[][..], &[Gid::from_raw(GROUP)]] {
+            let after = |folder: &Path| {
+                let path = folder.join(format!("{name}-{}", groups.len()));
+                fs::write(&path, "some").unwrap();
+                chown(&path, Some(owner), Some(GROUP)).unwrap();
+                fs::set_permissions(&path, Permissions::from_mode(bits)).unwrap();
+                match name {
+                    "kept" => change(&path),
+                    _ => as_user_in(groups, || change(&path)),
+                }
+                format!("{:o}", mode(&path))
+            };
+            assert_eq!(after(&pond.at()), after(below.path()), "{name}, in {groups:?}");
+        }
+    }
+}
+
+#[test]
+fn root_without_the_capability_for_it_leaves_no_file_that_runs_as_its_owner() {
+    let Some(pond) = start() else { return };
+    let path = pond.at().join("file");
+    fs::write(&path, "some").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(2)
+        .unwrap();
+    assert_eq!(format!("{:o}", mode(&path)), "6777");
+    std::thread::scope(|scope| {
+        let without = scope.spawn(|| {
+            let mut sets = rustix::thread::capabilities(None).unwrap();
+            sets.effective -= rustix::thread::CapabilitySet::FSETID;
+            rustix::thread::set_capabilities(None, sets).unwrap();
+            File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len(1)
+                .unwrap();
+        });
+        without.join().unwrap();
+    });
+    assert_eq!(format!("{:o}", mode(&path)), "777");
+}
+
 /// As that user, who is in these groups.
 fn as_user_in<T: Send>(groups: &[Gid], does: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {

@@ -10,6 +10,7 @@
 
 use super::meta::Change;
 use super::names::Making;
+use crate::caller::Asks;
 use crate::content::Result;
 use crate::flags::OpenFlags;
 use crate::nodes::Node;
@@ -80,8 +81,16 @@ impl Pond {
         let change = Change {
             len: flags.truncates().then_some(0),
             handle: Some(handle),
-            by_user: at.caller.0 != 0,
-            ..Change::default()
+            asks: Asks {
+                user: at.caller.0,
+                group: at.caller.1,
+                thread: at.thread,
+            },
+            mode: None,
+            user: None,
+            group: None,
+            accessed: None,
+            modified: None,
         };
         self.change(node.id, &change)
             .map(|attributes| (handle, attributes))

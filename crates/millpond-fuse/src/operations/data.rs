@@ -1,6 +1,7 @@
 //! Data: opened, read, written, made durable, closed.
 
 use super::names::Making;
+use crate::caller::Asks;
 use crate::content::{Content, Result};
 use crate::flags::{Durable, OpenFlags};
 use crate::nodes::{Data, Node, Seen};
@@ -23,6 +24,7 @@ pub(crate) struct Write<'a> {
     pub(crate) offset: u64,
     /// As `fcntl(F_GETFL)` says of whoever writes, with what this call asks for.
     pub(crate) flags: i32,
+    pub(crate) asks: &'a Asks,
     /// Bits that run a file as its owner or group have to go.
     pub(crate) drops_privileges: bool,
     /// It was stored through a map: the kernel takes its page for clean, whatever is answered.
@@ -198,7 +200,7 @@ impl Pond {
     }
 
     fn write_data(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
-        self.drop_privileges(&file.node, write.drops_privileges)?;
+        self.drop_privileges(&file.node, write.asks, Some(write.drops_privileges))?;
         let (node, content) = (&file.node, &file.content);
         let written = match write.is_promised {
             true => node.mapped.write_back(content, write.bytes, write.offset),

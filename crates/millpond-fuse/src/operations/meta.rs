@@ -1,11 +1,14 @@
 //! Attributes: asked for and changed. The length goes through the cache, all else straight to the file system below.
 
 use crate::attributes::timespec;
+use crate::caller::Asks;
 use crate::content::{Content, Result};
 use crate::nodes::{Node, Seen};
 use crate::pond::{PAGE_BYTES, Pond};
 use fuser::{FileAttr, INodeNo, TimeOrNow};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid,
+};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -13,7 +16,6 @@ use std::sync::Arc;
 const BLOCK_BYTES: u64 = 512;
 
 /// What is to be changed.
-#[derive(Default)]
 pub(crate) struct Change {
     pub(crate) mode: Option<u32>,
     pub(crate) user: Option<u32>,
@@ -23,8 +25,7 @@ pub(crate) struct Change {
     pub(crate) modified: Option<TimeOrNow>,
     /// Of who has the file open that is changed.
     pub(crate) handle: Option<u64>,
-    /// Who asks for it is not root.
-    pub(crate) by_user: bool,
+    pub(crate) asks: Asks,
 }
 
 impl Pond {
@@ -40,7 +41,9 @@ impl Pond {
         }
         if change.user.is_some() || change.group.is_some() {
             let (user, group) = (change.user.map(Uid::from_raw), change.group.map(Gid::from_raw));
+            let before = rustix::fs::fstat(&node.place)?;
             rustix::fs::chownat(&node.place, "", user, group, AtFlags::EMPTY_PATH)?;
+            self.drop_group(&node, &before, &change.asks)?;
             self.attributes_changed(&node);
         }
         if let Some(len) = change.len {
@@ -53,7 +56,7 @@ impl Pond {
     }
 
     fn set_len(self: &Arc<Pond>, node: &Arc<Node>, len: u64, change: &Change) -> Result<()> {
-        self.drop_privileges(node, change.by_user)?;
+        self.drop_privileges(node, &change.asks, None)?;
         let open = change.handle.and_then(|handle| self.files.find(handle));
         match open.filter(|file| file.content.is_writable) {
             Some(file) => self.cut(node, &file.content, len)?,
@@ -115,10 +118,22 @@ impl Pond {
         Ok(())
     }
 
+    /// After an owner or a group has changed: the system has done for us, who may let it run as any group, what it would not
+    /// for whoever asks (`setattr_should_drop_sgid`, Linux 6.18).
+    fn drop_group(&self, node: &Node, before: &Stat, asks: &Asks) -> Result<()> {
+        let mode = Mode::from_raw_mode(before.st_mode);
+        let is_directory = FileType::from_raw_mode(before.st_mode).is_dir();
+        if is_directory || !mode.contains(Mode::SGID) || asks.may_set_group(before.st_gid) {
+            return Ok(());
+        }
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&node.place)?.st_mode);
+        rustix::fs::chmodat(CWD, node.path(), mode - Mode::SGID, AtFlags::empty())
+    }
+
     /// Before the data of a file are changed: what it may do is taken from it, so that nobody runs what another has put
-    /// there with it. Its capabilities by whoever it is; that it runs as its owner or its group if `of_ids`, by whoever may
-    /// not say so himself (`file_remove_privs`, `setattr_should_drop_suidgid`, Linux 6.18).
-    pub(crate) fn drop_privileges(&self, node: &Node, of_ids: bool) -> Result<()> {
+    /// there with it. Its capabilities by whoever it is; that it runs as its owner or its group by whoever may not say so
+    /// himself, which the kernel has `told` of or not (`file_remove_privs`, `setattr_should_drop_suidgid`, Linux 6.18).
+    pub(crate) fn drop_privileges(&self, node: &Node, asks: &Asks, told: Option<bool>) -> Result<()> {
         const CAPABILITIES: &str = "security.capability";
         let mut is_bare = node.is_bare.lock();
         if *is_bare {
@@ -131,17 +146,21 @@ impl Pond {
                 Err(error) => return Err(error),
             }
         }
-        let mode = Mode::from_raw_mode(rustix::fs::fstat(&node.place)?.st_mode);
-        let mut dropped = Mode::SUID;
-        if mode.contains(Mode::XGRP) {
-            dropped |= Mode::SGID;
+        let stat = rustix::fs::fstat(&node.place)?;
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        if mode.intersects(Mode::SUID | Mode::SGID) && told.unwrap_or_else(|| !asks.may_keep_ids()) {
+            let mut dropped = mode & Mode::SUID;
+            if mode.contains(Mode::SGID) && (mode.contains(Mode::XGRP) || !asks.may_set_group(stat.st_gid)) {
+                dropped |= Mode::SGID;
+            }
+            if !dropped.is_empty() {
+                rustix::fs::chmodat(CWD, node.path(), mode - dropped, AtFlags::empty())?;
+                self.forget_attributes(node)?;
+            }
+            *is_bare = dropped == mode & (Mode::SUID | Mode::SGID);
+        } else {
+            *is_bare = !mode.intersects(Mode::SUID | Mode::SGID);
         }
-        let has_ids = mode.intersects(dropped);
-        if has_ids && of_ids {
-            rustix::fs::chmodat(CWD, node.path(), mode - dropped, AtFlags::empty())?;
-            self.forget_attributes(node)?;
-        }
-        *is_bare = !has_ids || of_ids;
         Ok(())
     }
 

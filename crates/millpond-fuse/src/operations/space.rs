@@ -1,5 +1,6 @@
 //! Room and holes: made, found; and data copied from file to file without leaving the mount.
 
+use crate::caller::Asks;
 use crate::content::Result;
 use crate::pond::{OpenFile, Pond};
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -18,7 +19,7 @@ impl Pond {
         handle: u64,
         (offset, len): (u64, u64),
         mode: i32,
-        by_user: bool,
+        asks: &Asks,
     ) -> Result<()> {
         let file = self.file(handle)?;
         if !file.content.is_writable {
@@ -32,7 +33,7 @@ impl Pond {
         if !kind.is_empty() && !is_hole && kind != FallocateFlags::ZERO_RANGE {
             return Err(Errno::OPNOTSUPP);
         }
-        self.drop_privileges(&file.node, by_user)?;
+        self.drop_privileges(&file.node, asks, None)?;
         if is_hole {
             file.content.punch(offset, len)?;
             self.written(&file.node);
@@ -73,12 +74,12 @@ impl Pond {
     }
 
     /// Copies up to `len` bytes from one file to another; how many.
-    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64, by_user: bool) -> Result<u32> {
+    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64, asks: &Asks) -> Result<u32> {
         let (source, target): (Arc<OpenFile>, _) = (self.file(from.0)?, self.file(to.0)?);
         if !target.content.is_writable {
             return Err(Errno::BADF);
         }
-        self.drop_privileges(&target.node, by_user)?;
+        self.drop_privileges(&target.node, asks, None)?;
         let len = len.min(COPY_BYTES_MAX);
         let mut buffer = vec![0; COPY_STEP.min(len as usize)];
         let mut done = 0;
