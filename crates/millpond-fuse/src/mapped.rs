@@ -52,6 +52,11 @@ impl Mapped {
         self.is_mapped.store(true, Ordering::SeqCst);
     }
 
+    /// Whether the kernel may have pages of it.
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_mapped.load(Ordering::SeqCst)
+    }
+
     /// Nobody has it open: the kernel has none any more.
     pub(crate) fn clear(&self) {
         self.is_mapped.store(false, Ordering::SeqCst);

@@ -160,3 +160,40 @@ fn a_write_beside_a_store_through_a_map_of_the_same_page_is_not_undone_by_it() {
     let last = below.len() - 2048;
     assert!(below.len() == 1 << 20 && below[..last].iter().all(|&byte| byte == 45));
 }
+
+/// One process copies all of a file but its last half page from another, a second stores into that half through a map.
+const COPY: &str = "
+import mmap, os, sys
+LEN = 1 << 18
+source, target = (os.open(path, os.O_RDWR | os.O_CREAT) for path in sys.argv[1:])
+os.pwrite(source, b's' * LEN, 0)
+os.ftruncate(target, LEN)
+map, flags = mmap.mmap(target, LEN), mmap.mmap(-1, 4096)
+if os.fork() == 0:
+    n = lost = 0
+    while not flags[0]:
+        n = n % 255 + 1
+        map[LEN - 1] = n
+        lost += map[LEN - 1] != n
+    flags[1] = min(lost, 255)
+    os._exit(0)
+for n in range(300):
+    done = 0
+    while done < LEN - 2048:
+        done += os.copy_file_range(source, target, LEN - 2048 - done, done, done)
+flags[0] = 1
+os.wait()
+print(flags[1], os.pread(target, LEN - 2048, 0) == b's' * (LEN - 2048))
+";
+
+/// The kernel drops the whole pages at the edges of what was copied, after the answer.
+#[test]
+fn a_copy_beside_a_store_through_a_map_of_the_same_page_does_not_undo_it() {
+    let Some(pond) = Pond::start(&folders()[0], &["--memory", "32M"]) else {
+        return;
+    };
+    let Some(said) = python(COPY, &[&pond.at().join("source"), &pond.at().join("target")]) else {
+        return;
+    };
+    assert_eq!(said, "0 True\n");
+}

@@ -79,6 +79,11 @@ impl Pond {
         if !target.content.is_writable {
             return Err(Errno::BADF);
         }
+        // Behind the answer the kernel drops its pages up to the edges, with what is stored in them beside the copy. Refused, it
+        // copies by reads and writes (`fuse_copy_file_range`, Linux 6.18).
+        if target.node.mapped.is_set() {
+            return Err(Errno::OPNOTSUPP);
+        }
         self.drop_privileges(&target.node, asks, None)?;
         let len = len.min(COPY_BYTES_MAX);
         let mut buffer = vec![0; COPY_STEP.min(len as usize)];
@@ -103,6 +108,10 @@ impl Pond {
             self.written(&target.node);
             self.make_durable(&target, target.durable)?;
         }
-        Ok(done as u32)
+        // Mapped since: once more, by the kernel.
+        match target.node.mapped.is_set() {
+            true => Err(Errno::OPNOTSUPP),
+            false => Ok(done as u32),
+        }
     }
 }
