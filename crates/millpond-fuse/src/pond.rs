@@ -46,7 +46,7 @@ pub(crate) struct Pond {
     pub(crate) last_word: LastWord,
     /// The source, open and perhaps locked for as long as this is there. Errors of the file system below are asked for
     /// through it, which says those that came since it was opened.
-    pub(crate) source: Locked,
+    pub(crate) source: Arc<Locked>,
     pub(crate) is_read_only: bool,
     /// What the file system below has said of data that only it had, and says once.
     pub(crate) below_failed: Mutex<Option<Errno>>,
@@ -83,7 +83,7 @@ pub(crate) struct OpenFile {
 
 impl Pond {
     pub(crate) fn new(
-        ((root, stat), source): ((OwnedFd, Stat), Locked),
+        ((root, stat), source): ((OwnedFd, Stat), Arc<Locked>),
         cache: Option<PageCache>,
         options: &Options,
         (descriptors, last_word): (u64, LastWord),

@@ -88,8 +88,7 @@ impl Mount {
             false => None,
         };
         let last_word = LastWord::new().map_err(system("can't make a pipe"))?;
-        let lock = source.directory.try_clone();
-        let lock = lock.map_err(system("can't open the source once more"))?;
+        let lock = source.directory.clone();
         let pond = Arc::new(Pond::new((root, lock), cache, options, (descriptors, last_word)));
         let session = connect(options, &source.path, &point, Server(pond.clone()));
         let session = session.map_err(|e| host::unavailable(&point, e))?;

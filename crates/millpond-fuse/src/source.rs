@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     /// The directory, open for reading and perhaps locked: until the process ends, or this is dropped.
-    pub(crate) directory: Locked,
+    pub(crate) directory: Arc<Locked>,
     /// Why it could not be locked, in a sentence, if it should be.
     pub(crate) notice: Option<String>,
 }
@@ -72,10 +73,10 @@ impl Source {
         })?;
         Ok(Source {
             path,
-            directory: Locked {
+            directory: Arc::new(Locked {
                 directory,
                 process: std::process::id(),
-            },
+            }),
             notice: None,
         })
     }
