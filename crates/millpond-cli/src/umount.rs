@@ -98,7 +98,32 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         (true, Some(error)) => Err(failed(format!(
             "{place} has no name any more and ends when nobody uses it; not everything is on the disk: {error}"
         ))),
-        (false, _) => say(&point, telling(&writes, || serving.wait())?),
+        (false, unwritten) => {
+            let elsewhere = serving.elsewhere()?;
+            match elsewhere.is_empty() {
+                true => say(&point, telling(&writes, || serving.wait())?),
+                false => say_elsewhere(&point, &elsewhere, unwritten),
+            }
+        }
+    }
+}
+
+/// It is mounted at other places as well, and goes on.
+fn say_elsewhere(point: &Path, others: &[PathBuf], unwritten: Option<String>) -> Result<ExitCode, Failure> {
+    let others: Vec<_> = others.iter().map(|other| other.display().to_string()).collect();
+    let message = format!(
+        "{} is unmounted, and the same mount is still at {}",
+        point.display(),
+        others.join(", ")
+    );
+    match unwritten {
+        None => {
+            say!("millpond umount: {message}; what was written so far is on the disk");
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(error) => Err(failed(format!(
+            "{message}; not everything is on the disk: {error}"
+        ))),
     }
 }
 

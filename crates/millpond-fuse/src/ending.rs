@@ -92,6 +92,8 @@ pub enum Told {
 pub struct Serving {
     point: PathBuf,
     process: i32,
+    /// The number of its file system, which is one wherever that is mounted.
+    device: Option<String>,
     /// Where it will leave its last word.
     word: std::result::Result<File, String>,
 }
@@ -131,6 +133,7 @@ impl Serving {
         Ok(Found::Serving(Serving {
             point: point.to_owned(),
             process,
+            device: host::mount_at(point)?.map(|mount| mount.majmin),
             word,
         }))
     }
@@ -152,6 +155,23 @@ impl Serving {
         let mut answer = [0; 1];
         rustix::fs::getxattr(&self.point, SYNC_ATTRIBUTE, &mut answer)?;
         Ok(answer != crate::operations::xattr::LOST)
+    }
+
+    /// Where else it is mounted, here or where its process is: then it does not end.
+    ///
+    /// # Errors
+    /// If /proc can't be read.
+    pub fn elsewhere(&self) -> Result<Vec<PathBuf>> {
+        let theirs = Process::new(self.process).and_then(|process| process.mountinfo());
+        let mut mounts = host::mounts()?;
+        mounts.extend(theirs.into_iter().flatten());
+        let same = mounts
+            .into_iter()
+            .filter(|mount| mount.fs_type == host::TYPE && Some(&mount.majmin) == self.device.as_ref());
+        let mut points: Vec<_> = same.map(|mount| host::unescaped(&mount.mount_point)).collect();
+        points.sort();
+        points.dedup();
+        Ok(points)
     }
 
     /// Waits until it has ended; what it has said then.

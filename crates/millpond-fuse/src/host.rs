@@ -96,11 +96,17 @@ pub(crate) fn is_alive(point: &Path) -> bool {
 /// # Errors
 /// If /proc can't be read.
 pub(crate) fn is_ours(point: &Path) -> Result<bool> {
+    Ok(mount_at(point)?.is_some_and(|mount| mount.fs_type == TYPE))
+}
+
+/// What is mounted there.
+///
+/// # Errors
+/// If /proc can't be read.
+pub(crate) fn mount_at(point: &Path) -> Result<Option<MountInfo>> {
     // The last of those at one place is the one to be seen.
-    let top = mounts()?
-        .into_iter()
-        .rfind(|mount| unescaped(&mount.mount_point) == point);
-    Ok(top.is_some_and(|mount| mount.fs_type == TYPE))
+    let mut mounts = mounts()?.into_iter();
+    Ok(mounts.rfind(|mount| unescaped(&mount.mount_point) == point))
 }
 
 /// What is mounted, as far as this process sees it.

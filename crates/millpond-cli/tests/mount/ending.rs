@@ -98,6 +98,33 @@ fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
     assert_eq!(high.wait().code(), Some(1));
 }
 
+/// It waited for the end of a process that goes on.
+#[test]
+fn who_unmounts_one_place_of_two_is_told_of_the_other() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("a bind mount needs root");
+    }
+    let Some(mut pond) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    let bound = pond.folder.path().join("bound");
+    fs::create_dir(&bound).unwrap();
+    rustix::mount::mount_bind(pond.at(), &bound).unwrap();
+    fs::write(bound.join("file"), "text").unwrap();
+    let umount = |place: &Path| millpond(&["umount", &place.display().to_string()]);
+    let (code, said) = umount(&bound);
+    assert_eq!(code, Some(0), "{said}");
+    let still = format!("still at {}", pond.at().display());
+    assert!(said.contains(&still), "{said}");
+    assert_eq!(fs::read(pond.source().join("file")).unwrap(), b"text");
+    let (code, said) = umount(&pond.at());
+    assert!(
+        code == Some(0) && said.contains("everything is on the disk"),
+        "{said}"
+    );
+    pond.wait();
+}
+
 /// An ext4 on a loop device, mounted until it is dropped.
 struct Ext4 {
     folder: tempfile::TempDir,
