@@ -309,7 +309,13 @@ impl Filesystem for Server {
     ) {
         let asks = asks(request);
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let file = match self.0.file(handle.0) {
+            Ok(file) => file,
+            Err(error) => return reply.error(errno(error)),
+        };
+        // Here, where it has just come: it may wait for a thread.
         let is_promised = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let promised = is_promised.then(|| file.node.mapped.begin());
         let work = move |pond: &Arc<Pond>, bytes: &[u8], reply: ReplyWrite| {
             pond.writing.fetch_add(1, Ordering::Relaxed);
             let write = Write {
@@ -318,9 +324,9 @@ impl Filesystem for Server {
                 flags: flags.0,
                 asks: &asks,
                 drops_privileges,
-                is_promised,
+                promised,
             };
-            let written = pond.file(handle.0).and_then(|file| pond.write(&file, &write));
+            let written = pond.write(&file, &write);
             pond.writing.fetch_sub(1, Ordering::Relaxed);
             match written {
                 Ok(()) => reply.written(bytes.len() as u32),

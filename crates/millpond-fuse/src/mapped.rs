@@ -14,6 +14,7 @@
 use crate::content::{Content, Result};
 use parking_lot::Mutex;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is known of a file's maps.
@@ -92,20 +93,46 @@ impl Mapped {
         written
     }
 
-    /// Takes pages that the kernel gives back.
-    pub(crate) fn write_back(&self, content: &Content, bytes: &[u8], offset: u64) -> Result<()> {
-        let begun = self.log.lock().begin();
+    /// Pages have come that the kernel gives back: to be called before anything else is done, or waited for.
+    pub(crate) fn begin(self: &Arc<Mapped>) -> Begun {
+        let told = self.log.lock().begin();
         self.set();
-        let taken = {
-            let _change = self.change.lock();
-            let parts = self.log.lock().parts(begun, offset..offset + bytes.len() as u64);
-            parts.into_iter().try_for_each(|part| {
-                let of = (part.start - offset) as usize..(part.end - offset) as usize;
-                content.write_promised(&bytes[of], part.start)
-            })
-        };
-        self.log.lock().end();
-        taken
+        Begun {
+            mapped: self.clone(),
+            told,
+        }
+    }
+
+    /// Takes pages that the kernel gives back.
+    pub(crate) fn write_back(
+        &self,
+        begun: &Begun,
+        content: &Content,
+        bytes: &[u8],
+        offset: u64,
+    ) -> Result<()> {
+        let _change = self.change.lock();
+        let parts = self
+            .log
+            .lock()
+            .parts(begun.told, offset..offset + bytes.len() as u64);
+        parts.into_iter().try_for_each(|part| {
+            let of = (part.start - offset) as usize..(part.end - offset) as usize;
+            content.write_promised(&bytes[of], part.start)
+        })
+    }
+}
+
+/// Pages that the kernel has given back and that are not taken yet, or were just now.
+pub(crate) struct Begun {
+    mapped: Arc<Mapped>,
+    /// Writes of which the kernel had been told.
+    told: u64,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.mapped.log.lock().end();
     }
 }
 
@@ -167,6 +194,20 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_that_waits_to_be_taken_does_not_undo_what_is_written_meanwhile() {
+        let content = Content::open(tempfile::tempfile().unwrap(), true, None).unwrap();
+        let mapped = Arc::new(Mapped::default());
+        let begun = mapped.begin();
+        mapped.write(&content, b"new", 100, || {}).unwrap();
+        mapped.write_back(&begun, &content, &[1; 4096], 0).unwrap();
+        drop(begun);
+        let mut bytes = [0; 4096];
+        assert_eq!(content.read_into(&mut bytes, 0).unwrap(), 4096);
+        assert_eq!(bytes[99..104], *b"\x01new\x01");
+        assert!(mapped.log.lock().writes.is_empty());
+    }
 
     #[test]
     fn of_a_page_that_was_sent_before_the_kernel_knew_of_a_write_all_else_is_taken() {

@@ -55,7 +55,7 @@ pub(crate) struct Node {
     pub(crate) is_directory: bool,
     /// Its data, if it is a regular file.
     pub(crate) data: Mutex<Data>,
-    pub(crate) mapped: Mapped,
+    pub(crate) mapped: Arc<Mapped>,
     pub(crate) times: Mutex<Times>,
     /// Where it was found last: in which directory, under which name; not where the kernel has taken that name away.
     pub(crate) found: Mutex<Option<(u64, OsString)>>,
@@ -105,7 +105,7 @@ impl Node {
             place,
             is_directory: FileType::from_raw_mode(stat.st_mode).is_dir(),
             data: Mutex::default(),
-            mapped: Mapped::default(),
+            mapped: Arc::default(),
             times: Mutex::new(Times::remembering(said)),
             found: Mutex::default(),
             is_bare: Mutex::default(),

@@ -4,6 +4,7 @@ use super::names::Making;
 use crate::caller::Asks;
 use crate::content::{Content, Result};
 use crate::flags::{Durable, OpenFlags};
+use crate::mapped::Begun;
 use crate::nodes::{Data, Node, Seen};
 use crate::pond::{OpenFile, Pond};
 use fuser::{FileAttr, INodeNo};
@@ -28,7 +29,7 @@ pub(crate) struct Write<'a> {
     /// Bits that run a file as its owner or group have to go.
     pub(crate) drops_privileges: bool,
     /// It was stored through a map: the kernel takes its page for clean, whatever is answered.
-    pub(crate) is_promised: bool,
+    pub(crate) promised: Option<Begun>,
 }
 
 impl Pond {
@@ -189,7 +190,7 @@ impl Pond {
 
     pub(crate) fn write(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
         let written = self.write_data(file, write);
-        if let (Err(error), true) = (written, write.is_promised) {
+        if let (Err(error), true) = (written, write.promised.is_some()) {
             // Nobody hears of it, so it is kept for those who ask.
             file.node.data.lock().lost = Some(error);
             self.has_lost.store(true, Ordering::Relaxed);
@@ -202,9 +203,9 @@ impl Pond {
     fn write_data(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
         self.drop_privileges(&file.node, write.asks, Some(write.drops_privileges))?;
         let (node, content) = (&file.node, &file.content);
-        let written = match write.is_promised {
-            true => node.mapped.write_back(content, write.bytes, write.offset),
-            false => self.write_past_pages(file, write.bytes, write.offset),
+        let written = match &write.promised {
+            Some(begun) => node.mapped.write_back(begun, content, write.bytes, write.offset),
+            None => self.write_past_pages(file, write.bytes, write.offset),
         };
         // A part of it may be there, and the file longer, if it was not whole.
         self.written(&file.node);
