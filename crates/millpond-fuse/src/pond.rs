@@ -175,14 +175,9 @@ impl Pond {
         }
     }
 
-    /// Attributes of the file were changed below, by us.
+    /// Attributes of the file were changed below, or its names, by us.
     pub(crate) fn attributes_changed(&self, node: &Node) {
         node.attributes_changed.store(true, Ordering::Release);
-        self.changed(node);
-    }
-
-    /// So was something that is kept elsewhere, such as its name.
-    pub(crate) fn changed(&self, node: &Node) {
         node.times.lock().changed(self.clock.now());
     }
 }

@@ -183,7 +183,7 @@ impl Pond {
         let was_there = node.as_ref().is_some_and(|node| node.leave(parent, name));
         let taken = take();
         match (&node, &taken) {
-            (Some(node), Ok(())) => self.changed(node),
+            (Some(node), Ok(())) => self.attributes_changed(node),
             (Some(node), Err(_)) if was_there => node.found_at(parent, name),
             _ => {}
         }
@@ -209,7 +209,7 @@ impl Pond {
         // Gone again: then the kernel is told of nothing either.
         if let Some(node) = self.known_at(directory, name) {
             node.found_at(parent, name);
-            self.changed(&node);
+            self.attributes_changed(&node);
         }
     }
 
