@@ -314,6 +314,7 @@ impl Filesystem for Server {
             Err(error) => return reply.error(errno(error)),
         };
         // Here, where it has just come: it may wait for a thread.
+        file.node.writing.fetch_add(1, Ordering::SeqCst);
         let is_promised = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let promised = is_promised.then(|| file.node.mapped.begin());
         let work = move |pond: &Arc<Pond>, bytes: &[u8], reply: ReplyWrite| {
@@ -328,6 +329,7 @@ impl Filesystem for Server {
             };
             let written = pond.write(&file, &write);
             pond.writing.fetch_sub(1, Ordering::Relaxed);
+            file.node.writing.fetch_sub(1, Ordering::SeqCst);
             match written {
                 Ok(()) => reply.written(bytes.len() as u32),
                 Err(error) => reply.error(errno(error)),

@@ -18,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// The number of the root (FUSE_ROOT_ID).
 pub(crate) const ROOT: u64 = 1;
@@ -56,6 +56,8 @@ pub(crate) struct Node {
     /// Its data, if it is a regular file.
     pub(crate) data: Mutex<Data>,
     pub(crate) mapped: Arc<Mapped>,
+    /// Writes that have come and are not answered.
+    pub(crate) writing: AtomicU32,
     pub(crate) times: Mutex<Times>,
     /// Where it was found last: in which directory, under which name; not where the kernel has taken that name away.
     pub(crate) found: Mutex<Option<(u64, OsString)>>,
@@ -106,6 +108,7 @@ impl Node {
             is_directory: FileType::from_raw_mode(stat.st_mode).is_dir(),
             data: Mutex::default(),
             mapped: Arc::default(),
+            writing: AtomicU32::new(0),
             times: Mutex::new(Times::remembering(said)),
             found: Mutex::default(),
             is_bare: Mutex::default(),

@@ -11,6 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What `st_blocks` counts in.
 const BLOCK_BYTES: u64 = 512;
@@ -82,9 +83,11 @@ impl Pond {
         if self.cache.is_none() || !has_more {
             return Ok(());
         }
-        // On ext4 no write may be under way then (`File::resize_device`). None is: the kernel lets nobody write meanwhile.
-        // If that can't be, or the file can't be opened, the blocks stay: the length is what was asked for.
-        if content.write_out().is_ok()
+        // On ext4 no write may be under way then (`File::resize_device`). The kernel lets nobody begin one meanwhile, but those
+        // that nobody waits for (io_uring, libaio) may not be done. If one is not, or the file can't be written or opened, the
+        // blocks stay: the length is what was asked for.
+        if node.writing.load(Ordering::SeqCst) == 0
+            && content.write_out().is_ok()
             && let Ok(below) = self.reopen(node, OFlags::WRONLY)
         {
             let _ = rustix::fs::ftruncate(below, len);
