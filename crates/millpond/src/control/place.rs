@@ -213,6 +213,8 @@ fn bind_in(folders: &[PathBuf], pid: u32) -> Result<Bound> {
 
 /// Removes what killed processes have left: sockets that refuse, of processes that are not there.
 fn sweep(folder: &Path) {
+    // One that is just being made refuses, too, and its process may be of another PID namespace.
+    let Ok(_lock) = lock(folder) else { return };
     for path in files(folder) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let pid = name.and_then(|name| name.split_once('-')?.0.parse::<u32>().ok());
