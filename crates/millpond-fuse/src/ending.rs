@@ -216,14 +216,18 @@ fn no_mount(point: &Path, error: Errno) -> MountError {
 /// processes mean others in other name spaces.
 fn open(process: i32, pipe: &str, inode: &str) -> io::Result<File> {
     let number: u32 = pipe.parse().map_err(io::Error::other)?;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let pipe = rustix::fs::open(format!("/proc/{process}/fd/{number}"), flags, Mode::empty())?;
-    let stat = rustix::fs::fstat(&pipe)?;
+    // Not for reading before it is known what it is: the process says what it likes, and opening has effects.
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let named = rustix::fs::open(format!("/proc/{process}/fd/{number}"), flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&named)?;
     if !FileType::from_raw_mode(stat.st_mode).is_fifo() || stat.st_ino.to_string() != inode {
         return Err(io::Error::other(
             "its process has another number here, as in another PID name space",
         ));
     }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let path = format!("/proc/self/fd/{}", named.as_raw_fd());
+    let pipe = rustix::fs::open(path, flags, Mode::empty())?;
     rustix::fs::fcntl_setfl(&pipe, OFlags::empty())?;
     Ok(pipe.into())
 }
