@@ -7,6 +7,7 @@ use crate::mount::failed;
 use millpond_fuse::{Found, Mount, MountError, Serving, Told};
 use millpond_lab::say;
 use rustix::io::Errno;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,6 +16,9 @@ use std::time::Duration;
 
 /// After this, whoever waits is told for what.
 const SILENT: Duration = Duration::from_secs(5);
+
+/// As many links as the kernel follows.
+const LINKS_MAX: u32 = 40;
 
 const UMOUNT_HELP: &str = "\
 Examples:
@@ -41,7 +45,7 @@ pub(crate) struct UmountArgs {
 }
 
 pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
-    let point = std::path::absolute(&args.point)?;
+    let point = place(&args.point)?;
     let asks = format!(
         "the mount at {} has not answered yet: its source, or the disk, lets its process wait; still waiting",
         point.display()
@@ -125,6 +129,23 @@ fn say_elsewhere(point: &Path, others: &[PathBuf], unwritten: Option<String>) ->
             "{message}; not everything is on the disk: {error}"
         ))),
     }
+}
+
+/// The mount point, as the kernel calls it. What is mounted there is asked for nothing: its process may not answer.
+fn place(given: &Path) -> io::Result<PathBuf> {
+    let mut place = std::path::absolute(given)?;
+    for _ in 0..LINKS_MAX {
+        // One that ends with `..` has no name; one within what does not answer is taken as it is.
+        place = match (place.parent().map(Path::canonicalize), place.file_name()) {
+            (Some(Ok(folder)), Some(name)) => folder.join(name),
+            _ => return Ok(place.canonicalize().unwrap_or(place)),
+        };
+        match (place.read_link(), place.parent()) {
+            (Ok(target), Some(folder)) => place = folder.join(target),
+            _ => break,
+        }
+    }
+    Ok(place)
 }
 
 /// Does what may wait for long, and says so if it does.

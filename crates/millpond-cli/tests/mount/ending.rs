@@ -98,6 +98,27 @@ fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
     assert_eq!(high.wait().code(), Some(1));
 }
 
+#[test]
+fn a_mount_is_unmounted_by_whatever_path_it_is_named() {
+    let Some(mut pond) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    let folder = pond.folder.path().to_owned();
+    std::os::unix::fs::symlink("mnt", folder.join("link")).unwrap();
+    let umount = |path: &str, expected| {
+        let (code, said) = millpond(&["umount", &folder.join(path).display().to_string()]);
+        assert_eq!(code, Some(expected), "{path}: {said}");
+        assert!(said.contains("is unmounted"), "{path}: {said}");
+    };
+    for path in ["link", "src/../mnt", "link/"] {
+        umount(path, 0);
+        pond.wait();
+        pond.again();
+    }
+    pond.kill();
+    umount("link", 1);
+}
+
 /// It waited for the end of a process that goes on.
 #[test]
 fn who_unmounts_one_place_of_two_is_told_of_the_other() {
