@@ -12,10 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After this, whoever waits is told for what.
 const SILENT: Duration = Duration::from_secs(5);
+
+/// What is in use for longer is said to be.
+const BUSY_MAX: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// As many links as the kernel follows.
 const LINKS_MAX: u32 = 40;
@@ -81,14 +85,12 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         unwritten =
             Some("some of what was stored through maps was lost before, and the mount has said which".into());
     }
-    Mount::unmount_at(&point, args.lazy).map_err(|error| match error {
-        MountError::System { source, .. } if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            failed(format!(
-                "{} is in use: end the programs that have files open there (`fuser -vm {0}` lists them), or say --lazy",
-                point.display()
-            ))
-        }
-        other => other.into(),
+    unmount(&point, args.lazy).map_err(|error| match is_busy(&error) {
+        true => failed(format!(
+            "{} is in use: end the programs that have files open there (`fuser -vm {0}` lists them), or say --lazy",
+            point.display()
+        )),
+        false => error.into(),
     })?;
     let place = point.display();
     match (args.lazy, unwritten) {
@@ -146,6 +148,22 @@ fn place(given: &Path) -> io::Result<PathBuf> {
         }
     }
     Ok(place)
+}
+
+/// Unmounts; one that is only just in use, as by another who unmounts it, is tried again for a moment.
+fn unmount(point: &Path, lazily: bool) -> Result<(), MountError> {
+    let began = Instant::now();
+    loop {
+        match Mount::unmount_at(point, lazily) {
+            Err(error) if is_busy(&error) && began.elapsed() < BUSY_MAX => thread::sleep(LOOK_EVERY),
+            other => return other,
+        }
+    }
+}
+
+fn is_busy(error: &MountError) -> bool {
+    let busy = Some(Errno::BUSY.raw_os_error());
+    matches!(error, MountError::System { source, .. } if source.raw_os_error() == busy)
 }
 
 /// Does what may wait for long, and says so if it does.
