@@ -6,9 +6,12 @@
 use crate::error::{LabError, Result};
 use millpond_core::units::Bytes;
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const PREFIX: &str = "millpond-lab-";
@@ -82,7 +85,29 @@ fn sweep(dir: &Path) {
             && let Ok(file) = File::open(path.join(LOCK))
             && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
         {
+            detach(&path);
             remove_stubborn(&path);
+        }
+    }
+}
+
+/// Takes away what the killed run has mounted below it, which would be in the way.
+fn detach(path: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    // What is mounted last lies within what is mounted first.
+    let within: Vec<_> = points
+        .map(Path::new)
+        .filter(|point| point.starts_with(path))
+        .collect();
+    for point in within.into_iter().rev() {
+        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        if rustix::mount::unmount(point, flags) == Err(Errno::PERM) {
+            // Whoever is not root has a helper for it. What it can't do stays in the way.
+            let _ = Command::new("fusermount3")
+                .args(["-uz", "--"])
+                .arg(point)
+                .output();
         }
     }
 }
@@ -139,6 +164,24 @@ mod tests {
         assert!(dir.path().join("millpond-lab-notes").exists());
         assert!(scratch.path().exists());
         drop(held);
+    }
+
+    /// As of a trial of FUSE that was interrupted: a dead mount stayed there for good.
+    #[test]
+    fn what_a_killed_run_has_mounted_goes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let point = dir.path().join("millpond-lab-1/fuse-point");
+        fs::create_dir_all(&point).unwrap();
+        fs::write(dir.path().join("millpond-lab-1/.lock"), "").unwrap();
+        let kept = dir.path().join("kept");
+        fs::create_dir_all(kept.join("in")).unwrap();
+        if rustix::mount::mount_bind(&kept, &point).is_err() {
+            println!("skipped: a mount needs root");
+            return;
+        }
+        let _scratch = Scratch::create(dir.path()).unwrap();
+        assert!(!dir.path().join("millpond-lab-1").exists());
+        assert!(kept.join("in").exists());
     }
 
     #[test]
