@@ -32,10 +32,20 @@ fn bad(path: &Path, role: &'static str, why: impl Into<String>) -> MountError {
     }
 }
 
+/// Why a directory can't be had, and the way out.
+pub(crate) fn not_reached(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "whoever mounts must be allowed to read and search it, and to search each directory on the way to it".into()
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// The source, by the path that it has whoever looks.
 pub(crate) fn check_source(options: &Options) -> Result<PathBuf> {
     let bad = |why: String| bad(&options.source, "the source", why);
-    let source = fs::canonicalize(&options.source).map_err(|e| bad(e.to_string()))?;
+    let source = fs::canonicalize(&options.source).map_err(|e| bad(not_reached(&e)))?;
     match source.is_dir() {
         true => Ok(source),
         false => Err(bad("it is no directory".into())),
@@ -65,7 +75,7 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
         ));
         point = fs::canonicalize(given);
     }
-    let point = point.map_err(|e| bad(e.to_string()))?;
+    let point = point.map_err(|e| bad(not_reached(&e)))?;
     if point != source && point.starts_with(source) {
         return Err(bad(format!(
             "it lies within the source {}, which would then contain itself: choose a place outside",
@@ -77,7 +87,7 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
             "a millpond mount is there already: millpond umount it first".into()
         ));
     }
-    let mut entries = fs::read_dir(&point).map_err(|e| bad(e.to_string()))?;
+    let mut entries = fs::read_dir(&point).map_err(|e| bad(not_reached(&e)))?;
     if !options.nonempty && entries.next().is_some() {
         return Err(bad(
             "it is not empty; --nonempty mounts over what is there, which hides it".into(),

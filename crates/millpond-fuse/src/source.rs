@@ -64,13 +64,7 @@ impl Source {
     /// The directory, by the path that it has whoever looks.
     pub(crate) fn open(options: &Options) -> Result<Source> {
         let path = host::check_source(options)?;
-        let directory = open(&path).map_err(|error| {
-            let why = match error {
-                Errno::ACCESS => "whoever mounts it must be allowed to read and search it".to_owned(),
-                other => other.to_string(),
-            };
-            refused(&path, why)
-        })?;
+        let directory = open(&path).map_err(|error| refused(&path, host::not_reached(&error.into())))?;
         Ok(Source {
             path,
             directory: Arc::new(Locked {

@@ -186,13 +186,14 @@ fn a_source_that_whoever_mounts_may_not_read_is_refused() {
     }
     let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
     let open = |mode| PermissionsExt::from_mode(mode);
-    fs::set_permissions(folder.path(), open(0o755)).unwrap();
     let place = |name: &str| folder.path().join(name);
     for name in ["src", "mnt"] {
         fs::create_dir(place(name)).unwrap();
     }
-    for mode in [0o711, 0o744] {
-        fs::set_permissions(place("src"), open(mode)).unwrap();
+    // What may be read, searched, and reached.
+    for (source, above) in [(0o711, 0o755), (0o744, 0o755), (0o755, 0o700)] {
+        fs::set_permissions(place("src"), open(source)).unwrap();
+        fs::set_permissions(folder.path(), open(above)).unwrap();
         let mut mount = Command::new("setpriv");
         mount.args([
             "--reuid=65534",
