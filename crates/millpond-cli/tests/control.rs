@@ -145,9 +145,9 @@ fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
         follow.contains("depends on") && follow.contains("reserve"),
         "{follow}"
     );
-    let other = fails(folder, "inspect limits watchdog", 2);
+    let other = fails(folder, "inspect limits hung_io_timeout", 2);
     assert!(
-        other.contains("ask `millpond inspect options watchdog`"),
+        other.contains("ask `millpond inspect options hung_io_timeout`"),
         "{other}"
     );
     let none = fails(folder, "inspect limits nothing", 2);

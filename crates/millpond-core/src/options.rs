@@ -42,10 +42,10 @@ pub struct Options {
     pub readahead: ReadAheadOptions,
     /// How long a call waits for a frame, or for any page to be written, before it fails. For drivers; 1 ms to 1 h,
     /// default 30 s: far beyond what any write takes.
-    pub patience: Nanos,
+    pub alloc_timeout: Nanos,
     /// After how long a transfer or a sync that has not ended is warned of; again after twice as long, and so on. For
     /// drivers; 1 ms to 1 h, default 10 s: a disk that has to spin up takes about that.
-    pub watchdog: Nanos,
+    pub hung_io_timeout: Nanos,
 }
 
 /// A named set of options.
@@ -146,8 +146,8 @@ impl Default for Options {
             flusher: FlusherOptions::default(),
             admission: AdmissionOptions::Goal(GoalOptions::default()),
             readahead: ReadAheadOptions::default(),
-            patience: Nanos::from_secs(30),
-            watchdog: Nanos::from_secs(10),
+            alloc_timeout: Nanos::from_secs(30),
+            hung_io_timeout: Nanos::from_secs(10),
         }
     }
 }
@@ -253,7 +253,10 @@ impl Options {
             Millis(RETRY_MAX),
         )?;
         let (shortest, longest) = (Nanos::from_millis(1), Nanos::from_secs(3600));
-        for (option, span) in [("patience", self.patience), ("watchdog", self.watchdog)] {
+        for (option, span) in [
+            ("alloc_timeout", self.alloc_timeout),
+            ("hung_io_timeout", self.hung_io_timeout),
+        ] {
             range(option, Millis(span), Millis(shortest), Millis(longest))?;
         }
         let page = Bytes(self.page_size.bytes());
@@ -429,12 +432,12 @@ mod tests {
             "option flusher.retry can't be 0.000 ms: allowed is 1.000 ms to 30000.000 ms"
         );
         assert_eq!(
-            wrong(|o| o.watchdog = Nanos::from_secs(3601)),
-            "option watchdog can't be 3601000.000 ms: allowed is 1.000 ms to 3600000.000 ms"
+            wrong(|o| o.hung_io_timeout = Nanos::from_secs(3601)),
+            "option hung_io_timeout can't be 3601000.000 ms: allowed is 1.000 ms to 3600000.000 ms"
         );
         assert_eq!(
-            wrong(|o| o.patience = Nanos(999_999)),
-            "option patience can't be 0.999 ms: allowed is 1.000 ms to 3600000.000 ms"
+            wrong(|o| o.alloc_timeout = Nanos(999_999)),
+            "option alloc_timeout can't be 0.999 ms: allowed is 1.000 ms to 3600000.000 ms"
         );
         assert_eq!(
             wrong(|o| o.dirty.failed = Ratio::percent(200)),

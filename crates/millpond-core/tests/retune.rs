@@ -143,7 +143,7 @@ fn every_option_set_to_b_and_back_to_a_gives_a() {
         |o| o.admission = AdmissionOptions::Bytes(BytesOptions::default()),
         |o| o.flusher.write_max = Bytes::from_kib(64),
         |o| o.scan_batch = 1,
-        |o| (o.patience, o.watchdog) = (Nanos::from_millis(1), Nanos::from_millis(1)),
+        |o| (o.alloc_timeout, o.hung_io_timeout) = (Nanos::from_millis(1), Nanos::from_millis(1)),
     ];
     for (n, change) in changes.iter().enumerate() {
         for preset in Preset::ALL {

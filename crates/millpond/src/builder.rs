@@ -143,7 +143,7 @@ impl Builder {
     }
 
     /// Who is told what a user should know of though no call fails: a device that has not answered for the option
-    /// `watchdog` (10 s). Default: a line on standard error. [`Stats::warnings`](crate::Stats::warnings) counts. It is
+    /// `hung_io_timeout` (10 s). Default: a line on standard error. [`Stats::warnings`](crate::Stats::warnings) counts. It is
     /// called by the cache's own thread, or by one that waits: it should note the warning and return. If it panics, the
     /// cache is poisoned.
     pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Builder {
@@ -251,7 +251,7 @@ impl Builder {
         if let Some(refusal) = refusal {
             notices.add(Notice::NoRing(refusal), 0);
         }
-        let device = Watched::new(device, page_size, options.watchdog, self.warning_hook);
+        let device = Watched::new(device, page_size, options.hung_io_timeout, self.warning_hook);
         // More than the machine has is of no use where the host decides.
         let memory_max = Bytes(crate::sys::machine_memory_bytes().max(memory.0));
         let auto = auto.map(|range| MemoryRange {

@@ -273,7 +273,7 @@ pub enum Error {
     },
 
     /// No frame can be had, or no more pages may be dirtied, though the cache waited: too many pages are held by guards
-    /// at a time. Drop guards or raise the budget, or the option `patience`.
+    /// at a time. Drop guards or raise the budget, or the option `alloc_timeout`.
     #[error("no frame of {frames} became free in {:.3} s: {MORE_FRAMES}", waited.as_secs_f64())]
     NoFrames {
         /// Frames of the pool.
@@ -283,7 +283,7 @@ pub enum Error {
     },
 
     /// The call would wait for a guard that its own thread has, for ever. Drop the guard first. Only with debug assertions;
-    /// without them the call waits, and after the option `watchdog` a [`Warning`](crate::Warning) names the page.
+    /// without them the call waits, and after the option `hung_io_timeout` a [`Warning`](crate::Warning) names the page.
     #[error("page {page} of {path} is in a guard of the calling thread, which would wait for itself: drop the guard first", path = .path.display())]
     OwnGuard {
         /// The file.

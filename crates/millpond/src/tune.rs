@@ -141,7 +141,7 @@ impl Inner {
             }
         }
         let frames = memory.map(|memory| self.frames(&memory)).transpose()?;
-        let watchdog = options.as_ref().map(|options| options.watchdog);
+        let watchdog = options.as_ref().map(|options| options.hung_io_timeout);
         let mut deferred = Deferred::default();
         let (before, after) = {
             let mut core = shared.core();

@@ -83,7 +83,7 @@ fn crowd(seed: u64, slow: Slow, held: Held) -> Met {
     std::fs::write(&path, vec![0; (PAGES * PAGE) as usize]).unwrap();
     let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), seed));
     let mut options = Options {
-        patience: Nanos::from_millis(100),
+        alloc_timeout: Nanos::from_millis(100),
         ..Options::default()
     };
     // All that may be dirty at all may be.

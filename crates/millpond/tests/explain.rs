@@ -251,7 +251,7 @@ fn who_waits_for_a_page_in_other_hands_or_for_a_frame_says_so() {
         let patience = |patience| {
             cache
                 .set_options(Options {
-                    patience,
+                    alloc_timeout: patience,
                     ..cache.options()
                 })
                 .unwrap()
@@ -268,7 +268,7 @@ fn who_waits_for_a_page_in_other_hands_or_for_a_frame_says_so() {
                 }
             };
             assert!(matches!(error, Error::NoFrames { .. }), "{error}");
-            patience(Options::default().patience);
+            patience(Options::default().alloc_timeout);
             guards
         };
         let read = || {

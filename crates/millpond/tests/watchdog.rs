@@ -25,7 +25,7 @@ type Heard = Arc<Mutex<Vec<(PathBuf, Asked, Option<Range<u64>>, Duration)>>>;
 fn cache(device: Arc<dyn Device>) -> (PageCache, Heard) {
     let heard = Heard::default();
     let options = Options {
-        watchdog: Nanos(LIMIT.as_nanos() as u64),
+        hung_io_timeout: Nanos(LIMIT.as_nanos() as u64),
         ..Options::default()
     };
     let notes = heard.clone();
@@ -175,7 +175,7 @@ fn beside_a_silent_device_whoever_needs_memory_is_told_and_the_rest_goes_on() {
         let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
         let (cache, heard) = cache(device.clone());
         let options = Options {
-            patience: Nanos::from_millis(100),
+            alloc_timeout: Nanos::from_millis(100),
             ..cache.options()
         };
         cache.set_options(options).unwrap();
@@ -212,7 +212,7 @@ fn a_hook_that_panics_poisons_the_cache_and_nobody_hangs() {
         std::fs::write(&path, vec![7; 10 * PAGE as usize]).unwrap();
         let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
         let options = Options {
-            watchdog: Nanos(LIMIT.as_nanos() as u64),
+            hung_io_timeout: Nanos(LIMIT.as_nanos() as u64),
             ..Options::default()
         };
         let builder = PageCache::builder().memory(2 << 20).options(options);
@@ -243,7 +243,7 @@ fn cache_with_waits() -> (PageCache, Waits) {
     let heard = Waits::default();
     let notes = heard.clone();
     let options = Options {
-        watchdog: Nanos(LIMIT.as_nanos() as u64),
+        hung_io_timeout: Nanos(LIMIT.as_nanos() as u64),
         ..Options::default()
     };
     let builder = PageCache::builder().memory(2 << 20).options(options);
@@ -397,7 +397,7 @@ fn a_hook_for_warnings_may_do_with_the_cache_whatever_a_program_may() {
             let _ = used.send(());
         };
         let options = Options {
-            watchdog: Nanos(LIMIT.as_nanos() as u64),
+            hung_io_timeout: Nanos(LIMIT.as_nanos() as u64),
             ..Options::default()
         };
         let builder = PageCache::builder().memory(2 << 20).options(options);

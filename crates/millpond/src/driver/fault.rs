@@ -161,7 +161,7 @@ impl Shared {
 
     /// How long a call waits for a frame, or for pages to be written, before it gives up.
     pub(crate) fn patience(&self) -> Duration {
-        Duration::from_nanos(self.core().manager.options().patience.0)
+        Duration::from_nanos(self.core().manager.options().alloc_timeout.0)
     }
 
     pub(super) fn no_frames(&self, waited: Duration) -> Error {
@@ -184,12 +184,12 @@ mod tests {
         std::fs::write(&path, [7; 1 << 20]).unwrap();
         let cache = PageCache::builder().memory(800 << 10).build().unwrap();
         let file = cache.open(&path, OpenOptions::new()).unwrap();
-        cache.set(&[("patience", "10ms")]).unwrap();
+        cache.set(&[("alloc_timeout", "10ms")]).unwrap();
         let mut guards = Vec::new();
         while let Ok(guard) = file.page(guards.len() as u64) {
             guards.push(guard);
         }
-        cache.set(&[("patience", "2s")]).unwrap();
+        cache.set(&[("alloc_timeout", "2s")]).unwrap();
         let before = cache.stats().counters;
         let error = file.page(guards.len() as u64).unwrap_err();
         assert!(matches!(error, Error::NoFrames { .. }), "{error}");
@@ -206,7 +206,7 @@ mod tests {
         let path = folder.path().join("data");
         std::fs::write(&path, [7; 1 << 20]).unwrap();
         let cache = PageCache::builder().memory(800 << 10).build().unwrap();
-        cache.set(&[("patience", "3s")]).unwrap();
+        cache.set(&[("alloc_timeout", "3s")]).unwrap();
         let file = cache.open(&path, OpenOptions::new()).unwrap();
         let mut guards = Vec::new();
         let error = loop {

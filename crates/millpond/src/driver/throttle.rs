@@ -284,7 +284,7 @@ mod tests {
     fn a_thread_that_holds_as_many_changed_pages_as_may_be_dirty_is_told_to_drop_some() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
-            patience: Nanos::from_millis(50),
+            alloc_timeout: Nanos::from_millis(50),
             ..Options::default()
         };
         let builder = PageCache::builder().memory(800 << 10).options(options);

@@ -58,7 +58,7 @@ impl File {
     /// As [`File::write_at`], for bytes whose writer was told already that they are written, and has nobody to be told
     /// otherwise: what a kernel's cache writes back. A file that can't be written takes them all the same, for as long as
     /// memory has room beside what can't be written and what reads need. When there is none the device is asked once more,
-    /// and waited for, for two seconds without any write or the option `patience`, whichever is less.
+    /// and waited for, for two seconds without any write or the option `alloc_timeout`, whichever is less.
     ///
     /// # Errors
     /// [`Error::Lost`] if they can't be kept after all. Cached pages that have room are as [`File::write_at`] leaves them.

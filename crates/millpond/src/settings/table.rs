@@ -314,8 +314,8 @@ pub static SETTINGS: &[Setting] = &[
         in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.cost_lean_max_per_mille)),
         "files and regions: of would-be victims whose kind costs more to get back, so many of 1000 stay for a lap, at most")
         .of("replacement", &["millpond"]),
-    setting("patience", Time, SPAN, |o| Some(Slot::Time(&mut o.patience)),
+    setting("alloc_timeout", Time, SPAN, |o| Some(Slot::Time(&mut o.alloc_timeout)),
         "how long a call waits for a frame before it fails"),
-    setting("watchdog", Time, SPAN, |o| Some(Slot::Time(&mut o.watchdog)),
+    setting("hung_io_timeout", Time, SPAN, |o| Some(Slot::Time(&mut o.hung_io_timeout)),
         "after how long a transfer that has not ended is warned of"),
 ];

@@ -123,7 +123,7 @@ fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
         assert_eq!(says(name, value), said);
     }
     let all = says("frobnicate", "1");
-    assert!(all.ends_with("patience, watchdog"), "{all}");
+    assert!(all.ends_with("alloc_timeout, hung_io_timeout"), "{all}");
     let twice = set(&settings(), &[("reserve", "1%"), ("reserve", "2%")]).unwrap_err();
     assert_eq!(twice, "reserve is given twice");
     assert!(set(&settings(), &[]).unwrap_err().starts_with("nothing to set"));

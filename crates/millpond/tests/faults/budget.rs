@@ -76,7 +76,7 @@ fn a_file_that_cannot_be_written_takes_a_part_of_the_budget_and_no_other_writer_
 fn beside_a_healthy_file(folder: &Path) -> (Arc<Faulty>, PageCache, File) {
     let device = faulty();
     let options = Options {
-        patience: Nanos::from_secs(1),
+        alloc_timeout: Nanos::from_secs(1),
         ..Options::default()
     };
     let builder = PageCache::builder().memory(2 << 20).options(options);

@@ -187,7 +187,7 @@ fn a_callback_that_writes_to_a_file_of_the_cache_does_not_pause() {
         let pages = world.cache.stats().derived.frames.0 * 11 / 20;
         let set = |background: u32, hard: u32| {
             let mut options = world.cache.options();
-            options.patience = Nanos::from_millis(50);
+            options.alloc_timeout = Nanos::from_millis(50);
             options.dirty.background = DirtyLimit::Share(Ratio::percent(background));
             options.dirty.hard = DirtyLimit::Share(Ratio::percent(hard));
             world.cache.set_options(options).unwrap();

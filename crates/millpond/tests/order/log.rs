@@ -74,7 +74,13 @@ fn who_dirties_behind_a_log_that_never_advances_is_told_after_a_while() {
         let world = World::new(1 << 20);
         let patience = Nanos::from_millis(50);
         let options = world.cache.options();
-        world.cache.set_options(Options { patience, ..options }).unwrap();
+        world
+            .cache
+            .set_options(Options {
+                alloc_timeout: patience,
+                ..options
+            })
+            .unwrap();
         // Nobody can be asked for it.
         let log = LogOrder::new();
         let file = world.open(plain().log(&log), 1000);
