@@ -327,12 +327,8 @@ impl Options {
             ratio("watermarks.scale", scale, Ratio::percent(30))?;
         }
         if let Replacement::Millpond(m) = self.replacement {
-            ratio("replacement.fresh", m.fresh, Ratio::percent(10))?;
-            ratio(
-                "replacement.inactive_regret",
-                m.inactive_regret,
-                Ratio::percent(100),
-            )?;
+            ratio("replacement.window", m.window, Ratio::percent(10))?;
+            ratio("replacement.ghost_window", m.ghost_window, Ratio::percent(100))?;
         }
         self.replacement.check().map_err(|e| OptionError {
             option: replacement_option(e.field),
@@ -349,15 +345,15 @@ fn replacement_option(field: &'static str) -> &'static str {
         "replacement.inactive_min_per_mille",
         "replacement.inactive_start_per_mille",
         "replacement.inactive_step_per_mille",
-        "replacement.active_uses_max",
-        "replacement.sampled_uses_max",
-        "replacement.sampled_use",
-        "replacement.believed_uses",
-        "replacement.challenge_pages",
-        "replacement.trial_one_in",
-        "replacement.trial_one_in_when_short",
-        "replacement.trial_inactive_percent",
-        "replacement.cost_lean_max_per_mille",
+        "replacement.usage_count_max",
+        "replacement.region_usage_count_max",
+        "replacement.accessed_bit_weight",
+        "replacement.skip_scan_threshold",
+        "replacement.probe_pages",
+        "replacement.admit_epsilon_one_in",
+        "replacement.admit_epsilon_one_in_when_short",
+        "replacement.admit_inactive_percent",
+        "replacement.scan_balance_max_per_mille",
     ];
     let name = NAMES
         .into_iter()

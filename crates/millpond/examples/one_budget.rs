@@ -3,7 +3,7 @@
 //! `cargo run --release -p millpond --example one_budget -- [file] [swap's folder] [MiB] [seconds] [rounds]`
 //!
 //! One thread touches a page of either, in turns, some pages more often than others: both are as large as memory, which is
-//! so many MiB. Each round does so with `replacement.cost_lean_max_per_mille=0` and with the default, as long as is said
+//! so many MiB. Each round does so with `replacement.scan_balance_max_per_mille=0` and with the default, as long as is said
 //! before it measures and then again. `file` is overwritten where it exists, and removed where it does not; the two should
 //! be on disks that are not equally fast, such as `disk.img` of `millpond slowdisk` and a real one.
 
@@ -48,7 +48,7 @@ fn run(
     let swap = SwapFile::new(&files[1], 2 * memory);
     let cache = PageCache::builder().memory(memory).swap(swap).build()?;
     if let Some(lean) = lean {
-        cache.set(&[("replacement.cost_lean_max_per_mille", lean)])?;
+        cache.set(&[("replacement.scan_balance_max_per_mille", lean)])?;
     }
     let file = cache.open(&files[0], OpenOptions::new())?;
     let mut region = cache.region(memory as usize)?;

@@ -98,7 +98,7 @@ impl Lru {
             0 => took,
             mean => (mean - mean / READS + took / READS).max(1),
         };
-        self.cost.bound(options.cost_lean_max_per_mille.into());
+        self.cost.bound(options.scan_balance_max_per_mille.into());
     }
 
     /// What reads cost at present, and whom that favours.
@@ -125,7 +125,8 @@ impl Lru {
     /// A page came back that a little longer list would have kept.
     pub(super) fn regretted(&mut self, options: &MillpondOptions, file: FileId) {
         let kind = self.kind(file);
-        self.cost.returned(kind, options.cost_lean_max_per_mille.into());
+        self.cost
+            .returned(kind, options.scan_balance_max_per_mille.into());
     }
 
     /// A page at the cold end of a list that would be a victim, or be demoted: whether it goes round once more, as it costs

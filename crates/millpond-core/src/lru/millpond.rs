@@ -118,7 +118,7 @@ impl Lru {
         distance: &Distance,
         file: FileId,
     ) -> bool {
-        if u64::from(distance.of_class) <= options.inactive_regret.of(self.memory.0) {
+        if u64::from(distance.of_class) <= options.ghost_window.of(self.memory.0) {
             self.regretted(options, file);
             let (target, step) = (self.millpond.target_per_mille, options.inactive_step_per_mille);
             self.millpond.target_per_mille = if distance.workingset {
@@ -139,7 +139,7 @@ impl Lru {
         frames: &mut impl FrameTable,
     ) {
         if refault.recent {
-            let challenge = (options.challenge_pages, options.challenge_despite_room);
+            let challenge = (options.probe_pages, options.probe_always);
             if self.has_room_or_wins(options, challenge, frames) {
                 self.pages.admit(frame, List::Active, first_use, 1);
                 self.statistics.workingset_activate_file += 1;
@@ -148,8 +148,8 @@ impl Lru {
             }
         } else {
             let one_in = match !refault.begins && self.is_active_short(options) {
-                true => options.trial_one_in_when_short,
-                false => options.trial_one_in,
+                true => options.admit_epsilon_one_in_when_short,
+                false => options.admit_epsilon_one_in,
             };
             if self.enters_on_trial(options, one_in, frame, first_use, frames) {
                 return;
@@ -222,7 +222,7 @@ impl Lru {
     fn is_active_short(&self, options: &MillpondOptions) -> bool {
         let (inactive, active) = (self.inactive().0, self.active().0);
         let aim = self.memory.0 * u64::from(self.millpond.target_per_mille);
-        let long = u64::from(options.trial_inactive_percent);
+        let long = u64::from(options.admit_inactive_percent);
         active * 2 < self.memory.0 || long > 0 && inactive * 100_000 > aim * long
     }
 
@@ -234,7 +234,7 @@ impl Lru {
     /// one page go on; a second one, if memory was made smaller, until that is worked off.
     fn end_freshness(&mut self, options: &MillpondOptions, frames: &mut impl FrameTable) {
         // Freshness ends once *more* insertions than its share have followed: hence one page more.
-        let fresh_max = options.fresh.of(self.memory.0) + 1;
+        let fresh_max = options.window.of(self.memory.0) + 1;
         for _ in 0..2 {
             if self.pages.len(List::Fresh) <= fresh_max {
                 return;
@@ -348,11 +348,11 @@ impl Lru {
             let seen = frames.take_uses(frame);
             let page = self.pages.page(frame);
             // What a page of a region has saved up is not cut to what a file's may have.
-            let uses = (saved + seen).min(options.active_uses_max.max(saved));
+            let uses = (saved + seen).min(options.usage_count_max.max(saved));
             page.uses = uses.saturating_sub(1);
             page.touched |= uses > 0;
             uses > 0
-        } else if saved >= options.believed_uses {
+        } else if saved >= options.skip_scan_threshold {
             self.pages.page(frame).uses -= 1;
             true
         } else {

@@ -40,22 +40,22 @@ impl Random {
         let inactive_max_per_mille = inactive_min_per_mille + self.below(700);
         let spread = inactive_max_per_mille - inactive_min_per_mille;
         Replacement::Millpond(MillpondOptions {
-            fresh: crate::units::Ratio::percent(self.below(11)),
+            window: crate::units::Ratio::percent(self.below(11)),
             inactive_start_per_mille: inactive_min_per_mille + self.below(spread + 1),
             inactive_min_per_mille,
             inactive_max_per_mille,
             inactive_step_per_mille: self.below(101),
-            inactive_regret: crate::units::Ratio::percent(self.below(101)),
-            active_uses_max: 1 + self.below(3) as u8,
-            sampled_uses_max: 1 + self.below(15) as u8,
-            sampled_use: 1 + self.below(15) as u8,
-            believed_uses: 1 + self.below(16) as u8,
-            challenge_pages: 1 + self.below(8),
-            challenge_despite_room: self.one_in(2),
-            trial_one_in: 1 + self.below(40),
-            trial_one_in_when_short: 1 + self.below(8),
-            trial_inactive_percent: self.below(4) * 100,
-            cost_lean_max_per_mille: self.below(951),
+            ghost_window: crate::units::Ratio::percent(self.below(101)),
+            usage_count_max: 1 + self.below(3) as u8,
+            region_usage_count_max: 1 + self.below(15) as u8,
+            accessed_bit_weight: 1 + self.below(15) as u8,
+            skip_scan_threshold: 1 + self.below(16) as u8,
+            probe_pages: 1 + self.below(8),
+            probe_always: self.one_in(2),
+            admit_epsilon_one_in: 1 + self.below(40),
+            admit_epsilon_one_in_when_short: 1 + self.below(8),
+            admit_inactive_percent: self.below(4) * 100,
+            scan_balance_max_per_mille: self.below(951),
         })
     }
 }

@@ -11,8 +11,8 @@ use core::fmt;
 pub enum Replacement {
     /// Two lists as Linux keeps them.
     Linux(LinuxOptions),
-    /// Two lists with a fresh segment, an inactive list whose length adapts, and entry to the active list
-    /// by challenge. The default.
+    /// Two lists with a correlated-reference window, an inactive list whose length adapts, and admission to the
+    /// active list by a probe of its cold end. The default.
     Millpond(MillpondOptions),
 }
 
@@ -102,9 +102,9 @@ pub enum Detection {
 /// Shares are of the memory that the cache has at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MillpondOptions {
-    /// Insertions, as a share of memory, during which all uses of a new page count as the one that brought it
-    /// in: a burst of touches says nothing about reuse. Default 1 %; 0 to 10 %.
-    pub fresh: Ratio,
+    /// The correlated-reference window (LRU-K, 2Q), in insertions, as a share of memory: all uses of a new page within it
+    /// count as the one that brought it in. A burst of touches says nothing about reuse. Default 1 %; 0 to 10 %.
+    pub window: Ratio,
     /// Length of the inactive list that is aimed at first, per mille of memory. Default 100; between
     /// `inactive_min` and `inactive_max`.
     pub inactive_start_per_mille: u32,
@@ -112,53 +112,55 @@ pub struct MillpondOptions {
     pub inactive_min_per_mille: u32,
     /// The longest that the aim may become, per mille. Default 500; `inactive_min` to 900.
     pub inactive_max_per_mille: u32,
-    /// How far one page that came back moves the aim, per mille. Default 2; 0 (never) to 100.
+    /// How far one ghost hit moves the aim, per mille. Default 2; 0 (never) to 100.
     pub inactive_step_per_mille: u32,
-    /// A page that came back moves the aim if no more than this share of memory was evicted of its class (never
+    /// A refault is a ghost hit, which moves the aim, if no more than this share of memory was evicted of its class (never
     /// active, or once active) in between: a little longer list of that class would have kept it. Default 5 %;
     /// 0 to 100 %.
-    pub inactive_regret: Ratio,
-    /// Uses that an active page can save up; each is worth a lap. Default 3; 1 to 3, what a frame's word counts.
-    pub active_uses_max: u8,
-    /// The same of a page of a region, whose uses are seen only after it was moved out of it, one a lap. Default 8; 1 to 15.
-    pub sampled_uses_max: u8,
-    /// How many of them a lap in which one was seen saves up. Default 4; 1 to 15.
-    pub sampled_use: u8,
-    /// With so many of them or more an active page of a region is believed to be in use: a lap costs it one, and it is not
-    /// moved out. Default 5; 1 to 16, and more than `sampled_uses_max` is never.
-    pub believed_uses: u8,
-    /// How many pages at the cold end of the active list a page that came back may challenge; the first without
-    /// a saved use makes room, the others lose a use. Default 4 pages; 1 to 32.
-    pub challenge_pages: u32,
-    /// It challenges although there is room for it: active pages that nobody uses any more then go sooner, and the inactive
+    pub ghost_window: Ratio,
+    /// The most that an active page's usage count can be (as PostgreSQL's `usage_count`, and GCLOCK's); each is worth a lap.
+    /// Default 3; 1 to 3, what a frame's word counts.
+    pub usage_count_max: u8,
+    /// The same of a page of a region, whose accessed bit shows one use a lap at most. Default 8; 1 to 15.
+    pub region_usage_count_max: u8,
+    /// How much an accessed bit adds to that usage count. Default 4; 1 to 15.
+    pub accessed_bit_weight: u8,
+    /// From this usage count on a scan skips an active page of a region: a lap costs it one, and its accessed bit is not
+    /// sampled. Default 5; 1 to 16, and more than `region_usage_count_max` is never.
+    pub skip_scan_threshold: u8,
+    /// The admission probe: how many pages at the cold end of the active list a refaulted page looks at. It takes the place
+    /// of the first whose usage count is 0; that of the others goes down by one. Default 4 pages; 1 to 32.
+    pub probe_pages: u32,
+    /// It probes although the active list has room: active pages that are no longer used then go sooner, and the inactive
     /// list keeps the room. Default false.
-    pub challenge_despite_room: bool,
-    /// Of pages about which nothing is known, one in this many may challenge one active page: what keeps a part
-    /// of a loop that is longer than memory. Default 32, in a cache with regions 37; 1 or more.
-    pub trial_one_in: u32,
+    pub probe_always: bool,
+    /// Bimodal insertion (BIP): of pages without a shadow one in this many, which is 1/epsilon, may probe one active page.
+    /// It keeps a part of a loop that is longer than memory. Default 32, in a cache with regions 37; 1 or more.
+    pub admit_epsilon_one_in: u32,
     /// The same while the active list holds less than half of the memory. Default 4; 1 or more.
-    pub trial_one_in_when_short: u32,
+    pub admit_epsilon_one_in_when_short: u32,
     /// The same while the inactive list is longer than this many percent of its aim. Default 0: never;
     /// up to 1000.
-    pub trial_inactive_percent: u32,
-    /// Of files' pages and regions' pages in one memory, those whose reads take longer are favoured: so many of 1000 that would
-    /// go are kept for another lap, at most. Default 875; 0 (what reads cost does not matter) to 950.
-    pub cost_lean_max_per_mille: u32,
+    pub admit_inactive_percent: u32,
+    /// Scan balance by refault cost (as Linux' `lru_note_cost`): of files' pages and regions' pages in one memory, those whose
+    /// reads take longer are favoured. So many of 1000 would-be victims are kept for another lap, at most. Default 875; 0 (the
+    /// cost of reads does not matter) to 950.
+    pub scan_balance_max_per_mille: u32,
 }
 
 impl MillpondOptions {
-    /// The rule for a pool with anonymous pages in it: the aim of the inactive list moves more slowly, whoever comes back
-    /// challenges in any case, and pages about which nothing is known fill what the inactive list does not need. Measured on
+    /// The rule for a pool with anonymous pages in it: the aim of the inactive list moves more slowly, a refaulted page
+    /// probes in any case, and pages without a shadow fill what the inactive list does not need. Measured on
     /// seed 002's loads (decision 0010).
     pub fn with_regions() -> MillpondOptions {
         MillpondOptions {
             inactive_start_per_mille: 120,
             inactive_step_per_mille: 1,
-            challenge_pages: 16,
-            challenge_despite_room: true,
-            trial_one_in: 37,
-            trial_one_in_when_short: 2,
-            trial_inactive_percent: 150,
+            probe_pages: 16,
+            probe_always: true,
+            admit_epsilon_one_in: 37,
+            admit_epsilon_one_in_when_short: 2,
+            admit_inactive_percent: 150,
             ..MillpondOptions::default()
         }
     }
@@ -167,22 +169,22 @@ impl MillpondOptions {
 impl Default for MillpondOptions {
     fn default() -> Self {
         MillpondOptions {
-            fresh: Ratio::percent(1),
+            window: Ratio::percent(1),
             inactive_start_per_mille: 100,
             inactive_min_per_mille: 20,
             inactive_max_per_mille: 500,
             inactive_step_per_mille: 2,
-            inactive_regret: Ratio::percent(5),
-            active_uses_max: 3,
-            sampled_uses_max: 8,
-            sampled_use: 4,
-            believed_uses: 5,
-            challenge_pages: 4,
-            challenge_despite_room: false,
-            trial_one_in: 32,
-            trial_one_in_when_short: 4,
-            trial_inactive_percent: 0,
-            cost_lean_max_per_mille: 875,
+            ghost_window: Ratio::percent(5),
+            usage_count_max: 3,
+            region_usage_count_max: 8,
+            accessed_bit_weight: 4,
+            skip_scan_threshold: 5,
+            probe_pages: 4,
+            probe_always: false,
+            admit_epsilon_one_in: 32,
+            admit_epsilon_one_in_when_short: 4,
+            admit_inactive_percent: 0,
+            scan_balance_max_per_mille: 875,
         }
     }
 }
@@ -203,12 +205,12 @@ impl MillpondOptions {
             }
         };
         for (field, ratio) in [
-            ("fresh (denominator)", self.fresh),
-            ("inactive_regret (denominator)", self.inactive_regret),
+            ("window (denominator)", self.window),
+            ("ghost_window (denominator)", self.ghost_window),
         ] {
             in_range(field, ratio.den.into(), 1, u32::MAX.into())?;
         }
-        in_range("fresh (per million)", self.fresh.of(WHOLE), 0, WHOLE / 10)?;
+        in_range("window (per million)", self.window.of(WHOLE), 0, WHOLE / 10)?;
         let (low, high) = (self.inactive_min_per_mille, self.inactive_max_per_mille);
         in_range("inactive_max_per_mille", high.into(), 1, 900)?;
         in_range("inactive_min_per_mille", low.into(), 1, high.into())?;
@@ -225,28 +227,33 @@ impl MillpondOptions {
             100,
         )?;
         in_range(
-            "inactive_regret (per million)",
-            self.inactive_regret.of(WHOLE),
+            "ghost_window (per million)",
+            self.ghost_window.of(WHOLE),
             0,
             WHOLE,
         )?;
-        in_range("active_uses_max", self.active_uses_max.into(), 1, 3)?;
-        in_range("sampled_uses_max", self.sampled_uses_max.into(), 1, 15)?;
-        in_range("sampled_use", self.sampled_use.into(), 1, 15)?;
-        in_range("believed_uses", self.believed_uses.into(), 1, 16)?;
-        in_range("challenge_pages", self.challenge_pages.into(), 1, 32)?;
-        let any = u64::from(u32::MAX);
-        in_range("trial_one_in", self.trial_one_in.into(), 1, any)?;
+        in_range("usage_count_max", self.usage_count_max.into(), 1, 3)?;
         in_range(
-            "trial_one_in_when_short",
-            self.trial_one_in_when_short.into(),
+            "region_usage_count_max",
+            self.region_usage_count_max.into(),
+            1,
+            15,
+        )?;
+        in_range("accessed_bit_weight", self.accessed_bit_weight.into(), 1, 15)?;
+        in_range("skip_scan_threshold", self.skip_scan_threshold.into(), 1, 16)?;
+        in_range("probe_pages", self.probe_pages.into(), 1, 32)?;
+        let any = u64::from(u32::MAX);
+        in_range("admit_epsilon_one_in", self.admit_epsilon_one_in.into(), 1, any)?;
+        in_range(
+            "admit_epsilon_one_in_when_short",
+            self.admit_epsilon_one_in_when_short.into(),
             1,
             any,
         )?;
-        let percent = self.trial_inactive_percent.into();
-        in_range("trial_inactive_percent", percent, 0, 1000)?;
-        let most = self.cost_lean_max_per_mille.into();
-        in_range("cost_lean_max_per_mille", most, 0, 950)
+        let percent = self.admit_inactive_percent.into();
+        in_range("admit_inactive_percent", percent, 0, 1000)?;
+        let most = self.scan_balance_max_per_mille.into();
+        in_range("scan_balance_max_per_mille", most, 0, 950)
     }
 }
 
@@ -298,16 +305,16 @@ mod tests {
             "inactive_start_per_mille is 10, must be from 20 to 500"
         );
         assert_eq!(
-            wrong(|o| o.active_uses_max = 4),
-            "active_uses_max is 4, must be from 1 to 3"
+            wrong(|o| o.usage_count_max = 4),
+            "usage_count_max is 4, must be from 1 to 3"
         );
         assert_eq!(
-            wrong(|o| o.fresh = Ratio::percent(11)),
-            "fresh (per million) is 110000, must be from 0 to 100000"
+            wrong(|o| o.window = Ratio::percent(11)),
+            "window (per million) is 110000, must be from 0 to 100000"
         );
         assert_eq!(
-            wrong(|o| o.trial_one_in = 0),
-            "trial_one_in is 0, must be from 1 to 4294967295"
+            wrong(|o| o.admit_epsilon_one_in = 0),
+            "admit_epsilon_one_in is 0, must be from 1 to 4294967295"
         );
     }
 }

@@ -61,7 +61,7 @@ impl Lru {
         let Replacement::Millpond(options) = self.replacement else {
             return self.insert(frame, Refault::NEW, true, frames);
         };
-        if self.enters_on_trial(&options, options.trial_one_in, frame, true, frames) {
+        if self.enters_on_trial(&options, options.admit_epsilon_one_in, frame, true, frames) {
             return;
         }
         self.statistics.passed_file += 1;
@@ -76,7 +76,7 @@ impl Lru {
 
     /// Who has been passing long enough is the next victim; two for each that comes, if memory was made smaller.
     fn end_passing(&mut self, options: &MillpondOptions, frames: &mut impl FrameTable) {
-        let passing_max = options.fresh.of(self.memory.0) + 1;
+        let passing_max = options.window.of(self.memory.0) + 1;
         for _ in 0..2 {
             if self.pages.len(List::Passing) <= passing_max {
                 return;

@@ -84,8 +84,8 @@ impl Pond {
     /// A target of 2 inactive pages, so that nearly everything is above it, and no page on trial.
     fn millpond_small() -> Pond {
         let options = MillpondOptions {
-            trial_one_in: u32::MAX,
-            trial_one_in_when_short: u32::MAX,
+            admit_epsilon_one_in: u32::MAX,
+            admit_epsilon_one_in_when_short: u32::MAX,
             ..MillpondOptions::default()
         };
         Pond::new(Replacement::Millpond(options), 20)

@@ -58,7 +58,7 @@ impl Lru {
         let page = self.pages.page(frame);
         page.touched |= is_used || page.uses > 0;
         page.uses = match is_used {
-            true => (page.uses + options.sampled_use).min(options.sampled_uses_max),
+            true => (page.uses + options.accessed_bit_weight).min(options.region_usage_count_max),
             false => page.uses.saturating_sub(1),
         };
         self.pages.move_to_warm(frame, List::Active, List::Active);

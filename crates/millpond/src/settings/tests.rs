@@ -105,14 +105,14 @@ fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
             "option dirty.hard can't be 101 %: allowed is 0 to 100 %",
         ),
         (
-            "replacement.active_uses_max",
+            "replacement.usage_count_max",
             "4",
-            "option replacement.active_uses_max can't be 4: allowed is 1 to 3",
+            "option replacement.usage_count_max can't be 4: allowed is 1 to 3",
         ),
         (
-            "replacement.fresh",
+            "replacement.window",
             "11%",
-            "option replacement.fresh can't be 11 %: allowed is 0 to 10 %",
+            "option replacement.window can't be 11 %: allowed is 0 to 10 %",
         ),
         (
             "scan_batch",

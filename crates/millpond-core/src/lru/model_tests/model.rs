@@ -114,7 +114,7 @@ impl Model {
                 let of_class = self.class_ages[usize::from(shadow.workingset)] - shadow.class_age;
                 let (low, high) = (options.inactive_min_per_mille, options.inactive_max_per_mille);
                 let step = u64::from(options.inactive_step_per_mille);
-                if of_class <= options.inactive_regret.of(self.memory) {
+                if of_class <= options.ghost_window.of(self.memory) {
                     let target = if shadow.workingset {
                         self.target.saturating_sub(step)
                     } else {
@@ -140,20 +140,20 @@ impl Model {
                 let active = if refault.recent {
                     {
                         let room = self.has_room();
-                        let challenges = !room || options.challenge_despite_room;
-                        let wins = challenges && self.challenge(&options, options.challenge_pages);
+                        let challenges = !room || options.probe_always;
+                        let wins = challenges && self.challenge(&options, options.probe_pages);
                         room || wins
                     }
                 } else {
                     self.unknown += 1;
-                    let percent = u64::from(options.trial_inactive_percent);
+                    let percent = u64::from(options.admit_inactive_percent);
                     let is_long =
                         percent > 0 && self.inactive() * 1000 * 100 > self.memory * self.target * percent;
                     let short = !refault.begins && (self.active() * 2 < self.memory || is_long);
                     let one_in = if short {
-                        options.trial_one_in_when_short
+                        options.admit_epsilon_one_in_when_short
                     } else {
-                        options.trial_one_in
+                        options.admit_epsilon_one_in
                     };
                     self.unknown.is_multiple_of(one_in) && (self.has_room() || self.challenge(&options, 1))
                 };
@@ -174,7 +174,7 @@ impl Model {
             && list == FRESH
         {
             for _ in 0..2 {
-                if self.lists[FRESH].len() as u64 > options.fresh.of(self.memory) + 1 {
+                if self.lists[FRESH].len() as u64 > options.window.of(self.memory) + 1 {
                     let page = self.lists[FRESH].remove(0);
                     let used = self.take_words(page) > 0;
                     self.page(page).touched |= used;
@@ -192,7 +192,7 @@ impl Model {
         let n = self.lists[ACTIVE].remove(0);
         let words = self.take_words(n);
         let page = self.page(n);
-        let uses = (page.uses + words).min(options.active_uses_max);
+        let uses = (page.uses + words).min(options.usage_count_max);
         page.touched |= uses > 0;
         scanned.refilled += 1;
         if uses > 0 {

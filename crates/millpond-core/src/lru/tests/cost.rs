@@ -20,9 +20,9 @@ fn reads_take(pond: &mut Pond, file_us: u64, region_us: u64) {
 }
 
 /// Misses of the file and of the region, 1500 pages each read in no order on 2000 of memory, and with what lean it ends.
-fn misses(file_us: u64, region_us: u64, cost_lean_max_per_mille: u32) -> ([u64; 2], i64) {
+fn misses(file_us: u64, region_us: u64, scan_balance_max_per_mille: u32) -> ([u64; 2], i64) {
     let options = MillpondOptions {
-        cost_lean_max_per_mille,
+        scan_balance_max_per_mille,
         ..MillpondOptions::default()
     };
     let mut pond = pond(2000, options);

@@ -190,7 +190,7 @@ fn while_the_inactive_list_is_long_pages_are_on_trial_as_if_little_were_active()
     for (percent, on_trial) in [(0, 2), (150, 16), (1000, 2)] {
         let mut pond = pond_with_active();
         let options = MillpondOptions {
-            trial_inactive_percent: percent,
+            admit_inactive_percent: percent,
             ..options()
         };
         pond.lru.replacement = Replacement::Millpond(options);
@@ -209,7 +209,7 @@ fn a_page_that_came_back_challenges_despite_room_if_it_is_to() {
     for despite_room in [false, true] {
         let mut pond = pond_with_active();
         let options = MillpondOptions {
-            challenge_despite_room: despite_room,
+            probe_always: despite_room,
             ..options()
         };
         pond.lru.replacement = Replacement::Millpond(options);
@@ -234,7 +234,7 @@ fn a_page_on_trial_challenges_one_page() {
     pond.use_page(0);
     let insert_on_trial = |pond: &mut Pond, n| {
         let options = MillpondOptions {
-            trial_one_in: 1,
+            admit_epsilon_one_in: 1,
             ..options()
         };
         pond.lru.replacement = Replacement::Millpond(options);
@@ -325,7 +325,7 @@ fn options_out_of_range_are_refused() {
 #[test]
 fn without_a_fresh_share_only_the_newest_page_is_fresh() {
     let options = MillpondOptions {
-        fresh: Ratio::percent(0),
+        window: Ratio::percent(0),
         ..options()
     };
     let mut pond = Pond::new(Replacement::Millpond(options), 100);
@@ -382,9 +382,9 @@ fn laps_of_a_sampled_page(options: MillpondOptions, used: usize) -> (usize, usiz
 #[test]
 fn a_page_of_a_region_saves_up_uses_for_each_lap_in_which_it_was_used() {
     let options = MillpondOptions {
-        sampled_uses_max: 3,
-        sampled_use: 1,
-        believed_uses: 16,
+        region_usage_count_max: 3,
+        accessed_bit_weight: 1,
+        skip_scan_threshold: 16,
         ..options()
     };
     for (used, laps_left) in [(0, 1), (1, 1), (2, 2), (3, 3), (9, 3)] {
@@ -396,9 +396,9 @@ fn a_page_of_a_region_saves_up_uses_for_each_lap_in_which_it_was_used() {
 #[test]
 fn a_page_of_a_region_that_is_used_in_lap_after_lap_is_not_looked_at_in_each() {
     let options = MillpondOptions {
-        sampled_uses_max: 8,
-        sampled_use: 4,
-        believed_uses: 5,
+        region_usage_count_max: 8,
+        accessed_bit_weight: 4,
+        skip_scan_threshold: 5,
         ..options()
     };
     for (used, looked) in [(1, 1), (2, 2), (6, 2), (7, 3), (11, 3), (12, 4)] {

@@ -45,9 +45,9 @@ fn neighbours_are_looked_at_together_and_go_on_side_by_side() {
 #[test]
 fn of_neighbours_that_are_looked_at_each_saves_up_its_own_uses() {
     let options = MillpondOptions {
-        sampled_uses_max: 8,
-        sampled_use: 4,
-        believed_uses: 5,
+        region_usage_count_max: 8,
+        accessed_bit_weight: 4,
+        skip_scan_threshold: 5,
         ..options()
     };
     let mut pond = pond_of_a_region(options);
@@ -62,10 +62,10 @@ fn of_neighbours_that_are_looked_at_each_saves_up_its_own_uses() {
 #[test]
 fn what_a_challenge_looks_at_beyond_its_share_the_next_ones_do_not_look_at() {
     let options = MillpondOptions {
-        challenge_pages: 16,
-        challenge_despite_room: true,
-        trial_one_in: u32::MAX,
-        trial_one_in_when_short: u32::MAX,
+        probe_pages: 16,
+        probe_always: true,
+        admit_epsilon_one_in: u32::MAX,
+        admit_epsilon_one_in_when_short: u32::MAX,
         ..options()
     };
     let mut pond = pond_of_a_region(super::millpond::options());

@@ -188,7 +188,7 @@ mod tests {
         let mut all = [Vec::new(), Vec::new()];
         // Of one run small things change a tenth: which round is a trial.
         for more in 0..5 {
-            let options = with(Options::with_regions(), |own| own.trial_one_in += more);
+            let options = with(Options::with_regions(), |own| own.admit_epsilon_one_in += more);
             let without = run(&plan, plan.loads[0], &options, &stop).unwrap();
             let with = run_as_it_is(&plan, plan.loads[0], &options, &stop).unwrap();
             let ins = [&without, &with].map(|outcome| outcome.value("swap_ins_pages").unwrap());
@@ -211,7 +211,7 @@ mod tests {
         let (kernel, optimum) = (737_166.0, 440_396.0);
         let plan = plan("phase-change", 1.0);
         for one_in in (16..=64).step_by(4) {
-            let options = with(Options::with_regions(), |own| own.trial_one_in = one_in);
+            let options = with(Options::with_regions(), |own| own.admit_epsilon_one_in = one_in);
             let way = |run: fn(&Plan, Load, &Options, &AtomicBool) -> Result<Outcome>| {
                 let outcome = run(&plan, plan.loads[0], &options, &AtomicBool::new(false)).unwrap();
                 (kernel - outcome.value("swap_ins_pages").unwrap()) / (kernel - optimum)
@@ -243,7 +243,7 @@ mod tests {
         let ins = |more: u32| {
             let options = with(Options::with_regions(), |own| {
                 change(own);
-                own.trial_one_in += more;
+                own.admit_epsilon_one_in += more;
             });
             let run = if with_read_ahead { run_as_it_is } else { run };
             let outcome = run(&plan, plan.loads[0], &options, &stop).unwrap();
@@ -275,8 +275,11 @@ mod tests {
         for (name, options) in [
             ("as it is", Options::with_regions()),
             ("the files' numbers", files()),
-            ("trial one in 8", with(files(), |own| own.trial_one_in = 8)),
-            ("challenge 16", with(files(), |own| own.challenge_pages = 16)),
+            (
+                "trial one in 8",
+                with(files(), |own| own.admit_epsilon_one_in = 8),
+            ),
+            ("challenge 16", with(files(), |own| own.probe_pages = 16)),
             (
                 "inactive from 5 %",
                 with(files(), |own| own.inactive_start_per_mille = 50),
@@ -309,7 +312,11 @@ mod tests {
 
     /// What a lap with a use is worth to a page of a region, to how many, and from how many on nobody looks.
     fn saves(own: &mut MillpondOptions, (use_, most, believed): (u8, u8, u8)) {
-        (own.sampled_use, own.sampled_uses_max, own.believed_uses) = (use_, most, believed);
+        (
+            own.accessed_bit_weight,
+            own.region_usage_count_max,
+            own.skip_scan_threshold,
+        ) = (use_, most, believed);
     }
 
     /// Each number of [`MillpondOptions::with_regions`] in turn as it is for files, or another one.
@@ -333,18 +340,20 @@ mod tests {
         type Change = fn(&mut MillpondOptions);
         let rules: [(&str, Change); 17] = [
             ("as it is", |_| ()),
-            ("room first", |own| own.challenge_despite_room = false),
-            ("challenge 8", |own| own.challenge_pages = 8),
-            ("challenge 4", |own| own.challenge_pages = 4),
-            ("trial one in 16", |own| own.trial_one_in = 16),
-            ("trial one in 24", |own| own.trial_one_in = 24),
-            ("one in 4 when short", |own| own.trial_one_in_when_short = 4),
-            ("all when short", |own| own.trial_one_in_when_short = 1),
+            ("room first", |own| own.probe_always = false),
+            ("challenge 8", |own| own.probe_pages = 8),
+            ("challenge 4", |own| own.probe_pages = 4),
+            ("trial one in 16", |own| own.admit_epsilon_one_in = 16),
+            ("trial one in 24", |own| own.admit_epsilon_one_in = 24),
+            ("one in 4 when short", |own| {
+                own.admit_epsilon_one_in_when_short = 4
+            }),
+            ("all when short", |own| own.admit_epsilon_one_in_when_short = 1),
             ("short: by half of memory only", |own| {
-                own.trial_inactive_percent = 0
+                own.admit_inactive_percent = 0
             }),
             ("short: from twice the aim on", |own| {
-                own.trial_inactive_percent = 200
+                own.admit_inactive_percent = 200
             }),
             ("inactive from 5 %", |own| own.inactive_start_per_mille = 50),
             ("steps of 0.2 %", |own| own.inactive_step_per_mille = 2),

@@ -126,43 +126,43 @@ fn candidates() -> Vec<(&'static str, Replacement)> {
         (
             "no freshness",
             of(MillpondOptions {
-                fresh: Ratio::percent(0),
+                window: Ratio::percent(0),
                 ..own
             }),
         ),
         (
             "trial one in 8, 4 when short",
             of(MillpondOptions {
-                trial_one_in: 8,
+                admit_epsilon_one_in: 8,
                 ..own
             }),
         ),
         (
             "trial one in 128, 32 when short",
             of(MillpondOptions {
-                trial_one_in: 128,
-                trial_one_in_when_short: 32,
+                admit_epsilon_one_in: 128,
+                admit_epsilon_one_in_when_short: 32,
                 ..own
             }),
         ),
         (
             "challenge 1",
             of(MillpondOptions {
-                challenge_pages: 1,
+                probe_pages: 1,
                 ..own
             }),
         ),
         (
             "challenge 16",
             of(MillpondOptions {
-                challenge_pages: 16,
+                probe_pages: 16,
                 ..own
             }),
         ),
         (
             "one saved use",
             of(MillpondOptions {
-                active_uses_max: 1,
+                usage_count_max: 1,
                 ..own
             }),
         ),

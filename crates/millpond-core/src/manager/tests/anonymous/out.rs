@@ -8,7 +8,7 @@ use core::ops::Range;
 fn in_order(frames: u64, slots: u64) -> Pond {
     let mut options = quiet();
     if let Replacement::Millpond(own) = &mut options.replacement {
-        (own.trial_one_in, own.trial_one_in_when_short) = (u32::MAX, u32::MAX);
+        (own.admit_epsilon_one_in, own.admit_epsilon_one_in_when_short) = (u32::MAX, u32::MAX);
     }
     Pond::with(options, frames, slots)
 }
