@@ -22,7 +22,7 @@ struct Row {
     touches: f64,
     file: f64,
     region: f64,
-    prices: millpond::core::lru::Prices,
+    prices: millpond::core::lru::RefaultCosts,
 }
 
 struct Draw(u64);
@@ -80,7 +80,7 @@ fn run(
         touches: a_second(touches),
         file: a_second(after.pgmajfault - before.pgmajfault - region_misses),
         region: a_second(region_misses),
-        prices: cache.stats().prices,
+        prices: cache.stats().refault_costs,
     })
 }
 
@@ -118,7 +118,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 prices,
             } = row;
             let us = |read: millpond::core::units::Nanos| read.0 as f64 / 1000.0;
-            let (of_file, of_region, lean) = (us(prices.file), us(prices.region), prices.lean_per_mille);
+            let (of_file, of_region, lean) =
+                (us(prices.file), us(prices.region), prices.scan_balance_per_mille);
             print!("{round:>5}  {name:<16} {touches:>11.0} {file:>14.0} {region:>16.0}");
             println!(" {of_file:>13.0} {of_region:>15.0} {lean:>5}");
         }

@@ -15,8 +15,8 @@ pub struct Stats {
     pub counters: millpond_core::stats::Stats,
     /// Counters of the replacement.
     pub replacement: millpond_core::lru::Statistics,
-    /// What reads of files and of regions cost at present, and whose pages stay longer for it.
-    pub prices: millpond_core::lru::Prices,
+    /// What refaults of files and of regions cost at present, and whose pages stay longer for it.
+    pub refault_costs: millpond_core::lru::RefaultCosts,
     /// How full the pool is and with what.
     pub occupancy: Occupancy,
     /// What writers have before them, and how long reads take at present.
@@ -107,7 +107,7 @@ impl Stats {
         Stats {
             counters: *manager.stats(),
             replacement: *manager.lru_statistics(),
-            prices: manager.prices(),
+            refault_costs: manager.refault_costs(),
             occupancy: manager.occupancy(now),
             pressure: manager.pressure(now),
             waiting: manager.waiting(now),

@@ -29,15 +29,15 @@ const STEP_PER_MILLE: i64 = 4;
 /// Would-be victims of one kind in a row after which there is nothing to lean against: memory divided by this.
 const ALONE_SHARE: u64 = 8;
 
-/// What the two kinds' reads cost at present, and whom that favours.
+/// What a refault of each kind costs at present, and which kind that favours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Prices {
-    /// What a read of a file takes that somebody waits for: the mean of the last 32 or so. Zero before the first.
+pub struct RefaultCosts {
+    /// What a read of a file takes that a caller waits for: the mean of the last 32 or so. Zero before the first.
     pub file: Nanos,
     /// The same of a region, from swap.
     pub region: Nanos,
-    /// Of would-be victims of regions, so many of 1000 stay for a lap; below 0, of those of files.
-    pub lean_per_mille: i32,
+    /// The scan balance: of would-be victims of regions, so many of 1000 stay for a lap; below 0, of those of files.
+    pub scan_balance_per_mille: i32,
 }
 
 /// What is known of them.
@@ -101,13 +101,13 @@ impl Lru {
         self.cost.bound(options.scan_balance_max_per_mille.into());
     }
 
-    /// What reads cost at present, and whom that favours.
-    pub fn prices(&self) -> Prices {
+    /// What refaults cost at present, and which kind of page that favours.
+    pub fn refault_costs(&self) -> RefaultCosts {
         let [file, region] = self.cost.reads.map(Nanos);
-        Prices {
+        RefaultCosts {
             file,
             region,
-            lean_per_mille: self.cost.lean as i32,
+            scan_balance_per_mille: self.cost.lean as i32,
         }
     }
 
@@ -155,7 +155,7 @@ impl Lru {
             return false;
         }
         self.cost.owed -= 1000;
-        self.statistics.cost_rotated += 1;
+        self.statistics.scan_balance_rotated += 1;
         self.pages.move_to_warm(frame, list, list);
         true
     }

@@ -174,7 +174,7 @@ impl Lru {
         let enters = is_on_trial && self.has_room_or_wins(options, (1, false), frames);
         if enters {
             self.pages.admit(frame, List::Active, first_use, 0);
-            self.statistics.trial_activate_file += 1;
+            self.statistics.bimodal_activate_file += 1;
         }
         enters
     }

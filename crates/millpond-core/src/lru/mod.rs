@@ -32,7 +32,7 @@ mod tests;
 mod together;
 mod workingset;
 
-pub use cost::Prices;
+pub use cost::RefaultCosts;
 pub use lists::List;
 pub use options::{
     Detection, InactiveRatio, LinuxOptions, MillpondOptions, OutOfRange, Promotion, Replacement,
@@ -142,13 +142,13 @@ pub struct Statistics {
     pub workingset_activate_file: u64,
     /// Of those, pages that had been active when they were evicted.
     pub workingset_restore_file: u64,
-    /// Missing pages of which nothing was known that went to the active list on trial. Not a kernel counter.
-    pub trial_activate_file: u64,
-    /// Pages of files whose pages don't come back, which were to be kept for a burst only. Not a kernel counter.
-    pub passed_file: u64,
-    /// Would-be victims that went round once more because pages of their kind, of files or of regions, cost more to get back.
+    /// Missing pages without a shadow that bimodal insertion put on the active list. Not a kernel counter.
+    pub bimodal_activate_file: u64,
+    /// Pages of no-reuse files, admitted for the correlated-reference window only. Not a kernel counter.
+    pub no_reuse_file: u64,
+    /// Would-be victims that went round once more because pages of their kind, of files or of regions, cost more to refault.
     /// Not a kernel counter.
-    pub cost_rotated: u64,
+    pub scan_balance_rotated: u64,
 }
 
 impl Lru {

@@ -195,7 +195,7 @@ fn every_rule_does_what_the_model_does() {
             pair.compare();
         }
         recent += pair.lru.statistics().workingset_activate_file;
-        on_trial += pair.lru.statistics().trial_activate_file;
+        on_trial += pair.lru.statistics().bimodal_activate_file;
     }
     assert!(
         recent > 1_000 && on_trial > 1_000,

@@ -64,7 +64,7 @@ impl Lru {
         if self.enters_on_trial(&options, options.admit_epsilon_one_in, frame, true, frames) {
             return;
         }
-        self.statistics.passed_file += 1;
+        self.statistics.no_reuse_file += 1;
         self.pages.admit(frame, List::Passing, true, 0);
         self.end_passing(&options, frames);
     }

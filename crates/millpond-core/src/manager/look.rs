@@ -60,9 +60,9 @@ impl Manager {
         self.is_region(file)
     }
 
-    /// What reads of files and of regions cost at present, and whom that favours.
-    pub fn prices(&self) -> crate::lru::Prices {
-        self.lru.prices()
+    /// What refaults of files and of regions cost at present, and which kind of page that favours.
+    pub fn refault_costs(&self) -> crate::lru::RefaultCosts {
+        self.lru.refault_costs()
     }
 
     /// Who waits at `now`.

@@ -238,22 +238,22 @@ fn plain_counters(stats: &Stats, text: &mut Text) {
         text.one(&name_of(counter), Counter, help, value as f64);
     }
     text.one(
-        "millpond_trial_activations_total",
+        "millpond_bimodal_activations_total",
         Counter,
-        "Missing pages of which nothing was known that went to the active list on trial.",
-        stats.replacement.trial_activate_file as f64,
+        "Missing pages without a shadow that bimodal insertion put on the active list.",
+        stats.replacement.bimodal_activate_file as f64,
     );
     text.one(
-        "millpond_passed_total",
+        "millpond_no_reuse_pages_total",
         Counter,
-        "Pages of files whose pages don't come back, which were to be kept for a burst only.",
-        stats.replacement.passed_file as f64,
+        "Pages of no-reuse files, admitted for the correlated-reference window only.",
+        stats.replacement.no_reuse_file as f64,
     );
     text.one(
-        "millpond_cost_rotations_total",
+        "millpond_scan_balance_rotations_total",
         Counter,
-        "Would-be victims that stayed for a lap because pages of their kind, of files or of regions, cost more to get back.",
-        stats.replacement.cost_rotated as f64,
+        "Would-be victims that stayed for a lap because pages of their kind, of files or of regions, cost more to refault.",
+        stats.replacement.scan_balance_rotated as f64,
     );
     text.one(
         "millpond_warnings_total",

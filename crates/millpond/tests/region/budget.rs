@@ -98,9 +98,9 @@ fn a_file_and_a_region_together_stay_within_one_budget() {
     assert!(stats.metadata.0 < MEMORY / 20, "{stats}");
     // What decides between the two is measured of both.
     assert!(
-        stats.prices.file.0 > 0 && stats.prices.region.0 > 0,
+        stats.refault_costs.file.0 > 0 && stats.refault_costs.region.0 > 0,
         "{:?}",
-        stats.prices
+        stats.refault_costs
     );
 }
 

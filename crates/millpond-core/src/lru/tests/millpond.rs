@@ -162,9 +162,9 @@ fn where_there_is_room_it_becomes_active_without_a_challenge() {
 #[test]
 fn of_unknown_pages_one_in_32_is_on_trial_and_one_in_4_while_little_is_active() {
     let on_trial = |pond: &mut Pond| {
-        let before = pond.lru.statistics().trial_activate_file;
+        let before = pond.lru.statistics().bimodal_activate_file;
         pond.insert_all(1_000..1_064);
-        pond.lru.statistics().trial_activate_file - before
+        pond.lru.statistics().bimodal_activate_file - before
     };
     assert_eq!(on_trial(&mut pond_with_active()), 2);
     let mut pond = Pond::millpond(1_000);
@@ -179,10 +179,10 @@ fn memory_that_begins_is_on_trial_no_more_often_while_little_is_active() {
         let begins = Refault::NEW.of_new_memory();
         pond.lru.insert(FrameNo(n), begins, true, &mut pond.frames);
     }
-    let before = pond.lru.statistics().trial_activate_file;
+    let before = pond.lru.statistics().bimodal_activate_file;
     assert!((1..=200 / 32).contains(&before), "{before} of 200");
     pond.insert_all(3_000..3_064);
-    assert_eq!(pond.lru.statistics().trial_activate_file - before, 16);
+    assert_eq!(pond.lru.statistics().bimodal_activate_file - before, 16);
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn while_the_inactive_list_is_long_pages_are_on_trial_as_if_little_were_active()
         // 64 of 100 are active, and 36 inactive, where 10 are aimed at.
         (0..26).for_each(|n| pond.lru.remove(FrameNo(n)));
         pond.insert_all(700..726);
-        let before = pond.lru.statistics().trial_activate_file;
+        let before = pond.lru.statistics().bimodal_activate_file;
         pond.insert_all(1_000..1_064);
-        let count = pond.lru.statistics().trial_activate_file - before;
+        let count = pond.lru.statistics().bimodal_activate_file - before;
         assert_eq!(count, on_trial, "{percent} %");
     }
 }

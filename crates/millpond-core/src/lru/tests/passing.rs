@@ -118,7 +118,7 @@ fn misses_beside((memory, often, beside): (u64, u32, u32), knows: bool) -> (u64,
         }
     }
     pond.lru.validate();
-    (misses, other, pond.lru.statistics().passed_file)
+    (misses, other, pond.lru.statistics().no_reuse_file)
 }
 
 #[test]
