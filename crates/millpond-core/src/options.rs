@@ -300,15 +300,15 @@ impl Options {
                     Millis(Nanos::from_secs(10)),
                 )?;
                 range(
-                    "admission.allowance_min",
-                    g.allowance_min,
+                    "admission.in_transit_min",
+                    g.in_transit_min,
                     page,
                     Bytes::from_mib(64),
                 )?;
                 range(
-                    "admission.idle",
-                    g.idle,
-                    g.allowance_min,
+                    "admission.in_transit_max",
+                    g.in_transit_max,
+                    g.in_transit_min,
                     Bytes::from_mib(1 << 10),
                 )?;
                 range("admission.share_waited", g.share_waited, 1, 99)?;

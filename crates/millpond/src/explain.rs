@@ -325,7 +325,7 @@ mod tests {
                 unclean: PageCount(610),
                 background: PageCount(500),
                 in_transit: Bytes::from_mib(1),
-                allowance: Some(Bytes::from_mib(1)),
+                in_transit_limit: Some(Bytes::from_mib(1)),
                 read_p99: Some(Nanos::from_micros(2_400)),
                 read_goal: Some(Nanos::from_millis(2)),
             }),

@@ -28,7 +28,7 @@ Columns:
   dirtiers           pause: pauses a second; now: how many wait
   reads              p50 and p99 of the last 1 to 2 s of those that somebody waited for, and the goal for p99 that is
                      aimed at: admission.read_latency, or what the device can do if that is longer
-  transit            writes on their way to the device, and how much may be (`-`: no limit in bytes)
+  transit            writes on their way to the device, and the limit in force (`-`: none in bytes)
 Exit codes: 0, 1 the cache can't be asked any more, 2 bad command line.";
 
 #[derive(clap::Args)]
@@ -133,7 +133,7 @@ const HEADING: &str = concat!(
     "---------- MiB of pages now --------- - reads/s - ------- writes/s ------ -- MiB/s -- - pages/s -  adm -dirtiers- ",
     "------- reads ------ ---- transit --\n",
     "   free  active   inact   dirty wback fault ahead backg dirtr  recl  sync  read  writ  scan freed ms/s pause  now ",
-    "   p50    p99   goal     now   allow\n"
+    "   p50    p99   goal     now   limit\n"
 );
 
 /// Two answers to `stat`, one after the other.
@@ -206,7 +206,7 @@ impl Span<'_> {
             time("read_p99_ns"),
             time("read_goal_ns"),
             bytes("in_transit_writes_bytes"),
-            bytes("allowance_bytes"),
+            bytes("in_transit_limit_bytes"),
         )
     }
 
@@ -280,7 +280,7 @@ mod tests {
             "page_bytes": 4096,
             "now": {
                 "frames": 1024, "free": 256, "active": 0, "inactive": 512, "dirty": 200, "writing": 56,
-                "dirtiers_blocked": 2, "in_transit_writes_bytes": 524_288, "allowance_bytes": null,
+                "dirtiers_blocked": 2, "in_transit_writes_bytes": 524_288, "in_transit_limit_bytes": null,
                 "read_p50_ns": 41_000, "read_p99_ns": 4_100_000, "read_goal_ns": null
             },
             "counters": {
@@ -319,7 +319,7 @@ mod tests {
             ("p50", "41.0us"),
             ("p99", "4.10ms"),
             ("goal", "-"),
-            ("allow", "-"),
+            ("limit", "-"),
         ] {
             let at = heading.iter().position(|word| *word == name).unwrap();
             assert_eq!(words[at], value, "{name} in\n{HEADING}{line}");

@@ -124,7 +124,7 @@ pub(super) struct Reads {
     /// Where that comes from.
     pub(super) goal_source: Option<String>,
     pub(super) in_transit_bytes: u64,
-    pub(super) allowance_bytes: Option<u64>,
+    pub(super) in_transit_limit_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -202,7 +202,7 @@ impl Figures {
                 goal_ns: now.stat["now"]["read_goal_ns"].as_u64(),
                 goal_source: now.stat["now"]["read_goal_source"].as_str().map(shown),
                 in_transit_bytes: count(&now.stat["now"], "in_transit_writes_bytes"),
-                allowance_bytes: now.stat["now"]["allowance_bytes"].as_u64(),
+                in_transit_limit_bytes: now.stat["now"]["in_transit_limit_bytes"].as_u64(),
             },
             devices: list(&now.devices, "devices").iter().map(devices).collect(),
             waits: waits(&span, &now.stat["waiting"]),

@@ -3,7 +3,7 @@
 //! ```text
 //!   title            which cache
 //!   memory           a bar of its states, the limits for dirty pages, rates
-//!   devices          latency against the goal, in transit against the allowance
+//!   devices          latency against the goal, in transit against its limit
 //!   waits            who, why, for how long
 //!   files            as many as fit
 //!   keys
@@ -258,12 +258,12 @@ fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
         lines.push(Line::styled("nothing was read or written yet", DIM));
     }
     let left_out = figures.devices.len().saturating_sub(most);
-    let allowance = match figures.reads.allowance_bytes {
-        Some(allowance) => format!("{} may be", bytes(allowance)),
+    let limit = match figures.reads.in_transit_limit_bytes {
+        Some(limit) => format!("limit {}", bytes(limit)),
         None => "no limit".into(),
     };
     let mut last = format!(
-        "goal for reads {}; writes in transit {}, {allowance}",
+        "goal for reads {}; writes in transit {}, {limit}",
         goal.map_or("none".into(), |_| time(goal)),
         bytes(figures.reads.in_transit_bytes),
     );

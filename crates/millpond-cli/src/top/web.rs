@@ -227,7 +227,7 @@ fn point(figures: &Figures) -> Value {
         "anonymous": m.anonymous, "free": m.free, "frames": m.frames, "second_lap": m.second_lap,
         "background": m.dirty_background, "hard": m.dirty_hard,
         "p50": r.p50_ns, "p99": r.p99_ns, "goal": r.goal_ns,
-        "transit": r.in_transit_bytes, "allowance": r.allowance_bytes,
+        "transit": r.in_transit_bytes, "in_transit_limit": r.in_transit_limit_bytes,
         "read": rates.read_bytes, "write": rates.write_bytes,
         "faults": rates.faults, "refaults": rates.refaults, "scanned": rates.scanned, "freed": rates.freed,
         "held": figures.waits.iter().filter(|w| w.who == "writes").filter_map(|w| w.ms).sum::<f64>(),

@@ -225,7 +225,7 @@ impl Admission {
     }
 
     /// How many bytes of writes may be in transit now. Forms that count requests say no number.
-    pub fn allowance(&self, now: Instant) -> Bytes {
+    pub fn in_transit_limit(&self, now: Instant) -> Bytes {
         match &self.state {
             State::Off | State::Percent(_) | State::Latency(_) => Bytes(u64::MAX),
             State::Bytes(s) => s.options().high,

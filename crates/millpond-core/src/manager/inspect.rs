@@ -145,7 +145,7 @@ impl Manager {
             failed: self.flusher.failed(),
             dirtiers_blocked: self.blocked.len() as u64,
             in_transit_writes: self.admission.in_transit().writes(),
-            allowance: self.admission.allowance(now),
+            in_transit_limit: self.admission.in_transit_limit(now),
         }
     }
 

@@ -123,7 +123,7 @@ pub struct Occupancy {
     /// Bytes of writes in transit to the device.
     pub in_transit_writes: Bytes,
     /// Bytes of writes that may be in transit now.
-    pub allowance: Bytes,
+    pub in_transit_limit: Bytes,
 }
 
 /// The state machine.

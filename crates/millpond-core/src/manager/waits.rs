@@ -68,7 +68,7 @@ pub struct Pressure {
     /// Bytes of writes in transit to the device.
     pub in_transit: Bytes,
     /// Bytes of writes that may be; `None` if the form of admission limits no bytes.
-    pub allowance: Option<Bytes>,
+    pub in_transit_limit: Option<Bytes>,
     /// What 99 of 100 reads of the last seconds did not exceed, of those that somebody waited for.
     pub read_p99: Option<Nanos>,
     /// The goal for that, if the form of admission has one.
@@ -78,13 +78,13 @@ pub struct Pressure {
 impl Manager {
     /// What writers have before them at `now`.
     pub fn pressure(&self, now: Instant) -> Pressure {
-        let allowance = self.admission.allowance(now);
+        let in_transit_limit = self.admission.in_transit_limit(now);
         Pressure {
             frames: self.derived.frames,
             unclean: self.unclean(),
             background: self.derived.dirty.background,
             in_transit: self.admission.in_transit().writes(),
-            allowance: (allowance < Bytes(u64::MAX)).then_some(allowance),
+            in_transit_limit: (in_transit_limit < Bytes(u64::MAX)).then_some(in_transit_limit),
             read_p99: self.reads.p99(now),
             read_goal: self.admission.read_goal(),
         }
@@ -125,8 +125,8 @@ impl fmt::Display for Pressure {
             beside(self.unclean.0, self.background.0),
             Tenths(background)
         )?;
-        match self.allowance {
-            Some(allowance) => write!(f, "{} of {} MiB", Mib(self.in_transit), Mib(allowance))?,
+        match self.in_transit_limit {
+            Some(in_transit_limit) => write!(f, "{} of {} MiB", Mib(self.in_transit), Mib(in_transit_limit))?,
             None => write!(f, "{} MiB", Mib(self.in_transit))?,
         }
         match (self.read_p99, self.read_goal) {
@@ -211,7 +211,7 @@ mod tests {
             unclean: PageCount(610),
             background: PageCount(500),
             in_transit: Bytes::from_mib(1),
-            allowance: Some(Bytes::from_mib(1)),
+            in_transit_limit: Some(Bytes::from_mib(1)),
             read_p99: Some(Nanos::from_micros(2_400)),
             read_goal: Some(Nanos::from_millis(2)),
         };
@@ -222,7 +222,7 @@ mod tests {
         let calm = Pressure {
             unclean: PageCount(5),
             in_transit: Bytes::from_kib(64),
-            allowance: None,
+            in_transit_limit: None,
             read_goal: None,
             ..pressure
         };

@@ -100,7 +100,7 @@ impl Company {
             stretches.push(Stretch {
                 at,
                 written: Bytes(total - before),
-                allowance: world.manager().occupancy(end).allowance,
+                allowance: world.manager().occupancy(end).in_transit_limit,
                 reads: Vec::new(),
             });
             (at, before) = (end, total);

@@ -287,7 +287,7 @@ fn stat(cache: &Inner) -> Value {
             "dirty_hard": stats.derived.dirty.hard.0,
             "dirtiers_blocked": now.dirtiers_blocked,
             "in_transit_writes_bytes": pressure.in_transit.0,
-            "allowance_bytes": pressure.allowance.map(|bytes| bytes.0),
+            "in_transit_limit_bytes": pressure.in_transit_limit.map(|bytes| bytes.0),
             "read_p50_ns": ns(stats.read_p50),
             "read_p99_ns": ns(pressure.read_p99),
             "read_goal_ns": ns(pressure.read_goal),

@@ -134,13 +134,13 @@ fn reads_and_transit(stats: &Stats, devices: &[DeviceFigures], text: &mut Text) 
         "Writes on their way to the devices.",
         pressure.in_transit.0 as f64,
     );
-    let mut allowance = text.family(
-        "millpond_writes_in_transit_allowance_bytes",
+    let mut limit = text.family(
+        "millpond_writes_in_transit_limit_bytes",
         Gauge,
         "How much may be at present; missing if there is no limit in bytes.",
     );
-    if let Some(bytes) = pressure.allowance {
-        allowance.sample("", &[], bytes.0 as f64);
+    if let Some(bytes) = pressure.in_transit_limit {
+        limit.sample("", &[], bytes.0 as f64);
     }
 }
 

@@ -6,7 +6,7 @@
 //!   in transit   while somebody reads, at most `allowance` bytes of writes are in the device's queue;
 //!                it shrinks when the reads of the last window missed the goal, and grows when they were
 //!                well inside it and writes waited for it (with a short goal while it is not known what is enough).
-//!                When nobody has read for a while, `idle` bytes are allowed.
+//!                When nobody has read for a while, `in_transit_max` bytes are.
 //!   enough       with a short goal, no more than makes the device write faster; see `enough`.
 //!   pace         with a short goal, a little slower than the device can where reads gain much by it; see `pace`.
 //!   turns        when a read has waited for so long that the goal is at stake, no further write is issued until the
@@ -80,9 +80,9 @@ pub struct GoalOptions {
     pub read_latency: Nanos,
     /// Bytes of writes that may be in transit when nobody reads: enough to keep the device busy, not
     /// so much that the next reader waits for long. Default 8 MiB.
-    pub idle: Bytes,
+    pub in_transit_max: Bytes,
     /// The least that may be in transit, so that writers always progress. Default 64 KiB.
-    pub allowance_min: Bytes,
+    pub in_transit_min: Bytes,
     /// Where reads and writes take turns: the writers' part of the time in percent, while somebody waits for them (a sync,
     /// reclaim, a blocked dirtier). Default 80. Where several wait, all of them are served before
     /// the writers go on, so these get less: about half of the time beside four readers, and never less than a quarter.
@@ -99,8 +99,8 @@ impl Default for GoalOptions {
     fn default() -> Self {
         GoalOptions {
             read_latency: Nanos::from_millis(2),
-            idle: Bytes::from_mib(8),
-            allowance_min: Bytes::from_kib(64),
+            in_transit_max: Bytes::from_mib(8),
+            in_transit_min: Bytes::from_kib(64),
             share_waited: 80,
             share_background: 50,
             batch: Nanos::ZERO,
@@ -166,7 +166,10 @@ pub struct GoalState {
 impl GoalState {
     /// A controller that has seen nothing yet.
     pub fn new(options: GoalOptions) -> GoalState {
-        let allowance = ALLOWANCE_START.clamp(options.allowance_min, options.idle.max(options.allowance_min));
+        let allowance = ALLOWANCE_START.clamp(
+            options.in_transit_min,
+            options.in_transit_max.max(options.in_transit_min),
+        );
         GoalState {
             options,
             allowance,
@@ -207,7 +210,7 @@ impl GoalState {
         if in_transit.reader_active(now, READER_SPAN) && !self.batches.decide() {
             Bytes(self.allowed())
         } else {
-            self.options.idle
+            self.options.in_transit_max
         }
     }
 
@@ -216,7 +219,7 @@ impl GoalState {
     pub(super) fn write_bytes(&self, now: Instant, in_transit: &InTransit) -> Bytes {
         let half = self.allowance(now, in_transit).0 / 2;
         let whole = half - if half < PAGE_MAX { 0 } else { half % PAGE_MAX };
-        Bytes(whole.max(self.options.allowance_min.0))
+        Bytes(whole.max(self.options.in_transit_min.0))
     }
 
     pub(super) fn may_write(
@@ -233,7 +236,7 @@ impl GoalState {
             self.enough.forget_trial();
             self.pace.forget_trial();
             self.lead = None;
-            return if writes.0 + bytes.0 <= self.options.idle.0.max(bytes.0) {
+            return if writes.0 + bytes.0 <= self.options.in_transit_max.0.max(bytes.0) {
                 Verdict::Go
             } else {
                 Verdict::Wait(None)
@@ -242,8 +245,8 @@ impl GoalState {
         self.waited_for = reason != Reason::Background || in_transit.dirtiers_wait();
         let batch = self.turns.written_in(self.options.batch);
         let sizes = (
-            batch.unwrap_or(self.options.idle),
-            Bytes(self.options.idle.0 * BATCHED),
+            batch.unwrap_or(self.options.in_transit_max),
+            Bytes(self.options.in_transit_max.0 * BATCHED),
         );
         if let Some(verdict) = self
             .batches
@@ -298,11 +301,11 @@ impl GoalState {
     }
 
     fn amount(&self) -> Amount {
-        let least = self.options.allowance_min.0;
+        let least = self.options.in_transit_min.0;
         Amount {
             allowance: self.allowance.0,
             least,
-            most: self.options.idle.0.max(least),
+            most: self.options.in_transit_max.0.max(least),
         }
     }
 
@@ -365,8 +368,8 @@ impl GoalState {
     /// that rotates serves waiting reads between two short writes, at half an actuator's round a read.
     fn least(&self) -> Bytes {
         let in_eighth = self.turns.written_in(Nanos(self.goal().0 / 8));
-        in_eighth.map_or(self.options.allowance_min, |bytes| {
-            bytes.max(self.options.allowance_min)
+        in_eighth.map_or(self.options.in_transit_min, |bytes| {
+            bytes.max(self.options.in_transit_min)
         })
     }
 
@@ -374,9 +377,9 @@ impl GoalState {
     fn step_to(&mut self, wanted: Bytes) {
         let allowance = self.allowance.0;
         let wanted = wanted.0.clamp(allowance / 2, allowance + allowance / 2);
-        let min = self.options.allowance_min;
+        let min = self.options.in_transit_min;
         let least = self.least().0.min(self.enough.most().unwrap_or(u64::MAX));
-        self.allowance = Bytes(wanted.max(least)).clamp(min, self.options.idle.max(min));
+        self.allowance = Bytes(wanted.max(least)).clamp(min, self.options.in_transit_max.max(min));
     }
 
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
@@ -446,7 +449,7 @@ impl GoalState {
         // What would only be taken back is not given before it is known whether less would do.
         let is_settled = seen <= goal && self.limited && (missed || !may_grow);
         if is_short {
-            let is_least = self.allowance <= self.options.allowance_min;
+            let is_least = self.allowance <= self.options.in_transit_min;
             if is_settled && !self.pace.tries() && !self.pace.is_on() {
                 let rate = self.turns.bytes_per_ms();
                 self.enough.may_try(now, self.goal(), self.amount(), rate);

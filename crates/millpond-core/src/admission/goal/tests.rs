@@ -57,7 +57,11 @@ fn a_goal_that_reads_miss_without_any_write_is_not_aimed_at() {
         }
         now = to + Nanos::from_millis(1);
     }
-    assert!(a.allowance(now) > ALLOWANCE_START, "{:?}", a.allowance(now));
+    assert!(
+        a.in_transit_limit(now) > ALLOWANCE_START,
+        "{:?}",
+        a.in_transit_limit(now)
+    );
 }
 
 #[test]
@@ -68,7 +72,7 @@ fn reads_without_writes_beside_them_say_nothing_about_the_allowance() {
         read(&mut a, now, now + Nanos::from_micros(100));
         now = now + Nanos::from_millis(1);
     }
-    assert_eq!(a.allowance(now), ALLOWANCE_START);
+    assert_eq!(a.in_transit_limit(now), ALLOWANCE_START);
 }
 
 #[test]
@@ -91,13 +95,13 @@ fn with_no_reader_all_that_the_device_takes_may_go() {
 fn a_reader_lowers_the_allowance_at_once_and_its_leaving_raises_it_within_100_ms() {
     let mut a = admission();
     read(&mut a, Instant(0), Instant(60_000));
-    assert_eq!(a.allowance(Instant(60_000)), ALLOWANCE_START);
+    assert_eq!(a.in_transit_limit(Instant(60_000)), ALLOWANCE_START);
     assert_eq!(
-        a.allowance(Instant(60_000) + Nanos::from_millis(49)),
+        a.in_transit_limit(Instant(60_000) + Nanos::from_millis(49)),
         ALLOWANCE_START
     );
     assert_eq!(
-        a.allowance(Instant(60_000) + Nanos::from_millis(50)),
+        a.in_transit_limit(Instant(60_000) + Nanos::from_millis(50)),
         Bytes::from_mib(8)
     );
 }
@@ -112,7 +116,7 @@ fn an_allowance_that_no_write_waits_for_is_not_raised() {
         a.completed(now + Nanos::from_micros(100), Background, KIB_64, now);
         now = now + Nanos::from_millis(1);
     }
-    assert_eq!(a.allowance(now), ALLOWANCE_START);
+    assert_eq!(a.in_transit_limit(now), ALLOWANCE_START);
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn reads_beyond_the_goal_shrink_the_allowance_and_reads_well_inside_it_raise_it(
             read(a, now, now + latency);
             now = now + latency + Nanos::from_millis(1);
         }
-        a.allowance(now)
+        a.in_transit_limit(now)
     };
     let (late, early) = (Nanos::from_millis(8), Nanos::from_micros(100));
     let start = ALLOWANCE_START.0;
@@ -132,7 +136,7 @@ fn reads_beyond_the_goal_shrink_the_allowance_and_reads_well_inside_it_raise_it(
     let low = reads(&mut a, read_beside_a_write, late, 400);
     assert_eq!(
         low,
-        GoalOptions::default().allowance_min,
+        GoalOptions::default().in_transit_min,
         "never below the writers' minimum"
     );
     assert!(reads(&mut a, read_beside_writes, early, 2_000) > low);
@@ -306,7 +310,7 @@ fn what_a_sync_of_the_device_takes_says_nothing_about_the_allowance() {
         a.completed(now, Background, KIB_64, now);
         a.device_sync_ended(now);
     }
-    assert_eq!(a.allowance(now), ALLOWANCE_START);
+    assert_eq!(a.in_transit_limit(now), ALLOWANCE_START);
 }
 
 /// A scan waits for what the device reads at its best. Its writers had 16 MB/s of 450, as each of its waits missed the goal.
