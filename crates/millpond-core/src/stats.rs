@@ -25,14 +25,14 @@ macro_rules! stats {
             /// The longest.
             pub admission_wait_ns_max: [u64; Reason::COUNT],
             /// Nanoseconds for which a sync waited for pages that somebody else had in hand, or that waited for their log.
-            pub sync_held_ns: u64,
+            pub sync_blocked_ns: u64,
         }
 
         impl Stats {
             /// Every counter with its name; those by reason as `io_requests_fault` and so on.
             pub fn for_each(&self, mut f: impl FnMut(&'static str, Option<Reason>, u64)) {
                 $(f(stringify!($name), None, self.$name);)*
-                f("sync_held_ns", None, self.sync_held_ns);
+                f("sync_blocked_ns", None, self.sync_blocked_ns);
                 for (name, counts) in self.by_reason() {
                     for reason in Reason::ALL {
                         f(name, Some(reason), counts[reason as usize]);
@@ -44,7 +44,7 @@ macro_rules! stats {
             pub const ABOUT: &'static [(&'static str, &'static str)] = &[
                 $((stringify!($name), concat!($($doc),*)),)*
                 (
-                    "sync_held_ns",
+                    "sync_blocked_ns",
                     "Nanoseconds for which a sync waited for pages that somebody else had in hand.",
                 ),
             ];

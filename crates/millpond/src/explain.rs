@@ -25,8 +25,8 @@ pub enum Wait {
     Read,
     /// A frame to put a page into.
     Frame,
-    /// A page, or the length of the file, that somebody else has in hand.
-    Others,
+    /// A page, or the length of the file, that another caller holds.
+    Busy,
     /// The device, to change the length of the file.
     Length,
     /// Fewer dirty pages: the cache pauses whoever makes pages dirty faster than the device takes them.
@@ -44,7 +44,7 @@ impl Wait {
     const ALL: [Wait; Wait::COUNT] = [
         Wait::Read,
         Wait::Frame,
-        Wait::Others,
+        Wait::Busy,
         Wait::Length,
         Wait::DirtyLimit,
         Wait::Writes,
@@ -56,7 +56,7 @@ impl Wait {
         match self {
             Wait::Read => "a read from the device",
             Wait::Frame => "a frame",
-            Wait::Others => "what others have in hand",
+            Wait::Busy => "a page or a length that is busy",
             Wait::Length => "the device to change the length",
             Wait::DirtyLimit => "the dirty limit",
             Wait::Writes => "the writes",
@@ -109,9 +109,9 @@ pub struct Explanation {
     /// How long, of what it waited for a frame, the dirty limit or its writes, the next write of the cache was held back
     /// by the admission. The rest was the device's.
     pub held_back: Duration,
-    /// How long, of what it waited for its writes, the next of them could not be made because somebody had its page in
-    /// hand, or because its log was behind.
-    pub held: Duration,
+    /// How long, of what it waited for its writes, the next of them could not be made because its page was busy (a guard
+    /// held it), or because its log was behind.
+    pub blocked: Duration,
     /// How it was around when the first wait for a frame, the dirty limit or writes began.
     pub pressure: Option<Pressure>,
 }
@@ -131,7 +131,7 @@ impl Explanation {
         self.call = self.call.or(inner.call);
         self.pressure = self.pressure.or(inner.pressure);
         self.held_back += inner.held_back;
-        self.held += inner.held;
+        self.blocked += inner.blocked;
         for (own, more) in self.waited.iter_mut().zip(inner.waited) {
             *own += more;
         }
@@ -161,11 +161,11 @@ impl fmt::Display for Explanation {
         if self.held_back >= WORTH_SAYING {
             write!(f, ", {} of it held back by admission", Millis(self.held_back))?;
         }
-        if self.held >= WORTH_SAYING {
+        if self.blocked >= WORTH_SAYING {
             write!(
                 f,
-                ", {} of it for pages in other hands or before their log",
-                Millis(self.held)
+                ", {} of it for pages that were busy or blocked by their log",
+                Millis(self.blocked)
             )?;
         }
         let rest = self.took.saturating_sub(total);
@@ -293,7 +293,7 @@ impl Shared {
             let core = self.core();
             let now = self.clock.now();
             let manager = &core.manager;
-            let held = manager.sync_held_ns(now);
+            let held = manager.sync_blocked_ns(now);
             (manager.held_back_ns(now, counts), held, manager.pressure(now))
         };
         let (held_back, held, pressure) = figures();
@@ -303,7 +303,7 @@ impl Shared {
             notes.pressure = notes.pressure.or(Some(pressure));
             notes.held_back += Duration::from_nanos(after.0.saturating_sub(held_back));
             if wait == Wait::Writes {
-                notes.held += Duration::from_nanos(after.1.saturating_sub(held));
+                notes.blocked += Duration::from_nanos(after.1.saturating_sub(held));
             }
         });
         result
@@ -333,7 +333,7 @@ mod tests {
         };
         why.waited[Wait::Frame as usize] = Duration::from_micros(200);
         why.waited[Wait::DirtyLimit as usize] = Duration::from_micros(3_000);
-        why.waited[Wait::Others as usize] = Duration::from_micros(3);
+        why.waited[Wait::Busy as usize] = Duration::from_micros(3);
         assert_eq!(
             why.to_string(),
             "write of 41 KiB waited 3.20 ms: 3.00 ms for the dirty limit, 0.20 ms for a frame, 2.90 ms of it held back by \

@@ -245,8 +245,8 @@ fn who_waits_for_a_page_in_other_hands_or_for_a_frame_says_so() {
         let cache = PageCache::builder().memory(1 << 20).build().unwrap();
         let file = open(&cache, &path);
         let lock = || file.page_mut(3).unwrap();
-        until_let_go(Wait::Others, lock, || drop(file.page(3).unwrap()), drop);
-        until_let_go(Wait::Others, lock, || drop(file.page_mut(3).unwrap()), drop);
+        until_let_go(Wait::Busy, lock, || drop(file.page(3).unwrap()), drop);
+        until_let_go(Wait::Busy, lock, || drop(file.page_mut(3).unwrap()), drop);
 
         let patience = |patience| {
             cache

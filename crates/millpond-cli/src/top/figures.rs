@@ -305,14 +305,14 @@ fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
         },
         Wait {
             who: "syncs",
-            why: "pages are in other hands".into(),
-            now: for_ms("sync_held_ns"),
+            why: "pages are busy, or their log is behind".into(),
+            now: for_ms("sync_blocked_ns"),
             times: 0.0,
-            ms: ms("sync_held_ns"),
+            ms: ms("sync_blocked_ns"),
         },
         Wait {
             who: "callers",
-            why: "a page is in other hands".into(),
+            why: "a page is busy".into(),
             now: for_s("guard_wait_ns"),
             times: 0.0,
             ms: for_s("guard_wait_ns").map(|_| 1e3),

@@ -252,7 +252,7 @@ impl Admission {
     /// The goal that was set and what reads take by themselves, of the form that has a goal for a percentile of reads.
     pub fn goal_inputs(&self) -> Option<(Nanos, Nanos)> {
         match &self.state {
-            State::Goal(s) => Some((s.options().read_latency, s.calm_tail())),
+            State::Goal(s) => Some((s.options().read_latency, s.unloaded_p99())),
             _ => None,
         }
     }

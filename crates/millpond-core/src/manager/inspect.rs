@@ -43,8 +43,8 @@ pub struct GoalInForce {
     pub formula: String,
     /// What was set.
     pub setting: Nanos,
-    /// What the slowest reads took while nothing was written; 0 before there were enough of them.
-    pub calm_tail: Nanos,
+    /// What the slowest reads took while nothing was written, one in a hundred left out; 0 before there were enough of them.
+    pub unloaded_p99: Nanos,
 }
 
 /// What a limit can depend on, as users set it.
@@ -158,18 +158,18 @@ impl Manager {
 
     /// The goal for reads, if the form of admission has one.
     pub fn inspect_goal(&self) -> Option<GoalInForce> {
-        let (setting, calm_tail) = self.admission.goal_inputs()?;
+        let (setting, unloaded_p99) = self.admission.goal_inputs()?;
         let us = |span: Nanos| span.0.div_ceil(1_000);
         Some(GoalInForce {
             goal: self.admission.read_goal()?,
             formula: format!(
-                "{CALM_TAILS} * {} us (the slowest of the last reads that no write was beside), {} us \
+                "{CALM_TAILS} * {} us (unloaded p99 of the last reads), {} us \
                  (admission.read_latency) at least",
-                us(calm_tail),
+                us(unloaded_p99),
                 us(setting)
             ),
             setting,
-            calm_tail,
+            unloaded_p99,
         })
     }
 

@@ -23,7 +23,7 @@ pub struct Waiting {
     /// Why the next write is to be made, if admission holds it back, and for how long it has.
     pub held_back: Option<(Reason, Nanos)>,
     /// For how long a sync has waited for pages that can't be written.
-    pub sync_held: Option<Nanos>,
+    pub sync_blocked: Option<Nanos>,
     /// Dirtiers that pause.
     pub dirtiers_blocked: u64,
     /// Somebody waits for a frame.
@@ -69,7 +69,7 @@ impl Manager {
     pub fn waiting(&self, now: Instant) -> Waiting {
         Waiting {
             held_back: self.waits.now_held_back(now),
-            sync_held: self.waits.now_held(now),
+            sync_blocked: self.waits.now_held(now),
             dirtiers_blocked: self.blocked.len() as u64,
             memory: self.memory_waiters,
         }

@@ -39,7 +39,7 @@ impl Waits {
     /// Whether a sync waits for pages that can't be written now.
     pub(super) fn held(&mut self, now: Instant, is_held: bool, stats: &mut Stats) {
         if let Some(since) = self.held {
-            stats.sync_held_ns += now.since(since).0;
+            stats.sync_blocked_ns += now.since(since).0;
         }
         self.held = is_held.then_some(now);
     }
@@ -108,8 +108,8 @@ impl Manager {
     }
 
     /// Nanoseconds for which syncs have waited so far for pages that can't be written, with the wait of this moment.
-    pub fn sync_held_ns(&self, now: Instant) -> u64 {
-        self.stats.sync_held_ns + self.waits.held.map_or(0, |since| now.since(since).0)
+    pub fn sync_blocked_ns(&self, now: Instant) -> u64 {
+        self.stats.sync_blocked_ns + self.waits.held.map_or(0, |since| now.since(since).0)
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
         for (at, is_held) in [(10, true), (25, true), (40, false), (100, false)] {
             waits.held(Instant(at), is_held, &mut stats);
         }
-        assert_eq!(stats.sync_held_ns, 30);
+        assert_eq!(stats.sync_blocked_ns, 30);
     }
 
     #[test]

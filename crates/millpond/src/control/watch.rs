@@ -116,7 +116,7 @@ pub(super) fn waiting(waiting: &crate::core::manager::Waiting) -> Value {
     json!({
         "held_back": waiting.held_back.map(|(reason, _)| reason.name()),
         "held_back_ns": waiting.held_back.map(|(_, span)| span.0),
-        "sync_held_ns": waiting.sync_held.map(|span| span.0),
+        "sync_blocked_ns": waiting.sync_blocked.map(|span| span.0),
         "dirtiers_blocked": waiting.dirtiers_blocked,
         "for_memory": waiting.memory,
     })

@@ -111,7 +111,7 @@ impl File {
             let watched = |slow: Slow<'_>| self.shared().table.pin(key, slow);
             self.shared().watched(&self.inner, page, watched)
         };
-        explain::timed(Wait::Others, pin)
+        explain::timed(Wait::Busy, pin)
     }
 
     /// Locks a page for changing it in `call`, as [`Table::lock`].
@@ -123,7 +123,7 @@ impl File {
                     let watched = |slow: Slow<'_>| self.shared().table.lock(key, slow);
                     self.shared().watched(&self.inner, key.index().0, watched)
                 };
-                explain::timed(Wait::Others, lock)
+                explain::timed(Wait::Busy, lock)
             }
             other => other,
         }
@@ -135,7 +135,7 @@ impl File {
             return resize;
         }
         explain::waits_in(call);
-        explain::timed(Wait::Others, || self.inner.resize.lock())
+        explain::timed(Wait::Busy, || self.inner.resize.lock())
     }
 
     /// The path it was opened by first.

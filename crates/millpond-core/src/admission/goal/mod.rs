@@ -200,8 +200,8 @@ impl GoalState {
             .max(Nanos(self.calm.tail().0 * CALM_TAILS))
     }
 
-    /// What the slowest of the reads took that had no write beside them; 0 before there were enough.
-    pub fn calm_tail(&self) -> Nanos {
+    /// What 99 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
+    pub fn unloaded_p99(&self) -> Nanos {
         self.calm.tail()
     }
 
