@@ -35,7 +35,7 @@ pub enum Order {
     Resident,
     /// Dirty pages, those whose change came during their write among them.
     Dirty,
-    /// Dirty pages on their second lap through reclaim.
+    /// Dirty pages on their second chance.
     Tagged,
     /// Pages that were missing and had been in memory, since the file was opened.
     Refaults,
@@ -71,7 +71,7 @@ pub struct Pages {
     pub redirtied: PageCount,
     /// Being read, or made.
     pub loading: PageCount,
-    /// Of all of them, pages that reclaim met dirty and sent round once: on their second lap.
+    /// Of all of them, pages that reclaim met dirty and sent round once: on their second chance.
     pub tagged: PageCount,
 }
 
@@ -135,7 +135,7 @@ pub struct FileContents {
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     /// Frames that were looked at, of `frames`: if not all, the counts of pages are as if the rest were alike.
-    pub frames_looked_at: PageCount,
+    pub frames_scanned: PageCount,
     /// Frames there are.
     pub frames: PageCount,
     /// Pages of files.
@@ -186,7 +186,7 @@ impl Contents {
                 files[at].is_anonymous = core.manager.is_anonymous(key.file());
                 files[at].pages.add(look, stride.into());
             }
-            contents.frames_looked_at += PageCount(u64::from(end.saturating_sub(first)));
+            contents.frames_scanned += PageCount(u64::from(end.saturating_sub(first)));
             // Whoever waits goes first.
             MutexGuard::unlock_fair(core);
         }
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(contents.files[1].pages.dirty, PageCount(7));
         assert_eq!(contents.of_files.resident(), PageCount(47));
         assert_eq!((contents.files_open, contents.files[1].len), (2, 7 * 4096));
-        assert_eq!(contents.frames_looked_at, contents.frames);
+        assert_eq!(contents.frames_scanned, contents.frames);
         let by_dirty = cache.contents(1, Order::Dirty);
         assert_eq!(by_dirty.files.len(), 1);
         assert_eq!(by_dirty.files[0].path.as_deref(), Some(dirty.path()));
@@ -296,10 +296,7 @@ mod tests {
         file.write_at(&vec![1; 16 << 20], 0).unwrap();
         let shared = &cache.handle.shared;
         let contents = Contents::of(shared, 1, Order::Resident, 2 * SLICE);
-        assert!(
-            contents.frames_looked_at.0 <= 2 * u64::from(SLICE),
-            "{contents:?}"
-        );
+        assert!(contents.frames_scanned.0 <= 2 * u64::from(SLICE), "{contents:?}");
         // Half of the frames are full, but which of them nobody promises: within one slice, four times.
         let resident = contents.files[0].pages.resident().0;
         assert!(resident <= 8 * u64::from(SLICE), "{resident}");

@@ -50,7 +50,7 @@ fn files_and_devices_are_told_as_they_are() {
         (&files["files_open"], &files["of_files"]["dirty"]),
         (&2.into(), &7.into())
     );
-    assert_eq!(files["frames_looked_at"], files["frames"]);
+    assert_eq!(files["frames_scanned"], files["frames"]);
     let files = ask(&cache, "files 1 by dirty");
     assert_eq!(files["files"].as_array().unwrap().len(), 1);
     assert_eq!(files["files"][0]["path"], dirty.path().display().to_string());

@@ -31,7 +31,7 @@ pub(crate) struct Sample {
 pub(super) const ORDERS: [(&str, &str); 4] = [
     ("resident", "in memory"),
     ("dirty", "dirty"),
-    ("tagged", "second lap"),
+    ("tagged", "second chance"),
     ("refaults", "refaults"),
 ];
 
@@ -96,7 +96,7 @@ pub(super) struct Memory {
     pub(super) loading: u64,
     pub(super) anonymous: u64,
     pub(super) failed: u64,
-    pub(super) second_lap: u64,
+    pub(super) second_chance: u64,
     pub(super) dirty_background: u64,
     pub(super) dirty_hard: u64,
     /// A part of the frames was looked at, and stands for all.
@@ -165,7 +165,7 @@ pub(super) struct File {
     pub(super) resident: u64,
     pub(super) dirty: u64,
     pub(super) writing: u64,
-    pub(super) second_lap: u64,
+    pub(super) second_chance: u64,
     pub(super) refaults: u64,
 }
 
@@ -230,10 +230,10 @@ fn memory(now: &Sample) -> Memory {
         loading: of_files("loading"),
         anonymous: anonymous("resident"),
         failed: there("failed"),
-        second_lap: of_files("tagged") + anonymous("tagged"),
+        second_chance: of_files("tagged") + anonymous("tagged"),
         dirty_background: there("dirty_background"),
         dirty_hard: there("dirty_hard"),
-        is_estimate: count(&now.files, "frames_looked_at") < count(&now.files, "frames"),
+        is_estimate: count(&now.files, "frames_scanned") < count(&now.files, "frames"),
     }
 }
 
@@ -360,7 +360,7 @@ fn files(files: &Value) -> Vec<File> {
             resident: bytes("resident"),
             dirty: bytes("dirty"),
             writing: bytes("writing"),
-            second_lap: bytes("tagged"),
+            second_chance: bytes("tagged"),
             refaults: count(file, "refaults"),
         }
     };

@@ -54,7 +54,7 @@ pub(crate) struct TopArgs {
     /// So many of them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// By what files are put in order: resident, dirty, tagged (on their second lap) or refaults.
+    /// By what files are put in order: resident, dirty, tagged (on their second chance) or refaults.
     #[arg(long, value_name = "ORDER", default_value = "resident", value_parser = ORDERS.map(|order| order.0))]
     sort: String,
     /// As one JSON object each instead of a screen: with --once or --count, else until the cache ends.

@@ -216,10 +216,10 @@ fn memory(m: &Memory, width: usize) -> Vec<Line<'static>> {
         Span::raw("unwritten "),
         Span::styled(bytes(unclean), style),
         Span::raw(format!(
-            " (background {}, limit {})  second lap {}",
+            " (background {}, limit {})  second chance {}",
             bytes(m.dirty_background),
             bytes(m.dirty_hard),
-            bytes(m.second_lap)
+            bytes(m.second_chance)
         )),
     ];
     if m.failed > 0 {
@@ -335,16 +335,16 @@ fn waits(waits: &[Wait], most: usize, width: usize) -> Vec<Line<'static>> {
 }
 
 fn files(figures: &Figures, room: usize, width: usize) -> Vec<Line<'static>> {
-    let path = width - 52;
+    let path = width - 53;
     let order = ORDERS.iter().find(|(name, _)| *name == figures.order);
     let order = order.map_or(figures.order.as_str(), |(_, shown)| shown);
     let mut lines = vec![heading(
         format!(
-            "{:>9} {:>9} {:>9} {:>9} {:>9}   {:path$}",
+            "{:>9} {:>9} {:>9} {:>10} {:>9}   {:path$}",
             "in memory",
             "dirty",
             "writing",
-            "2nd lap",
+            "2nd chance",
             "refaults",
             format!("FILE ({} open, by {order})", figures.files_open)
         ),
@@ -357,11 +357,11 @@ fn files(figures: &Figures, room: usize, width: usize) -> Vec<Line<'static>> {
 fn file_line(file: &File, path: usize) -> Line<'static> {
     let part = |value: u64| if value == 0 { "-".into() } else { bytes(value) };
     Line::from(format!(
-        "{:>9} {:>9} {:>9} {:>9} {:>9}   {}",
+        "{:>9} {:>9} {:>9} {:>10} {:>9}   {}",
         part(file.resident),
         part(file.dirty),
         part(file.writing),
-        part(file.second_lap),
+        part(file.second_chance),
         rate(file.refaults as f64),
         last_of(&file.path, path)
     ))

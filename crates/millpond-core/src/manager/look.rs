@@ -11,7 +11,7 @@ use crate::units::{FileId, FrameNo, Instant, Nanos};
 pub struct FrameLook {
     /// How far it is.
     pub phase: Phase,
-    /// Reclaim met it dirty and sent it round: it is on its second lap.
+    /// Reclaim met it dirty and sent it round: it is on its second chance.
     pub is_tagged: bool,
     /// It is on the active list.
     pub is_active: bool,

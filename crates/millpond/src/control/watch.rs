@@ -43,7 +43,7 @@ pub(super) fn files(cache: &Inner, words: &[&str]) -> Value {
         "age_s": seconds(cache.age()),
         "page_bytes": cache.shared.page_size.bytes(),
         "frames": contents.frames.0,
-        "frames_looked_at": contents.frames_looked_at.0,
+        "frames_scanned": contents.frames_scanned.0,
         "order": order.name(),
         "of_files": pages(&contents.of_files),
         "anonymous": pages(&contents.anonymous),
