@@ -32,7 +32,7 @@ Examples:
   millpond umount /mnt/pond                                writes everything, says whether all is on the disk, ends
 
 Programs see at MNT what is in SRC. While it is mounted, change the files through MNT only: what others write in SRC is
-seen when nobody has the file open. docs/MOUNT.md has the rest.
+seen when no program has the file open. docs/MOUNT.md has the rest.
 Exit codes: 0 ended and all is on the disk, 1 failed or something could not be written, 2 bad command line, 3 no FUSE or
 not allowed to mount.";
 

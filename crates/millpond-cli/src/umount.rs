@@ -97,12 +97,12 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         (true, None) => {
             say!(
                 "millpond umount: what was written so far is on the disk; {place} has no name any more and ends when \
-                 nobody uses it"
+                 no program uses it"
             );
             Ok(ExitCode::SUCCESS)
         }
         (true, Some(error)) => Err(failed(format!(
-            "{place} has no name any more and ends when nobody uses it; not everything is on the disk: {error}"
+            "{place} has no name any more and ends when no program uses it; not everything is on the disk: {error}"
         ))),
         (false, unwritten) => {
             let elsewhere = serving.elsewhere()?;

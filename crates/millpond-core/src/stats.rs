@@ -24,7 +24,7 @@ macro_rules! stats {
             pub admission_wait_ns: [u64; Reason::COUNT],
             /// The longest.
             pub admission_wait_ns_max: [u64; Reason::COUNT],
-            /// Nanoseconds for which a sync waited for pages that somebody else had in hand, or that waited for their log.
+            /// Nanoseconds for which a sync waited for pages that were busy, or for their log.
             pub sync_blocked_ns: u64,
         }
 
@@ -45,7 +45,7 @@ macro_rules! stats {
                 $((stringify!($name), concat!($($doc),*)),)*
                 (
                     "sync_blocked_ns",
-                    "Nanoseconds for which a sync waited for pages that somebody else had in hand.",
+                    "Nanoseconds for which a sync waited for pages that were busy, or for their log.",
                 ),
             ];
         }
@@ -53,7 +53,7 @@ macro_rules! stats {
 }
 
 stats! {
-    /// Pages that somebody needed and that were not in memory.
+    /// Pages that a caller needed and that were not in memory.
     pgmajfault,
     /// Frames granted, for whatever reason.
     pgalloc,
@@ -61,11 +61,11 @@ stats! {
     pgfree,
     /// Pages scanned by the background reclaimer.
     pgscan_kswapd,
-    /// Pages scanned by whoever needed a frame.
+    /// Pages scanned by a caller that needed a frame.
     pgscan_direct,
     /// Pages freed by the background reclaimer.
     pgsteal_kswapd,
-    /// Pages freed by whoever needed a frame.
+    /// Pages freed by a caller that needed a frame.
     pgsteal_direct,
     /// Allocations that had to reclaim for themselves.
     allocstall,

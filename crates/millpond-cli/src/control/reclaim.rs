@@ -17,7 +17,7 @@ const COLUMNS: [(&str, &str); 4] = [
 pub(super) fn table(span: &Span<'_>) -> String {
     let mut lines = format!(
         "{:32} {:^17} {:^17}\n{:32}",
-        "", "background", "who needs a frame", "pages/s"
+        "", "background", "direct", "pages/s"
     );
     for (_, kind) in COLUMNS {
         lines += &format!(" {kind:>8}");
@@ -61,7 +61,7 @@ pub(super) fn table(span: &Span<'_>) -> String {
             sample["outcome"].as_str().unwrap_or("?"),
             count(sample, "page"),
             match sample["by"].as_str() {
-                Some("direct") => "by who needs a frame",
+                Some("direct") => "direct",
                 _ => "in the background",
             },
             count(sample, "priority"),

@@ -23,7 +23,7 @@ Examples:
   millpond record --out load.trace                    the only cache that runs, until Ctrl-C
   millpond record --out load.trace --for 60s --cache 4711
   millpond replay load.trace --memory 128M,256M,512M  what other sizes of memory would have made of it
-  millpond record --stop                              ends a recording that somebody has left
+  millpond record --stop                              ends a recording that was left running
 
 Every call is recorded, whether its pages were in memory or not: file, pages, time, thread. A call costs about 0.2 us more
 meanwhile. Calls that come faster than they can be written are left out and counted. The cache's process writes the trace,
@@ -43,7 +43,7 @@ pub(crate) struct RecordArgs {
     /// The trace's size at most, 64K or more: it ends then.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = trace_size)]
     max_size: Bytes,
-    /// End the recording that is under way, whoever has begun it.
+    /// End the recording that is under way, also one that another program began.
     #[arg(long, conflicts_with_all = ["out", "span"])]
     stop: bool,
     #[command(flatten)]

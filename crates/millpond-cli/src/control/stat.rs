@@ -20,13 +20,13 @@ Examples:
 
 Columns:
   MiB of pages now   free, active, inact(ive), dirty, wback (being written)
-  reads a second     fault: somebody waits for the page; ahead: read ahead
+  reads a second     fault: a caller waits for the page; ahead: read ahead
   writes a second    backg: in the background; dirtr: a dirtier waits; recl: for reclaim; sync
   MiB a second       read, written
   pages a second     scan: looked at by reclaim; freed by it
-  adm                ms a second for which the next write was held back by admission; --reasons says for whom
+  adm                ms a second for which the next write was held back by admission; --reasons says of which writes
   dirtiers           pause: pauses a second; now: how many wait
-  reads              p50 and p99 of the last 1 to 2 s of those that somebody waited for, and the goal for p99 that is
+  reads              p50 and p99 of the last 1 to 2 s of those that a caller waited for, and the goal for p99 that is
                      aimed at: admission.read_latency, or what the device can do if that is longer
   transit            writes on their way to the device, and the limit in force (`-`: none in bytes)
 Exit codes: 0, 1 the cache can't be asked any more, 2 bad command line.";

@@ -35,7 +35,7 @@ Examples:
   millpond top --web                  a page for a browser on this machine, with plots; until Ctrl-C
   millpond top --count 60 --json      60 lines of JSON
 
-The screen: memory by state; devices with the latency of the reads that somebody waits for, beside the goal; who waits,
+The screen: memory by state; devices with the latency of the reads that a caller waits for, beside the goal; what waits,
 why and for how many ms of a second; the files that have most in memory. docs/WATCH.md explains each word.
 Keys: q quit, s other order of files, space pause, n next cache, c list of caches, + and - interval; in the list up,
 down, enter or a number, esc back.

@@ -314,7 +314,7 @@ fn waits(waits: &[Wait], most: usize, width: usize) -> Vec<Line<'static>> {
         width,
     )];
     if waits.is_empty() {
-        lines.push(Line::styled("nobody", DIM));
+        lines.push(Line::styled("nothing waits", DIM));
     }
     for wait in waits.iter().take(most) {
         let now = wait.now.clone().unwrap_or_else(|| "-".into());

@@ -74,7 +74,7 @@ fn memory(stats: &Stats, cache: &Inner, text: &mut Text) {
         ),
         (
             "dirty_threshold",
-            "At so much dirty memory those who make more wait.",
+            "At so much dirty memory a caller that makes more waits.",
             limits.hard,
         ),
         ("swap_used", "Swap that holds pages of regions.", stats.swap_used),
@@ -113,7 +113,7 @@ fn reads_and_transit(stats: &Stats, devices: &[DeviceFigures], text: &mut Text) 
     let mut family = text.family(
         "millpond_read_latency_seconds",
         Summary,
-        "Reads that somebody waited for; quantiles of the last 1 to 2 s, to a quarter more.",
+        "Reads that a caller waited for; quantiles of the last 1 to 2 s, to a quarter more.",
     );
     let waited = devices.iter().fold((0, 0), |(sum, count), device| {
         (sum + device.waited_read_time.0, count + device.waited_reads)
@@ -264,7 +264,7 @@ fn plain_counters(stats: &Stats, text: &mut Text) {
     text.one(
         "millpond_guard_wait_seconds",
         Gauge,
-        "How long the longest call of this moment has waited for what somebody has in hand.",
+        "How long the longest call of this moment has waited for a page that another call or guard holds.",
         stats.guard_wait.as_secs_f64(),
     );
     text.one(
@@ -457,7 +457,7 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
         }
     }
     let help =
-        "Reads of pages that somebody needed at once; quantiles of the last 1 to 2 s, to a quarter more.";
+        "Reads of pages that a caller needed at once; quantiles of the last 1 to 2 s, to a quarter more.";
     let mut family = text.family("millpond_device_waited_read_seconds", Summary, help);
     for (name, device) in names.iter().zip(devices) {
         let quantiles = [("0.5", device.read_p50), ("0.99", device.read_p99)];
