@@ -124,7 +124,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
     workload: Vec<String>,
     /// Leave the reader out: as --workload writers-alone.
-    #[arg(long, visible_alias = "alone", conflicts_with = "workload")]
+    #[arg(long, conflicts_with = "workload")]
     no_reader: bool,
     /// How the file system answers reclaim, in gorman2011: xfs, ext3, ext4, btrfs. Default: xfs.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FS")]
