@@ -54,7 +54,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let closed = file.close();
     std::fs::remove_file(&path)?;
-    done.and(closed)?;
+    done?;
+    closed?;
 
     for change in cache.history().changes {
         for setting in &change.settings {

@@ -123,11 +123,7 @@ impl PageCache {
             let open = files.open.values_mut().filter(|(_, handles)| *handles > 0);
             open.map(|(inner, handles)| {
                 *handles += 1;
-                File {
-                    inner: inner.clone(),
-                    cache: self.handle.clone(),
-                    writable: false,
-                }
+                File::new(inner.clone(), self.handle.clone(), false)
             })
             .collect()
         };

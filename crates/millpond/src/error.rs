@@ -165,6 +165,19 @@ pub enum Error {
         max: Option<u64>,
     },
 
+    /// [`File::read_exact_at`](crate::File::read_exact_at) was asked for more than the file has. The buffer is undefined.
+    #[error("{path} ends at byte {len}: it has not all of the {wanted} bytes from {offset} on", path = .path.display())]
+    EndOfFile {
+        /// The file.
+        path: PathBuf,
+        /// The first byte that was asked for.
+        offset: u64,
+        /// How many bytes were asked for.
+        wanted: u64,
+        /// The file's length when it was met.
+        len: u64,
+    },
+
     /// The file can't become so long, or this process may not write so far of it. The message says why. Nothing was changed.
     #[error("{path} can't have {given} bytes: {limit}", path = .path.display())]
     TooLong {
@@ -344,6 +357,7 @@ impl Error {
             Error::SwapTooSmall { given: 0, .. } => libc::EINVAL,
             Error::SwapTooSmall { .. } => libc::ENOMEM,
             Error::ReadOnly { .. } => libc::EBADF,
+            Error::EndOfFile { .. } => libc::ENODATA,
             // As ftruncate(2) of a block device, and as a write behind its end.
             Error::FixedLength { len, given, .. } if given < len => libc::EINVAL,
             Error::FixedLength { .. } => libc::ENOSPC,
@@ -368,6 +382,31 @@ impl Error {
             | Error::Swap { source, .. }
             | Error::Setup { source, .. } => errno_of(source),
         }
+    }
+
+    fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::EndOfFile { .. } => io::ErrorKind::UnexpectedEof,
+            Error::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
+            _ => io::Error::from_raw_os_error(self.errno()).kind(),
+        }
+    }
+}
+
+/// For calls that return [`io::Result`]. The kind is that of [`Error::errno`], and the error is inside with all it says:
+/// `error.downcast::<millpond::Error>()` has it again, and so its number, which `raw_os_error` does not have.
+///
+/// ```
+/// # use std::io;
+/// let error = io::Error::from(millpond::Error::NoSwap);
+/// assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+/// let error: millpond::Error = error.downcast()?;
+/// assert_eq!(error.errno(), 22); // EINVAL
+/// # Ok::<(), io::Error>(())
+/// ```
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        io::Error::new(error.kind(), error)
     }
 }
 

@@ -75,6 +75,7 @@ pub use check::PageCheck;
 pub use device::Warning;
 pub use error::{Error, Result};
 pub use explain::{Call, Explanation, Wait, explain};
+pub use file::CloseError;
 pub use file::{Advice, File, OpenOptions, StablePages};
 pub use guard::{PageMut, PageRef};
 pub use inspect::Limit;

@@ -295,7 +295,7 @@ fn close_says_what_could_not_be_written_and_another_handle_keeps_it() {
     let (one, two) = (open(&cache, &path), open(&cache, &path));
     one.write_at(b"kept", 0).unwrap();
     device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::EIO)));
-    let error = one.close().unwrap_err();
+    let error = Error::from(one.close().unwrap_err());
     assert!(matches!(error, Error::Write { .. }), "{error}");
     assert!(cache.take_lost().is_empty());
     assert_eq!(&two.page(0).unwrap()[..], b"kept");

@@ -30,7 +30,8 @@ impl PageCache {
     /// # Errors
     /// [`Error::Open`], which says why: it does not exist, may not be read or written, is a directory, has no length (such
     /// as what is in `/proc`), is longer than 2^52 bytes, is open already with another log or check, is written by another
-    /// cache of the process or is swap of one. [`Error::BudgetTooSmall`] if there is no room for the copies that the first
+    /// cache of the process or is swap of one. With [`OpenOptions::truncate`] also as [`File::set_len`].
+    /// [`Error::BudgetTooSmall`] if there is no room for the copies that the first
     /// file with stable pages needs.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
@@ -38,7 +39,9 @@ impl PageCache {
         let failed = |error| open_failed(path, error);
         let keeping = Keeping::new(&options).map_err(failed)?;
         // If it is open here it is not opened once more, not even to be closed again at once.
-        if let Some(identity) = identity_at(path, options.access()) {
+        if !options.makes_new()
+            && let Some(identity) = identity_at(path, options.access())
+        {
             let device = self.device_of(identity);
             if let Some(device) = &device {
                 self.handle.calibrate(device, device.len().map_err(failed)?);
@@ -47,16 +50,16 @@ impl PageCache {
             let joined = self.join(&mut files, (identity, None), path, &options)?;
             drop(files);
             if let Some(file) = joined {
-                return Ok(self.tell_writers(file));
+                return cut(self.tell_writers(file), &options);
             }
         }
-        let device = DeviceFile::open(path, options.access()).map_err(failed)?;
-        self.admit(Arc::new(device), path, &options, keeping)
+        let device = DeviceFile::open_as(path, options.access(), options.making()).map_err(failed)?;
+        cut(self.admit(Arc::new(device), path, &options, keeping)?, &options)
     }
 
     /// Takes a file that is open already, for instance one that has no name any more, or that only whoever has made it
     /// may write. For writing with [`OpenOptions::write`], for which it must be open for both reading and writing, and
-    /// not for appending; [`OpenOptions::create`] asks for nothing else here. Its cursor is neither used nor moved. It is
+    /// not for appending; [`OpenOptions::create`] and [`OpenOptions::create_new`] ask for nothing else here. Its cursor is neither used nor moved. It is
     /// opened once more for direct I/O, through `/proc/self/fd`, and if that is refused its transfers go through the
     /// kernel's page cache.
     ///
@@ -80,7 +83,7 @@ impl PageCache {
             let why = io::Error::new(io::ErrorKind::PermissionDenied, why);
             return Err(open_failed(&path, why));
         }
-        self.admit(Arc::new(device), &path, &options, keeping)
+        cut(self.admit(Arc::new(device), &path, &options, keeping)?, &options)
     }
 
     /// As a device sees the file, if it is open.
@@ -122,11 +125,7 @@ impl PageCache {
             inner.device().lock().map_err(failed)?;
         }
         *handles += 1;
-        Ok(Some(File {
-            inner: inner.clone(),
-            cache: self.handle.clone(),
-            writable,
-        }))
+        Ok(Some(File::new(inner.clone(), self.handle.clone(), writable)))
     }
 
     /// Says that this cache writes the file.
@@ -217,12 +216,16 @@ impl PageCache {
         shared.note_opened(&inner);
         drop(files);
         events::opened(path, len.div_ceil(shared.page_size.bytes()));
-        Ok(self.tell_writers(File {
-            inner,
-            cache: self.handle.clone(),
-            writable,
-        }))
+        Ok(self.tell_writers(File::new(inner, self.handle.clone(), writable)))
     }
+}
+
+/// The file as `options` want it: nobody else's before it is this cache's and no other's.
+fn cut(file: File, options: &OpenOptions) -> Result<File> {
+    if options.truncates() && !file.is_empty() {
+        file.set_len(0)?;
+    }
+    Ok(file)
 }
 
 fn open_failed(path: &Path, source: io::Error) -> Error {

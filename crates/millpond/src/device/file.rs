@@ -33,6 +33,22 @@ pub enum Access {
     Create,
 }
 
+/// How a file is made that is not there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Making {
+    /// It must not be there.
+    pub(crate) new: bool,
+    /// Its permissions, before the umask.
+    pub(crate) mode: u32,
+}
+
+impl Default for Making {
+    fn default() -> Making {
+        let (new, mode) = (false, 0o666);
+        Making { new, mode }
+    }
+}
+
 /// Which file it is, whatever its name and however often it is open.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileIdentity {
@@ -82,8 +98,14 @@ impl DeviceFile {
     /// # Errors
     /// If `path` is neither (a directory, a pipe, a terminal), or as opening it fails.
     pub fn open(path: &Path, access: Access) -> io::Result<DeviceFile> {
+        DeviceFile::open_as(path, access, Making::default())
+    }
+
+    pub(crate) fn open_as(path: &Path, access: Access, making: Making) -> io::Result<DeviceFile> {
         // Before opening it, since opening a pipe waits for its other end.
         match fs::metadata(path) {
+            // Whatever it is, opening it fails.
+            Ok(_) if making.new => {}
             Ok(metadata) => {
                 check_kind(path, &metadata)?;
                 let at = (metadata.dev(), metadata.ino());
@@ -100,7 +122,9 @@ impl DeviceFile {
         options
             .read(true)
             .write(access != Access::Read)
-            .create(access == Access::Create);
+            .create(access == Access::Create)
+            .create_new(making.new)
+            .mode(making.mode);
         DeviceFile::with_name(Descriptor::new(options.open(path)?), path)
     }
 

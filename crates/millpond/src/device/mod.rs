@@ -41,6 +41,7 @@ pub(crate) use descriptor::Descriptor;
 pub use facts::DeviceFacts;
 pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
 pub use figures::DeviceFigures;
+pub(crate) use file::Making;
 pub use file::{Access, DeviceFile, FileIdentity};
 pub(crate) use kind::{identity, identity_at};
 pub use length::LengthLimit;

@@ -26,6 +26,11 @@ impl Keeping {
                 "only who writes can lock a file: say OpenOptions::write(true) beside exclusive(true)",
             );
         }
+        if options.truncates() && !options.writes() {
+            return refused(
+                "only who writes can cut a file: say OpenOptions::write(true) beside truncate(true)",
+            );
+        }
         let needs = options.log.is_some() || options.check.is_some();
         let stable = match options.stable {
             None if needs => StablePages::Copy,

@@ -6,7 +6,10 @@
 //! | `options` | how a file is opened and used |
 //! | `keeping` | what pages are kept to on their way to the device: whole, after the log, checked |
 //! | `inner` | what all handles of one file share, and the length of the file on the device |
+//! | `opened` | what a handle and its clones keep open, until the last of them is dropped |
 //! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
+//! | `pieces` | buffers in several pieces |
+//! | `whole` | the calls of `std::os::unix::fs::FileExt` that are made of those |
 //! | `resize` | the length as users see it |
 //! | `punch` | ranges that are given back to the file system |
 //! | `unwritten` | what the device has not got yet: written out, asked for |
@@ -16,15 +19,20 @@ mod guards;
 mod inner;
 mod invalidate;
 mod keeping;
+mod opened;
 mod options;
+mod pieces;
 mod punch;
 mod read;
 mod resize;
 mod unwritten;
+mod whole;
 mod write;
 
 pub(crate) use inner::{FileInner, check_len};
 pub(crate) use keeping::{Keeping, log_failed};
+pub use opened::CloseError;
+pub(crate) use opened::Opened;
 pub use options::{Advice, OpenOptions, StablePages};
 
 use crate::cache::Handle;
@@ -34,7 +42,6 @@ use crate::events;
 use crate::explain::{self, Call, Wait};
 use crate::own::Waits;
 use crate::sys::arena::Arena;
-use crate::sys::threads;
 use crate::table::{ExclusivePin, Lookup, SharedPin, Table};
 use crate::trace::{Note, What};
 use crate::wait::Slow;
@@ -50,17 +57,33 @@ const FAULT_PAGES_MAX: u64 = 256;
 /// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
 const LEN_MAX: u64 = 1 << 52;
 
-/// A file in a cache. Any thread may use it at any time; dropping the last handle of a file writes what is dirty and
-/// forgets its pages.
+/// A file in a cache: a handle, which any thread may use at any time. A clone is the same handle once more, for another
+/// thread or another owner; it costs three atomic additions.
+///
+/// Dropping the last handle of a file, clones among them, writes what is dirty and forgets the file's pages, which waits for
+/// the device and can't say whether it went well; [`File::close`] can.
 ///
 /// What each call promises when it returns, fails, or the machine stops, is in `docs/SEMANTICS.md`.
+#[derive(Clone)]
 pub struct File {
     pub(crate) inner: Arc<FileInner>,
     pub(crate) cache: Arc<Handle>,
     pub(crate) writable: bool,
+    opened: Arc<Opened>,
 }
 
 impl File {
+    /// A handle that the cache has counted.
+    pub(crate) fn new(inner: Arc<FileInner>, cache: Arc<Handle>, writable: bool) -> File {
+        let opened = Arc::new(Opened::new(inner.clone(), cache.clone()));
+        File {
+            inner,
+            cache,
+            writable,
+            opened,
+        }
+    }
+
     fn shared(&self) -> &Shared {
         &self.cache.shared
     }
@@ -153,6 +176,11 @@ impl File {
         self.len() == 0
     }
 
+    /// How many bytes a page has, of whichever file of the cache.
+    pub fn page_size(&self) -> u64 {
+        self.shared().page_size.bytes()
+    }
+
     /// Whether the whole page that holds byte `offset` is in memory at this moment. For measuring; by the time it
     /// returns it may not be.
     pub fn is_resident(&self, offset: u64) -> bool {
@@ -208,15 +236,6 @@ impl File {
         self.sync_data()
     }
 
-    /// Writes what is dirty, makes it durable and drops this handle, saying whether that went well; dropping it alone
-    /// can't say.
-    ///
-    /// # Errors
-    /// As [`File::sync_data`].
-    pub fn close(self) -> Result<()> {
-        if self.writable { self.sync_data() } else { Ok(()) }
-    }
-
     /// Gives up what can't be written: the pages whose last write has failed are dropped, and with them the error that
     /// every sync gives. They are read from the device again when somebody wants them, and are there what it has: the
     /// content before the change, or any part of it, or zeros. All other pages stay as they are, dirty or not, and so
@@ -268,24 +287,6 @@ impl File {
                 path: self.inner.path.clone(),
             })
         }
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        if self.shared().poison.is_of_another() {
-            // In a forked child nothing is done, nor closed.
-            return std::mem::forget((self.cache.clone(), self.inner.clone()));
-        }
-        let log = self.inner.keeping.held.as_ref().map(|held| &held.log);
-        if log.is_some_and(|log| log.is_own_callback()) {
-            // What it may have to wait for is this thread.
-            let (cache, inner) = (self.cache.clone(), self.inner.clone());
-            if threads::spawn("millpond-close", move || cache.file_dropped(&inner)).is_ok() {
-                return;
-            }
-        }
-        self.cache.file_dropped(&self.inner);
     }
 }
 

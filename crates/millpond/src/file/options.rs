@@ -1,16 +1,28 @@
 //! How a file is opened and used.
 
 use crate::check::PageCheck;
-use crate::device::Access;
+use crate::device::{Access, Making};
 use crate::order::LogOrder;
 use std::fmt;
 use std::sync::Arc;
 
 /// How a file is opened.
+///
+/// ```
+/// use millpond::OpenOptions;
+/// # let folder = tempfile::tempdir()?;
+/// # let (cache, path) = (millpond::PageCache::builder().memory(2 << 20).build()?, folder.path().join("log"));
+/// let file = cache.open(&path, OpenOptions::new().create_new(true).mode(0o600).exclusive(true))?;
+/// # drop(file);
+/// assert!(cache.open(&path, OpenOptions::new().create_new(true)).is_err());
+/// # Ok::<(), millpond::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct OpenOptions {
     write: bool,
     create: bool,
+    making: Making,
+    truncate: bool,
     exclusive: bool,
     beside_others: bool,
     pub(super) stable: Option<StablePages>,
@@ -44,6 +56,8 @@ impl OpenOptions {
         OpenOptions {
             write: false,
             create: false,
+            making: Making::default(),
+            truncate: false,
             exclusive: false,
             beside_others: false,
             stable: None,
@@ -62,6 +76,28 @@ impl OpenOptions {
     pub fn create(mut self, create: bool) -> OpenOptions {
         self.create = create;
         self.write |= create;
+        self
+    }
+
+    /// Also for writing, and the file is made: one that exists already, a dangling link too, is an
+    /// [`Error::Open`](crate::Error::Open) of [`AlreadyExists`](std::io::ErrorKind::AlreadyExists). Of several who try it at
+    /// once one succeeds.
+    pub fn create_new(mut self, create_new: bool) -> OpenOptions {
+        self.making.new = create_new;
+        self.create(create_new)
+    }
+
+    /// The permissions of a file that is made, less those that the process's umask takes away: `0o666` by default. A file
+    /// that exists keeps its own.
+    pub fn mode(mut self, mode: u32) -> OpenOptions {
+        self.making.mode = mode;
+        self
+    }
+
+    /// A file that exists is cut to no bytes, once this cache has it for writing: as [`File::set_len`](crate::File::set_len),
+    /// for all its handles, and waiting for guards of its pages. For handles that write.
+    pub fn truncate(mut self, truncate: bool) -> OpenOptions {
+        self.truncate = truncate;
         self
     }
 
@@ -118,6 +154,18 @@ impl OpenOptions {
         self.write
     }
 
+    pub(crate) fn making(&self) -> Making {
+        self.making
+    }
+
+    pub(crate) fn makes_new(&self) -> bool {
+        self.making.new
+    }
+
+    pub(crate) fn truncates(&self) -> bool {
+        self.truncate
+    }
+
     pub(crate) fn is_exclusive(&self) -> bool {
         self.exclusive
     }
@@ -132,6 +180,9 @@ impl fmt::Debug for OpenOptions {
         f.debug_struct("OpenOptions")
             .field("write", &self.write)
             .field("create", &self.create)
+            .field("create_new", &self.making.new)
+            .field("mode", &format_args!("{:#o}", self.making.mode))
+            .field("truncate", &self.truncate)
             .field("exclusive", &self.exclusive)
             .field("beside_other_caches", &self.beside_others)
             .field("stable", &self.stable)

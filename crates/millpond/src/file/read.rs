@@ -1,5 +1,6 @@
 //! Reading: pages in memory are copied without a lock, what is missing is read by the thread that wants it.
 
+use super::pieces::{Scattered, Sink};
 use super::{FAULT_PAGES_MAX, File};
 use crate::driver::Reach;
 use crate::error::Result;
@@ -10,6 +11,7 @@ use crate::table::Lookup;
 use crate::trace::What;
 use millpond_core::event::{Event, Intent};
 use millpond_core::units::{PageCount, PageIndex};
+use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 
 impl File {
@@ -28,16 +30,45 @@ impl File {
     /// [`Error::NoFrames`]: crate::Error::NoFrames
     /// [`Error::Poisoned`]: crate::Error::Poisoned
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.read_pieces(buf, offset)
+    }
+
+    /// Reads into `bufs`, one after the other, from byte `offset` on, as [`File::read_at`] into one buffer of their length:
+    /// how many bytes, less only at the end of the file. Each page is read at once, into however many buffers.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    ///
+    /// ```
+    /// use std::io::{IoSlice, IoSliceMut};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let cache = millpond::PageCache::builder().memory(2 << 20).build()?;
+    /// # let file = cache.open(folder.path().join("data"), millpond::OpenOptions::new().create(true))?;
+    /// file.write_vectored_at(&[IoSlice::new(b"head"), IoSlice::new(b"and the rest")], 0)?;
+    /// let (mut head, mut rest) = ([0; 4], [0; 100]);
+    /// let n = file.read_vectored_at(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut rest)], 0)?;
+    /// assert_eq!((&head, &rest[..n - 4]), (b"head", &b"and the rest"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
+        self.read_pieces(&mut Scattered::new(bufs), offset)
+    }
+
+    #[inline]
+    fn read_pieces<S: Sink + ?Sized>(&self, buf: &mut S, offset: u64) -> Result<usize> {
         let _noted = self.begin(offset, buf.len(), false)?;
-        match buffers::are_in_region(buf) {
-            false => self.read_into(buf, offset, Call::Read(buf.len())),
+        match buf.is_in_region() {
+            false => {
+                let call = Call::Read(buf.len());
+                self.read_into(buf, offset, call)
+            }
             true => self.read_apart(buf, offset),
         }
     }
 
     /// The same into a region, which is touched with nothing in hand (`region/buffers.rs`).
     #[cold]
-    fn read_apart(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+    fn read_apart<S: Sink + ?Sized>(&self, buf: &mut S, offset: u64) -> Result<usize> {
         let (call, size) = (Call::Read(buf.len()), self.shared().page_size.bytes());
         let (mut own, mut done) = (Vec::new(), 0);
         while done < buf.len() {
@@ -47,8 +78,8 @@ impl File {
             }
             let wanted = buffers::part(at, buf.len() - done, size);
             own.resize(wanted, 0);
-            let read = self.read_into(&mut own, at, call)?;
-            buf[done..done + read].copy_from_slice(&own[..read]);
+            let read = self.read_into(&mut own[..], at, call)?;
+            buf.put(done, &own[..read]);
             done += read;
             if read < wanted {
                 break;
@@ -58,7 +89,7 @@ impl File {
     }
 
     /// The same into memory that needs nothing of a cache to be touched.
-    fn read_into(&self, buf: &mut [u8], offset: u64, call: Call) -> Result<usize> {
+    fn read_into<S: Sink + ?Sized>(&self, buf: &mut S, offset: u64, call: Call) -> Result<usize> {
         let inside = |wanted: usize| (wanted as u64).min(self.len().saturating_sub(offset)) as usize;
         let mut wanted = inside(buf.len());
         let shift = self.shared().page_size.shift();
@@ -75,7 +106,7 @@ impl File {
             let n = (size - from).min(wanted - done);
             match self.pin(self.key(page), call) {
                 Lookup::Found(pin) => {
-                    buf[done..done + n].copy_from_slice(&pin[from..from + n]);
+                    buf.put(done, &pin[from..from + n]);
                     drop(pin);
                     self.passed(page);
                     done += n;
@@ -86,7 +117,7 @@ impl File {
                 }
                 Lookup::Absent => {
                     let last = (offset + wanted as u64 - 1) >> shift;
-                    match self.read_missing((page, last), offset, &mut buf[..wanted], call)? {
+                    match self.read_missing((page, last), (offset, wanted), buf, call)? {
                         Some(n) => done += n,
                         None => wanted = inside(wanted),
                     }
@@ -115,11 +146,11 @@ impl File {
     /// Reads the missing pages from `page` up to `last`, a run of them, and copies what of them is in the request that
     /// began at `offset`. How many bytes that was, 0 if the page is there by now; `None` if the file ends before it by now.
     #[cold]
-    fn read_missing(
+    fn read_missing<S: Sink + ?Sized>(
         &self,
         (page, last): (u64, u64),
-        offset: u64,
-        buf: &mut [u8],
+        (offset, wanted): (u64, usize),
+        buf: &mut S,
         call: Call,
     ) -> Result<Option<usize>> {
         explain::waits_in(call);
@@ -132,13 +163,13 @@ impl File {
             return Ok((!fault.outside).then_some(0));
         };
         let shift = self.shared().page_size.shift();
-        let end = offset + buf.len() as u64;
+        let end = offset + wanted as u64;
         let mut copied = 0;
         let copy = |page: PageIndex, bytes: &[u8]| {
             let start = page.0 << shift;
             let (from, to) = (start.max(offset), (start + bytes.len() as u64).min(end));
             let source = &bytes[(from - start) as usize..(to - start) as usize];
-            buf[(from - offset) as usize..(to - offset) as usize].copy_from_slice(source);
+            buf.put((from - offset) as usize, source);
             copied += source.len();
         };
         self.shared().read(&self.inner, own, copy, false)?;

@@ -1,5 +1,6 @@
 //! Writing: into locked pages, up to 32 at a time; the device gets them later.
 
+use super::pieces::{Gathered, Source};
 use super::{File, LEN_MAX};
 use crate::driver::{Dirtying, Reach};
 use crate::error::{Error, Result};
@@ -11,6 +12,7 @@ use crate::table::{ExclusivePin, Lookup, Table};
 use millpond_core::event::Intent;
 use millpond_core::units::{FrameNo, PageIndex};
 use parking_lot::MutexGuard;
+use std::io::IoSlice;
 use std::ops::Range;
 
 /// Pages that a write holds at a time. Few enough that a pool of the least size has frames left for others.
@@ -40,11 +42,24 @@ impl File {
     /// of which only a part is overwritten can't be read; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the
     /// failed page is written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.write_pieces(buf, offset)
+    }
+
+    /// Writes all of `bufs`, one after the other, at byte `offset`, as [`File::write_at`] writes one buffer of their length:
+    /// each page changes at once, however many buffers are in it, and nothing larger is atomic.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        self.write_pieces(&Gathered::new(bufs), offset)
+    }
+
+    fn write_pieces<S: Source + ?Sized>(&self, buf: &S, offset: u64) -> Result<()> {
         self.check_writable()?;
         let end = self.check_end(offset, buf.len())?;
         self.check_within_limit(end)?;
         let _noted = self.begin(offset, buf.len(), true)?;
-        if buf.is_empty() {
+        if buf.len() == 0 {
             return Ok(());
         }
         self.shared()
@@ -135,15 +150,15 @@ impl File {
 
     /// Writes all of `buf`. `resize` is there if it goes up to the end of the file, or beyond; and afterwards, if it had to
     /// be.
-    pub(super) fn write_all<'a>(
+    pub(super) fn write_all<'a, S: Source + ?Sized>(
         &'a self,
-        buf: &[u8],
+        buf: &S,
         offset: u64,
         resize: &mut Option<MutexGuard<'a, ()>>,
         why: Dirtying,
     ) -> Result<()> {
         // A region is touched with no page in hand (`region/buffers.rs`).
-        let is_apart = buffers::are_in_region(buf);
+        let is_apart = buf.is_in_region();
         let (mut own, mut done) = (Vec::new(), 0);
         while done < buf.len() {
             let accepted = self.shared().accept(&self.inner, why, WRITE_PAGES_MAX);
@@ -151,15 +166,15 @@ impl File {
             if resize.is_some() && done == 0 {
                 self.make_room_for(offset + buf.len() as u64)?;
             }
-            let (mut left, at) = (&buf[done..], offset + done as u64);
-            if is_apart {
-                own.clear();
-                own.extend_from_slice(
-                    &left[..buffers::part(at, left.len(), self.shared().page_size.bytes())],
-                );
-                left = &own;
-            }
-            let some = self.write_some((left, buf.len()), at, resize.is_some(), most);
+            let (left, at) = (buf.len() - done, offset + done as u64);
+            let of_call = (buf.len(), at, resize.is_some(), most);
+            let some = if is_apart {
+                own.resize(buffers::part(at, left, self.shared().page_size.bytes()), 0);
+                buf.get(done, &mut own);
+                self.write_some((&own[..], 0), own.len(), of_call)
+            } else {
+                self.write_some((buf, done), left, of_call)
+            };
             let some = some.inspect_err(|_| self.leave_room(resize.is_some()))?;
             done += some.bytes;
             if some.pauses {
@@ -178,18 +193,18 @@ impl File {
         Ok(())
     }
 
-    /// Writes up to `most` pages, [`WRITE_PAGES_MAX`] or fewer. `at_end`: the caller keeps others from changing the length, and may
-    /// change it; else all of it is inside the file, unless somebody cuts that. `call`: how many bytes its caller has in all.
-    fn write_some(
+    /// Writes `len` bytes of `buf` from its byte `skip` on, in up to `most` pages, [`WRITE_PAGES_MAX`] or fewer. `at_end`: the
+    /// caller keeps others from changing the length, and may change it; else all of it is inside the file, unless somebody
+    /// cuts that. `call`: how many bytes its caller has in all.
+    fn write_some<S: Source + ?Sized>(
         &self,
-        (buf, call): (&[u8], usize),
-        offset: u64,
-        at_end: bool,
-        most: usize,
+        (buf, skip): (&S, usize),
+        len: usize,
+        (call, offset, at_end, most): (usize, u64, bool, usize),
     ) -> Result<Written> {
         let shift = self.shared().page_size.shift();
         let size = 1_u64 << shift;
-        let (first, end) = (offset >> shift, offset + buf.len() as u64);
+        let (first, end) = (offset >> shift, offset + len as u64);
         let last = ((end - 1) >> shift).min(first + most as u64 - 1);
         let reach = if at_end { Reach::Beyond } else { Reach::Within(end) };
         let mut pins: Vec<ExclusivePin<&Table<Arena>>> = Vec::with_capacity(most);
@@ -200,7 +215,7 @@ impl File {
             let start = page << shift;
             // The part of the page that is written, and of the buffer.
             let (from, to) = (start.max(offset), (start + size).min(end));
-            let source = &buf[(from - offset) as usize..(to - offset) as usize];
+            let source = skip + (from - offset) as usize;
             let in_page = (from - start) as usize..(to - start) as usize;
             // With pages in hand it waits for nobody: a reader of this page may want to read one of those next.
             let locked = if pins.is_empty() {
@@ -213,7 +228,7 @@ impl File {
                     // After the page is ours: whoever cuts or punches stores that first and then waits for the page.
                     is_cut = !at_end && (self.inner.len() < end || self.inner.hole.takes(page, &mut pin));
                     if !is_cut {
-                        pin[in_page].copy_from_slice(source);
+                        buf.get(source, &mut pin[in_page]);
                         page += 1;
                     }
                     pins.push(pin);
@@ -261,8 +276,7 @@ impl File {
                         let in_page = (from - start) as usize..(to - start) as usize;
                         bytes[..in_page.start].fill(0);
                         bytes[in_page.end..].fill(0);
-                        bytes[in_page]
-                            .copy_from_slice(&buf[(from - offset) as usize..(to - offset) as usize]);
+                        buf.get(skip + (from - offset) as usize, &mut bytes[in_page]);
                         let mut pin = self.shared().table.finish_load_exclusive(load);
                         is_cut |= !at_end && self.inner.hole.takes(page, &mut pin);
                         pins.push(pin);
