@@ -1,5 +1,9 @@
 //! Page guards: pins as values.
 
+mod owned;
+
+pub use owned::{OwnedPageMut, OwnedPageRef};
+
 use crate::error::{Error, Result};
 use crate::file::FileInner;
 use crate::own::OwnGuard;
@@ -38,6 +42,12 @@ impl Deref for PageRef<'_> {
     fn deref(&self) -> &[u8] {
         self.own.is_used();
         &self.pin[..self.len]
+    }
+}
+
+impl AsRef<[u8]> for PageRef<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 
@@ -87,14 +97,20 @@ impl<'a> PageMut<'a> {
     /// # Errors
     /// [`Error::NoLog`] if the file was opened without [`OpenOptions::log`](crate::OpenOptions::log).
     pub fn set_order(&mut self, n: u64) -> Result<()> {
-        let Some(held) = &self.file.keeping.held else {
-            return Err(Error::NoLog {
-                path: self.file.path.clone(),
-            });
-        };
-        held.raise(self.page, n);
-        Ok(())
+        set_order(self.file, self.page, n)
     }
+}
+
+/// # Errors
+/// [`Error::NoLog`].
+fn set_order(file: &FileInner, page: u64, n: u64) -> Result<()> {
+    let Some(held) = &file.keeping.held else {
+        return Err(Error::NoLog {
+            path: file.path.clone(),
+        });
+    };
+    held.raise(page, n);
+    Ok(())
 }
 
 impl Deref for PageMut<'_> {
@@ -112,6 +128,18 @@ impl DerefMut for PageMut<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         self.own.is_used();
         &mut self.pin[..self.len]
+    }
+}
+
+impl AsRef<[u8]> for PageMut<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsMut<[u8]> for PageMut<'_> {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self
     }
 }
 

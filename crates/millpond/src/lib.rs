@@ -77,6 +77,7 @@ pub use error::{Error, Result};
 pub use explain::{Call, Explanation, Wait, explain};
 pub use file::CloseError;
 pub use file::{Advice, File, OpenOptions, StablePages};
+pub use guard::{OwnedPageMut, OwnedPageRef};
 pub use guard::{PageMut, PageRef};
 pub use inspect::Limit;
 pub use millpond_core as core;

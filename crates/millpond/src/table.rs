@@ -119,6 +119,14 @@ impl<M> Table<M> {
         Some(SharedPin::new(self, grip))
     }
 
+    /// As [`Table::hit`], by a count in the page's word: for pins that are kept for longer, or elsewhere, than a thread's few
+    /// hazards are for.
+    pub(crate) fn hit_counted(&self, key: PageKey) -> Option<SharedPin<&Self>> {
+        let frame = self.index.find(key)?;
+        let grip = self.grip_counted(frame, key, true).ok()?;
+        Some(SharedPin::new(self, grip))
+    }
+
     /// Whether the page `key` is there at this moment, whoever uses it. Counts as no use.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
         self.index.find(key).is_some_and(|frame| {

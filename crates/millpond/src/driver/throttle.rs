@@ -110,14 +110,7 @@ impl Shared {
         let mut has_asked = why == Dirtying::Asked;
         loop {
             self.poison.check()?;
-            let left = {
-                let core = self.core();
-                let left = core.manager.left(file.id);
-                // Under the lock, where it is set as well.
-                self.failing.store(left.is_some(), Ordering::Relaxed);
-                left
-            };
-            let left = left.map_or(u64::MAX, |left| left.0);
+            let left = self.room(file);
             if left > 0 {
                 // Who is without room later waits anew.
                 *self.full.lock() = None;
@@ -149,6 +142,26 @@ impl Shared {
             let seen = self.dirtier_gate.count();
             self.dirtier_gate.wait(seen, LOOK_AGAIN);
         }
+    }
+
+    /// How many pages may become dirty beside those that can't be written.
+    fn room(&self, file: &FileInner) -> u64 {
+        let core = self.core();
+        let left = core.manager.left(file.id);
+        // Under the lock, where it is set as well.
+        self.failing.store(left.is_some(), Ordering::Relaxed);
+        left.map_or(u64::MAX, |left| left.0)
+    }
+
+    /// Whether a page of the file may become dirty now, without [waiting for room](Shared::accept) and
+    /// [pausing](Shared::throttle).
+    ///
+    /// # Errors
+    /// `Error::Write` if too much of this file can't be written.
+    pub(crate) fn may_dirty(&self, file: &FileInner) -> Result<bool> {
+        self.check_accepts(file)?;
+        let has_room = !self.failing.load(Ordering::Relaxed) || self.room(file) > 0;
+        Ok(has_room && (!self.throttling.load(Ordering::Relaxed) || self.resume().is_none()))
     }
 
     /// For how long there has been no room and nothing was written, whoever has looked.

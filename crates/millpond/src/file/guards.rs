@@ -4,13 +4,13 @@ use super::{File, LEN_MAX};
 use crate::driver::{Dirtying, Reach};
 use crate::error::{Error, Result};
 use crate::explain::{self, Call};
-use crate::guard::{PageMut, PageRef};
+use crate::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
 use crate::own::Waits;
 use crate::sys::arena::Arena;
-use crate::table::{ExclusivePin, Lookup, Table};
+use crate::table::{ExclusivePin, Lookup, SharedPin, Table};
 use crate::trace::What;
 use millpond_core::event::Intent;
-use millpond_core::units::PageIndex;
+use millpond_core::units::{PageIndex, PageKey};
 
 impl File {
     /// Pins page number `page` for reading. It is read from the device if it is not in memory.
@@ -28,6 +28,71 @@ impl File {
             return Ok(PageRef::new(pin, len, self.key(page)));
         }
         self.page_slowly(page, len)
+    }
+
+    /// As [`File::page`], with a guard that borrows nothing and keeps the file open.
+    ///
+    /// # Errors
+    /// As [`File::page`].
+    pub fn page_owned(&self, page: u64) -> Result<OwnedPageRef> {
+        if let Some(guard) = self.try_page_owned(page)? {
+            return Ok(guard);
+        }
+        let len = self.page_len(page)?;
+        Ok(self.page_slowly(page, len)?.into_owned(&self.opened))
+    }
+
+    /// Pins page number `page` for reading if it is in memory and free to be read at this moment; `None` if it is being read
+    /// from the device or not there, or if somebody has it for changing, the calling thread too, or waits to.
+    ///
+    /// It waits for no device and no guard. Where the page is the one at which read-ahead goes on, that is started, under the
+    /// core's lock. `None` starts nothing: [`File::prefetch`] has the page read.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] behind the end of the file; [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// # std::fs::write(&path, [7; 100_000])?;
+    /// # let cache = millpond::PageCache::builder().memory(2 << 20).build()?;
+    /// # let file = cache.open(&path, millpond::OpenOptions::new())?;
+    /// assert!(file.try_page(20)?.is_none());
+    /// let read = file.page(20)?[0];
+    /// assert_eq!(file.try_page(20)?.expect("it was read")[0], read);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_page(&self, page: u64) -> Result<Option<PageRef<'_>>> {
+        let len = self.page_len(page)?;
+        let hit = self.try_pin(page, len, |key| self.shared().table.hit(key))?;
+        Ok(hit.map(|pin| PageRef::new(pin, len, self.key(page))))
+    }
+
+    /// As [`File::try_page`], with a guard that borrows nothing and keeps the file open.
+    ///
+    /// # Errors
+    /// As [`File::try_page`].
+    pub fn try_page_owned(&self, page: u64) -> Result<Option<OwnedPageRef>> {
+        let len = self.page_len(page)?;
+        let hit = self.try_pin(page, len, |key| self.shared().table.hit_counted(key))?;
+        Ok(hit.map(|pin| OwnedPageRef::new(pin, len, self.key(page), &self.opened)))
+    }
+
+    fn try_pin<'a>(
+        &'a self,
+        page: u64,
+        len: usize,
+        hit: impl FnOnce(PageKey) -> Option<SharedPin<&'a Table<Arena>>>,
+    ) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
+        if !self.shared().poison.is_usual() {
+            self.shared().poison.check()?;
+        }
+        let Some(pin) = hit(self.key(page)) else {
+            return Ok(None);
+        };
+        let _noted = self.begin(page << self.shared().page_size.shift(), len, false)?;
+        self.passed(page);
+        Ok(Some(pin))
     }
 
     #[cold]
@@ -93,6 +158,60 @@ impl File {
         // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
         let len = self.page_len(page)?;
         Ok(PageMut::new(pin, len, &self.inner, page))
+    }
+
+    /// As [`File::page_mut`], with a guard that borrows nothing and keeps the file open.
+    ///
+    /// # Errors
+    /// As [`File::page_mut`].
+    pub fn page_mut_owned(&self, page: u64) -> Result<OwnedPageMut> {
+        Ok(self.page_mut(page)?.into_owned(&self.opened))
+    }
+
+    /// Locks page number `page` for changing it if it is in memory and nobody uses it at this moment, the calling thread
+    /// neither; `None` if it is not, or is being written and must stay as it is meanwhile, or if whoever makes pages dirty
+    /// has to pause now.
+    ///
+    /// It waits for no device, no guard and no room; it takes the core's lock for a moment.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file; [`Error::TooLong`]; [`Error::Write`] if more of
+    /// this file can't be written than the option `dirty.failed` allows; [`Error::Poisoned`].
+    pub fn try_page_mut(&self, page: u64) -> Result<Option<PageMut<'_>>> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        let len = self.page_len(page)? as u64;
+        self.check_within_limit((page << self.shared().page_size.shift()) + len)?;
+        if !self.shared().may_dirty(&self.inner)? {
+            return Ok(None);
+        }
+        let Lookup::Found(mut pin) = self.shared().table.try_lock(self.key(page)) else {
+            return Ok(None);
+        };
+        let what = What::Write {
+            keeps_first: true,
+            keeps_last: false,
+        };
+        let _noted = self.shared().note(self.inner.id, (page, 1), what);
+        let is_in_hole = self.inner.hole.takes(page, &mut pin);
+        if pin.first_dirty() {
+            self.shared()
+                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+        }
+        if is_in_hole {
+            return Ok(None);
+        }
+        let len = self.page_len(page)?;
+        Ok(Some(PageMut::new(pin, len, &self.inner, page)))
+    }
+
+    /// As [`File::try_page_mut`], with a guard that borrows nothing and keeps the file open.
+    ///
+    /// # Errors
+    /// As [`File::try_page_mut`].
+    pub fn try_page_mut_owned(&self, page: u64) -> Result<Option<OwnedPageMut>> {
+        let locked = self.try_page_mut(page)?;
+        Ok(locked.map(|guard| guard.into_owned(&self.opened)))
     }
 
     /// As [`File::page_mut`], for the whole page: a file that ends before the end of page `page` grows up to there. What

@@ -4,7 +4,9 @@ use super::{File, FileInner};
 use crate::cache::Handle;
 use crate::device::DeviceFile;
 use crate::error::Error;
+use crate::sys::arena::Arena;
 use crate::sys::threads;
+use crate::table::{Holder, Table};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
@@ -24,6 +26,18 @@ impl Opened {
             cache,
             lent: OnceLock::new(),
         }
+    }
+}
+
+impl Holder for Arc<Opened> {
+    type Memory = Arena;
+
+    fn table(&self) -> &Table<Arena> {
+        &self.cache.shared.table
+    }
+
+    fn gives_back(&self) -> bool {
+        !self.cache.shared.poison.is_of_another()
     }
 }
 
@@ -48,7 +62,7 @@ impl Drop for Opened {
 
 impl File {
     /// Writes what is dirty, makes it durable and drops this handle, saying whether that went well; dropping it alone
-    /// can't say. Other handles of the file, clones of this one among them, stay as they are: what they change
+    /// can't say. Other handles of the file, clones of this one and its owned guards stay as they are: what they change
     /// later is theirs to sync.
     ///
     /// # Errors

@@ -14,6 +14,13 @@ pub(crate) trait Holder {
 
     /// The table.
     fn table(&self) -> &Table<Self::Memory>;
+
+    /// Whether a pin that is dropped is given back: not in a forked child, where nobody waits for it and whoever held a lock of
+    /// the table is gone.
+    #[inline]
+    fn gives_back(&self) -> bool {
+        true
+    }
 }
 
 impl<M> Holder for &Table<M> {
@@ -101,7 +108,6 @@ impl<H: Holder> SharedPin<H> {
     }
 }
 
-#[cfg(test)]
 impl<M> SharedPin<&Table<M>> {
     /// The same pin, which keeps its table alive through `holder`.
     ///
@@ -122,7 +128,9 @@ impl<M> SharedPin<&Table<M>> {
 impl<H: Holder> Drop for SharedPin<H> {
     #[inline]
     fn drop(&mut self) {
-        self.holder.table().ungrip(self.grip);
+        if self.holder.gives_back() {
+            self.holder.table().ungrip(self.grip);
+        }
     }
 }
 
@@ -169,6 +177,11 @@ impl<H: Holder> ExclusivePin<H> {
         self.table().index.key(self.frame())
     }
 
+    /// What keeps the table alive.
+    pub(crate) fn holder(&self) -> &H {
+        &self.holder
+    }
+
     /// Whether the page was clean before: the owner has to report it dirty (T6).
     #[inline]
     pub(crate) fn first_dirty(&self) -> bool {
@@ -176,10 +189,29 @@ impl<H: Holder> ExclusivePin<H> {
     }
 }
 
+impl<M> ExclusivePin<&Table<M>> {
+    /// As [`SharedPin::hold_by`].
+    ///
+    /// # Panics
+    /// If that is another table.
+    pub(crate) fn hold_by<H: Holder<Memory = M>>(self, holder: H) -> ExclusivePin<H> {
+        assert!(
+            std::ptr::eq(self.table(), holder.table()),
+            "the holder of another cache"
+        );
+        ExclusivePin {
+            holder,
+            claim: std::mem::ManuallyDrop::new(self).claim,
+        }
+    }
+}
+
 impl<H: Holder> Drop for ExclusivePin<H> {
     #[inline]
     fn drop(&mut self) {
-        self.holder.table().release(self.frame());
+        if self.holder.gives_back() {
+            self.holder.table().release(self.frame());
+        }
     }
 }
 

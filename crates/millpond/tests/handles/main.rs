@@ -1,8 +1,13 @@
-//! Handles of files: what they can do as `std`'s files do.
+//! Handles of files: what they can do as `std`'s files do, and guards that keep their file open.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why it was skipped"
+)]
 
 mod calls;
+mod owned;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -60,13 +60,18 @@ fn a_forked_child_drops_what_is_its_parents_and_nothing_happens() {
         .unwrap();
     file.write_at(&[7; 100_000], 0).unwrap();
     let recording = cache.record(folder.path().join("trace")).unwrap();
-    let mut parts = Some((cache, file, recording));
+    // Guards that keep the file open, the last of whose handles they are in the child then.
+    let guards = (file.page_owned(3).unwrap(), file.page_mut_owned(4).unwrap());
+    let mut parts = Some((cache, file.clone(), recording, file, guards));
     let dropped = fork(|| {
         drop(parts.take());
         0
     });
     assert_eq!(dropped, Ok(0));
-    let (_cache, file, recording) = parts.unwrap();
+    let (_cache, file, recording, _clone, mut guards) = parts.unwrap();
+    assert_eq!(guards.0[..], guards.1[..]);
+    guards.1.fill(7);
+    drop(guards);
     assert!(socket.exists());
     drop(recording);
     file.sync_data().unwrap();
@@ -133,6 +138,9 @@ fn calls_of_a_forked_child_are_refused_and_it_may_have_a_cache_of_its_own() {
             file.append(&[1]).map(drop),
             file.page(0).map(drop),
             file.page_mut(0).map(drop),
+            file.try_page(0).map(drop),
+            file.try_page_mut(0).map(drop),
+            file.page_owned(0).map(drop),
             file.sync_data(),
             file.set_len(1),
             file.punch(0, 1),
