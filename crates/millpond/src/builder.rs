@@ -5,6 +5,7 @@ use crate::background;
 use crate::budget::{self, Aside};
 use crate::cache::{Budget, Handle, PageCache};
 use crate::calibrate::{Calibrating, Calibration};
+#[cfg(feature = "control")]
 use crate::control::Place;
 use crate::device::{self, Device, Warning, Watched};
 use crate::driver::Shared;
@@ -20,7 +21,9 @@ use millpond_core::event::Event;
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options, Preset};
 use millpond_core::units::{Bytes, Nanos, PageSize};
+#[cfg(feature = "metrics")]
 use std::net::SocketAddr;
+#[cfg(feature = "control")]
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +45,9 @@ pub struct Builder {
     memory_beyond_limit: bool,
     notice_hook: Hook<Notice>,
     warning_hook: Hook<Warning>,
+    #[cfg(feature = "control")]
     control: Option<Place>,
+    #[cfg(feature = "metrics")]
     metrics: Option<SocketAddr>,
     name: Option<String>,
     swap: Vec<SwapFile>,
@@ -154,12 +159,14 @@ impl Builder {
     /// Whether the cache can be looked into and retuned by `millpond stat`, `inspect` and `set` of the same user, through a
     /// socket among the user's run-time files ([`control`](crate::control) says where). Default: no. Costs a thread, which
     /// sleeps.
+    #[cfg(feature = "control")]
     pub fn control(mut self, wanted: bool) -> Builder {
         self.control = wanted.then_some(Place::Default);
         self
     }
 
     /// The same, with a socket of this name, for `--cache PATH`. What a cache that is gone has left there is replaced.
+    #[cfg(feature = "control")]
     pub fn control_at(mut self, path: impl Into<PathBuf>) -> Builder {
         self.control = Some(Place::At(path.into()));
         self
@@ -176,6 +183,7 @@ impl Builder {
     /// give a loopback address such as `127.0.0.1:9464`, or one that only those reach who may know how much the cache does;
     /// no name of a file is told. Port 0 is one that is free: [`PageCache::metrics_address`]. Costs a thread, which sleeps,
     /// and at most 32 connections.
+    #[cfg(feature = "metrics")]
     pub fn metrics(mut self, address: SocketAddr) -> Builder {
         self.metrics = Some(address);
         self
@@ -300,7 +308,7 @@ impl Builder {
             None if self.calibrate && self.goal.is_none() => Calibrating::Due,
             None => Calibrating::Off,
         };
-        let mut handle = Handle::new(
+        let handle = Handle::new(
             shared,
             thread,
             handlers,
@@ -319,9 +327,13 @@ impl Builder {
         if auto.is_some() {
             handle.follow_from_now_on()?;
         }
+        #[cfg(any(feature = "control", feature = "metrics"))]
+        let mut handle = handle;
+        #[cfg(feature = "control")]
         if let Some(place) = &self.control {
             handle.listen(place)?;
         }
+        #[cfg(feature = "metrics")]
         if let Some(address) = self.metrics {
             handle.serve_metrics(address)?;
         }
@@ -351,7 +363,9 @@ impl Default for Builder {
             memory_beyond_limit: false,
             notice_hook: Hook::new(host::to_stderr),
             warning_hook: Hook::new(device::to_stderr),
+            #[cfg(feature = "control")]
             control: None,
+            #[cfg(feature = "metrics")]
             metrics: None,
             name: None,
             swap: Vec::new(),

@@ -11,6 +11,7 @@ mod writers;
 use crate::builder::Builder;
 use crate::calibrate::{Calibrating, Calibration, GoalSource};
 use crate::contents::{self, Contents, Order};
+#[cfg(feature = "control")]
 use crate::control::{Control, Place};
 use crate::device::{DeviceFigures, FileIdentity};
 use crate::driver::Shared;
@@ -19,11 +20,15 @@ use crate::events;
 use crate::file::{File, FileInner};
 use crate::history::History;
 use crate::host::{Notice, Notices};
+#[cfg(feature = "metrics")]
 use crate::http;
+#[cfg(feature = "metrics")]
 use crate::metrics;
 use crate::own::Waits;
 use crate::stats::Stats;
-use crate::trace::{Recordings, What};
+#[cfg(feature = "trace")]
+use crate::trace::Recordings;
+use crate::trace::What;
 use follow::Follower;
 pub use follow::MemoryInForce;
 use millpond_core::event::Event;
@@ -32,8 +37,10 @@ use millpond_core::reclaim::trace::Trace;
 use parking_lot::{Condvar, Mutex};
 pub(crate) use room::Budget;
 use std::collections::HashMap;
+#[cfg(feature = "metrics")]
 use std::net::SocketAddr;
 use std::ops::Deref;
+#[cfg(feature = "control")]
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -62,7 +69,9 @@ pub struct PageCache {
 /// What keeps a cache alive: its handles and its files. Its control socket does not.
 pub(crate) struct Handle {
     inner: Arc<Inner>,
+    #[cfg(feature = "control")]
     control: Option<Control>,
+    #[cfg(feature = "metrics")]
     metrics: Option<http::Server>,
 }
 
@@ -82,6 +91,7 @@ pub(crate) struct Inner {
     /// For threads that the cache starts later.
     pub(crate) me: Weak<Inner>,
     pub(crate) history: Mutex<History>,
+    #[cfg(feature = "trace")]
     pub(crate) recordings: Mutex<Recordings>,
     pub(crate) name: OnceLock<String>,
 }
@@ -185,11 +195,13 @@ impl PageCache {
 
     /// Where the control socket is, if [`Builder::control`](crate::Builder::control) or
     /// [`Builder::control_at`](crate::Builder::control_at) asked for one.
+    #[cfg(feature = "control")]
     pub fn control_path(&self) -> Option<&Path> {
         self.handle.control.as_ref().map(Control::path)
     }
 
     /// Where metrics are served, if [`Builder::metrics`](crate::Builder::metrics) asked for it.
+    #[cfg(feature = "metrics")]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.handle.metrics.as_ref().map(http::Server::address)
     }
@@ -249,12 +261,15 @@ impl Handle {
             follower: Follower::default(),
             me: me.clone(),
             history: Mutex::default(),
+            #[cfg(feature = "trace")]
             recordings: Mutex::default(),
             name: OnceLock::new(),
         });
         Handle {
             inner,
+            #[cfg(feature = "control")]
             control: None,
+            #[cfg(feature = "metrics")]
             metrics: None,
         }
     }
@@ -263,6 +278,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`Error::Control`].
+    #[cfg(feature = "control")]
     pub(crate) fn listen(&mut self, place: &Place) -> Result<()> {
         self.control = Some(Control::start(self.inner.clone(), place)?);
         Ok(())
@@ -272,6 +288,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`Error::Metrics`].
+    #[cfg(feature = "metrics")]
     pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<()> {
         self.metrics = Some(metrics::start(self.inner.clone(), address)?);
         Ok(())
@@ -384,6 +401,7 @@ impl Drop for Closing<'_> {
 
 impl Inner {
     /// Goes through the files that are open.
+    #[cfg(feature = "trace")]
     pub(crate) fn files_open(&self, see: impl FnMut(&FileInner)) {
         let files = self.files.lock();
         files.open.values().map(|(file, _)| &**file).for_each(see);

@@ -19,6 +19,7 @@ use crate::device::Warning;
 use crate::error::Error;
 use crate::explain::Wait;
 use crate::history::Change;
+#[cfg(feature = "trace")]
 use crate::trace::{Ended, Recorded};
 use millpond_core::units::PageIndex;
 use std::path::Path;
@@ -85,10 +86,12 @@ pub(crate) fn warned(warning: &Warning) {
     tracing::warn!(target: "millpond::watchdog", "{warning}");
 }
 
+#[cfg(feature = "trace")]
 pub(crate) fn recording(path: &Path) {
     tracing::info!(target: "millpond::trace", path = %path.display(), "recording");
 }
 
+#[cfg(feature = "trace")]
 pub(crate) fn recorded(recorded: &Recorded) {
     let (path, accesses, lost) = (recorded.path.display(), recorded.accesses, recorded.lost);
     match &recorded.ended {

@@ -57,6 +57,7 @@ impl PageCache {
 }
 
 impl Inner {
+    #[cfg(any(feature = "control", feature = "metrics"))]
     pub(crate) fn age(&self) -> Duration {
         Duration::from_nanos(self.shared.clock.now().0)
     }

@@ -32,6 +32,7 @@ mod calibrate;
 mod check;
 mod clock;
 pub mod contents;
+#[cfg(feature = "control")]
 pub mod control;
 mod cursor;
 pub mod device;
@@ -46,9 +47,11 @@ mod hazard;
 pub mod history;
 mod hook;
 pub mod host;
+#[cfg(feature = "metrics")]
 pub mod http;
 mod index;
 mod inspect;
+#[cfg(feature = "metrics")]
 mod metrics;
 mod order;
 mod own;
@@ -64,7 +67,11 @@ mod sync;
 mod sys;
 mod table;
 mod told;
+#[cfg(feature = "trace")]
 pub mod trace;
+#[cfg(not(feature = "trace"))]
+#[path = "trace/off.rs"]
+mod trace;
 mod tune;
 mod wait;
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// The cache is unusable: there is a reason.
 const POISONED: u8 = 1;
 /// Its calls are recorded.
+#[cfg(feature = "trace")]
 const RECORDED: u8 = 2;
 
 /// Why the cache can't be used any more, if so.
@@ -71,6 +72,7 @@ impl Poison {
     }
 
     /// Whether calls are recorded from now on.
+    #[cfg(feature = "trace")]
     pub(crate) fn set_recorded(&self, recorded: bool) {
         match recorded {
             true => self.unusual.fetch_or(RECORDED, Ordering::Release),

@@ -8,13 +8,20 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.shared.poison.is_of_another() {
             // In a forked child nothing ends: the threads are the parent's, and so is the socket.
-            let parts = (self.inner.clone(), self.control.take(), self.metrics.take());
-            return std::mem::forget(parts);
+            std::mem::forget(self.inner.clone());
+            #[cfg(feature = "control")]
+            std::mem::forget(self.control.take());
+            #[cfg(feature = "metrics")]
+            std::mem::forget(self.metrics.take());
+            return;
         }
         // First of all: they work with the rest.
-        self.control = None;
-        self.metrics = None;
+        #[cfg(feature = "control")]
+        drop(self.control.take());
+        #[cfg(feature = "metrics")]
+        drop(self.metrics.take());
         self.follower.stop();
+        #[cfg(feature = "trace")]
         self.record_stop(None);
     }
 }

@@ -60,6 +60,7 @@ use crate::region::Regions;
 use crate::sys::arena::Arena;
 use crate::sys::copies::Copies;
 use crate::table::{Table, Turn};
+#[cfg(feature = "trace")]
 use crate::trace::Shards;
 use millpond_core::event::{Effects, Event, IoId};
 use millpond_core::manager::Manager;
@@ -109,6 +110,7 @@ pub(crate) struct Shared {
     pub(crate) page_size: PageSize,
     pub(crate) poison: Poison,
     /// What is recorded of calls, on its way to a trace.
+    #[cfg(feature = "trace")]
     pub(crate) calls: Shards,
     core: Mutex<Core>,
     memory_gate: Gate,
@@ -171,6 +173,7 @@ impl Shared {
             clock: Clock::new(),
             page_size,
             poison: Poison::new(),
+            #[cfg(feature = "trace")]
             calls: Shards::default(),
             core: Mutex::new(core),
             memory_gate: Gate::default(),

@@ -19,6 +19,7 @@ pub(crate) mod locks;
 pub(crate) mod loop_device;
 pub(crate) mod mapped_file;
 pub(crate) mod mapping;
+#[cfg(feature = "control")]
 pub(crate) mod peer;
 pub(crate) mod places;
 pub(crate) mod realtime;

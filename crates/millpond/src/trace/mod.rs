@@ -13,10 +13,12 @@
 mod format;
 mod read;
 mod shards;
+mod what;
 mod write;
 
 pub use read::{Trace, TraceError, TracedFile};
 pub(crate) use shards::{Note, Shards};
+pub use what::What;
 
 use crate::PageCache;
 use crate::cache::{Handle, Inner};
@@ -50,30 +52,6 @@ pub const TRACE_BYTES_MIN: u64 = 64 << 10;
 
 /// No page of a file has this number.
 const PAGES_MAX: u64 = PageKey::PAGES_MAX;
-
-/// What was done with some pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
-    /// They were read.
-    Read,
-    /// They were written, whole, but for those that are said to keep some of what they had: these had to be there first.
-    Write {
-        /// The first keeps some.
-        keeps_first: bool,
-        /// The last keeps some.
-        keeps_last: bool,
-    },
-    /// They were asked for ahead, and not waited for.
-    Prefetch,
-    /// The file was made durable.
-    Sync,
-    /// The file was cut: the page is the first that is no more.
-    Cut,
-    /// The last handle was dropped, and the file's pages have left memory.
-    Close,
-    /// A page of a region was touched and was not there. Touches of pages that are there are seen by nobody.
-    Region,
-}
 
 impl What {
     fn code(self) -> u8 {
@@ -250,6 +228,7 @@ struct Running {
 }
 
 /// How a recording goes.
+#[cfg(feature = "control")]
 pub(crate) struct Progress {
     pub(crate) path: PathBuf,
     pub(crate) accesses: u64,
@@ -260,6 +239,7 @@ pub(crate) struct Progress {
     pub(crate) ended: Option<Ended>,
 }
 
+#[cfg(feature = "control")]
 impl From<&Recorded> for Progress {
     fn from(recorded: &Recorded) -> Progress {
         Progress {
@@ -370,6 +350,7 @@ impl Inner {
     }
 
     /// How the recording goes, or how the last one has ended; `None` if there was none.
+    #[cfg(feature = "control")]
     pub(crate) fn record_progress(&self) -> Option<Progress> {
         let mut recordings = self.recordings.lock();
         recordings.reap();
