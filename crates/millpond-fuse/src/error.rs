@@ -1,6 +1,6 @@
 //! Why a directory can't be mounted, for whoever must do something about it.
 
-use millpond::Surface;
+use millpond::internal::Surface;
 use std::io;
 use std::path::PathBuf;
 

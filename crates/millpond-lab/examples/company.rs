@@ -12,7 +12,7 @@
     reason = "a program that prints a table"
 )]
 
-use millpond::device::model::{HddParameters, Model, SsdParameters};
+use millpond::testing::model::{HddParameters, Model, SsdParameters};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::units::{Instant, Nanos, PageCount};

@@ -17,8 +17,10 @@
     reason = "a program that prints tables"
 )]
 
-use millpond::device::model::{Model, SsdParameters};
-use millpond::device::{self, Access, DeviceFile, Fault, FaultRule, FaultTarget, Faulty, Modelled};
+use millpond::device;
+use millpond::device::{Access, DeviceFile};
+use millpond::testing::model::{Model, SsdParameters};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty, Modelled};
 use millpond::{Advice, File, OpenOptions, PageCache};
 use millpond_lab::measure::latency::Latencies;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@
     reason = "a program that prints tables"
 )]
 
-use millpond::core::event::Reason;
 use millpond::{Advice, File, OpenOptions, PageCache};
+use millpond_core::event::Reason;
 use millpond_lab::measure::process::resident_peak_mib;
 use millpond_lab::sim::draw::Draw;
 use std::hint::black_box;

@@ -5,7 +5,7 @@
 
 use crate::error::{LabError, Result};
 use crate::quantity::{parse_size, parse_time, size_typed};
-use millpond::device::model::{
+use millpond::testing::model::{
     HddOrder, HddParameters, Model, ModelParameters, RamParameters, SsdParameters,
 };
 use millpond_core::units::{Bytes, Nanos};

@@ -5,7 +5,7 @@
 //! that it fills counts against the limit. Where nothing allows it, the reason says what would.
 
 use crate::error::{LabError, Result};
-use millpond::host::{self, GroupVersion as Version};
+use millpond::internal::GroupVersion as Version;
 use millpond_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -151,7 +151,7 @@ fn maker_of(name: &str) -> Option<u32> {
 
 /// Groups below which one may be made, the best first.
 fn parents() -> Vec<(PathBuf, Version)> {
-    let groups = host::control_groups().into_iter();
+    let groups = millpond::internal::control_groups().into_iter();
     groups
         .map(|group| (group.path, group.version))
         .filter(|(dir, version)| *version == Version::One || hands_memory_down(dir))

@@ -1,7 +1,7 @@
 //! Millpond's default admission beside a reader that comes and goes, in virtual time: exact, the same on every machine.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
-use millpond::device::model::{HddParameters, Model, SsdParameters};
+use millpond::testing::model::{HddParameters, Model, SsdParameters};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::units::{Instant, Nanos, PageCount};

@@ -9,9 +9,9 @@
 
 mod support;
 
-use millpond::core::units::Bytes;
 use millpond::history::By;
 use millpond::{MemoryInForce, OpenOptions, PageCache};
+use millpond_core::units::Bytes;
 use std::time::{Duration, Instant};
 use support::{in_the_child, run_in_group};
 

@@ -8,9 +8,9 @@
 
 mod support;
 
-use millpond::core::units::Bytes;
-use millpond::host::{self, Notice};
 use millpond::{Error, OpenOptions, PageCache};
+use millpond::{Notice, host};
+use millpond_core::units::Bytes;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use support::{in_the_child, run_in_group};

@@ -2,7 +2,7 @@
 //! virtual time: exact, the same on every machine.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
-use millpond::device::model::{
+use millpond::testing::model::{
     HddParameters, Model, ModelParameters, ModelRequest, RamParameters, SsdParameters,
 };
 use millpond_core::admission::AdmissionOptions;

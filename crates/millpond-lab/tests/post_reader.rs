@@ -5,7 +5,7 @@
 //! 39 us here, too: in that time the disk reads ahead.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
-use millpond::device::model::{HddParameters, Model};
+use millpond::testing::model::{HddParameters, Model};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::admission::percent::PercentOptions;

@@ -6,10 +6,10 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
-use millpond::core::options::Preset;
-use millpond::core::units::{Bytes, PageSize};
 use millpond::trace::Trace;
 use millpond::{OpenOptions, PageCache};
+use millpond_core::options::Preset;
+use millpond_core::units::{Bytes, PageSize};
 use millpond_lab::experiment::Watch;
 use millpond_lab::replay::{self, Load, Memory, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, table};

@@ -12,7 +12,8 @@
 //!
 //! No thread of a cache ever asks for Python's lock: a thread that holds it waits for them when it touches a page.
 
-use millpond::{Error, PageCache, Region, Surface, SwapFile};
+use millpond::internal::Surface;
+use millpond::{Error, PageCache, Region, SwapFile};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -22,7 +22,7 @@ struct Row {
     touches: f64,
     file: f64,
     region: f64,
-    prices: millpond::core::lru::RefaultCosts,
+    prices: millpond::stats::RefaultCosts,
 }
 
 struct Draw(u64);
@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 region,
                 prices,
             } = row;
-            let us = |read: millpond::core::units::Nanos| read.0 as f64 / 1000.0;
+            let us = |read: millpond::units::Nanos| read.0 as f64 / 1000.0;
             let (of_file, of_region, lean) =
                 (us(prices.file), us(prices.region), prices.scan_balance_per_mille);
             print!("{round:>5}  {name:<16} {touches:>11.0} {file:>14.0} {region:>16.0}");

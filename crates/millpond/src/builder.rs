@@ -29,6 +29,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Makes a [`PageCache`].
+///
+/// ```
+/// use millpond::PageCache;
+/// use std::time::Duration;
+/// let cache = PageCache::builder()
+///     .memory(256 << 20) // one budget: pages, metadata, transfers
+///     .page_size(16 << 10) // as the engine's own pages
+///     .read_latency_goal(Duration::from_millis(5)) // writers give way to reads beyond it
+///     .on_warning(|warning| eprintln!("cache: {warning}")) // a disk that does not answer
+///     .build()?;
+/// assert!(cache.stats().occupancy.frames.0 > 15_000);
+/// # Ok::<(), millpond::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Builder {
     memory: u64,
@@ -128,6 +141,7 @@ impl Builder {
     }
 
     /// Who gets to see all that the state machine is told and answers, from its first step on.
+    #[doc(hidden)]
     pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Builder {
         self.recorder = Some(Box::new(recorder));
         self

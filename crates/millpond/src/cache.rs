@@ -208,6 +208,7 @@ impl PageCache {
 
     /// What reclaim has met at the cold end of memory and what it did there: all decisions counted, the last samples
     /// kept. A copy of 6 KiB, made under the core's lock.
+    #[doc(hidden)]
     pub fn reclaim_trace(&self) -> Trace {
         self.handle.shared.core().manager.trace().clone()
     }

@@ -1,5 +1,24 @@
 //! What is in memory: pages by state, and the files that have most of them.
 //!
+//! For the question *whose pages are these?*, asked by a person or once a second: [`PageCache::contents`] answers it, and
+//! `millpond top` draws it. How full the cache is as a whole is in [`PageCache::stats`], which costs less.
+//!
+//! ```
+//! use millpond::contents::Order;
+//! # let cache = millpond::PageCache::builder().build()?;
+//! let contents = cache.contents(10, Order::Dirty);
+//! for file in &contents.files {
+//!     let (pages, dirty) = (file.pages.resident().0, file.pages.unsaved().0);
+//!     println!("{:?}: {pages} pages, {dirty} of them dirty", file.path);
+//! }
+//! # Ok::<(), millpond::Error>(())
+//! ```
+//!
+//! [`PageCache::contents`]: crate::PageCache::contents
+//! [`PageCache::stats`]: crate::PageCache::stats
+//!
+//! # How it is counted
+//!
 //! ```text
 //!   frames  |----|----|----|----|----| …     a slice at a time under the core lock, which is let go of in between
 //!                ▲ 1024 of them                more than 2^20 frames: every second, third … slice, counted so often

@@ -1,5 +1,19 @@
 //! The changes of a cache's settings: when, by whom, from what to what, and what became of the limits.
 //!
+//! For whoever asks why a cache is no longer as it was configured: each change names the process, or the part of the cache,
+//! that made it. [`PageCache::set`](crate::PageCache::set) returns the change that it was, and
+//! [`PageCache::history`](crate::PageCache::history) has the last ones.
+//!
+//! ```
+//! # let cache = millpond::PageCache::builder().build()?;
+//! cache.set(&[("dirty.background", "8M")])?;
+//! for change in &cache.history().changes {
+//!     let names: Vec<_> = change.settings.iter().map(|setting| setting.name).collect();
+//!     println!("{:.1} s after the start {} changed {names:?}", change.age.as_secs_f64(), change.by);
+//! }
+//! # Ok::<(), millpond::Error>(())
+//! ```
+//!
 //! Kept in memory, the last [`CHANGES_MAX`] of them; those that are forgotten are counted. A call that sets what is set
 //! already is no change and not kept. Changes by the host that follow one another are one, from the first to the last.
 

@@ -20,8 +20,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Where to look:
+//!
+//! | for | see |
+//! |---|---|
+//! | files: reading, writing, pages lent without a copy | [`PageCache`], [`File`], [`PageRef`], [`PageMut`] |
+//! | memory larger than memory, with a swap file | [`Region`] |
+//! | pages that wait for a log, checksums | [`LogOrder`], [`PageCheck`] |
+//! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], and who changed them [`history`] |
+//! | what it does | [`stats`], [`contents`], [`device`]; what one call waited for: [`explain`](mod@explain) |
+//! | from outside: `millpond stat`, `top`, `set`, `record` | [`control`], [`trace`], [`Builder::metrics`] |
+//! | tests of what stands on it: disks that fail, lose power, are slow | [`testing`] |
+//! | what this host does not allow | [`host`] |
+//!
+//! # Features
+//!
+//! | feature | default | what |
+//! |---|---|---|
+//! | `control` | yes | the control socket ([`Builder::control`]), which `millpond stat`, `top`, `set` and `record` use; has `trace` |
+//! | `trace` | by `control` | recording every call into a file ([`PageCache::record`]), and reading such files |
+//! | `metrics` | no | figures for Prometheus over HTTP ([`Builder::metrics`]) |
+//!
+//! None of them costs anything while it is not used; leaving them out saves building them, and what they depend on.
+//!
 //! The policy (which page leaves, when dirty pages are written, who waits) is the crate `millpond-core`, a pure state
 //! machine; this crate drives it with real memory, threads and devices.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod auto;
 mod background;
@@ -39,7 +64,7 @@ pub mod device;
 mod driver;
 mod error;
 mod events;
-mod explain;
+pub mod explain;
 mod file;
 mod gate;
 mod guard;
@@ -48,24 +73,28 @@ pub mod history;
 mod hook;
 pub mod host;
 #[cfg(feature = "metrics")]
-pub mod http;
+mod http;
 mod index;
 mod inspect;
+#[doc(hidden)]
+pub mod internal;
 #[cfg(feature = "metrics")]
 mod metrics;
+pub mod options;
 mod order;
 mod own;
 mod poison;
-pub mod record;
+mod record;
 mod region;
 #[cfg(test)]
 mod scratch;
 pub mod settings;
 mod state;
-mod stats;
+pub mod stats;
 mod sync;
 mod sys;
 mod table;
+pub mod testing;
 mod told;
 #[cfg(feature = "trace")]
 pub mod trace;
@@ -73,26 +102,23 @@ pub mod trace;
 #[path = "trace/off.rs"]
 mod trace;
 mod tune;
+pub mod units;
 mod wait;
 
 pub use auto::MemoryRange;
 pub use builder::Builder;
 pub use cache::{MemoryInForce, PageCache};
-pub use calibrate::{Calibration, GoalSource};
 pub use check::PageCheck;
 pub use cursor::FileCursor;
-pub use device::Warning;
+pub use device::watched::Warning;
 pub use error::{Error, Result};
-pub use explain::{Call, Explanation, Wait, explain};
+pub use explain::explain;
 pub use file::CloseError;
 pub use file::{Advice, File, OpenOptions, StablePages};
 pub use guard::{OwnedPageMut, OwnedPageRef};
 pub use guard::{PageMut, PageRef};
-pub use inspect::Limit;
-pub use millpond_core as core;
-pub use millpond_core::options::{Options, Preset};
+pub use host::Notice;
+pub use options::{Options, Preset};
 pub use order::LogOrder;
 pub use region::{Faults, Region, RegionAdvice, RegionOptions, SwapFile};
-pub use settings::{Setting, SettingError};
-pub use stats::{FrameWaits, Stats};
-pub use told::Surface;
+pub use stats::Stats;

@@ -1,8 +1,29 @@
-//! What a cache has done, and how full it is.
+//! What a cache has done, and how full it is: the parts of [`Stats`].
+//!
+//! [`PageCache::stats`](crate::PageCache::stats) takes the core's lock for a moment, so it may be asked many times a second.
+//! Counters only grow, and those that Linux has too have its names (`pgscan_direct`, `workingset_refault_file`): read them
+//! twice and subtract. As text, a `Stats` is a line for each figure, as `/proc/vmstat`.
+//!
+//! ```
+//! # let cache = millpond::PageCache::builder().build()?;
+//! let before = cache.stats().counters;
+//! // ... some work ...
+//! let now = cache.stats();
+//! let (written, dirty) = (now.counters.nr_written - before.nr_written, now.occupancy.dirty.0);
+//! println!("{written} pages written, {dirty} dirty");
+//! # Ok::<(), millpond::Error>(())
+//! ```
+//!
+//! What one call waited for is told by [`explain`](mod@crate::explain), what each disk has done by
+//! [`PageCache::devices`](crate::PageCache::devices), and whose pages they are by [`contents`](crate::contents).
 
 use crate::device::Device;
 use crate::driver::Shared;
-use millpond_core::manager::{Derived, Occupancy, Pressure, Waiting};
+pub use millpond_core::dirty::limits::Thresholds;
+pub use millpond_core::lru::{RefaultCosts, Statistics as ReplacementCounters};
+pub use millpond_core::manager::{Derived, Occupancy, Pressure, Waiting};
+pub use millpond_core::memory::watermark::Watermarks;
+pub use millpond_core::stats::Stats as Counters;
 use millpond_core::units::{Bytes, Nanos, PageCount};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +33,11 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Stats {
     /// Counters, with the kernel's names where the kernel has them.
-    pub counters: millpond_core::stats::Stats,
+    pub counters: Counters,
     /// Counters of the replacement.
-    pub replacement: millpond_core::lru::Statistics,
+    pub replacement: ReplacementCounters,
     /// What refaults of files and of regions cost at present, and whose pages stay longer for it.
-    pub refault_costs: millpond_core::lru::RefaultCosts,
+    pub refault_costs: RefaultCosts,
     /// How full the pool is and with what.
     pub occupancy: Occupancy,
     /// What writers have before them, and how long reads take at present.
@@ -38,7 +59,7 @@ pub struct Stats {
     /// Slots of the swap file; zero without one.
     pub swap_total: PageCount,
     /// Pages of regions that were read ahead and then touched, or stood right behind one that was; those read ahead are
-    /// [`swap_ra`](millpond_core::stats::Stats::swap_ra).
+    /// [`swap_ra`](Counters::swap_ra).
     pub swap_ahead_hits: u64,
     /// What the kernel's page tables for regions take at most, beside the budget: 4 KiB for each 2 MiB of addresses in which
     /// a page has been in memory. On x86-64 from Linux 6.14 on those that are empty go when this is more than a 32nd of
@@ -59,7 +80,7 @@ pub struct Stats {
 }
 
 /// How long calls that needed frames have waited for them, because reclaim had none at once. What a call waits because
-/// too much is dirty is not among it: [`balance_dirty_pauses`](millpond_core::stats::Stats::balance_dirty_pauses).
+/// too much is dirty is not among it: [`balance_dirty_pauses`](Counters::balance_dirty_pauses).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FrameWaits {
     /// Calls that have waited.

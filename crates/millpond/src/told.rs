@@ -86,6 +86,7 @@ pub(crate) const MORE_FRAMES: WayOut = WayOut {
 
 impl Error {
     /// What is wrong and what to do about it, in the words of `surface`.
+    #[doc(hidden)]
     pub fn told(&self, surface: Surface) -> String {
         let text = self.to_string();
         match self.way_out() {

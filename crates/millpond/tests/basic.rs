@@ -167,10 +167,10 @@ fn options_are_held_against_the_page_size_of_the_cache_that_takes_them() {
         .unwrap();
     let mut options = cache.options();
     // As they come from elsewhere: the page size in them does not count.
-    options.page_size = millpond::core::units::PageSize::KIB_4;
+    options.page_size = millpond_core::units::PageSize::KIB_4;
     cache.set_options(options.clone()).unwrap();
     assert_eq!(cache.options().page_size.bytes(), 65_536);
-    options.flusher.write_max = millpond::core::units::Bytes(4096);
+    options.flusher.write_max = millpond_core::units::Bytes(4096);
     let error = cache.set_options(options.clone()).unwrap_err().to_string();
     assert_eq!(
         error,

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Threads};
+use millpond::device::Threads;
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{OpenOptions, PageCache};
 use parking_lot::Mutex;
 use std::fmt::{self, Write};

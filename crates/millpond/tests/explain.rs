@@ -5,12 +5,13 @@
 
 mod support;
 
-use millpond::core::admission::AdmissionOptions;
-use millpond::core::admission::bytes::BytesOptions;
-use millpond::core::event::Reason;
-use millpond::core::units::{Bytes, Nanos};
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
-use millpond::{Call, Error, Explanation, File, LogOrder, OpenOptions, Options, PageCache, Wait, explain};
+use millpond::explain::{Call, Explanation, Wait};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
+use millpond::{Error, File, LogOrder, OpenOptions, Options, PageCache, explain};
+use millpond_core::admission::AdmissionOptions;
+use millpond_core::admission::bytes::BytesOptions;
+use millpond_core::event::Reason;
+use millpond_core::units::{Bytes, Nanos};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -13,7 +13,8 @@
 mod refuse;
 mod support;
 
-use millpond::host::{Notice, RingRefusal, SmallPages};
+use millpond::Notice;
+use millpond::host::{RingRefusal, SmallPages};
 use millpond::{Builder, OpenOptions, PageCache};
 use refuse::{Refusal, advice, always, direct, dont_cache, where_refused};
 use rustix::io::ReadWriteFlags;

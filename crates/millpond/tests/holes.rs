@@ -4,7 +4,7 @@
 
 mod support;
 
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{File, OpenOptions, PageCache};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

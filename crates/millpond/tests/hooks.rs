@@ -5,7 +5,7 @@
 
 mod support;
 
-use millpond::record::{Recorder, Step};
+use millpond::internal::{Recorder, Step};
 use millpond::{Advice, Error, LogOrder, OpenOptions, PageCache, PageCheck};
 use std::sync::{Arc, Mutex, OnceLock};
 use support::{Place, bounded, until};

@@ -5,10 +5,10 @@
 
 mod support;
 
-use millpond::core::event::Event;
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
-use millpond::record::{Recorder, Step};
+use millpond::internal::{Recorder, Step};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, LogOrder, OpenOptions, PageCache};
+use millpond_core::event::Event;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use support::{Call, Draw, Hooked, Kind, Place, What, bounded, until};

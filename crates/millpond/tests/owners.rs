@@ -11,7 +11,7 @@
 mod refuse;
 mod support;
 
-use millpond::host::Notice;
+use millpond::Notice;
 use millpond::{Error, OpenOptions, PageCache, SwapFile};
 use refuse::{direct, where_refused};
 use rustix::fs::{FlockOperation, fcntl_lock};

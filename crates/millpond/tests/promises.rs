@@ -4,10 +4,13 @@
 
 mod support;
 
-use millpond::core::admission::AdmissionOptions;
-use millpond::device::model::{HddParameters, Model, SsdParameters};
-use millpond::device::{self, Fault, FaultRule, FaultTarget, Faulty, Modelled, Op};
-use millpond::{Builder, Error, File, GoalSource, OpenOptions, PageCache};
+use millpond::device;
+use millpond::device::GoalSource;
+use millpond::device::Op;
+use millpond::testing::model::{HddParameters, Model, SsdParameters};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty, Modelled};
+use millpond::{Builder, Error, File, OpenOptions, PageCache};
+use millpond_core::admission::AdmissionOptions;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,7 +86,7 @@ fn the_first_file_with_content_sets_the_goal_for_read_latency_unless_there_is_on
     assert_eq!(counts.take(), [0, 0, 0], "once");
     let mut options = cache.options();
     if let AdmissionOptions::Goal(goal) = &mut options.admission {
-        goal.read_latency = millpond::core::units::Nanos(7_654_321);
+        goal.read_latency = millpond_core::units::Nanos(7_654_321);
     }
     let own = Duration::from_nanos(7_654_321);
     for (cache, what) in [
@@ -106,7 +109,7 @@ fn the_first_file_with_content_sets_the_goal_for_read_latency_unless_there_is_on
         assert_eq!(cache.goal_source(), Some(GoalSource::Given), "{what}");
     }
     // What one cache has found another can be given.
-    let slow = millpond::Calibration {
+    let slow = millpond::device::Calibration {
         facts: millpond::device::DeviceFacts {
             rotational: true,
             ..found.facts
@@ -158,7 +161,7 @@ fn a_device_that_rotates_has_the_longest_goal_until_there_is_something_to_read()
 }
 
 /// As it is measured of the modelled disk.
-const ROTATES: millpond::Calibration = millpond::Calibration {
+const ROTATES: millpond::device::Calibration = millpond::device::Calibration {
     facts: millpond::device::DeviceFacts::MEMORY,
     reads: 24,
     read_latency: Duration::from_micros(5_400),

@@ -9,8 +9,8 @@
 
 mod support;
 
-use millpond::core::units::Nanos;
 use millpond::{Error, File, OpenOptions, Options, PageCache};
+use millpond_core::units::Nanos;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,7 +4,7 @@
 
 mod support;
 
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, OpenOptions, PageCache, PageCheck};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,12 +4,12 @@
 
 mod support;
 
-use millpond::core::dirty::limits::DirtyLimit;
-use millpond::core::event::Event;
-use millpond::core::units::{Nanos, Ratio};
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
-use millpond::record::{Answer, Recorder, Step};
+use millpond::internal::{Answer, Recorder, Step};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, LogOrder, OpenOptions, PageCache};
+use millpond_core::dirty::limits::DirtyLimit;
+use millpond_core::event::Event;
+use millpond_core::units::{Nanos, Ratio};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

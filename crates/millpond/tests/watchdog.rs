@@ -5,10 +5,11 @@
 
 mod support;
 
-use millpond::core::event::Reason;
-use millpond::core::units::Nanos;
-use millpond::device::{Asked, Awaited, Device, Fault, FaultRule, FaultTarget, Faulty};
+use millpond::device::{Asked, Awaited, Device};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, LogOrder, OpenOptions, Options, PageCache, Warning};
+use millpond_core::event::Reason;
+use millpond_core::units::Nanos;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};

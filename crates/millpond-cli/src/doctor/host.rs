@@ -1,8 +1,8 @@
 //! What belongs to the host and not to a directory.
 
 use super::Check;
-use millpond::host::{self, Notice};
-use millpond::{Error, PageCache, Surface};
+use millpond::internal::Surface;
+use millpond::{Error, Notice, PageCache, host};
 use millpond_core::units::Bytes;
 use millpond_lab::memory_group::MemoryGroup;
 use millpond_lab::quantity::size;

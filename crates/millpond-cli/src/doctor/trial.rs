@@ -1,8 +1,9 @@
 //! The engine does a small job: writes four times its memory, syncs, reads back, and opens it again to measure a read.
 
 use super::Check;
-use millpond::host::Notice;
-use millpond::{Calibration, OpenOptions, PageCache};
+use millpond::Notice;
+use millpond::device::Calibration;
+use millpond::{OpenOptions, PageCache};
 use millpond_lab::quantity::micros;
 use std::path::Path;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use super::{TopArgs, sockets};
 use crate::Failure;
 use crate::control::{Cache, running};
 use crate::signals::Signals;
-use millpond::http::{Answer, Asked, Server};
+use millpond::internal::http::{Answer, Asked, Server};
 use millpond_lab::say;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};

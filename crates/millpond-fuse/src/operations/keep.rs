@@ -6,7 +6,7 @@
 use crate::content::{Content, Result};
 use crate::nodes::{Data, Node, Seen};
 use crate::pond::Pond;
-use millpond::Surface;
+use millpond::internal::Surface;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
 use std::collections::HashSet;
 use std::sync::Arc;

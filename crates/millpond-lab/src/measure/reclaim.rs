@@ -6,7 +6,7 @@
 //! group's own `memory.stat` says the same, and nobody else's reclaim is in it.
 
 use crate::outcome::{Measure, Outcome};
-use millpond::host::{self, GroupVersion};
+use millpond::internal::GroupVersion;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -110,7 +110,7 @@ const PLAIN: [(&str, &str, &str); 11] = [
 /// The kernel's counters now. Empty where `/proc/vmstat` can't be read.
 pub(crate) fn of_kernel() -> Vec<Measure> {
     let machine = counters(Path::new("/proc/vmstat"));
-    let groups = host::control_groups().into_iter();
+    let groups = millpond::internal::control_groups().into_iter();
     let own = groups.filter(|group| group.version == GroupVersion::Two);
     let group: HashMap<_, _> = own
         .map(|group| counters(&group.path.join("memory.stat")))

@@ -3,9 +3,9 @@
 use super::{Load, Pace, Ran, ReplayOptions, Step};
 use crate::error::{LabError, Result};
 use crate::sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
-use millpond::core::event::Reason;
-use millpond::core::options::Options;
-use millpond::core::units::{Bytes, Instant, Nanos, PageCount};
+use millpond_core::event::Reason;
+use millpond_core::options::Options;
+use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use std::cell::RefCell;
 use std::rc::Rc;
 

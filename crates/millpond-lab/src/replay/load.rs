@@ -4,9 +4,9 @@ use super::Memory;
 use crate::error::{LabError, Result};
 use crate::quantity::size;
 use crate::sim::Op;
-use millpond::core::units::{Bytes, FileId, Nanos, PageSize};
 use millpond::host;
 use millpond::trace::{Access, Trace, What};
+use millpond_core::units::{Bytes, FileId, Nanos, PageSize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read};
@@ -293,9 +293,7 @@ impl Load {
     /// Sizes of memory to try where nobody says which.
     pub fn memories(&self) -> Vec<Memory> {
         let mut memories: Vec<_> = (0..6)
-            .map(|n| {
-                Memory::Pages((self.distinct * (1 << n) / 32).max(millpond::core::manager::FRAMES_MIN.0))
-            })
+            .map(|n| Memory::Pages((self.distinct * (1 << n) / 32).max(millpond_core::manager::FRAMES_MIN.0)))
             .collect();
         memories.dedup();
         memories

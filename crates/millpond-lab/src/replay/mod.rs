@@ -29,9 +29,9 @@ use crate::quantity::parse_size;
 use crate::report::Report;
 use crate::target::Proceed;
 use millpond::PageCache;
-use millpond::core::lru::{Detection, LinuxOptions, Replacement};
-use millpond::core::options::{Options, Preset};
-use millpond::core::units::{Bytes, Nanos, PageCount, PageSize};
+use millpond_core::lru::{Detection, LinuxOptions, Replacement};
+use millpond_core::options::{Options, Preset};
+use millpond_core::units::{Bytes, Nanos, PageCount, PageSize};
 use std::fmt;
 use std::str::FromStr;
 

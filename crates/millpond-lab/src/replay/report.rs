@@ -4,7 +4,7 @@ use super::{Load, Point, Policy, Ran, ReplayOptions};
 use crate::machine;
 use crate::quantity::{micros, micros_tick, number, number_tick, size};
 use crate::report::{Axis, Cell, Chart, Line, Metric, Report, Scale, Table, TableRow};
-use millpond::core::units::Bytes;
+use millpond_core::units::Bytes;
 
 /// Misses within this share of the fewest are no worse.
 const NEAR: f64 = 0.05;

@@ -17,7 +17,7 @@
 use super::configuration::{Configuration, FileSystem, Scheduler, Wbt};
 use super::ledger::{Ledger, Step};
 use crate::error::{LabError, Result};
-use millpond::host::add_loop_device;
+use millpond::internal::add_loop_device;
 use rustix::mount::MountFlags;
 use std::env;
 use std::fs;

@@ -16,7 +16,7 @@
 
 use super::block::tool;
 use crate::error::{LabError, Result};
-use millpond::host::remove_loop_device;
+use millpond::internal::remove_loop_device;
 use procfs::process::Process;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;

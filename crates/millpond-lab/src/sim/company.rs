@@ -3,7 +3,7 @@
 use super::axboe::{Reader, Seen, Shared, Writer};
 use super::process::{Done, Op, Script};
 use super::{Costs, Faults, World, WorldOptions};
-use millpond::device::model::Model;
+use millpond::testing::model::Model;
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Reason;
 use millpond_core::options::{OptionError, Options};

@@ -13,7 +13,7 @@ use super::faults::{Coverage, Faults, Seen};
 use super::process::Op;
 use super::scripts::{Anything, Operator, SyncAll, Told};
 use super::world::{Costs, World, WorldOptions};
-use millpond::device::model::{HddParameters, Model, SsdParameters};
+use millpond::testing::model::{HddParameters, Model, SsdParameters};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;

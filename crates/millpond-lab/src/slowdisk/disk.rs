@@ -7,7 +7,8 @@
 use super::image::{Image, ReadEarly};
 use crate::measure::latency::Latencies;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
-use millpond::device::model::{Lateness, Model, ModelRequest, ModelService, ModelStatistics};
+use millpond::internal::ModelService;
+use millpond::testing::model::{Lateness, Model, ModelRequest, ModelStatistics};
 use millpond_core::units::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};

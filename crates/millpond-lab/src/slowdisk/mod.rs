@@ -26,7 +26,7 @@ use disk::Disk;
 use filesystem::SlowDisk;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use image::Image;
-use millpond::device::model::be_punctual;
+use millpond::internal::be_punctual;
 use millpond_core::units::Bytes;
 use procfs::{Current, Meminfo};
 use rustix::io::Errno;

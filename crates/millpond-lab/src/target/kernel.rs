@@ -29,7 +29,7 @@ use crate::quantity::size_typed;
 use crate::room::{Configuration, Room};
 use crate::target::kernel_limits;
 use crate::workload::hills2015::Both;
-use millpond::host::MappedFile;
+use millpond::internal::MappedFile;
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions};

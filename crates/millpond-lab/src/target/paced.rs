@@ -18,7 +18,7 @@ use crate::quantity::parse_size;
 use crate::workload::axboe2016::phase::Actor;
 use crate::workload::axboe2016::record::{Read, Written};
 use crate::workload::{Progress, Workload};
-use millpond::device::model::{Model, ModelCompletion, ModelRequest};
+use millpond::testing::model::{Model, ModelCompletion, ModelRequest};
 use millpond_core::units::{Instant, Nanos};
 use std::time::Duration;
 

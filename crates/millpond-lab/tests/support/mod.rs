@@ -5,7 +5,7 @@
     reason = "these are tests, helpers included"
 )]
 
-use millpond::core::units::Bytes;
+use millpond_core::units::Bytes;
 use millpond_lab::memory_group::{Entry, MemoryGroup};
 use std::path::PathBuf;
 use std::process::Command;

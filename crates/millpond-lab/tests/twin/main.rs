@@ -21,7 +21,7 @@ mod record;
 mod replay;
 mod tape;
 
-use millpond::record::Answer;
+use millpond::internal::Answer;
 use millpond_core::event::{Effect, Event};
 use millpond_core::frame::BeginWrite;
 use record::record;

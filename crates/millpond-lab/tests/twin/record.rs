@@ -1,8 +1,9 @@
 //! Some seconds of an engine's life: threads do whatever a program may do, and then what only comes about under pressure.
 
 use crate::tape::{Kept, Recording, Tape};
-use millpond::device::{self, Fault, FaultRule, FaultTarget, Faulty};
-use millpond::record::Answer;
+use millpond::device;
+use millpond::internal::Answer;
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Advice, Error, File, OpenOptions, Options, PageCache, Preset};
 use millpond_core::event::Effect;
 use millpond_core::frame::BeginWrite;

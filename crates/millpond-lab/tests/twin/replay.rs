@@ -1,7 +1,7 @@
 //! The same steps once more, over the simulator's frames.
 
 use crate::tape::Recording;
-use millpond::record::Answer;
+use millpond::internal::Answer;
 use millpond_core::event::{Effect, Effects, Event, IoId};
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::manager::Manager;

@@ -1,7 +1,7 @@
 //! What an engine's machine was told and did, kept step by step.
 
 use millpond::Options;
-use millpond::record::{Answer, Recorder, Step};
+use millpond::internal::{Answer, Recorder, Step};
 use millpond_core::event::{Effect, Effects, Event};
 use millpond_core::units::{Instant, PageCount};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -186,7 +186,7 @@ impl Inner {
         }
     }
 
-    /// As [`crate::Limit`] says it.
+    /// As [`Limit`](crate::settings::Limit) says it.
     pub(crate) fn memory_told(&self, budget: &Budget) -> String {
         let size = Value::Size(budget.memory);
         let Some(range) = budget.auto else {

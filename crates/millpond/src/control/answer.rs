@@ -224,7 +224,7 @@ fn limits(cache: &Inner) -> Value {
 }
 
 fn options(cache: &Inner) -> Value {
-    let one = |(setting, value): (&'static crate::Setting, Option<String>)| {
+    let one = |(setting, value): (&'static crate::settings::Setting, Option<String>)| {
         let allowed = match setting.kind {
             Kind::Word(_) | Kind::Switch => setting.kind.syntax(),
             _ => setting.allowed.to_owned(),

@@ -1,5 +1,24 @@
 //! The control socket: a running cache looked into and retuned from outside, by `millpond stat`, `inspect` and `set`.
 //!
+//! A program gives its cache one with [`Builder::control`](crate::Builder::control); the `millpond` program is the client
+//! that most will want. [`Client`] and [`sockets`] are for others: a supervisor, a test, a dashboard.
+//!
+//! ```
+//! use millpond::PageCache;
+//! use millpond::control::Client;
+//! # let folder = tempfile::tempdir()?;
+//! let socket = folder.path().join("cache.sock");
+//! let cache = PageCache::builder().control_at(&socket).name("orders").build()?;
+//! // In another process of the same user:
+//! let mut client = Client::connect(&socket)?;
+//! let answer = client.ask("set dirty.background=8M")?; // a line of JSON
+//! assert!(answer.contains(r#""new":"8M""#), "{answer}");
+//! println!("{}", client.ask("stat")?); // `help` has the others
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What goes over it
+//!
 //! ```text
 //!   client ── "set dirty.background=64M memory=1G\n" ──► a line of words
 //!          ◄── {"changed":[…],"limits":[…]}\n ────────── a line of JSON; {"error":"…"} if it can't be

@@ -112,7 +112,7 @@ fn device(figures: &DeviceFigures) -> Value {
 }
 
 /// Who waits, for `stat`.
-pub(super) fn waiting(waiting: &crate::core::manager::Waiting) -> Value {
+pub(super) fn waiting(waiting: &crate::stats::Waiting) -> Value {
     json!({
         "held_back": waiting.held_back.map(|(reason, _)| reason.name()),
         "held_back_ns": waiting.held_back.map(|(_, span)| span.0),

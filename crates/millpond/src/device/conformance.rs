@@ -1,9 +1,7 @@
 //! What every device promises, tried on every device.
 
-use super::{
-    Access, Buffer, Completion, Crashing, Device, DeviceFile, Faulty, Modelled, Op, Request, Segments,
-    Threads, Uring, model,
-};
+use super::{Access, Buffer, Completion, Device, DeviceFile, Op, Request, Segments, Threads, Uring, model};
+use crate::testing::{Crashing, Faulty, Modelled};
 use millpond_core::units::Nanos;
 use std::io;
 use std::path::Path;

@@ -44,7 +44,7 @@ pub enum FaultTarget {
 /// When a fault happens.
 ///
 /// ```
-/// use millpond::device::{Fault, FaultRule, FaultTarget};
+/// use millpond::testing::{Fault, FaultRule, FaultTarget};
 /// // The first two writes that touch the second page fail.
 /// let rule = FaultRule { offsets: 4096..8192, times: 2, ..FaultRule::always(FaultTarget::Writes, Fault::Fail(5)) };
 /// ```
@@ -85,6 +85,29 @@ impl FaultRule {
 }
 
 /// A device with faults.
+///
+/// ```
+/// use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
+/// use millpond::{OpenOptions, PageCache, device};
+/// use std::sync::Arc;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let disk = Arc::new(Faulty::new(device::best(), 1));
+/// let cache = PageCache::builder().device(disk.clone()).build()?;
+/// let file = cache.open(&path, OpenOptions::new().create(true))?;
+/// file.write_at(&[1; 8192], 0)?;
+///
+/// // The disk has no room for the second page.
+/// const ENOSPC: i32 = 28;
+/// let full = FaultRule::always(FaultTarget::Writes, Fault::Fail(ENOSPC));
+/// disk.add(FaultRule { offsets: 4096..8192, ..full });
+/// assert_eq!(file.sync_data().unwrap_err().errno(), ENOSPC);
+/// assert!(disk.faults() > 0);
+///
+/// disk.clear();
+/// file.sync_data()?; // what could not be written was kept
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Faulty {
     inner: Arc<dyn Device>,

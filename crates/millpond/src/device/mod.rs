@@ -1,4 +1,21 @@
-//! Devices: what moves pages between memory and files.
+//! Devices: what moves pages between memory and files, and what each disk has done.
+//!
+//! A program needs none of it: a cache takes [`best`], and counts by disk what it did
+//! ([`PageCache::devices`](crate::PageCache::devices)). It is for those who give a cache another one with
+//! [`Builder::device`](crate::Builder::device): threads instead of io_uring, one of [`testing`](crate::testing), or their own
+//! [`Device`] around any of these.
+//!
+//! ```
+//! use millpond::PageCache;
+//! use millpond::device::Threads;
+//! use std::sync::Arc;
+//! let device = Arc::new(Threads::new("this service may not use io_uring"));
+//! let cache = PageCache::builder().device(device).build()?;
+//! println!("{}", cache.stats().device);
+//! # Ok::<(), millpond::Error>(())
+//! ```
+//!
+//! # How a transfer goes
 //!
 //! ```text
 //!   a miss of one page ── transfer ──────────► the calling thread reads: lowest latency
@@ -6,59 +23,54 @@
 //! ```
 //!
 //! [`Uring`] is the device; [`Threads`] does the same where io_uring is not allowed; [`best`] chooses and says why.
-//! [`Modelled`] puts the service time of a modelled disk around any of them and [`Faulty`] makes chosen transfers
-//! fail, so both can be stacked; [`Crashing`] remembers what a crash could leave behind. All pass the same conformance
-//! suite.
+//! Those of [`testing`](crate::testing) stand around any other, so they can be stacked. All pass the same conformance suite.
 //!
 //! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
-mod crash;
+pub(crate) mod crash;
 mod descriptor;
 mod exclusive;
 mod facts;
-mod fault;
+pub(crate) mod fault;
 mod figures;
 mod file;
 mod kind;
 mod layout;
 mod length;
-pub mod model;
-mod modelled;
+pub(crate) mod model;
+pub(crate) mod modelled;
 mod names;
 mod threads;
 mod transfer;
 mod uring;
 mod waits;
-mod watched;
+pub(crate) mod watched;
 
 #[cfg(test)]
 mod conformance;
 
+pub use crate::calibrate::{Calibration, GoalSource};
 pub use crate::sys::buffer::Buffer;
 pub use crate::sys::segment::{Memory, Segments};
-pub use crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
 pub(crate) use descriptor::Descriptor;
 pub use facts::DeviceFacts;
-pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
 pub use figures::DeviceFigures;
 pub(crate) use file::Making;
 pub use file::{Access, DeviceFile, FileIdentity};
 pub(crate) use kind::{identity, identity_at};
 pub use length::LengthLimit;
-pub use model::Lateness;
-pub use modelled::Modelled;
 pub use names::device_name;
 pub use threads::Threads;
 pub use uring::Uring;
 pub use waits::Awaited;
-pub use watched::{Asked, Warning};
+pub use watched::Asked;
 
 pub(crate) use length::{is_behind_limit, look as look_at_limit};
 pub(crate) use transfer::{Progress, Step};
-pub(crate) use watched::{Watched, to_stderr};
+pub(crate) use watched::{Warning, Watched, to_stderr};
 
 use crate::host::RingRefusal;
-use millpond_core::event::Reason;
+pub use millpond_core::event::Reason;
 use std::fmt;
 use std::io;
 use std::sync::Arc;

@@ -189,8 +189,9 @@ impl FileInner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Access, Fault, FaultRule, FaultTarget, Faulty, Threads};
+    use crate::device::{Access, Threads};
     use crate::file::OpenOptions;
+    use crate::testing::{Fault, FaultRule, FaultTarget, Faulty};
     use std::os::unix::fs::FileExt;
 
     const PAGE: u64 = 4096;

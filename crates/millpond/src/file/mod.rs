@@ -64,6 +64,24 @@ const LEN_MAX: u64 = 1 << 52;
 /// the device and can't say whether it went well; [`File::close`] can.
 ///
 /// What each call promises when it returns, fails, or the machine stops, is in `docs/SEMANTICS.md`.
+///
+/// ```
+/// use millpond::{OpenOptions, PageCache};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let cache = PageCache::builder().build()?;
+/// let file = cache.open(&path, OpenOptions::new().create(true))?;
+///
+/// file.write_at(b"some bytes", 10_000)?; // copied into memory; the device gets them in the background
+/// file.page_mut(2)?[..4].copy_from_slice(b"page"); // the third page, changed where it is
+/// let mut bytes = [0; 10];
+/// assert_eq!(file.read_at(&mut bytes, 10_000)?, 10); // copied out
+/// assert_eq!(&file.page(2)?[..4], b"page"); // lent: no copy, no lock
+///
+/// file.sync_data()?; // all of it durable, or an error that comes again until it is
+/// file.close()?; // the same, and says what dropping the file can't
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct File {
     pub(crate) inner: Arc<FileInner>,

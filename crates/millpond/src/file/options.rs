@@ -9,13 +9,20 @@ use std::sync::Arc;
 /// How a file is opened.
 ///
 /// ```
-/// use millpond::OpenOptions;
+/// use millpond::{OpenOptions, PageCache, StablePages};
 /// # let folder = tempfile::tempdir()?;
-/// # let (cache, path) = (millpond::PageCache::builder().memory(2 << 20).build()?, folder.path().join("log"));
-/// let file = cache.open(&path, OpenOptions::new().create_new(true).mode(0o600).exclusive(true))?;
-/// # drop(file);
-/// assert!(cache.open(&path, OpenOptions::new().create_new(true)).is_err());
-/// # Ok::<(), millpond::Error>(())
+/// # let path = folder.path().join("data");
+/// let cache = PageCache::builder().build()?;
+/// // Made if it is missing, for this process alone, and no page is changed while the device reads it.
+/// let options = OpenOptions::new().create(true).exclusive(true).stable_pages(StablePages::Copy);
+/// let file = cache.open(&path, options)?;
+/// file.write_at(&[1; 4096], 0)?;
+///
+/// let reader = cache.open(&path, OpenOptions::new())?; // the same pages, for reading only
+/// assert_eq!(reader.page(0)?[0], 1);
+/// assert!(reader.write_at(b"no", 0).is_err());
+/// assert!(cache.open(&path, OpenOptions::new().create_new(true).mode(0o600)).is_err()); // it is there
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct OpenOptions {

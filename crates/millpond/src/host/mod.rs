@@ -1,5 +1,21 @@
 //! The host: what it allows, and what is done about what it does not.
 //!
+//! A container may forbid io_uring, a file system direct I/O, a control group more memory. A cache does without and says
+//! so, once, in a line on standard error; a program that has a log of its own takes the lines there. `millpond doctor`
+//! tells the same before a cache is made.
+//!
+//! ```
+//! use millpond::{PageCache, host};
+//! let free = host::memory_available().unwrap_or(1 << 30);
+//! let cache = PageCache::builder()
+//!     .memory((free / 4).min(64 << 20))
+//!     .on_notice(|notice| eprintln!("cache: {notice}"))
+//!     .build()?;
+//! # Ok::<(), millpond::Error>(())
+//! ```
+//!
+//! # What is done without
+//!
 //! ```text
 //!   missing                     found when        then
 //!   io_uring                    a cache is made   threads do the transfers            Notice::NoRing
@@ -14,20 +30,15 @@
 //! once a process unless [`Builder::on_notice`](crate::Builder::on_notice) gave another.
 
 mod huge;
-mod limit;
+pub(crate) mod limit;
 mod notice;
 mod places;
 mod ring;
 
 pub use huge::SmallPages;
-pub use limit::{
-    ControlGroup, GroupVersion, MemoryLimit, control_groups, memory_available, memory_free, memory_limit,
-};
+pub use limit::{MemoryLimit, memory_available, memory_free, memory_limit};
 pub use notice::{Notice, to_stderr};
 pub use ring::RingRefusal;
-
-pub use crate::sys::loop_device::{add_loop_device, remove_loop_device};
-pub use crate::sys::mapped_file::MappedFile;
 
 pub(crate) use huge::small_pages;
 pub(crate) use limit::{check_memory, free_memory};

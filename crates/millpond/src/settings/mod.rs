@@ -1,5 +1,26 @@
 //! The settings of a running cache by name: one table, which `set`, `inspect` and the documents read.
 //!
+//! For programs that pass settings on: from a configuration file, a command line, an administrator. A program that knows
+//! what it wants takes [`options`](crate::options) instead, which the compiler checks. [`PageCache::set`] takes names and
+//! values, [`PageCache::settings`] lists what they are, and [`PageCache::inspect_limits`] what every limit came to and why.
+//!
+//! ```
+//! # let cache = millpond::PageCache::builder().build()?;
+//! cache.set(&[("memory", "256M"), ("dirty.background", "10%")])?; // both or neither
+//! let wrong = cache.set(&[("dirty.backgroud", "10%")]).unwrap_err();
+//! assert_eq!(wrong.to_string(), "there is no setting \"dirty.backgroud\": did you mean dirty.background?");
+//! for setting in millpond::settings::SETTINGS {
+//!     println!("{:32} {}", setting.name, setting.about);
+//! }
+//! # Ok::<(), millpond::Error>(())
+//! ```
+//!
+//! [`PageCache::set`]: crate::PageCache::set
+//! [`PageCache::settings`]: crate::PageCache::settings
+//! [`PageCache::inspect_limits`]: crate::PageCache::inspect_limits
+//!
+//! # How a name becomes a value
+//!
 //! ```text
 //!   "dirty.hard=64M" ──► table: name ──► its place in Options ──► Options::check ──► in force, or nothing is
 //! ```
@@ -11,6 +32,8 @@
 mod table;
 mod value;
 
+pub use crate::inspect::Limit;
+pub use millpond_core::manager::{DerivedValue, GoalInForce};
 pub use table::{SETTINGS, Setting};
 pub use value::{Kind, Value};
 

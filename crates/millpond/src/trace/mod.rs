@@ -1,5 +1,27 @@
 //! Recording what a cache is asked for: every call with its file, pages, time and thread, into a file (`docs/TRACES.md`).
 //!
+//! For questions that a running program can't answer: how much memory its load needs (`millpond replay` tries all sizes on
+//! one trace), and whether an engine asked for what it should have, such as a sync before a commit.
+//! [`PageCache::record`](crate::PageCache::record) begins, [`Trace::read`] reads.
+//!
+//! ```
+//! use millpond::trace::{Trace, What};
+//! use millpond::{OpenOptions, PageCache};
+//! # let folder = tempfile::tempdir()?;
+//! # let (path, trace) = (folder.path().join("data"), folder.path().join("trace"));
+//! let cache = PageCache::builder().build()?;
+//! let file = cache.open(&path, OpenOptions::new().create(true))?;
+//! let recording = cache.record(&trace)?;
+//! file.write_at(&[1; 4096], 0)?;
+//! file.sync_data()?;
+//! recording.stop()?;
+//! let calls: Vec<What> = Trace::read(&trace)?.accesses.iter().map(|access| access.what).collect();
+//! assert!(matches!(calls[..], [What::Write { .. }, What::Sync]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # How it is recorded
+//!
 //! ```text
 //!   File::read_at, page, write_at, … ──► shards.rs ──► write.rs ──► TRACE ──► read.rs ──► millpond replay
 //!                                        buffers       a thread     format.rs

@@ -2,7 +2,7 @@
 
 use crate::support::{self, bounded};
 use crate::{PAGE, World, is_write_error, rule};
-use millpond::device::{Fault, FaultRule, FaultTarget};
+use millpond::testing::{Fault, FaultRule, FaultTarget};
 use millpond::{Error, OpenOptions};
 
 #[test]

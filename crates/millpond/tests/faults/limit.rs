@@ -126,7 +126,7 @@ fn a_limit_that_is_raised_later_is_seen_by_the_next_write() {
 fn a_notice_that_nobody_can_read_is_no_panic() {
     if std::env::var(FOLDER).is_ok() {
         let (path, why) = (PathBuf::from("file"), String::from("a test"));
-        return millpond::host::to_stderr(&millpond::host::Notice::NoDirect { path, why });
+        return millpond::host::to_stderr(&millpond::Notice::NoDirect { path, why });
     }
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -12,7 +12,8 @@ mod support;
 mod syncs;
 mod writes;
 
-use millpond::device::{Device, Fault, FaultRule, FaultTarget, Faulty};
+use millpond::device::Device;
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, OpenOptions, PageCache};
 use std::path::Path;
 use std::sync::Arc;

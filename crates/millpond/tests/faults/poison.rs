@@ -2,7 +2,8 @@
 
 use crate::support::{self, Call, Hooked, Kind, Place, What, bounded, until};
 use crate::{PAGE, cache, faulty, open, prepared};
-use millpond::device::{Fault, FaultRule, FaultTarget, Op};
+use millpond::device::Op;
+use millpond::testing::{Fault, FaultRule, FaultTarget};
 use millpond::{Error, OpenOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

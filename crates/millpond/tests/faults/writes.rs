@@ -2,9 +2,9 @@
 
 use crate::support::{Place, bounded, until};
 use crate::{PAGE, World, cache, faulty, is_write_error, open, prepared, rule};
-use millpond::core::units::Nanos;
-use millpond::device::{Fault, FaultRule, FaultTarget};
+use millpond::testing::{Fault, FaultRule, FaultTarget};
 use millpond::{Options, PageCache};
+use millpond_core::units::Nanos;
 
 #[test]
 fn what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is() {

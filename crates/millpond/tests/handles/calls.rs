@@ -2,7 +2,8 @@
 
 use crate::support::{Call, Hooked, Kind, Place, What, bounded};
 use crate::{PAGE, open};
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Op};
+use millpond::device::Op;
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, OpenOptions, PageCache};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};

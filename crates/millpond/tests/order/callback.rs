@@ -2,9 +2,9 @@
 
 use crate::support::{bounded, linger, until};
 use crate::{PAGE, World, change, plain};
-use millpond::core::dirty::limits::DirtyLimit;
-use millpond::core::units::{Nanos, Ratio};
 use millpond::{Error, LogOrder, StablePages};
+use millpond_core::dirty::limits::DirtyLimit;
+use millpond_core::units::{Nanos, Ratio};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

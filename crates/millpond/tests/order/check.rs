@@ -2,7 +2,7 @@
 
 use crate::support::{bounded, linger, until};
 use crate::{PAGE, World, plain};
-use millpond::device::{Fault, FaultRule, FaultTarget};
+use millpond::testing::{Fault, FaultRule, FaultTarget};
 use millpond::{Error, PageCheck};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -2,7 +2,8 @@
 
 use crate::PAGE;
 use crate::support::{Draw, Kind, Place, bounded, seeds};
-use millpond::device::{Access, AfterCrash, Crashing, DeviceFile, Fate, FileIdentity};
+use millpond::device::{Access, DeviceFile, FileIdentity};
+use millpond::testing::{AfterCrash, Crashing, Fate};
 use millpond::{LogOrder, OpenOptions, PageCache, StablePages};
 use parking_lot::Mutex;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use crate::support::{bounded, linger, until};
 use crate::{PAGE, World, change, plain};
-use millpond::core::units::Nanos;
 use millpond::{Error, LogOrder, OpenOptions, Options, StablePages};
+use millpond_core::units::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 

@@ -10,7 +10,7 @@ mod stable;
 #[path = "../support/mod.rs"]
 mod support;
 
-use millpond::device::Faulty;
+use millpond::testing::Faulty;
 use millpond::{File, OpenOptions, PageCache};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 use super::{MIB, built, cache, cache_with, check, fill, folder, refused, when_free};
 use crate::refuse;
 use crate::support::{bounded, skip};
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Threads};
+use millpond::device::Threads;
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Builder, Error, PageCache, SwapFile, Warning};
 use std::fs;
 use std::io::Write;
@@ -263,7 +264,7 @@ fn a_page_that_swap_can_t_give_back_is_lost_alone_and_said_so() {
         let Some(cache) = cache_with(folder.path(), 2 * MIB, 8 * MIB, with) else {
             return;
         };
-        if cache.notices().contains(&millpond::host::Notice::NoKernelFaults) {
+        if cache.notices().contains(&millpond::Notice::NoKernelFaults) {
             return skip("system calls don't see faults here");
         }
         let mut region = cache.region(8 * MIB as usize).unwrap();
@@ -318,7 +319,7 @@ fn content_that_swap_changes_is_not_given_out() {
         let Some(cache) = cache_with(folder.path(), 2 * MIB, 4 * MIB, quiet) else {
             return;
         };
-        if cache.notices().contains(&millpond::host::Notice::NoKernelFaults) {
+        if cache.notices().contains(&millpond::Notice::NoKernelFaults) {
             return skip("system calls don't see faults here");
         }
         let mut region = cache.region(4 * MIB as usize).unwrap();

@@ -2,7 +2,8 @@
 
 use super::{MIB, cache_with, fill, folder};
 use crate::support::{Hooked, What, bounded, until};
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty, Threads};
+use millpond::device::Threads;
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Faults, PageCache, RegionOptions};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::Write;

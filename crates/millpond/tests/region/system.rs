@@ -32,7 +32,7 @@ fn system_calls_read_into_and_write_from_pages_that_are_not_there() {
         let Some(cache) = cache(folder.path(), 6 * MIB, 16 * MIB) else {
             return;
         };
-        if cache.notices().contains(&millpond::host::Notice::NoKernelFaults) {
+        if cache.notices().contains(&millpond::Notice::NoKernelFaults) {
             return crate::skip("system calls don't see faults here");
         }
         let path = folder.path().join("pages");

@@ -9,7 +9,9 @@
 
 use super::super::Check;
 use super::assess::HARD_LEAST;
-use millpond::host::{self, GroupVersion, MemoryLimit};
+use millpond::host;
+use millpond::host::MemoryLimit;
+use millpond::internal::GroupVersion;
 use millpond_core::units::Bytes;
 use millpond_lab::quantity::size;
 use std::fs;
@@ -29,7 +31,7 @@ pub(super) fn check(hard: Bytes, dirtyable: Bytes) -> Check {
             "none of this process has a limit: the machine's limits are those in force",
         );
     };
-    let groups = host::control_groups();
+    let groups = millpond::internal::control_groups();
     let version = groups.iter().find(|group| group.path == limit.group);
     let version = version.map_or(GroupVersion::Two, |group| group.version);
     let has_own = version == GroupVersion::Two && has_io_controller(&limit.group);

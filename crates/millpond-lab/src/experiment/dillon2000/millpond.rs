@@ -11,7 +11,7 @@ use crate::sim::draw::Draw;
 use crate::sim::process::{Done, Op, Script};
 use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::target::reasons;
-use millpond::device::model::Model;
+use millpond::testing::model::Model;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};

@@ -10,7 +10,7 @@ use crate::sim::era::{self, FILES, Load};
 use crate::sim::stream::{RoundsEnded, Stream};
 use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::target::Proceed;
-use millpond::device::model::Model;
+use millpond::testing::model::Model;
 use millpond_core::options::Options;
 use millpond_core::reclaim::ladder::Rung;
 use millpond_core::reclaim::trace::Trace;

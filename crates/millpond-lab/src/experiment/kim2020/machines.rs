@@ -13,7 +13,7 @@
 
 use super::loads::Load;
 use crate::sim::era55::{Era55Costs, Era55Options, Swap};
-use millpond::device::model::{ModelParameters, SsdParameters};
+use millpond::testing::model::{ModelParameters, SsdParameters};
 use millpond_core::lru::anon::AnonRung;
 use millpond_core::units::{Bytes, Nanos};
 

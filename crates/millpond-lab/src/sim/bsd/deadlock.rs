@@ -8,7 +8,7 @@
 
 use super::machine::Machine;
 use super::options::{BsdOptions, News};
-use millpond::device::model::ModelParameterError;
+use millpond::testing::model::ModelParameterError;
 use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 

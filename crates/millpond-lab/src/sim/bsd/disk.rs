@@ -1,7 +1,7 @@
 //! Requests at the disk, and the bytes that are on their way.
 
 use super::memory::PAGE;
-use millpond::device::model::{HddParameters, Model, ModelCompletion, ModelParameterError, ModelRequest};
+use millpond::testing::model::{HddParameters, Model, ModelCompletion, ModelParameterError, ModelRequest};
 use millpond_core::units::{Bytes, Instant};
 
 /// What a transfer is for.

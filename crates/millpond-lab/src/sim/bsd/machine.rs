@@ -8,7 +8,7 @@ use super::modern::Modern;
 use super::options::BsdOptions;
 use super::reader::Reader;
 use crate::sim::draw::Draw;
-use millpond::device::model::{ModelParameterError, ModelStatistics};
+use millpond::testing::model::{ModelParameterError, ModelStatistics};
 use millpond_core::reclaim::freebsd::LaundryRule;
 use millpond_core::reclaim::freebsd::targets::Targets;
 use millpond_core::units::{Instant, Nanos, PageSize};

@@ -3,7 +3,7 @@
 use super::counters::{Counters, Noted};
 use super::machine::Machine;
 use super::options::BsdOptions;
-use millpond::device::model::{ModelParameterError, ModelStatistics};
+use millpond::testing::model::{ModelParameterError, ModelStatistics};
 use millpond_core::units::{Instant, Nanos};
 
 /// What a run came to.

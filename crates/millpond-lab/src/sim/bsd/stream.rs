@@ -11,7 +11,7 @@
 use super::disk::{Disk, For, Request};
 use super::options::BsdOptions;
 use crate::sim::draw::Draw;
-use millpond::device::model::{HddParameters, ModelParameterError, ModelStatistics};
+use millpond::testing::model::{HddParameters, ModelParameterError, ModelStatistics};
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::{Admission, AdmissionOptions, Verdict};
 use millpond_core::event::Reason;

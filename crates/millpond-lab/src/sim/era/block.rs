@@ -10,7 +10,7 @@
 //! what a write from the end of the list cost.
 
 use super::options::EraOptions;
-use millpond::device::model::{Model, ModelCompletion, ModelParameterError, ModelRequest};
+use millpond::testing::model::{Model, ModelCompletion, ModelParameterError, ModelRequest};
 use millpond_core::reclaim::congestion::{Change, Congestion, REQUESTS_MAX};
 use millpond_core::units::{Instant, Nanos};
 use std::collections::{BTreeSet, VecDeque};

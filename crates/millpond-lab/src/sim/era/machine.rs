@@ -20,7 +20,7 @@ use super::memory::{
 use super::options::EraOptions;
 use super::task::{Task, TaskScript};
 use super::writeback::Flusher;
-use millpond::device::model::ModelParameterError;
+use millpond::testing::model::ModelParameterError;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::congestion::WAIT_MAX;
 use millpond_core::reclaim::launder::Laundering;

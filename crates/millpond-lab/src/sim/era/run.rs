@@ -4,7 +4,7 @@ use super::counters::Counters;
 use super::machine::Machine;
 use super::options::EraOptions;
 use super::scripts::{Company, FsMark, Habits, Micro, Round, Rounds};
-use millpond::device::model::ModelParameterError;
+use millpond::testing::model::ModelParameterError;
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::Nanos;
 

@@ -1,6 +1,6 @@
 //! A modelled disk with pages on their way.
 
-use millpond::device::model::{Model, ModelCompletion, ModelParameterError, ModelParameters, ModelRequest};
+use millpond::testing::model::{Model, ModelCompletion, ModelParameterError, ModelParameters, ModelRequest};
 use millpond_core::units::Instant;
 
 const PAGE: u64 = 4096;

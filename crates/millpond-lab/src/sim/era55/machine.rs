@@ -17,7 +17,7 @@ use super::options::{Era55Options, Swap};
 use super::reclaim::Kswapd;
 use super::script::{Op, Script};
 use super::slots::Slots;
-use millpond::device::model::ModelParameterError;
+use millpond::testing::model::ModelParameterError;
 use millpond_core::lru::anon::shadow::Lengths;
 use millpond_core::memory::watermark::{WatermarkRule, Watermarks};
 use millpond_core::page::PageKind;

@@ -1,6 +1,6 @@
 //! The machine's settings.
 
-use millpond::device::model::{ModelParameters, SsdParameters};
+use millpond::testing::model::{ModelParameters, SsdParameters};
 use millpond_core::lru::anon::AnonRung;
 use millpond_core::units::{Bytes, Nanos};
 

@@ -1,7 +1,7 @@
 //! The machine as a whole: on every rung, with either kind of swap, nothing is lost and nothing stops.
 
 use super::{Era55Options, Machine, Op, Ops, Swap};
-use millpond::device::model::{ModelParameters, SsdParameters};
+use millpond::testing::model::{ModelParameters, SsdParameters};
 use millpond_core::lru::anon::AnonRung;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Bytes, Nanos};

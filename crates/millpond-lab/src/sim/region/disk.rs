@@ -2,7 +2,7 @@
 
 use super::RegionError;
 use crate::sim::era55::Swap;
-use millpond::device::model::{Model, ModelRequest};
+use millpond::testing::model::{Model, ModelRequest};
 use millpond_core::event::IoId;
 use millpond_core::units::{FrameNo, Instant, Nanos};
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ mod frames;
 use super::era55::{Op, Script, Swap};
 use disk::{Disk, Transfer};
 use frames::{At, Frames, REGION};
-use millpond::device::model::{ModelParameterError, ModelParameters};
+use millpond::testing::model::{ModelParameterError, ModelParameters};
 use millpond_core::event::{Effect, Effects, Event, Intent, Waiters};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};

@@ -13,7 +13,7 @@ use super::faults::{Coverage, Faults, Seen};
 use super::frames::SimFrames;
 use super::process::{Op, Process, Script, State};
 use disk::Request;
-use millpond::device::model::{Model, ModelCompletion};
+use millpond::testing::model::{Model, ModelCompletion};
 use millpond_core::event::{DirtierId, Effects, Event};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};

@@ -30,6 +30,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A device that keeps a journal of what was asked of it.
+///
+/// ```
+/// use millpond::testing::{Crashing, Fate};
+/// use millpond::{OpenOptions, PageCache, device};
+/// use std::sync::Arc;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let disk = Arc::new(Crashing::new(device::best(), 512));
+/// let cache = PageCache::builder().device(disk.clone()).build()?;
+/// let file = cache.open(&path, OpenOptions::new().create(true))?;
+/// file.write_at(b"first", 0)?;
+/// file.sync_data()?;
+/// let synced = disk.position(); // a crash from here on has all of it
+/// file.write_at(b"FIRST", 0)?;
+/// drop(file); // writes it, and syncs nothing
+///
+/// let journal = disk.journal();
+/// let the_file = journal.files().next().expect("one was written");
+/// let mut crash = journal.file(the_file).expect("it is in the journal");
+/// loop {
+///     for fate in [Fate::Lost, Fate::Kept, Fate::Drawn(1), Fate::Drawn(2)] {
+///         let (found, _) = crash.image(fate); // what the program would find after a crash at this moment
+///         assert!(crash.until() < synced || found == b"first" || found == b"FIRST");
+///     }
+///     if crash.advance().is_none() {
+///         break;
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Crashing {
     inner: Arc<dyn Device>,

@@ -10,7 +10,7 @@
 //! Reads and writes go through ONE queue, so writes delay reads, which is the whole point (seed 001,
 //! Axboe 2016). Nothing here reads a clock, sleeps or draws a random number: the caller says what time it is
 //! and is told when to call again, so the same calls give the same answers. The simulator drives it in virtual
-//! time; [`Modelled`](super::Modelled) drives it in real time around a real file.
+//! time; [`Modelled`](crate::testing::Modelled) drives it in real time around a real file.
 
 #[cfg(test)]
 mod figures;
@@ -81,8 +81,8 @@ pub struct ModelParameterError {
 /// A disk in virtual time.
 ///
 /// ```
-/// use millpond::device::model::{HddParameters, Model, ModelRequest};
-/// use millpond_core::units::Instant;
+/// use millpond::testing::model::{HddParameters, Model, ModelRequest};
+/// use millpond::units::Instant;
 ///
 /// let mut disk = Model::hdd(HddParameters::default())?;
 /// disk.submit(Instant(0), ModelRequest { id: 7, write: false, offset: 1 << 30, len: 4096 });
@@ -92,7 +92,7 @@ pub struct ModelParameterError {
 /// }
 /// assert_eq!(done[0].id, 7);
 /// assert!(done[0].at > Instant(800_000), "a seek takes at least 0.8 ms");
-/// # Ok::<(), millpond::device::model::ModelParameterError>(())
+/// # Ok::<(), millpond::testing::model::ModelParameterError>(())
 /// ```
 #[derive(Debug)]
 pub struct Model {

@@ -1,9 +1,10 @@
 //! Which bytes each crash may leave.
 
-use super::super::super::{Access, Buffer, Device, DeviceFile, Fault, FaultRule, FaultTarget, Faulty, Op};
+use super::super::super::{Access, Buffer, Device, DeviceFile, Op};
 use super::super::super::{Request, Segments, Threads};
 use super::super::Crashing;
 use super::*;
+use crate::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -1,0 +1,44 @@
+//! The parts of [`Options`](crate::Options): everything that can be chosen about a cache.
+//!
+//! A program needs none of it to begin: [`Builder`](crate::Builder) has the budget, the page size and the goal for read
+//! latency, and the defaults are what was measured to be best. What is here is for those who know what they change, and
+//! for programs that let their users choose. Take the defaults, or a [`Preset`](crate::Preset), and change some; a cache
+//! checks all of them and names the first that can't be ([`OptionError`]). Fields and forms may be added: fill what you
+//! don't name from `Default`.
+//!
+//! ```
+//! use millpond::options::{AdmissionOptions, BytesOptions, DirtyLimit};
+//! use millpond::units::{Bytes, Ratio};
+//! use millpond::{Options, PageCache};
+//!
+//! let mut options = Options::default();
+//! options.dirty.background = DirtyLimit::Size(Bytes::from_mib(8)); // the flusher writes what is above it
+//! options.dirty.hard = DirtyLimit::Share(Ratio::percent(40)); // where writers have to wait
+//! options.admission = AdmissionOptions::Bytes(BytesOptions {
+//!     high: Bytes::from_mib(4), // so much may be on its way to the device
+//!     ..BytesOptions::default()
+//! });
+//! let cache = PageCache::builder().options(options).build()?;
+//!
+//! // Later, while it runs:
+//! let mut options = cache.options();
+//! options.readahead.max = Bytes(0);
+//! cache.set_options(options)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The same by name, as people type them: [`settings`](crate::settings).
+
+pub use millpond_core::admission::AdmissionOptions;
+pub use millpond_core::admission::bytes::BytesOptions;
+pub use millpond_core::admission::goal::GoalOptions;
+pub use millpond_core::admission::latency::LatencyOptions;
+pub use millpond_core::admission::percent::{PercentOptions, Version};
+pub use millpond_core::dirty::limits::{DirtyLimit, DirtyOptions};
+pub use millpond_core::lru::{
+    Detection, InactiveRatio, LinuxOptions, MillpondOptions, Promotion, Replacement,
+};
+pub use millpond_core::memory::watermark::WatermarkRule;
+pub use millpond_core::options::{OptionError, Options, Preset};
+pub use millpond_core::readahead::ReadAheadOptions;
+pub use millpond_core::writeback::FlusherOptions;

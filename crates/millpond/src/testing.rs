@@ -1,0 +1,61 @@
+//! Devices for tests of what stands on a cache: disks that fail, that lose power, that take as long as a disk takes.
+//!
+//! A storage engine has to be right when a write fails, when the machine stops between any two of them, and when one takes
+//! seconds. Give the cache one of these with [`Builder::device`](crate::Builder::device); the engine itself stays as it is.
+//!
+//! | to see | take |
+//! |---|---|
+//! | what the engine does with an error of the disk, or a full one | [`Faulty`]: chosen reads, writes, syncs and changes of length fail, stop short, come late or hang |
+//! | what it finds after a loss of power | [`Crashing`]: of one run, every file that a crash at any moment could have left |
+//! | how it behaves on a disk that is not at hand | [`Modelled`]: the time that a rotating disk, an SSD or an NVMe drive would take |
+//!
+//! They stand on one another and on any other [`Device`](crate::device::Device). What an engine asked for while it ran is
+//! in a trace ([`PageCache::record`](crate::PageCache::record)). `docs/TESTING.md` goes through all of it with an
+//! append-only log, and finds two planted bugs in it.
+//!
+//! ```
+//! use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
+//! use millpond::{OpenOptions, PageCache, device};
+//! use std::sync::Arc;
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("data");
+//! let disk = Arc::new(Faulty::new(device::best(), 1));
+//! let cache = PageCache::builder().device(disk.clone()).build()?;
+//! let file = cache.open(&path, OpenOptions::new().create(true))?;
+//!
+//! const EIO: i32 = 5;
+//! disk.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(EIO)));
+//! file.write_at(b"precious", 0)?; // in memory
+//! assert_eq!(file.sync_data().unwrap_err().errno(), EIO);
+//! assert_eq!(&file.page(0)?[..], b"precious"); // nothing is dropped
+//!
+//! disk.clear(); // the disk was mended
+//! file.sync_data()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub use crate::device::crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
+pub use crate::device::fault::{Fault, FaultRule, FaultTarget, Faulty};
+pub use crate::device::modelled::Modelled;
+
+/// Modelled disks: what a request would take on a rotating disk, an SSD, an NVMe drive or none.
+///
+/// A [`Model`] is a state machine in virtual time: it takes requests with the moment of their arrival and says when which of
+/// them is over, so a test has its answer at once and the same each time. [`Modelled`] is the same in real time,
+/// around a real file. The numbers of a disk are [`ModelParameters`]; presets have those of disks that were measured.
+///
+/// ```
+/// use millpond::testing::Modelled;
+/// use millpond::testing::model::{Model, SsdParameters};
+/// use millpond::{PageCache, device};
+/// use std::sync::Arc;
+/// let disk = Modelled::new(device::best(), Model::ssd(SsdParameters::nvme())?)?;
+/// let cache = PageCache::builder().device(Arc::new(disk)).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub mod model {
+    pub use crate::device::model::{
+        COMMAND_BYTES_MAX, HddOrder, HddParameters, Lateness, Model, ModelCompletion, ModelParameterError,
+        ModelParameters, ModelRequest, ModelStatistics, RamParameters, SsdParameters,
+    };
+}
