@@ -50,6 +50,7 @@ pub struct Options {
 
 /// A named set of options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Preset {
     /// Millpond's default: reads stay within a goal, a scan leaves the working set alone.
     Millpond,

@@ -8,6 +8,7 @@ macro_rules! stats {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// Counters since the manager was made; they only grow.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        #[non_exhaustive]
         pub struct Stats {
             $($(#[doc = $doc])* pub $name: u64,)*
             /// Transfers issued, by [`Reason`].

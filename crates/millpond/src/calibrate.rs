@@ -73,6 +73,7 @@ impl Calibration {
 
 /// Where the goal for read latency comes from. As text it is a part of a sentence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum GoalSource {
     /// Nothing was measured yet: it is what suits a flash disk, until a file of 1 MiB or more is opened.
     Unmeasured,

@@ -48,6 +48,7 @@ pub(crate) const FRAMES_MAX: u32 = 1 << 20;
 
 /// By what files are put in order, those with most first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Order {
     /// Pages in memory.
     #[default]
@@ -77,6 +78,7 @@ impl Order {
 
 /// Pages by what they are. The first six are all there are: a page is in one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Pages {
     /// As the device has them, on the active list.
     pub clean_active: PageCount,
@@ -137,6 +139,7 @@ impl Pages {
 
 /// A file, and what of it is in memory.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FileContents {
     /// The path that it was opened by first; `None` for a region.
     pub path: Option<PathBuf>,
@@ -152,6 +155,7 @@ pub struct FileContents {
 
 /// What is in memory. See the module for what it costs and how exact it is.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Contents {
     /// Frames that were looked at, of `frames`: if not all, the counts of pages are as if the rest were alike.
     pub frames_scanned: PageCount,

@@ -67,6 +67,7 @@ impl fmt::Display for By {
 
 /// A setting that has become another.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct SettingChange {
     /// Which, by the name in [`settings`](crate::settings).
     pub name: &'static str,
@@ -78,6 +79,7 @@ pub struct SettingChange {
 
 /// A limit that has become another by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LimitChange {
     /// Which, as in [`PageCache::inspect_limits`](crate::PageCache::inspect_limits).
     pub name: &'static str,
@@ -89,6 +91,7 @@ pub struct LimitChange {
 
 /// What one call has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Change {
     /// Changes of a cache are counted from 1; 0 if nothing has changed.
     pub number: u64,
@@ -119,6 +122,7 @@ impl Change {
 
 /// The changes of a cache.
 #[derive(Clone, Default, Debug)]
+#[non_exhaustive]
 pub struct History {
     /// The last of them, the oldest first.
     pub changes: VecDeque<Change>,

@@ -10,6 +10,7 @@ use std::time::Duration;
 /// A limit. As text: `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 (1 MiB) to 15145 (dirty.ceiling); 1 B
 /// set 2.0 s ago`, or `by memory 2.0 s ago` behind the setting if it was another that has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Limit {
     /// Its name, value, formula and setting.
     pub derived: DerivedValue,

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 /// A picture of one moment.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Stats {
     /// Counters, with the kernel's names where the kernel has them.
     pub counters: Counters,
@@ -82,6 +83,7 @@ pub struct Stats {
 /// How long calls that needed frames have waited for them, because reclaim had none at once. What a call waits because
 /// too much is dirty is not among it: [`balance_dirty_pauses`](Counters::balance_dirty_pauses).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct FrameWaits {
     /// Calls that have waited.
     pub count: u64,

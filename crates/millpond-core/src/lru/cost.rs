@@ -31,6 +31,7 @@ const ALONE_SHARE: u64 = 8;
 
 /// What a refault of each kind costs at present, and which kind that favours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct RefaultCosts {
     /// What a read of a file takes that a caller waits for: the mean of the last 32 or so. Zero before the first.
     pub file: Nanos,

@@ -127,6 +127,7 @@ pub enum PutBack {
 
 /// Counters since the cache was made, with the kernel's names where the kernel has them. In pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Pages that moved from the inactive list to the active one.
     pub pgactivate: u64,

@@ -15,6 +15,7 @@ pub const FRAMES_MAX: PageCount = PageCount(1 << 31);
 
 /// Derived from the options and from memory now, and from nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Derived {
     /// Frames of the pool.
     pub frames: PageCount,

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 
 /// A derived value.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct DerivedValue {
     /// What it is called in options and statistics: `dirty.hard`.
     pub name: &'static str,
@@ -36,6 +37,7 @@ pub struct DerivedValue {
 
 /// The goal for reads that writes are held back for: it moves with what the device can do.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct GoalInForce {
     /// What is aimed at.
     pub goal: Nanos,

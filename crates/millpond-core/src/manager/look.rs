@@ -19,6 +19,7 @@ pub struct FrameLook {
 
 /// Who waits at one moment, and since when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Waiting {
     /// Why the next write is to be made, if admission holds it back, and for how long it has.
     pub held_back: Option<(Reason, Nanos)>,

@@ -103,6 +103,7 @@ struct FileState {
 
 /// How full the pool is and with what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Occupancy {
     /// Frames of the pool.
     pub frames: PageCount,

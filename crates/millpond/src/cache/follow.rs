@@ -32,6 +32,7 @@ const FREE_IN_FULL: u64 = 16;
 
 /// The budget now, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct MemoryInForce {
     /// The budget.
     pub bytes: Bytes,

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 /// What happens to a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Fault {
     /// It fails with this errno and moves nothing.
     Fail(i32),
@@ -30,6 +31,7 @@ pub enum Fault {
 
 /// What a rule is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum FaultTarget {
     /// Reads.
     Reads,

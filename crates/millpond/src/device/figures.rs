@@ -19,6 +19,7 @@ const DEVICES_MAX: usize = 64;
 
 /// What one device has done since the cache was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct DeviceFigures {
     /// Which: [`FileIdentity::device`](super::FileIdentity::device).
     pub device: u64,

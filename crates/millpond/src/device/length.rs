@@ -17,6 +17,7 @@ const LEN_SURE: u64 = (1 << 31) - 1;
 
 /// What keeps a file from becoming longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum LengthLimit {
     /// This process may write no byte behind so many of a file.
     Process(u64),

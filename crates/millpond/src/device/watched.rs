@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 /// What a device was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Asked {
     /// To read pages.
     Read,

@@ -39,6 +39,7 @@ pub struct OpenOptions {
 
 /// What happens when a page is changed while it is being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum StablePages {
     /// It is changed while the device reads it. The device may store a mix of before and after; the page is written once
     /// more, so only a crash in between can show it. The default, and the fastest.
@@ -201,6 +202,7 @@ impl fmt::Debug for OpenOptions {
 
 /// How a user expects to use a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Advice {
     /// Find out: read ahead when reads turn out to be sequential. The default.
     Normal,

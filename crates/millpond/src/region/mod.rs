@@ -171,6 +171,7 @@ impl Regions {
 
 /// How a part of a region will be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum RegionAdvice {
     /// Soon: what is in the swap file is read in the background, as far as there is memory.
     WillNeed,

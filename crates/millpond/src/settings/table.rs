@@ -14,6 +14,7 @@ use millpond_core::units::{Bytes, Nanos, Ratio};
 use std::fmt;
 
 /// Something that can be set while a cache runs.
+#[non_exhaustive]
 pub struct Setting {
     /// What it is called: `dirty.background`.
     pub name: &'static str,

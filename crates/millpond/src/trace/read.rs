@@ -40,6 +40,7 @@ pub enum TraceError {
 
 /// A file in a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TracedFile {
     /// What it was called when it was opened first.
     pub path: PathBuf,

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 /// What a crash does to that of which nobody had a promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Fate {
     /// All of it is lost.
     Lost,
@@ -25,6 +26,7 @@ pub enum Fate {
 
 /// What came about in an image: for tests that want to know that they have seen everything.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Survived {
     /// Writes of which no promise was given, and which are there whole.
     pub kept: u64,

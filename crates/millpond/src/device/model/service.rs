@@ -28,6 +28,7 @@ const SPIN: Duration = Duration::from_micros(25);
 
 /// How late answers came after the time that the model gave.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Lateness {
     /// Answers that were given.
     pub answers: u64,

@@ -8,6 +8,7 @@ use millpond_core::units::{Bytes, Instant, Nanos};
 /// What a modelled disk did in a span of time. Commands are counted, of at most
 /// [`COMMAND_BYTES_MAX`](super::COMMAND_BYTES_MAX) each.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct ModelStatistics {
     /// The span.
     pub span: Nanos,
