@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, and prints what it has seen"
 )]
 
+mod find_a_bug;
 #[path = "../support/history.rs"]
 mod history;
 mod images;
