@@ -8,6 +8,7 @@ pub mod json;
 mod names;
 pub mod svg;
 pub mod table;
+pub mod verdict;
 pub mod words;
 
 use crate::outcome::{Outcome, Setting};

@@ -36,16 +36,18 @@ pub fn percent_more(value: f64, base: f64) -> String {
 /// Whether the runs of two metrics overlap: then their medians differ by no more than runs of one of them do.
 /// Single runs say nothing about that and count as apart.
 pub fn overlap(a: &Metric, b: &Metric) -> bool {
-    let range = |m: &Metric| {
-        m.runs.iter().fold((f64::MAX, f64::MIN), |(least, greatest), &v| {
+    a.runs.len() >= 2 && b.runs.len() >= 2 && !apart(&a.runs, &b.runs)
+}
+
+/// Whether all values of one are below all of the other.
+pub(super) fn apart(a: &[f64], b: &[f64]) -> bool {
+    let range = |values: &[f64]| {
+        values.iter().fold((f64::MAX, f64::MIN), |(least, greatest), &v| {
             (least.min(v), greatest.max(v))
         })
     };
-    if a.runs.len() < 2 || b.runs.len() < 2 {
-        return false;
-    }
     let ((a_least, a_greatest), (b_least, b_greatest)) = (range(a), range(b));
-    a_least <= b_greatest && b_least <= a_greatest
+    a_least > b_greatest || b_least > a_greatest
 }
 
 #[cfg(test)]
