@@ -8,15 +8,11 @@ use millpond_lab::memory_group::MemoryGroup;
 use millpond_lab::quantity::size;
 use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
-use std::fs::{self, OpenOptions};
 
 /// Linux before this lacks io_uring features that are relied on.
 const LINUX_LEAST: (u32, u32) = (5, 19);
-/// The first Linux with UFFDIO_MOVE.
-const LINUX_MOVE: (u32, u32) = (6, 8);
-/// Bits among the capabilities.
+/// A bit among the capabilities.
 const CAP_IPC_LOCK: u32 = 14;
-const CAP_SYS_PTRACE: u32 = 19;
 /// A ring takes less (Linux 6.18: one is made with so much, none with half of it).
 const RING_BYTES: Bytes = Bytes::from_kib(64);
 
@@ -119,36 +115,25 @@ fn has_capability(bit: u32) -> bool {
     status.is_ok_and(|status| status.capeff >> bit & 1 == 1)
 }
 
-fn opens(device: &str) -> bool {
-    OpenOptions::new().read(true).write(true).open(device).is_ok()
-}
-
 pub(super) fn userfaultfd() -> Check {
     const NAME: &str = "userfaultfd";
-    let has_move = host::linux_version().is_some_and(|version| version >= LINUX_MOVE);
-    let everyone =
-        fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").is_ok_and(|text| text.trim() == "1");
-    let by = match (
-        opens("/dev/userfaultfd"),
-        everyone,
-        has_capability(CAP_SYS_PTRACE),
-    ) {
-        (true, _, _) => "/dev/userfaultfd opens",
-        (_, true, _) => "vm.unprivileged_userfaultfd is 1",
-        (_, _, true) => "this process has CAP_SYS_PTRACE",
-        _ => "not allowed to this process",
-    };
-    let found = match has_move {
-        true => by.to_owned(),
-        false => format!("{by}, and pages cannot be moved before Linux 6.8"),
-    };
-    if by != "not allowed to this process" && has_move {
-        return Check::ok(NAME, found);
+    match host::userfaultfd() {
+        Ok(true) => Check::ok(NAME, "can move pages, and sees what system calls touch"),
+        Ok(false) => {
+            let notice = Notice::NoKernelFaults;
+            Check::without(NAME, notice.cause(), notice.effect(), notice.mend())
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let (cause, mend) = text
+                .split_once("; ")
+                .unwrap_or((&text, "take Linux 6.8 or newer"));
+            Check::without(
+                NAME,
+                cause,
+                "no memory beyond RAM (`Region`, arrays in Python)",
+                mend,
+            )
+        }
     }
-    Check::without(
-        NAME,
-        found,
-        "no anonymous memory beyond RAM (`Region`)",
-        "take Linux 6.8, and access to /dev/userfaultfd, vm.unprivileged_userfaultfd=1 or CAP_SYS_PTRACE",
-    )
 }

@@ -45,7 +45,9 @@ pub(crate) use limit::{check_memory, free_memory};
 pub(crate) use notice::Notices;
 pub(crate) use places::places;
 
+use crate::sys::uffd::{Touch, Userfault};
 use std::fs;
+use std::io;
 use std::path::Path;
 
 /// The number of `name` in a file with lines such as `MemAvailable: 12 kB`.
@@ -62,4 +64,13 @@ pub fn linux_version() -> Option<(u32, u32)> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Tries whether memory beyond RAM can be had here, as regions need it. `false`: it can, but system calls that touch what is
+/// not in memory fail ([`Notice::NoKernelFaults`]).
+///
+/// # Errors
+/// It can't: the cause and, behind `; `, the way out.
+pub fn userfaultfd() -> io::Result<bool> {
+    Userfault::new(Touch::Sleeps).map(|uffd| uffd.sees_system_calls())
 }

@@ -127,7 +127,9 @@ impl Notice {
             Notice::WrittenTwice { .. } => "use one cache for both".into(),
             Notice::NoHugePages(why) => why.mend().into(),
             Notice::NoKernelFaults => {
-                "set vm.unprivileged_userfaultfd to 1, or touch what a system call is given before it".into()
+                "set sysctl vm.unprivileged_userfaultfd=1, allow this user to open /dev/userfaultfd, or touch what a system \
+                 call is given before it"
+                    .into()
             }
             Notice::MemoryBeyondLimit { limit, .. } => {
                 format!("take a budget below it, or raise {}", limit.file.display())

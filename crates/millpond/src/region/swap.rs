@@ -241,7 +241,7 @@ impl SwapFile {
 /// [`Error::Swap`]; [`Error::Setup`] if userfaultfd is refused.
 pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: PageSize) -> Result<Regions> {
     let setup = |source| Error::Setup {
-        what: "userfaultfd, for regions",
+        what: "memory beyond RAM needs userfaultfd",
         source,
     };
     if page_size.bytes() as usize != kernel_page() {

@@ -8,6 +8,8 @@
 //! The system calls and their structures as `linux/userfaultfd.h` (6.8 and later) has them; there is no crate that knows
 //! `UFFDIO_MOVE`. What is moved where, and that nobody reads it meanwhile, is `exchange.rs`.
 
+mod open;
+
 use crate::sys::mapping::kernel_page;
 use rustix::event::epoll;
 use std::io;
@@ -28,7 +30,6 @@ const WRITEPROTECT_MODE_WP: u64 = 1;
 const PAGEFAULT_FLAG_WRITE: u64 = 1;
 /// How often a page is filled that the kernel could not fill at the moment.
 const FILL_TRIES: u32 = 1000;
-const USER_MODE_ONLY: libc::c_int = 1;
 
 /// `_IOWR(0xAA, number, size)`.
 const fn read_write(number: u64, size: usize) -> u64 {
@@ -154,13 +155,7 @@ impl Userfault {
     /// # Errors
     /// With the way out: no such system call, not allowed, or a kernel before 6.8.
     pub(crate) fn new(touch: Touch) -> io::Result<Userfault> {
-        let (fd, in_kernel) = match open(0) {
-            Ok(fd) => (fd, true),
-            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-                (open(USER_MODE_ONLY).map_err(|e| explained(&e))?, false)
-            }
-            Err(error) => return Err(explained(&error)),
-        };
+        let (fd, in_kernel) = open::open()?;
         let mut api = Api {
             version: API_VERSION,
             features: FEATURE_MOVE | FEATURE_POISON,
@@ -179,9 +174,7 @@ impl Userfault {
         // SAFETY: the structure is that of this request and outlives the call.
         let answer = unsafe { libc::ioctl(uffd.fd(), API as _, &raw mut api) };
         if answer != 0 {
-            let said = io::Error::last_os_error();
-            let why = format!("userfaultfd can't move pages here ({said}): regions need Linux 6.8 or newer");
-            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+            return Err(open::too_old(&io::Error::last_os_error()));
         }
         Ok(uffd)
     }
@@ -379,28 +372,6 @@ fn said(answer: libc::c_int) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-fn open(mode: libc::c_int) -> io::Result<OwnedFd> {
-    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | mode;
-    // SAFETY: takes numbers and gives a new descriptor.
-    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
-    match RawFd::try_from(fd) {
-        // SAFETY: the descriptor is new, and nobody else's.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn explained(error: &io::Error) -> io::Error {
-    let way = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "the kernel was built without CONFIG_USERFAULTFD; take one with it",
-        Some(libc::EPERM) => {
-            "a filter of system calls forbids it; allow userfaultfd (containers: a seccomp profile that has it)"
-        }
-        _ => "regions need it",
-    };
-    io::Error::new(error.kind(), format!("userfaultfd is refused ({error}): {way}"))
 }
 
 /// A descriptor that wakes who polls it.
