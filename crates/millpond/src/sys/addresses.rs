@@ -1,5 +1,6 @@
 //! The addresses of a region: memory that the program sees, and whose pages come and go (`exchange.rs`).
 
+use crate::sys::forks::Listed;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
 use crate::sys::uffd::Touch;
 use std::io;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 pub(crate) struct RegionMemory {
     pub(super) mapping: Mapping,
     pub(super) touch: Touch,
+    _listed: Listed,
 }
 
 impl RegionMemory {
@@ -59,7 +61,12 @@ impl RegionBytes {
         mapping.advise(all.clone(), Advice::SmallPages)?;
         mapping.advise(all.clone(), Advice::DoNotFork)?;
         mapping.advise(all, Advice::DoNotDump)?;
-        let memory = Arc::new(RegionMemory { mapping, touch });
+        let start = mapping.start().addr().get();
+        let memory = Arc::new(RegionMemory {
+            touch,
+            _listed: Listed::new(start..start + mapping.len()),
+            mapping,
+        });
         Ok(RegionBytes { memory, len })
     }
 

@@ -8,6 +8,10 @@
 //! So a child closes such files as well ([`FileLock`]). A POSIX lock would not be inherited, but is lost as soon as anybody
 //! in the process closes the file, by whatever descriptor.
 
+mod touched;
+
+pub(crate) use touched::Listed;
+
 use super::direct;
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
@@ -93,6 +97,7 @@ extern "C" fn in_child() {
             unsafe { libc::close(fd) };
         }
     }
+    touched::explain();
 }
 
 /// An open file that children close: for a lock of it, and nothing else.

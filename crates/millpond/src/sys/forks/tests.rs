@@ -122,6 +122,30 @@ fn a_forked_child_drops_a_region_and_its_parent_keeps_it() {
     assert!(region.as_slice().iter().all(|&byte| byte == 3));
 }
 
+/// A worker of a pool died without a word, and its pool waited for ever.
+#[test]
+fn a_forked_child_that_touches_a_region_says_why_it_ends() {
+    let folder = folder();
+    let Some(cache) = with_swap(folder.path()) else {
+        return;
+    };
+    let region = cache.region(4 << 20).unwrap();
+    let (mut from_child, to_parent) = std::io::pipe().unwrap();
+    let touched = fork(|| {
+        // SAFETY: two descriptors of this child.
+        unsafe { libc::dup2(to_parent.as_raw_fd(), libc::STDERR_FILENO) };
+        std::hint::black_box(region.as_slice()[4096])
+    });
+    drop(to_parent);
+    assert_eq!(touched, Err(libc::SIGSEGV));
+    let mut said = String::new();
+    from_child.read_to_string(&mut said).unwrap();
+    assert!(
+        said.contains("a forked child has touched memory that its parent has alone"),
+        "{said}"
+    );
+}
+
 #[test]
 fn calls_of_a_forked_child_are_refused_and_it_may_have_a_cache_of_its_own() {
     let folder = folder();
