@@ -92,7 +92,14 @@ impl Error {
         match self.way_out() {
             Some(way) if surface != Surface::Rust => {
                 let what = text.strip_suffix(way.rust).unwrap_or(&text);
-                format!("{what}{}", way.on(surface))
+                let told = format!("{what}{}", way.on(surface));
+                match (self, surface) {
+                    // What a program in Python has of the kind is arrays.
+                    (Error::NoSwap | Error::SwapTooSmall { .. }, Surface::Python) => {
+                        told.replace("a region", "an array").replace("region", "array")
+                    }
+                    _ => told,
+                }
             }
             _ => text,
         }
@@ -228,6 +235,15 @@ mod tests {
                 assert!(told.ends_with(way.on(surface)) && !told.contains("::"), "{told}");
             }
         }
+        let full = Error::SwapTooSmall {
+            given,
+            left: 0,
+            swap: 1 << 30,
+        };
+        assert!(
+            full.told(Surface::Python).starts_with("an array of 200G"),
+            "{full}"
+        );
         let machine = Error::MemoryOfMachine { given, machine };
         assert_eq!(
             machine.told(Surface::CommandLine),
