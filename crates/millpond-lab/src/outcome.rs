@@ -4,6 +4,7 @@
 //! (as a value): numbers with names and units, series over time, the curve of percentiles, and in words
 //! what was set and what to beware of.
 
+use crate::measure::heat::Counts;
 use serde::{Deserialize, Serialize};
 
 /// A number that a run measured.
@@ -65,6 +66,9 @@ pub struct Outcome {
     /// What the slowest calls have waited for, as sentences.
     #[serde(default)]
     pub explanations: Vec<String>,
+    /// The reads that missed, in each tenth of a second.
+    #[serde(default)]
+    pub reads: Vec<Counts>,
 }
 
 impl Outcome {

@@ -1,6 +1,7 @@
 //! Instruments: latencies, series over time, memory and processor time of this process, the disk's counters.
 
 pub mod disk;
+pub mod heat;
 pub mod latency;
 pub mod process;
 pub(crate) mod reclaim;

@@ -24,6 +24,11 @@ pub fn page_cache_mib() -> Option<f64> {
     Some((meminfo.cached + meminfo.buffers) as f64 / MIB)
 }
 
+/// Pages that the kernel is writing to devices now, in bytes: whoever's pages they are (`Writeback`).
+pub fn writeback_bytes() -> Option<u64> {
+    Some(Meminfo::current().ok()?.writeback)
+}
+
 /// Interrupts and context switches of the machine since it started: the fields `intr` and `ctxt` of `/proc/stat`.
 pub fn interrupts_and_switches() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;

@@ -226,6 +226,10 @@ impl Target for Engine {
         settings
     }
 
+    fn in_transit_bytes(&self) -> Option<u64> {
+        Some(self.cache.stats().occupancy.in_transit_writes.0)
+    }
+
     fn explanations(&self) -> Vec<String> {
         self.slowest.told()
     }

@@ -22,7 +22,7 @@ use super::{Access, Device, Driver, Row, RowRequest, Rows, Served, Setup, Target
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::machine;
-use crate::measure::reclaim;
+use crate::measure::{process, reclaim};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::{Measure, Setting};
 use crate::quantity::size_typed;
@@ -48,7 +48,7 @@ pub const KIND: TargetKind = TargetKind {
 };
 
 const DIRECT: &str = "direct";
-const MEMORY_GROUP: &str = "memory-group";
+pub(crate) const MEMORY_GROUP: &str = "memory-group";
 
 fn rows(request: &RowRequest) -> Result<Rows> {
     if let Device::Modelled(disk) = request.device {
@@ -223,6 +223,11 @@ impl Target for Kernel {
 
     fn set_dirty_limits(&self, both: Both) -> io::Result<()> {
         kernel_limits::set(both)
+    }
+
+    /// The machine's, whoever's they are.
+    fn in_transit_bytes(&self) -> Option<u64> {
+        process::writeback_bytes()
     }
 
     fn settings(&self) -> Vec<Setting> {

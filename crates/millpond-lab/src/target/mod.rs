@@ -249,6 +249,11 @@ pub trait Target: Send + Sync {
     fn device_bytes(&self) -> Option<DiskBytes> {
         None
     }
+
+    /// Bytes of writes that were handed to the device and are not completed, if it can tell.
+    fn in_transit_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A file of a target. Used by several threads at a time; dropping it closes it.

@@ -185,6 +185,7 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
                 quantity::size(Bytes(written))
             ),
             beat: now.0,
+            live: None,
         };
         if progress(report) == Proceed::Stop {
             return Err(LabError::Interrupted);

@@ -74,6 +74,7 @@ pub(super) fn run(
             share: 0.95 * written as f64 / (pages * u64::from(work.writers)) as f64,
             detail: format!("{:.0} s of virtual time", world.now().0 as f64 / 1e9),
             beat: world.now().0,
+            live: None,
         };
         if progress(report) == Proceed::Stop {
             return Err(LabError::Interrupted);

@@ -19,10 +19,11 @@ pub(crate) mod actors;
 pub mod phase;
 pub(crate) mod record;
 
-use super::Progress;
 use super::data::{self, Content, PAGE, WRITE_MAX};
+use super::{Live, Progress};
 use crate::error::{LabError, Result};
 use crate::measure::disk::{DiskBytes, DiskCounters};
+use crate::measure::heat::Recent;
 use crate::measure::process;
 use crate::measure::steps::{STEP, steps_in};
 use crate::outcome::Outcome;
@@ -142,7 +143,9 @@ pub fn perform(
         (beside, written, watched)
     });
     // an interruption makes the others fail too: it goes first
-    let watched = watched?;
+    let mut watched = watched?;
+    // the read that was under way at the end has come back since
+    watched.end_step(run);
     let written = written.transpose()?;
     let mut beside = Beside::default();
     for other in others {
@@ -198,6 +201,8 @@ struct Run<'a> {
     bytes_written: AtomicU64,
     reads: AtomicU64,
     slowest_ns: AtomicU64,
+    /// Reads that missed since the last step.
+    recent: Recent,
     syncing: AtomicBool,
 }
 
@@ -222,6 +227,7 @@ impl<'a> Run<'a> {
             bytes_written: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             slowest_ns: AtomicU64::new(0),
+            recent: Recent::new(),
             syncing: AtomicBool::new(false),
         }
     }
@@ -344,8 +350,9 @@ impl<'a> Run<'a> {
                 thread::park_timeout(next.saturating_sub(self.now()));
             }
             watched.sample(self);
-            // twice a second is live enough, and a pipe's work that no reader's latency notices
-            if tick % 5 == 0 && progress(self.progress(&watched)) == Proceed::Stop {
+            watched.end_step(self);
+            // five times a second is live enough, and a pipe's work that no reader's latency notices
+            if tick % 2 == 0 && progress(self.progress(&mut watched)) == Proceed::Stop {
                 self.stopped.store(true, Ordering::Relaxed);
                 self.end();
                 return Err(LabError::Interrupted);
@@ -355,7 +362,7 @@ impl<'a> Run<'a> {
         Ok(watched)
     }
 
-    fn progress(&self, watched: &Watched) -> Progress {
+    fn progress(&self, watched: &mut Watched) -> Progress {
         let written = self.bytes_written.load(Ordering::Relaxed);
         let reads = self.reads.load(Ordering::Relaxed);
         let total = self.work.written_bytes();
@@ -401,6 +408,19 @@ impl<'a> Run<'a> {
                 (true, false) => written,
                 (false, _) => reads,
             },
+            live: Some(self.live(watched)),
+        }
+    }
+
+    fn live(&self, watched: &mut Watched) -> Live {
+        let (number, reads) = watched.tell();
+        Live {
+            number,
+            reads,
+            slowest_us: self.slowest_ns.load(Ordering::Relaxed) as f64 / 1e3,
+            written: self.bytes_written.load(Ordering::Relaxed),
+            total: self.work.written_bytes(),
+            in_transit: self.target.in_transit_bytes(),
         }
     }
 

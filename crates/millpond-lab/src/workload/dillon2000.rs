@@ -288,6 +288,7 @@ impl Run<'_> {
             share: (now.as_secs_f64() / self.work.span().as_secs_f64()).min(1.0),
             detail: format!("{} of {} s", now.as_secs(), self.work.span().as_secs()),
             beat: now.as_millis() as u64,
+            live: None,
         }
     }
 

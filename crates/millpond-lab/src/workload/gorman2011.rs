@@ -271,6 +271,7 @@ impl Run<'_> {
             detail: format!("{} of {} MB written", written / 1_000_000, all / 1_000_000),
             // A sync moves nothing that could be counted; it is alive for as long as its thread is.
             beat: began.elapsed().as_millis() as u64,
+            live: None,
         }
     }
 

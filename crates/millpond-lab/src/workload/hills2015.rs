@@ -162,6 +162,7 @@ pub fn perform(
                 detail: format!("{} of {} MB written", bytes / 1_000_000, work.bytes / 1_000_000),
                 // A sync moves nothing that could be counted; it is alive for as long as its thread is.
                 beat: began.elapsed().as_millis() as u64,
+                live: None,
             };
             if progress(report) == Proceed::Stop {
                 stopped.store(true, Ordering::Relaxed);

@@ -11,6 +11,7 @@ pub mod hills2015;
 
 use crate::error::Result;
 use crate::experiment::kim2020;
+use crate::measure::heat::Counts;
 use crate::outcome::Outcome;
 use crate::target::{Proceed, Setup, Target};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,26 @@ pub struct Progress {
     pub detail: String,
     /// Any count that grows while the run is alive; a run whose count stands still is stuck.
     pub beat: u64,
+    /// What a screen draws of it, where a workload tells that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<Live>,
+}
+
+/// What has happened in a run since it was told before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// Which telling it is, from 0: what comes twice is the same.
+    pub number: u32,
+    /// The reads that missed, in each tenth of a second that is over.
+    pub reads: Vec<Counts>,
+    /// The longest latency of a read of the run, in microseconds.
+    pub slowest_us: f64,
+    /// Bytes that the writers have written, and shall write.
+    pub written: u64,
+    /// Bytes that they shall write.
+    pub total: u64,
+    /// Bytes of writes that are on their way to the device.
+    pub in_transit: Option<u64>,
 }
 
 /// Performs `workload` on a target with real files.

@@ -110,6 +110,7 @@ impl Work {
                 share: f64::from(done) / all,
                 detail: format!("{done} of {all} steps"),
                 beat: done.into(),
+                live: None,
             };
             match progress(now) {
                 Proceed::Yes => Ok(()),
@@ -220,6 +221,7 @@ fn copy(
                 share: 0.5 * (phase as f64 + count as f64 / all as f64),
                 detail: format!("{count} of {all} records"),
                 beat: count + 1,
+                live: None,
             };
             if progress(now) == Proceed::Stop {
                 stop.store(true, Relaxed);

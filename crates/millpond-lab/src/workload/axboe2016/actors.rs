@@ -121,6 +121,9 @@ impl Run<'_> {
             if let Some(to) = self.since_begin(to) {
                 let from = self.since_begin(from);
                 read.add(from.unwrap_or_default(), to, latency, served);
+                if served != Served::Memory {
+                    self.recent.add(latency);
+                }
                 self.did(latency);
             }
             if !think.is_zero() {

@@ -1,6 +1,7 @@
 //! What a run writes down, and how it becomes metrics and series.
 
 use super::{Axboe2016, Run};
+use crate::measure::heat::Counts;
 use crate::measure::latency::{FIO_PERCENTILES, Latencies, PERCENTILES};
 use crate::measure::process;
 use crate::measure::steps::{LatencySteps, STEP, Sampled, Sums};
@@ -220,6 +221,10 @@ pub(super) struct Watched {
     switches: Sampled,
     has_machine: bool,
     page_cache_mib_max: f64,
+    /// The reads that missed, in each step that is over; how many of the steps were told.
+    reads: Vec<Counts>,
+    told: usize,
+    tellings: u32,
 }
 
 impl Watched {
@@ -241,7 +246,21 @@ impl Watched {
         }
     }
 
+    /// What was read in the step that has just ended.
+    pub(super) fn end_step(&mut self, run: &Run<'_>) {
+        self.reads.push(run.recent.take());
+    }
+
+    /// The steps that were not told before, and which telling this is.
+    pub(super) fn tell(&mut self) -> (u32, Vec<Counts>) {
+        let new = self.reads[self.told..].to_vec();
+        self.told = self.reads.len();
+        self.tellings += 1;
+        (self.tellings - 1, new)
+    }
+
     pub(super) fn report(&self, steps: usize, cache_before: Option<f64>, outcome: &mut Outcome) {
+        outcome.reads.clone_from(&self.reads);
         if let Some(before) = cache_before {
             let growth = (self.page_cache_mib_max - before).max(0.0);
             outcome.push("page_cache_growth_mib", "MiB", growth);
