@@ -30,6 +30,7 @@ pub fn page(report: &Report) -> String {
                             @for sentence in &report.verdict { p { (sentence) } }
                         }
                     }
+                    @if let Some(picture) = &report.picture { figure { (PreEscaped(picture)) } }
                     @for table in report.tables.iter().filter(|t| !t.rows.is_empty()) { (self::table(table)) }
                     @for chart in &report.charts { (self::chart(chart)) }
                     @if !report.notes.is_empty() {
@@ -229,6 +230,7 @@ mod tests {
             intro: vec![text.into()],
             command: text.into(),
             verdict: vec![text.into()],
+            picture: None,
             notes: vec![text.into()],
             tables: vec![pick(
                 text,

@@ -59,6 +59,8 @@ pub struct Report {
     pub command: String,
     /// The answer, in sentences.
     pub verdict: Vec<String>,
+    /// A drawing beneath the answer, as SVG that brings its own style.
+    pub picture: Option<String>,
     /// What to beware of, in sentences.
     pub notes: Vec<String>,
     /// Tables, the main one first.

@@ -15,6 +15,7 @@
 mod bound;
 mod charts;
 mod company;
+pub mod demo;
 pub(in crate::experiment) mod files;
 mod frontier;
 mod options;

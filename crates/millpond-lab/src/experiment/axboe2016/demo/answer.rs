@@ -1,0 +1,129 @@
+//! The demo's answer: what its rounds say, and what speaks against believing it.
+
+use super::{Plan, Round, Side};
+use crate::report::median;
+use crate::report::verdict::{Better, Circumstances, Compared, Form, Grade, Verdict, judge, time};
+
+/// What a run of one side has measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Reads that were no hits.
+    pub reads: f64,
+    /// The middle one of their latencies, in microseconds.
+    pub p50_us: f64,
+    /// One read in 100 took as long or longer.
+    pub p99_us: f64,
+    /// One read in 1000.
+    pub p999_us: f64,
+    /// The slowest.
+    pub slowest_us: f64,
+    /// How long the writers took, their sync with them, in seconds.
+    pub writers_s: f64,
+}
+
+/// The median of a figure over rounds.
+pub fn median_of(rounds: &[Round], figure: impl Fn(&Figures) -> f64) -> f64 {
+    median(&values(rounds, figure)).unwrap_or_default()
+}
+
+fn values(rounds: &[Round], figure: impl Fn(&Figures) -> f64) -> Vec<f64> {
+    rounds.iter().map(|round| figure(&round.figures)).collect()
+}
+
+/// Of fewer reads in a run one in 1000 is the luck of a few, and one in 100.
+const READS_MIN_P999: f64 = 3000.0;
+const READS_MIN_P99: f64 = 300.0;
+/// Where the kernel's tail is below this many of its usual reads, writers are in no reader's way.
+const TAIL_MIN: f64 = 4.0;
+/// More tasks than this to a processor are others' work.
+const BUSY: f64 = 0.75;
+
+/// The tail that there are reads enough for.
+pub(super) struct Tail {
+    pub(super) name: &'static str,
+    pub(super) figure: fn(&Figures) -> f64,
+    /// Of the run that has the fewest.
+    reads: f64,
+}
+
+impl Tail {
+    pub(super) fn of(rounds: &[Vec<Round>; 2]) -> Tail {
+        let all = rounds.iter().flatten();
+        let reads = all.map(|round| round.figures.reads).fold(f64::MAX, f64::min);
+        let (name, figure): (_, fn(&Figures) -> f64) = match reads {
+            reads if reads >= READS_MIN_P999 => ("one in 1000", |run| run.p999_us),
+            _ => ("one in 100", |run| run.p99_us),
+        };
+        Tail { name, figure, reads }
+    }
+}
+
+/// The verdict, with the memory that each side had. `load` is how many tasks there were before the first run, on how many
+/// processors.
+pub(super) fn verdict(plan: &Plan, rounds: &[Vec<Round>; 2], load: Option<(f64, usize)>) -> Verdict {
+    let [kernel, millpond] = rounds;
+    let Tail {
+        name: tail,
+        figure: of,
+        reads,
+    } = Tail::of(rounds);
+    let compared = |what: &str, form, of: fn(&Figures) -> f64| Compared {
+        what: what.into(),
+        form,
+        better: Better::Lower,
+        is_cost: matches!(form, Form::Times(_)),
+        before: values(kernel, of),
+        after: values(millpond, of),
+    };
+    let compared = [
+        compared("slowest read", Form::Values(time), |run| run.slowest_us),
+        compared(tail, Form::Values(time), of),
+        compared("writers took", Form::Times("as long"), |run| run.writers_s),
+    ];
+    let judged = |doubt| {
+        judge(
+            &compared,
+            &Circumstances {
+                is_exact: false,
+                doubt,
+            },
+        )
+    };
+    let few = (reads < READS_MIN_P99).then(|| {
+        format!("a run has only {reads:.0} reads from the disk, and a tail needs {READS_MIN_P99}: --seconds 120 has more")
+    });
+    let mut verdict = judged(few.clone());
+    if few.is_none()
+        && verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.grade == Grade::NotShown)
+    {
+        verdict = judged(doubt(rounds, (tail, of), load));
+    }
+    let mut verdict = verdict.unwrap_or_else(|| Verdict {
+        grade: Grade::None,
+        line: "No verdict: no run was made.".into(),
+    });
+    verdict.line += &format!(" {}", plan.memory_said());
+    verdict
+}
+
+/// Why no difference is shown, where it is more than runs that overlap.
+fn doubt(
+    rounds: &[Vec<Round>; 2],
+    (tail, of): (&str, fn(&Figures) -> f64),
+    load: Option<(f64, usize)>,
+) -> Option<String> {
+    let kernel = values(&rounds[Side::Kernel as usize], of);
+    let usual = median_of(&rounds[Side::Kernel as usize], |run| run.p50_us);
+    if kernel.iter().all(|&us| us < usual * TAIL_MIN) {
+        let (tail_us, usual) = (time(median(&kernel).unwrap_or_default()), time(usual));
+        return Some(format!(
+            "the disk is too fast for writers to be in the way ({tail} of the kernel's reads took {tail_us}, half of them {usual})"
+        ));
+    }
+    let (load, processors) = load.filter(|&(load, processors)| load > processors as f64 * BUSY)?;
+    Some(format!(
+        "runs overlap and the machine was busy (load {load:.1} on {processors} processors)"
+    ))
+}

@@ -1,0 +1,368 @@
+//! `millpond demo`: the post's writers and reader, on the kernel's page cache and on Millpond, several short rounds in
+//! turn.
+//!
+//! ```text
+//!   how fast is the disk? ─► sizes ─► the read file ─► kernel, Millpond ─► Millpond, kernel ─► … ─► verdict
+//!                              ▲                             │
+//!                              └── once, smaller, if a round took so long that there would be no other two
+//! ```
+//!
+//! Runs of one side differ from each other, so one long run of each would say little; each round begins with the other
+//! side. The workload, the runs' processes, the checks of what was written and the removal of it are the experiment's.
+
+mod answer;
+mod picture;
+mod plan;
+
+pub use answer::{Figures, median_of};
+pub use plan::Plan;
+
+use super::options::Sizes;
+use super::{EXPERIMENT, files, report};
+use crate::child::Program;
+use crate::error::{LabError, Result};
+use crate::experiment::{Job, Watch, row_name};
+use crate::machine;
+use crate::measure::heat::Counts;
+use crate::measure::process;
+use crate::outcome::{Outcome, Setting};
+use crate::quantity;
+use crate::report::verdict::Verdict;
+use crate::report::{Report, Runs};
+use crate::scratch::{self, Scratch};
+use crate::target::{Device, Proceed, Row, RowRequest, engine, kernel};
+use crate::workload::axboe2016::{Axboe2016, Phase};
+use crate::workload::{Progress, Workload};
+use millpond_core::units::Bytes;
+use plan::Clock;
+use rustix::fs::OFlags;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What a user may choose.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where files are made, and removed again.
+    pub dir: PathBuf,
+    /// About how long all of it takes: 6 to 600.
+    pub seconds: u32,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// What starts a run's process.
+    pub program: Program,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The kernel's page cache.
+    Kernel,
+    /// Millpond's.
+    Millpond,
+}
+
+impl Side {
+    /// Both, in the order in which they are shown.
+    pub const BOTH: [Side; 2] = [Side::Kernel, Side::Millpond];
+
+    /// As a sentence has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Kernel => "the kernel",
+            Side::Millpond => "Millpond",
+        }
+    }
+}
+
+/// What is told while it goes on.
+#[derive(Debug)]
+pub enum Told {
+    /// It is not begun yet: what is done, and how far that has come.
+    Preparing(String, String),
+    /// How it will go. Told again if it begins anew, with other sizes.
+    Planned(Box<Plan>),
+    /// A run of this side is under way, in this round, from 0. The same progress may be told several times.
+    Running(u32, Side, Progress),
+    /// It is over.
+    Ended(Side, Round),
+}
+
+/// One run of one side.
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// What the verdict is made of.
+    pub figures: Figures,
+    /// The reads in each tenth of a second.
+    pub reads: Vec<Counts>,
+}
+
+impl Round {
+    fn of(outcome: &Outcome) -> Round {
+        let value = |metric: &str| outcome.value(metric).unwrap_or_default();
+        Round {
+            figures: Figures {
+                reads: value("reader_misses"),
+                p50_us: value("reader_latency_p50_us"),
+                p99_us: value("reader_latency_p99_us"),
+                p999_us: value("reader_latency_p999_us"),
+                slowest_us: value("reader_latency_max_us"),
+                writers_s: value("writers_seconds"),
+            },
+            reads: outcome.reads.clone(),
+        }
+    }
+}
+
+/// What it came to.
+pub struct Demo {
+    /// How it went.
+    pub plan: Plan,
+    /// Each side's rounds, in the order of [`Side::BOTH`].
+    pub rounds: [Vec<Round>; 2],
+    /// The answer.
+    pub verdict: Verdict,
+    /// Sentences of what to beware of.
+    pub notes: Vec<String>,
+    /// The page and its numbers.
+    pub report: Report,
+    /// The picture, a drawing of its own.
+    pub svg: String,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// As of [`super::run`]; files in memory, where no disk takes part. Whatever it made on disk is removed either way.
+pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<Demo> {
+    let clock = Clock::start(options.seconds)?;
+    if machine::is_in_memory(&options.dir) {
+        return Err(LabError::BadValue {
+            option: "--dir",
+            value: options.dir.display().to_string(),
+            allowed: "files are in memory there, no disk takes part, and nothing can be shown".into(),
+            instead: "give a directory on a disk".into(),
+        });
+    }
+    let load = process::load_average().map(|load| (f64::from(load), process::processors()));
+    let scratch = Scratch::create(&options.dir)?;
+    let dir = scratch.path();
+    let machine = machine::describe(Some(dir));
+    let free = scratch::free_bytes(dir);
+    plan::check_space(&options.dir, free)?;
+    let mut notes: Vec<String> = super::warn_of_load().into_iter().collect();
+    let rate = files::write_rate(dir, &mut Preparing(tell))?;
+    let mut plan = plan::plan(&options.dir, &clock, rate, free);
+    files::make_read_file(dir, plan.read_file.0, 1.0, &mut Preparing(tell))?;
+    let rows = rows(options, dir, &mut plan, &mut notes)?;
+    go_on(tell(Told::Planned(Box::new(plan.clone()))))?;
+
+    let mut outcomes = Vec::new();
+    let (mut done, mut longest) = (0, 0.0_f64);
+    while clock.has_time_for(done, longest) {
+        let began = Instant::now();
+        let round = perform(options, &plan, &rows, done, tell)?;
+        let took = began.elapsed().as_secs_f64();
+        if done == 0 && plan.shrink(&clock, took) {
+            go_on(tell(Told::Planned(Box::new(plan.clone()))))?;
+            notes.push(format!(
+                "A first round took {took:.0} s and does not count; the others are shorter."
+            ));
+            longest = took * plan.shrunk_to();
+            continue;
+        }
+        longest = longest.max(took);
+        done += 1;
+        outcomes.push(round);
+    }
+    drop(scratch);
+
+    let results: Vec<Runs> = Side::BOTH
+        .iter()
+        .map(|&side| Runs {
+            row: row_name(&rows[side as usize]),
+            workload: Phase::WritersAndReader.name().into(),
+            outcomes: outcomes
+                .iter()
+                .map(|round| round[side as usize].clone())
+                .collect(),
+        })
+        .collect();
+    let rounds = Side::BOTH.map(|side| results[side as usize].outcomes.iter().map(Round::of).collect());
+    let mut demo = Demo {
+        verdict: answer::verdict(&plan, &rounds, load),
+        report: report::report(&rows, &[], &results, &plan.sizes()),
+        svg: String::new(),
+        plan,
+        rounds,
+        notes,
+    };
+    demo.svg = picture::draw(&demo);
+    demo.complete_report(options, machine);
+    Ok(demo)
+}
+
+impl Demo {
+    fn complete_report(&mut self, options: &Options, machine: Vec<Setting>) {
+        let plan = &self.plan;
+        let report = &mut self.report;
+        report.title =
+            "millpond demo: reads beside writers, on the kernel's page cache and on Millpond".into();
+        report.command.clone_from(&options.command);
+        report.verdict.insert(0, self.verdict.line.clone());
+        report.picture = Some(self.svg.clone());
+        report.notes.splice(0..0, self.notes.iter().cloned());
+        report.machine = machine;
+        report.machine.extend([
+            Setting::new(
+                "written",
+                format_args!(
+                    "{} files of {} in each run",
+                    plan.files,
+                    quantity::size(plan.file)
+                ),
+            ),
+            Setting::new(
+                "read",
+                format_args!("a file of {}", quantity::size(plan.read_file)),
+            ),
+            Setting::new("rounds", self.rounds[0].len()),
+            Setting::new("seed", options.seed),
+        ]);
+    }
+}
+
+/// The kernel's row and Millpond's.
+fn rows(options: &Options, dir: &Path, plan: &mut Plan, notes: &mut Vec<String>) -> Result<[Row; 2]> {
+    let request = RowRequest {
+        experiment: EXPERIMENT.name,
+        variants: &[],
+        kernel_variants: &[],
+        program: &options.program,
+        device: Device::Real,
+        dir,
+        memory: plan.memory,
+        read_latency_goal: None,
+        seed: options.seed,
+    };
+    let missing = |target: &str| LabError::Unavailable {
+        target: target.into(),
+        why: "it has no rows here".into(),
+    };
+    let kernels = (kernel::KIND.rows)(&request)?;
+    // The one within memory is the last, where there can be one.
+    let mut kernel = kernels
+        .rows
+        .into_iter()
+        .next_back()
+        .ok_or_else(|| missing("kernel"))?;
+    plan.kernel_is_limited = kernel.in_memory_group;
+    notes.extend(kernels.notes);
+    let has_direct = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::DIRECT.bits() as i32)
+        .open(Axboe2016::read_file(dir))
+        .is_ok();
+    if !has_direct && !kernel.in_memory_group {
+        kernel.setup.variant = kernel::MEMORY_GROUP.into();
+        notes.push(
+            "The file system has no O_DIRECT: the kernel's reader reads through its page cache.".into(),
+        );
+    }
+    let engines = (engine::KIND.rows)(&request)?;
+    let engine = engines.rows.into_iter().next().ok_or_else(|| missing("engine"))?;
+    Ok([kernel, engine])
+}
+
+/// One round: both sides, the one first that was second before.
+fn perform(
+    options: &Options,
+    plan: &Plan,
+    rows: &[Row; 2],
+    round: u32,
+    tell: &mut dyn FnMut(Told) -> Proceed,
+) -> Result<[Outcome; 2]> {
+    let workload = Workload::Axboe2016(Axboe2016 {
+        phase: Phase::WritersAndReader,
+        files: plan.files,
+        file_bytes: plan.file.0,
+        writers: 1,
+        read_file_bytes: plan.read_file.0,
+        reader_alone_ms: 1,
+        seed: options.seed,
+    });
+    let mut order = Side::BOTH;
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    let mut outcomes = [Outcome::default(), Outcome::default()];
+    for side in order {
+        let job = Job {
+            row: rows[side as usize].clone(),
+            workload: workload.with_run(round),
+            workload_name: Phase::WritersAndReader.name(),
+            runs: 1,
+            seconds: 0.0,
+        };
+        let mut progress = |progress: Progress| tell(Told::Running(round, side, progress));
+        let outcome = job.perform(&options.program, &job.workload, &files::Around, &mut progress)?;
+        go_on(tell(Told::Ended(side, Round::of(&outcome))))?;
+        outcomes[side as usize] = outcome;
+    }
+    Ok(outcomes)
+}
+
+fn go_on(proceed: Proceed) -> Result<()> {
+    match proceed {
+        Proceed::Yes => Ok(()),
+        Proceed::Stop => Err(LabError::Interrupted),
+    }
+}
+
+/// What comes before the first run, as it is told here.
+struct Preparing<'a>(&'a mut dyn FnMut(Told) -> Proceed);
+
+impl Watch for Preparing<'_> {
+    fn at(&mut self, _share: f64, step: &str, detail: &str) -> Proceed {
+        (self.0)(Told::Preparing(step.into(), detail.into()))
+    }
+}
+
+impl Plan {
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            scale: 1.0,
+            files: self.files,
+            file: self.file,
+            read_file: self.read_file,
+            memory: self.memory,
+        }
+    }
+
+    /// Which memory each side has, as a sentence.
+    pub fn memory_said(&self) -> String {
+        let memory = quantity::size(self.memory);
+        match (self.kernel_is_limited, process::machine_memory_mib()) {
+            (true, _) => format!("Both within {memory} of memory."),
+            (false, Some(mib)) => format!(
+                "The kernel had all of the machine's memory ({}), Millpond {memory}.",
+                quantity::size(Bytes((mib * 1048576.0) as u64))
+            ),
+            (false, None) => format!("The kernel had all of the machine's memory, Millpond {memory}."),
+        }
+    }
+
+    /// What a side has, beside its name.
+    pub fn memory_of(&self, side: Side) -> String {
+        match side {
+            Side::Kernel if !self.kernel_is_limited => "all memory".into(),
+            _ => quantity::size(self.memory),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! The drawing and the sentences, of figures made up.
+
+use super::*;
+use crate::report::verdict::Grade;
+
+fn round(tail_us: f64, class: u8) -> Round {
+    Round {
+        figures: Figures {
+            reads: 9000.0,
+            p50_us: 50.0,
+            p99_us: tail_us / 4.0,
+            p999_us: tail_us,
+            slowest_us: tail_us * 2.0,
+            writers_s: 3.0,
+        },
+        reads: vec![vec![(34, 200), (class, 1)]; 30],
+    }
+}
+
+fn demo(is_limited: bool) -> Demo {
+    let clock = Clock::start(40).unwrap();
+    let mut plan = plan::plan(Path::new("/"), &clock, 2e9, None);
+    plan.kernel_is_limited = is_limited;
+    let rounds = [
+        vec![round(21e3, 86), round(22e3, 88)],
+        vec![round(1.8e3, 66), round(1.7e3, 64)],
+    ];
+    Demo {
+        verdict: answer::verdict(&plan, &rounds, None),
+        report: Report::default(),
+        svg: String::new(),
+        plan,
+        rounds,
+        notes: Vec::new(),
+    }
+}
+
+#[test]
+fn the_verdict_says_which_memory_each_side_had() {
+    let limited = demo(true).verdict;
+    assert_eq!(limited.grade, Grade::Better);
+    assert!(
+        limited.line.ends_with("Both within 512 MiB of memory."),
+        "{}",
+        limited.line
+    );
+    let sentence = demo(false).verdict.line;
+    assert!(
+        sentence.contains("The kernel had all of the machine's memory"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn every_read_is_in_the_drawing_and_within_its_panel() {
+    let demo = demo(true);
+    let svg = picture::draw(&demo);
+    let document = roxmltree::Document::parse(&svg).unwrap_or_else(|e| panic!("{e}\n{svg}"));
+    let paths: Vec<_> = document
+        .descendants()
+        .filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "path")))
+        .collect();
+    // two shades of two sides
+    assert_eq!(paths.len(), 4);
+    let mut dots = 0;
+    for path in paths {
+        let left = if path.attribute("class").unwrap().starts_with("kernel") {
+            74.0
+        } else {
+            400.0
+        };
+        for dot in path.attribute("d").unwrap().split('M').skip(1) {
+            let (x, y) = dot.trim_end_matches("h0").split_once(' ').unwrap();
+            let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
+            assert!(
+                x >= left && x <= left + 310.0 && (112.0..=350.0).contains(&y),
+                "{x} {y}"
+            );
+            dots += 1;
+        }
+    }
+    assert_eq!(dots, 2 * 2 * 30 * 2);
+    assert!(svg.contains("slowest 43 ms, one in 1000 22 ms"), "{svg}");
+    assert!(svg.len() < 100 << 10, "{} bytes", svg.len());
+}
+
+#[test]
+fn a_run_without_reads_can_be_drawn() {
+    let mut demo = demo(true);
+    demo.rounds = [vec![Round::default()], vec![Round::default()]];
+    roxmltree::Document::parse(&picture::draw(&demo)).unwrap();
+}
