@@ -391,7 +391,7 @@ pub(crate) fn default_dir() -> PathBuf {
 }
 
 /// The command as a shell takes it again.
-fn command_line(args: impl Iterator<Item = String>) -> String {
+pub(crate) fn command_line(args: impl Iterator<Item = String>) -> String {
     let mut line = String::from("millpond");
     for arg in args {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+%@".contains(c);

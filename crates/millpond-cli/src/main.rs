@@ -1,6 +1,6 @@
 //! The `millpond` program.
 //!
-//! `millpond lab` runs the experiments, `millpond doctor` says what this machine allows, `millpond slowdisk` serves a
+//! `millpond demo` shows in 40 seconds what it is for; `millpond lab` runs the experiments, `millpond doctor` says what this machine allows, `millpond slowdisk` serves a
 //! slow disk; `millpond mount` serves a directory through a cache; `millpond set`, `inspect`, `stat`, `top` and `caches`
 //! look into running caches and retune them, `record` what they are asked for, which `replay` tries on other sizes of
 //! memory. Results go to
@@ -11,6 +11,7 @@
 
 mod address;
 mod control;
+mod demo;
 mod doctor;
 mod lab;
 mod log;
@@ -35,7 +36,8 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "millpond", version, arg_required_else_help = true)]
 #[command(
-    after_help = "Example:\n  millpond lab run axboe2016      how long do reads wait beside writers, on this machine?\n  \
+    after_help = "Examples:\n  millpond demo                  how long do reads wait beside writers, on this disk? 40 s\n  \
+                  millpond lab run axboe2016      how long do reads wait beside writers, on this machine?\n  \
                   millpond stat 1                what does the cache do that is running meanwhile?"
 )]
 struct Cli {
@@ -45,6 +47,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show how long reads wait beside writers, on the kernel's page cache and on Millpond: 40 seconds, on this disk.
+    Demo(demo::DemoArgs),
     /// Run the experiments of the posts that Millpond comes from.
     #[command(
         subcommand,
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         // first of all: its memory counts
         Command::Lab(lab::Command::Worker) => return worker::serve(),
+        Command::Demo(args) => demo::demo(&args),
         Command::Lab(command) => lab::run(command),
         Command::Doctor(args) => doctor::run(&args),
         Command::Slowdisk(args) => slowdisk::run(&args),

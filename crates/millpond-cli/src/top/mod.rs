@@ -11,8 +11,8 @@
 
 mod figures;
 mod list;
-mod screen;
-mod terminal;
+pub(crate) mod screen;
+pub(crate) mod terminal;
 mod watcher;
 mod web;
 

@@ -19,9 +19,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 /// The smallest terminal that has room for all parts.
-pub(super) const WIDTH_MIN: u16 = 80;
+pub(crate) const WIDTH_MIN: u16 = 80;
 /// And its height.
-pub(super) const HEIGHT_MIN: u16 = 24;
+pub(crate) const HEIGHT_MIN: u16 = 24;
 
 /// How the program stands, beside the figures.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,8 @@ pub(super) struct Standing {
     pub(super) note: Option<String>,
 }
 
-const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+pub(crate) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const CALM: Style = Style::new().fg(Color::Green);
 const HEAD: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -71,7 +71,7 @@ pub(super) fn lines(figures: &Figures, standing: &Standing, width: u16, height: 
 }
 
 /// What fits of a line. Only unusual figures need it: everything on at once, in the largest sizes.
-fn cut(line: Line<'static>, width: usize) -> Line<'static> {
+pub(crate) fn cut(line: Line<'static>, width: usize) -> Line<'static> {
     if line.width() <= width {
         return line;
     }
@@ -120,7 +120,7 @@ pub(super) fn age(seconds: f64) -> String {
 }
 
 /// Between two texts as much room as there is.
-fn ends(left: Vec<Span<'static>>, right: String, width: usize) -> Line<'static> {
+pub(crate) fn ends(left: Vec<Span<'static>>, right: String, width: usize) -> Line<'static> {
     let mut line = Line::from(left);
     let used = line.width() + right.chars().count();
     line.push_span(Span::raw(" ".repeat(width.saturating_sub(used))));
@@ -129,7 +129,7 @@ fn ends(left: Vec<Span<'static>>, right: String, width: usize) -> Line<'static> 
 }
 
 /// A heading across the screen.
-fn heading(text: String, width: usize) -> Line<'static> {
+pub(crate) fn heading(text: String, width: usize) -> Line<'static> {
     Line::styled(format!("{text:width$}"), HEAD)
 }
 

@@ -45,7 +45,13 @@ const INTERVALS: [Duration; 7] = [
 ];
 
 /// Puts the terminal back.
-struct Screen(ratatui::DefaultTerminal);
+pub(crate) struct Screen(pub(crate) ratatui::DefaultTerminal);
+
+impl Screen {
+    pub(crate) fn enter() -> io::Result<Screen> {
+        Ok(Screen(ratatui::try_init()?))
+    }
+}
 
 impl Drop for Screen {
     fn drop(&mut self) {
@@ -60,11 +66,11 @@ const GONE_MAX: Timespec = Timespec {
     tv_nsec: 250_000_000,
 };
 
-/// Ends the program when its terminal is gone. Whoever waits for a key would not come back: crossterm 0.29 reads on until
+/// Ends the program when its terminal is gone, after `before`. Whoever waits for a key would not come back: crossterm 0.29 reads on until
 /// there is one, as fast as it can, and a terminal that hangs up says "end of file" at each try. There is no signal either
 /// if it was not the controlling terminal, or if somebody has told the kernel to ignore it (nohup).
-fn end_with_terminal() -> io::Result<()> {
-    let look = || {
+pub(crate) fn end_with_terminal(before: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let look = move || {
         loop {
             let stdin = io::stdin();
             // That it is gone is told without being asked for.
@@ -72,9 +78,11 @@ fn end_with_terminal() -> io::Result<()> {
             let looked = rustix::event::poll(&mut terminal, Some(&GONE_MAX));
             let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
             if looked.is_ok() && terminal[0].revents().intersects(gone) {
-                std::process::exit(128 + SIGHUP);
+                break;
             }
         }
+        before();
+        std::process::exit(128 + SIGHUP);
     };
     let thread = std::thread::Builder::new().name("terminal".into());
     thread.spawn(look).map(drop)
@@ -83,7 +91,7 @@ fn end_with_terminal() -> io::Result<()> {
 pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let sockets = sockets(&args.which)?;
     let signals = Signals::catch()?;
-    end_with_terminal()?;
+    end_with_terminal(|| {})?;
     let (orders, to_watch) = mpsc::channel();
     let (tell, told) = mpsc::channel();
     // It ends when nobody gives orders any more; nobody waits for it, as it may wait for a cache that hangs.
@@ -94,7 +102,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     if app.sockets.len() > 1 {
         app.fetching = Some(Fetching::start(Purpose::Show));
     }
-    let mut screen = Screen(ratatui::try_init()?);
+    let mut screen = Screen::enter()?;
     let ended = app.serve(&mut screen, &told, &signals);
     drop(screen);
     ended

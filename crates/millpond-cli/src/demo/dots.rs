@@ -1,0 +1,128 @@
+//! Reads over time as dots: two to a character's width and four to its height (Braille patterns), latencies on a
+//! logarithmic axis.
+
+use millpond_lab::measure::heat::{Counts, class_us};
+use millpond_lab::quantity::micros_tick;
+
+/// The dots of a Braille character, from the left column's top.
+const BRAILLE: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
+
+/// The latencies that an axis shows, as logarithms of microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    least: f64,
+    greatest: f64,
+}
+
+impl Axis {
+    /// For all of these: 20 us to 20 ms, or further where there are others.
+    pub(super) fn of<'a>(rounds: impl Iterator<Item = &'a Vec<Counts>>) -> Axis {
+        let (mut least, mut greatest) = (20_f64.log10(), 2e4_f64.log10());
+        for &(class, _) in rounds.flatten().flatten() {
+            let log = class_us(class).log10();
+            (least, greatest) = (least.min(log), greatest.max(log));
+        }
+        Axis {
+            least: least - 0.05,
+            greatest: greatest + 0.05,
+        }
+    }
+
+    /// From the bottom, as a share.
+    fn share(self, us: f64) -> f64 {
+        ((us.log10() - self.least) / (self.greatest - self.least)).clamp(0.0, 1.0)
+    }
+
+    /// What is written beside each row of `rows`, the top first: powers of ten.
+    pub(super) fn labels(self, rows: usize) -> Vec<Option<String>> {
+        let mut labels = vec![None; rows];
+        for decade in self.least.ceil() as i32..=self.greatest.floor() as i32 {
+            let us = 10_f64.powi(decade);
+            let row = rows - 1 - ((self.share(us) * rows as f64) as usize).min(rows - 1);
+            labels[row] = Some(micros_tick(us));
+        }
+        labels
+    }
+}
+
+/// Dots of one side in a field of characters.
+pub(super) struct Dots {
+    columns: usize,
+    rows: usize,
+    /// Bits of each character, row by row from the top.
+    cells: Vec<u32>,
+}
+
+impl Dots {
+    /// The reads of these rounds, one after the other, on an axis of so many steps.
+    pub(super) fn draw(
+        rounds: &[Vec<Counts>],
+        steps: usize,
+        axis: Axis,
+        (columns, rows): (usize, usize),
+    ) -> Dots {
+        let mut dots = Dots {
+            columns,
+            rows,
+            cells: vec![0; columns * rows],
+        };
+        for (step, counts) in rounds.iter().flatten().enumerate() {
+            // all dots that this step has from the left to the right, one at least
+            let at = |step: usize| step * 2 * columns / steps.max(1);
+            let (from, to) = (at(step), at(step + 1).max(at(step) + 1));
+            for &(class, count) in counts {
+                let y = (axis.share(class_us(class)) * (4 * rows) as f64) as usize;
+                let y = (4 * rows - 1).saturating_sub(y);
+                // few reads are few dots, not always at the left
+                let wide = to - from;
+                let shift = (step + usize::from(class)) % wide;
+                for n in 0..wide.min(count as usize) {
+                    dots.set(from + (shift + n) % wide, y);
+                }
+            }
+        }
+        dots
+    }
+
+    fn set(&mut self, x: usize, y: usize) {
+        let (column, row) = (x / 2, y / 4);
+        if column < self.columns && row < self.rows {
+            self.cells[row * self.columns + column] |= BRAILLE[x % 2][y % 4];
+        }
+    }
+
+    /// The characters of a row: what is there of each.
+    pub(super) fn row(&self, row: usize) -> &[u32] {
+        &self.cells[row * self.columns..(row + 1) * self.columns]
+    }
+}
+
+/// The character with these dots; a space where there are none.
+pub(super) fn braille(bits: u32) -> char {
+    match bits {
+        0 => ' ',
+        _ => char::from_u32(0x2800 + bits).unwrap_or(' '),
+    }
+}
+
+/// The axis of time below: seconds, of so many steps in so many characters.
+pub(super) fn seconds(steps: usize, columns: usize) -> String {
+    let per_second = columns as f64 * 10.0 / steps.max(1) as f64;
+    let apart = [1, 2, 5, 10, 20, 50, 100, 200];
+    let apart = apart
+        .into_iter()
+        .find(|&s| f64::from(s) * per_second >= 8.0)
+        .unwrap_or(500);
+    let mut ruler = String::new();
+    for s in (0..).map(|n| n * apart) {
+        let at = (f64::from(s) * per_second) as usize;
+        let label = format!("└{s} s");
+        if at + label.chars().count() > columns {
+            break;
+        }
+        ruler += &"─".repeat(at.saturating_sub(ruler.chars().count()));
+        ruler += &label;
+    }
+    let rest = columns.saturating_sub(ruler.chars().count());
+    ruler + &"─".repeat(rest)
+}

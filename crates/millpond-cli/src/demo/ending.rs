@@ -1,0 +1,201 @@
+//! What stays on the terminal: both sides over one another, a table, the sentence, and what to try next.
+
+use super::dots::{Axis, Dots, braille, seconds};
+use super::screen::colour;
+use millpond_lab::experiment::axboe2016::demo::{Demo, Round, Side, median_of};
+use millpond_lab::measure::heat::Counts;
+use millpond_lab::report::verdict::time;
+use ratatui::style::Color;
+
+/// Lines are no longer than this, however wide the terminal is: longer ones are hard to read.
+const WIDTH_MAX: usize = 110;
+const WIDTH: usize = 80;
+/// Rows of the picture: with all else it fits a terminal of 24 lines.
+const ROWS: usize = 9;
+const LABELS: usize = 7;
+/// Of the table's columns but the first.
+const WIDTHS: [usize; 6] = [9, 8, 8, 11, 9, 9];
+
+/// Where it is printed.
+pub(super) struct Place {
+    /// The terminal's width; none where there is none, and no picture either.
+    pub(super) columns: Option<u16>,
+    pub(super) colours: bool,
+    /// How this program is called.
+    pub(super) command: &'static str,
+}
+
+impl Place {
+    fn width(&self) -> usize {
+        self.columns
+            .map_or(WIDTH, |columns| usize::from(columns).clamp(WIDTH, WIDTH_MAX))
+    }
+
+    fn coloured(&self, text: &str, colour: Option<Color>) -> String {
+        let code = match colour {
+            Some(Color::Yellow) => 33,
+            Some(Color::Cyan) => 36,
+            _ => return text.into(),
+        };
+        match self.colours && !text.trim().is_empty() {
+            true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+            false => text.into(),
+        }
+    }
+}
+
+/// The picture, the table and the sentence.
+pub(super) fn lines(demo: &Demo, place: &Place) -> Vec<String> {
+    let mut lines = Vec::new();
+    if place.columns.is_some() {
+        lines.extend(picture(demo, place));
+    }
+    lines.extend(table(demo, place));
+    lines.push(String::new());
+    lines.extend(wrap(&demo.verdict.line, place.width()));
+    for note in &demo.notes {
+        lines.extend(wrap(&format!("Note: {note}"), place.width()));
+    }
+    lines
+}
+
+fn reads(demo: &Demo, side: Side) -> Vec<Vec<Counts>> {
+    demo.rounds[side as usize]
+        .iter()
+        .map(|round| round.reads.clone())
+        .collect()
+}
+
+/// Who has dots in a character.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Nobody,
+    One(Side),
+    Both,
+}
+
+fn picture(demo: &Demo, place: &Place) -> Vec<String> {
+    let reads = Side::BOTH.map(|side| reads(demo, side));
+    let steps = reads
+        .iter()
+        .map(|rounds| rounds.iter().map(Vec::len).sum())
+        .max()
+        .unwrap_or(1);
+    let axis = Axis::of(reads.iter().flatten());
+    let columns = place.width() - LABELS;
+    let [kernel, millpond] = reads.map(|rounds| Dots::draw(&rounds, steps, axis, (columns, ROWS)));
+    let legend = match place.colours {
+        true => [
+            place.coloured("⣿ the kernel's page cache", Some(colour(Side::Kernel))),
+            place.coloured("⣿ Millpond", Some(colour(Side::Millpond))),
+            "⣿ both".into(),
+        ],
+        false => ["x the kernel's page cache", "o Millpond", "8 both"].map(String::from),
+    };
+    let mut lines = vec![format!("How long each read waited:  {}", legend.join("   "))];
+    for (row, label) in axis.labels(ROWS).into_iter().enumerate() {
+        let mut line = format!("{:>width$} ", label.unwrap_or_default(), width = LABELS - 1);
+        let cells = kernel
+            .row(row)
+            .iter()
+            .zip(millpond.row(row))
+            .map(|(&kernel, &millpond)| {
+                let whose = match (kernel, millpond) {
+                    (0, 0) => Whose::Nobody,
+                    (_, 0) => Whose::One(Side::Kernel),
+                    (0, _) => Whose::One(Side::Millpond),
+                    _ => Whose::Both,
+                };
+                (whose, cell(whose, kernel | millpond, place.colours))
+            });
+        let cells: Vec<_> = cells.collect();
+        for same in cells.chunk_by(|a, b| a.0 == b.0) {
+            let text: String = same.iter().map(|(_, cell)| cell).collect();
+            line += &match same[0].0 {
+                Whose::One(side) => place.coloured(&text, Some(colour(side))),
+                _ => text,
+            };
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines.push(format!("{:LABELS$}{}", "", seconds(steps, columns)));
+    lines
+}
+
+/// Without colours each side has its letter.
+fn cell(whose: Whose, bits: u32, colours: bool) -> char {
+    match whose {
+        _ if colours => braille(bits),
+        Whose::Nobody => ' ',
+        Whose::One(Side::Kernel) => 'x',
+        Whose::One(Side::Millpond) => 'o',
+        Whose::Both => '8',
+    }
+}
+
+fn table(demo: &Demo, place: &Place) -> Vec<String> {
+    let rounds = demo.rounds[0].len();
+    let first = format!("medians of {rounds} rounds");
+    let head = [&*first, "reads", "p50", "p99", "1 in 1000", "slowest", "writers"];
+    let row = |cells: [String; 7]| {
+        let [name, rest @ ..] = cells;
+        let rest: String = rest
+            .iter()
+            .zip(WIDTHS)
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect();
+        format!("{name:24}{rest}")
+    };
+    let mut lines = vec![row(head.map(String::from))];
+    for side in Side::BOTH {
+        let name = format!("{}, {}", side.name(), demo.plan.memory_of(side));
+        let line = row(cells(name, &demo.rounds[side as usize]));
+        lines.push(place.coloured(&line, Some(colour(side))));
+    }
+    lines
+}
+
+/// Medians of the rounds, but of reads the sum.
+fn cells(name: String, rounds: &[Round]) -> [String; 7] {
+    let known = |us: f64| if us > 0.0 { time(us) } else { "-".into() };
+    let reads: f64 = rounds.iter().map(|round| round.figures.reads).sum();
+    [
+        name,
+        format!("{reads:.0}"),
+        known(median_of(rounds, |run| run.p50_us)),
+        known(median_of(rounds, |run| run.p99_us)),
+        known(median_of(rounds, |run| run.p999_us)),
+        known(median_of(rounds, |run| run.slowest_us)),
+        known(median_of(rounds, |run| run.writers_s * 1e6)),
+    ]
+}
+
+/// A command for each kind of user.
+pub(super) fn next(place: &Place) -> Vec<String> {
+    let command = place.command;
+    vec![
+        String::new(),
+        "Next, if you".into(),
+        "  write a storage engine   cargo run -p millpond --example first".into(),
+        format!("  operate a service        {command} mount ./data /mnt/pond --memory 512M"),
+        "  use Python               pip install ./crates/millpond-python (docs/PYTHON.md)".into(),
+        format!("  work on kernels          {command} lab run axboe2016"),
+    ]
+}
+
+/// A sentence in lines of this width.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        match lines.last_mut() {
+            Some(last) if line == 0 => last.push_str(word),
+            Some(last) if line + 1 + word.chars().count() <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}
