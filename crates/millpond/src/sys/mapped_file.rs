@@ -1,6 +1,6 @@
 //! A file that is written through a mapping: the kernel's own page cache, page by page, as programs use it with mmap(2).
 //!
-//! Not how this crate does anything: it is for whoever compares with it. Bytes are copied in, and nobody gets a
+//! Not how this crate does anything: it is for whoever compares with it. Bytes are copied in, words are read, and nobody gets a
 //! reference into the mapping, so what others do to the file meanwhile is no matter of memory safety. It is one of signals:
 //! the process gets SIGBUS if the file is cut, or the file system has no space left, below a page that is touched.
 
@@ -77,7 +77,13 @@ impl MappedFile {
     ///
     /// # Panics
     /// If that is not a whole word inside the mapping, at a multiple of its size.
+    #[inline]
     pub fn store(&self, offset: u64, word: u64) {
+        self.word(offset).store(word, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn word(&self, offset: u64) -> &AtomicU64 {
         let at = usize::try_from(offset).unwrap_or(usize::MAX);
         assert!(
             at.is_multiple_of(size_of::<u64>())
@@ -88,11 +94,20 @@ impl MappedFile {
             "no word is at {offset} in a mapping of {}",
             self.len
         );
-        let to = self.start.as_ptr().wrapping_add(at).cast::<AtomicU64>();
+        let word = self.start.as_ptr().wrapping_add(at).cast::<AtomicU64>();
         // SAFETY: a whole word inside the mapping, as asserted, which is readable and writable until the drop; aligned, as
-        // the mapping begins with a page. Whoever else stores there while `self` is shared does it here, atomically.
-        let to = unsafe { &*to };
-        to.store(word, Ordering::Relaxed);
+        // the mapping begins with a page. Whoever else uses it while `self` is shared does it here, atomically.
+        unsafe { &*word }
+    }
+
+    /// The word at `offset`, as one of a program's threads reads it while others store elsewhere, or there. The kernel reads
+    /// the page from the file if it is not in memory; where it can't, the process gets SIGBUS.
+    ///
+    /// # Panics
+    /// As [`MappedFile::store`].
+    #[inline]
+    pub fn load(&self, offset: u64) -> u64 {
+        self.word(offset).load(Ordering::Relaxed)
     }
 
     /// Brings what was written to the device, as msync(2) does; returns when it would survive a loss of power.
@@ -139,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_stored_from_several_threads() {
+    fn words_are_stored_from_several_threads_and_read_again() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8192).unwrap();
         let mapped = MappedFile::new(&file, 8192).unwrap();
@@ -152,6 +167,7 @@ mod tests {
         mapped.sync().unwrap();
         let mut bytes = [0; 8];
         for word in 0..1024 {
+            assert_eq!(mapped.load(word * 8), word);
             file.read_exact_at(&mut bytes, word * 8).unwrap();
             assert_eq!(u64::from_ne_bytes(bytes), word);
         }
