@@ -8,6 +8,8 @@ mod regions;
 mod room;
 mod writers;
 
+#[cfg(feature = "tokio")]
+use crate::async_file::Places;
 use crate::builder::Builder;
 use crate::calibrate::{Calibrating, Calibration, GoalSource};
 use crate::contents::{self, Contents, Order};
@@ -94,6 +96,8 @@ pub(crate) struct Inner {
     #[cfg(feature = "trace")]
     pub(crate) recordings: Mutex<Recordings>,
     pub(crate) name: OnceLock<String>,
+    #[cfg(feature = "tokio")]
+    pub(crate) places: Places,
 }
 
 impl Deref for Handle {
@@ -265,6 +269,8 @@ impl Handle {
             #[cfg(feature = "trace")]
             recordings: Mutex::default(),
             name: OnceLock::new(),
+            #[cfg(feature = "tokio")]
+            places: Places::default(),
         });
         Handle {
             inner,

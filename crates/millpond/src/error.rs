@@ -320,6 +320,14 @@ pub enum Error {
     )]
     Forked,
 
+    /// The tokio runtime has not made the call, since it is ending. Nothing was done.
+    #[cfg(feature = "tokio")]
+    #[error("the runtime has not made the call: {source}; make it before the runtime ends")]
+    Runtime {
+        /// What the runtime says.
+        source: io::Error,
+    },
+
     /// The cache's thread or its device can't be set up. The message says what the system refused.
     #[error("can't set up the cache: {what}: {source}")]
     Setup {
@@ -381,6 +389,8 @@ impl Error {
             | Error::Sync { source, .. }
             | Error::Swap { source, .. }
             | Error::Setup { source, .. } => errno_of(source),
+            #[cfg(feature = "tokio")]
+            Error::Runtime { .. } => libc::ECANCELED,
         }
     }
 

@@ -48,6 +48,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "tokio")]
+mod async_file;
 mod auto;
 mod background;
 mod budget;
@@ -105,6 +107,8 @@ mod tune;
 pub mod units;
 mod wait;
 
+#[cfg(feature = "tokio")]
+pub use async_file::AsyncFile;
 pub use auto::MemoryRange;
 pub use builder::Builder;
 pub use cache::{MemoryInForce, PageCache};

@@ -59,6 +59,12 @@ mod noted {
         pub(crate) fn is_used(&self) {
             self.noted.thread.store(this_thread(), Ordering::Relaxed);
         }
+
+        /// The calling thread gives the guard to another, which has not looked at it yet.
+        #[cfg(feature = "tokio")]
+        pub(crate) fn hand_on(&self) {
+            self.noted.thread.store(NO_THREAD, Ordering::Relaxed);
+        }
     }
 
     impl Drop for OwnGuard {
@@ -90,6 +96,9 @@ mod noted {
             .map(|(&(_, _, page), _)| PageIndex(page))
     }
 
+    #[cfg(feature = "tokio")]
+    const NO_THREAD: u64 = u64::MAX;
+
     fn this_thread() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         thread_local! {
@@ -117,6 +126,10 @@ mod unnoted {
 
         #[inline]
         pub(crate) fn is_used(&self) {}
+
+        #[cfg(feature = "tokio")]
+        #[inline]
+        pub(crate) fn hand_on(&self) {}
     }
 
     #[inline]

@@ -88,6 +88,12 @@ impl File {
         let synced = if self.writable { self.sync_data() } else { Ok(()) };
         synced.map_err(|error| CloseError { error, file: self })
     }
+
+    /// Whether nobody else has this handle: no clone and no owned guard.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_last_of_opened(&self) -> bool {
+        Arc::strong_count(&self.opened) == 1
+    }
 }
 
 /// The descriptor of the file below, opened for what the file was opened for: to ask for attributes, to pass to `ioctl`, to

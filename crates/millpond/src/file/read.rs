@@ -176,6 +176,24 @@ impl File {
         Ok(Some(copied))
     }
 
+    /// Reads the missing pages from `page` up to `last`, a run of them, and pins the first.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange) if the file ends before it by now; those of reading.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn page_of_run(&self, page: u64, last: u64) -> Result<crate::OwnedPageRef> {
+        let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
+        explain::waits_in(Call::Read(count as usize * self.page_size() as usize));
+        let why = (Intent::Read, Reach::Inside);
+        let fault = self
+            .shared()
+            .fault(&self.inner, PageIndex(page), count, why, true)?;
+        if let Some(own) = fault.own {
+            self.shared().read(&self.inner, own, |_, _| {}, false)?;
+        }
+        self.page_owned(page)
+    }
+
     /// Reads a page that is missing with its neighbours, where that is worth it. Whether it is there now, or was a moment
     /// ago.
     pub(super) fn bring_around(&self, page: u64) -> Result<bool> {

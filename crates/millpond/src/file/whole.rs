@@ -11,14 +11,22 @@ impl File {
     /// # Errors
     /// [`Error::EndOfFile`] if the file ends before; otherwise as [`File::read_at`]. `buf` is undefined then.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        // Less than asked for only where the file ends.
-        if self.read_at(buf, offset)? == buf.len() {
+        let read = self.read_at(buf, offset)?;
+        self.check_all(read, buf.len(), offset)
+    }
+
+    /// Whether a read has all that it wanted: it has less only where the file ends.
+    ///
+    /// # Errors
+    /// [`Error::EndOfFile`].
+    pub(crate) fn check_all(&self, read: usize, wanted: usize, offset: u64) -> Result<()> {
+        if read == wanted {
             return Ok(());
         }
         Err(Error::EndOfFile {
             path: self.inner.path.clone(),
             offset,
-            wanted: buf.len() as u64,
+            wanted: wanted as u64,
             len: self.len(),
         })
     }
@@ -32,8 +40,8 @@ impl File {
     }
 }
 
-/// For code that takes whatever has this trait. The calls and what they promise are the file's own, the errors
-/// [as of `io::Error`](struct.Error.html#impl-From<Error>-for-Error).
+/// For code that takes whatever has this trait. The calls and what they promise are the file's own; in each error is an
+/// [`Error`].
 impl FileExt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(File::read_at(self, buf, offset)?)

@@ -62,6 +62,13 @@ impl OwnedPageRef {
     ) -> OwnedPageRef {
         PageRef::new(pin, len, key).into_owned(opened)
     }
+
+    /// It is for another thread, which has not looked at it yet.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn hand_on(self) -> OwnedPageRef {
+        self.own.hand_on();
+        self
+    }
 }
 
 impl PageRef<'_> {
@@ -114,6 +121,13 @@ impl OwnedPageMut {
     /// As [`PageMut::set_order`].
     pub fn set_order(&mut self, n: u64) -> Result<()> {
         set_order(&self.pin.holder().inner, self.page, n)
+    }
+
+    /// It is for another thread, which has not looked at it yet.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn hand_on(self) -> OwnedPageMut {
+        self.own.hand_on();
+        self
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A cache whose device counts writes.
 fn counted() -> (Arc<AtomicU64>, PageCache) {
@@ -122,24 +122,27 @@ fn a_page_with_several_pieces_of_a_write_is_seen_before_or_after_it() {
         let cache = PageCache::builder().memory(2 << 20).build().unwrap();
         let file = open(&cache, &folder.path().join("data"));
         file.write_at(&[0; 3 * PAGE as usize], 0).unwrap();
-        let done = AtomicU64::new(0);
+        let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for n in 1..400_u32 {
-                    let bytes = [n as u8; 3 * PAGE as usize];
+                let mut numbers = (0..=255).cycle();
+                while !done.load(Ordering::SeqCst) {
+                    let bytes = [numbers.next().unwrap(); 3 * PAGE as usize];
                     let pieces = bytes.chunks(1000).map(IoSlice::new).collect::<Vec<_>>();
                     file.write_vectored_at(&pieces, 0).unwrap();
                 }
-                done.store(1, Ordering::SeqCst);
             });
             let mut bytes = vec![0; 3 * PAGE as usize];
-            while done.load(Ordering::SeqCst) == 0 {
+            for _ in 0..5000 {
                 let mut pieces = bytes.chunks_mut(700).map(IoSliceMut::new).collect::<Vec<_>>();
                 let read = file.read_vectored_at(&mut pieces, 0).unwrap();
                 assert_eq!(read, 3 * PAGE as usize);
                 let mut pages = bytes.chunks(PAGE as usize);
-                assert!(pages.all(|page| page.iter().all(|&byte| byte == page[0])));
+                let is_whole = pages.all(|page| page.iter().all(|&byte| byte == page[0]));
+                done.store(!is_whole, Ordering::SeqCst);
+                assert!(is_whole);
             }
+            done.store(true, Ordering::SeqCst);
         });
         // Past the end, and with nothing.
         assert_eq!(file.read_vectored_at(&mut [], 0).unwrap(), 0);
