@@ -12,15 +12,18 @@
 //!
 //! No thread of a cache ever asks for Python's lock: a thread that holds it waits for them when it touches a page.
 
+use millpond::host::Notice;
 use millpond::internal::Surface;
 use millpond::{Error, PageCache, Region, SwapFile};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::io::ErrorKind;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn raise(error: Error) -> PyErr {
     let told = error.told(Surface::Python);
@@ -34,10 +37,28 @@ fn raise(error: Error) -> PyErr {
         | Error::SwapTooSmall { .. }
         | Error::RegionRange { .. }
         | Error::OutOfRange { .. } => PyValueError::new_err(told),
+        // Found by the engine, not by the system: a size or a path that can't be.
+        Error::Swap { source, .. }
+            if source.kind() == ErrorKind::InvalidInput && source.raw_os_error().is_none() =>
+        {
+            PyValueError::new_err(told)
+        }
         // Nothing that another call or another file would change.
         Error::Poisoned { .. } | Error::NoSwap | Error::NoLog { .. } => PyRuntimeError::new_err(told),
         // Two arguments become errno and strerror, and the class that fits (PermissionError).
         _ => PyOSError::new_err((error.errno(), told)),
+    }
+}
+
+/// What the machine does not allow and is done without, in Python's words.
+fn told(notice: &Notice) -> String {
+    match notice {
+        Notice::NoKernelFaults => "this user's system calls can't wait for parts of an array that are in swap: tofile, \
+                                   numpy.save and write fail with \"Bad address\" or \"0 written\"; copy through \
+                                   numpy.lib.format.open_memmap, or have vm.unprivileged_userfaultfd set to 1, or this user \
+                                   allowed to open /dev/userfaultfd"
+            .into(),
+        other => other.to_string(),
     }
 }
 
@@ -77,6 +98,10 @@ impl<T> Own<T> {
 #[pyclass(frozen, weakref, module = "millpond._millpond")]
 struct Pond {
     cache: Mutex<Option<Own<PageCache>>>,
+    /// Blocks that stand in it.
+    arrays: AtomicUsize,
+    /// How many notices were handed out.
+    told: AtomicUsize,
 }
 
 #[pymethods]
@@ -87,11 +112,29 @@ impl Pond {
         let swap = SwapFile::new(swap, size).unlinked(unlinked);
         // Getting memory and blocks of the file takes a while.
         let cache = py
-            .detach(|| PageCache::builder().memory(memory).swap(swap).build())
+            .detach(|| {
+                let builder = PageCache::builder().memory(memory).swap(swap);
+                // They become warnings of Python's (`new_notices`).
+                builder.on_notice(|_| {}).build()
+            })
             .map_err(raise)?;
         Ok(Pond {
             cache: Mutex::new(Some(Own::new(cache))),
+            arrays: AtomicUsize::new(0),
+            told: AtomicUsize::new(0),
         })
+    }
+
+    /// What the machine does not allow and is done without, of which this has not told yet.
+    fn new_notices(&self) -> PyResult<Vec<String>> {
+        let notices = self.cache()?.notices();
+        let told_before = self.told.swap(notices.len(), Ordering::Relaxed);
+        Ok(notices.iter().skip(told_before).map(told).collect())
+    }
+
+    /// Whether this process has made it, not one that it was forked from.
+    fn is_ours(&self) -> bool {
+        self.cache.lock().as_ref().is_some_and(|own| own.here().is_ok())
     }
 
     /// The budget in bytes from now on.
@@ -106,6 +149,8 @@ impl Pond {
         let (stats, page) = (cache.stats(), cache.options().page_size.bytes());
         let used = stats.occupancy.frames.0 - stats.occupancy.free.0;
         let dict = PyDict::new(py);
+        dict.set_item("arrays", self.arrays.load(Ordering::Relaxed))?;
+        dict.set_item("memory_bytes", cache.memory().bytes.0)?;
         dict.set_item("resident_bytes", used * page)?;
         dict.set_item("faults", stats.counters.pgmajfault)?;
         dict.set_item("swap_ins", stats.counters.pswpin)?;
@@ -150,6 +195,7 @@ impl Block {
     fn new(py: Python<'_>, pond: Py<Pond>, len: usize) -> PyResult<Block> {
         let cache = pond.get().cache()?;
         let region = py.detach(|| cache.region(len)).map_err(raise)?;
+        pond.get().arrays.fetch_add(1, Ordering::Relaxed);
         Ok(Block {
             region: Some(Own::new(region)),
             pond,
@@ -175,6 +221,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let _ = self.region.take().and_then(Own::take);
+        self.pond.get().arrays.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -183,4 +230,8 @@ impl Drop for Block {
 mod _millpond {
     #[pymodule_export]
     use super::{Block, Pond};
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

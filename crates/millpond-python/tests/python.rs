@@ -1,8 +1,9 @@
-//! The Python package, as its users get it: built by maturin, unpacked into a folder, and tested by pytest
-//! (`test_millpond.py`).
+//! The Python package, as its users get it: built by maturin, unpacked into a folder, its types checked by mypy, and tested by
+//! pytest (`test_*.py`).
 //!
 //! Needs Python 3.10 or newer with numpy, pytest and maturin, by default `python3`; the variable `MILLPOND_PYTHON` names
-//! another, of a virtual environment say. Nothing is fetched, and what is missing is said: the test is skipped then.
+//! another, of a virtual environment say. Nothing is fetched, and what is missing is said: the test, or the check of types
+//! without mypy, is skipped then.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,17 +16,18 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 fn python() -> OsString {
     env::var_os("MILLPOND_PYTHON").unwrap_or_else(|| "python3".into())
 }
 
-/// Why the package can't be built or tested here.
-fn missing() -> Option<String> {
-    let look = "import sys, importlib.util as u; print(*[m for m in ('numpy', 'pytest', 'maturin') if not u.find_spec(m)] \
+/// Why the package can't be built or tested here with these.
+fn missing(modules: &[&str]) -> Option<String> {
+    let look = "import sys, importlib.util as u; print(*[m for m in sys.argv[1:] if not u.find_spec(m)] \
                 + ['Python 3.10'] * (sys.version_info < (3, 10)))";
     let python = python();
-    match Command::new(&python).args(["-c", look]).output() {
+    match Command::new(&python).args(["-c", look]).args(modules).output() {
         Err(error) => Some(format!("{}: {error}", python.display())),
         Ok(found) if !found.status.success() => Some(format!("{} does not work", python.display())),
         Ok(found) => {
@@ -41,10 +43,10 @@ fn refused(packages: &Path, folder: &Path) -> Option<String> {
     let mut command = Command::new(python());
     command.args(["-B", "-c", probe]).arg(folder);
     let output = command.env("PYTHONPATH", packages).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
     // All else that can be wrong is for the tests.
     let last = said.lines().last().filter(|_| !output.status.success())?;
-    last.contains("can't set up the cache: userfaultfd")
+    last.contains("memory beyond RAM needs userfaultfd")
         .then(|| last.to_owned())
 }
 
@@ -60,15 +62,20 @@ fn run(what: &str, command: &mut Command) {
     );
 }
 
-/// The wheel in `folder`: there is one.
-fn wheel(folder: &Path) -> PathBuf {
-    let mut wheels = folder
+/// The file in `folder` with this ending: there is one.
+fn only(ending: &str, folder: &Path) -> PathBuf {
+    let mut found = folder
         .read_dir()
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "whl"));
-    let wheel = wheels.next().expect("maturin makes a wheel");
-    assert_eq!(wheels.next(), None);
+        .filter(|path| path.extension().is_some_and(|end| end == ending));
+    let file = found.next().expect("maturin makes one");
+    assert_eq!(found.next(), None);
+    file
+}
+
+fn wheel(folder: &Path) -> PathBuf {
+    let wheel = only("whl", folder);
     let name = wheel.file_name().unwrap().to_string_lossy().into_owned();
     assert!(
         name.contains("-abi3-"),
@@ -77,20 +84,66 @@ fn wheel(folder: &Path) -> PathBuf {
     wheel
 }
 
+/// What tools for types make of the package in `packages`.
+fn check_types(packages: &Path, folder: &Path, tests: &Path) {
+    if let Some(why) = missing(&["mypy"]) {
+        println!("skipped: types of the Python package: {why}");
+        return;
+    }
+    let tool = |module| {
+        let mut tool = Command::new(python());
+        tool.args(["-B", "-m", module])
+            .current_dir(folder)
+            .env("PYTHONPATH", packages);
+        tool
+    };
+    let mut checker = tool("mypy");
+    checker.args(["--strict", "--cache-dir"]).arg(folder.join("mypy"));
+    run("mypy", checker.arg(tests.join("typed.py")));
+    // That the stubs say what is there, and all of it.
+    run("stubtest", tool("mypy.stubtest").arg("millpond"));
+}
+
+/// What the tests in Python make of it.
+fn check_behaviour(packages: &Path, folder: &Path, tests: &Path) {
+    if let Some(why) = refused(packages, folder) {
+        println!("skipped: the Python package: {why}");
+        return;
+    }
+    let mut pytest = Command::new(python());
+    pytest
+        .args([
+            "-B",
+            "-m",
+            "pytest",
+            "-q",
+            "-rs",
+            "-p",
+            "no:cacheprovider",
+            "--import-mode=importlib",
+        ])
+        .arg(tests)
+        .current_dir(folder)
+        .env("PYTHONPATH", packages)
+        .env("MILLPOND_TEST_FOLDER", folder);
+    run("pytest", &mut pytest);
+}
+
 #[test]
 fn the_python_package_does_what_it_promises() {
-    if let Some(why) = missing() {
+    if let Some(why) = missing(&["numpy", "pytest", "maturin"]) {
         println!("skipped: the Python package: {why}");
         return;
     }
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (wheels, packages) = (folder.path().join("wheels"), folder.path().join("packages"));
-    let mut build = Command::new(python());
-    build
-        .args(["-m", "maturin", "build", "--quiet", "--profile", "dev", "--out"])
-        .arg(&wheels);
-    run("maturin build", build.current_dir(crate_folder));
+    let maturin = |command: &[&str]| {
+        let mut maturin = Command::new(python());
+        maturin.args(["-m", "maturin"]).args(command).arg("--out");
+        run(command[0], maturin.arg(&wheels).current_dir(crate_folder));
+    };
+    maturin(&["build", "--quiet", "--profile", "dev"]);
     // A wheel is an archive, and needs no more than to be unpacked.
     let mut unpack = Command::new(python());
     unpack
@@ -98,24 +151,19 @@ fn the_python_package_does_what_it_promises() {
         .arg(wheel(&wheels))
         .arg(&packages);
     run("unpacking", &mut unpack);
-    if let Some(why) = refused(&packages, folder.path()) {
-        println!("skipped: the Python package: {why}");
-        return;
+    maturin(&["sdist"]);
+    let sources = Command::new(python())
+        .args(["-m", "tarfile", "-l"])
+        .arg(only("gz", &wheels))
+        .output()
+        .unwrap();
+    let sources = String::from_utf8_lossy(&sources.stdout);
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "PYTHON.md", "__init__.pyi"] {
+        assert!(sources.contains(&format!("/{file}")), "{sources}");
     }
-    let mut tests = Command::new(python());
-    tests
-        .args([
-            "-B",
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--import-mode=importlib",
-        ])
-        .arg(crate_folder.join("tests/test_millpond.py"))
-        .current_dir(folder.path())
-        .env("PYTHONPATH", &packages)
-        .env("MILLPOND_TEST_FOLDER", folder.path());
-    run("pytest", &mut tests);
+    let tests = crate_folder.join("tests");
+    thread::scope(|scope| {
+        scope.spawn(|| check_types(&packages, folder.path(), &tests));
+        check_behaviour(&packages, folder.path(), &tests);
+    });
 }
