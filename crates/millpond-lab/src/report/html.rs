@@ -24,25 +24,26 @@ pub fn page(report: &Report) -> String {
             body {
                 main {
                     h1 { (report.title) }
-                    @for paragraph in &report.intro { p class="intro" { (paragraph) } }
-                    @if !report.verdict.is_empty() {
+                    @if !report.answers.is_empty() {
                         section class="verdict" aria-label="Result" {
-                            @for sentence in &report.verdict { p { (sentence) } }
+                            @for line in &report.answers { p { (prose(line)) } }
                         }
                     }
                     @if let Some(picture) = &report.picture { figure { (PreEscaped(picture)) } }
+                    @for paragraph in &report.intro { p class="intro" { (prose(paragraph)) } }
+                    @for sentence in &report.verdict { p { (prose(sentence)) } }
                     @for table in report.tables.iter().filter(|t| !t.rows.is_empty()) { (self::table(table)) }
                     @for chart in &report.charts { (self::chart(chart)) }
                     @if !report.notes.is_empty() {
                         h2 { "To beware of" }
-                        ul { @for note in &report.notes { li { (note) } } }
+                        ul { @for note in &report.notes { li { (prose(note)) } } }
                     }
                     @if !report.definitions.is_empty() {
                         h2 { "What the words mean" }
                         dl {
                             @for (word, meaning) in &report.definitions {
-                                dt { (word) }
-                                dd { (meaning) }
+                                dt { (prose(word)) }
+                                dd { (prose(meaning)) }
                             }
                         }
                     }
@@ -54,7 +55,7 @@ pub fn page(report: &Report) -> String {
                     }
                     @for appendix in &report.appendices {
                         details {
-                            summary { (appendix.title) }
+                            summary { (prose(&appendix.title)) }
                             div class="scroll" { pre { (appendix.text) } }
                         }
                     }
@@ -69,18 +70,54 @@ pub fn page(report: &Report) -> String {
     .into_string()
 }
 
+/// Text as a page has it: what is between backticks as code, arrows as arrows, and options in one piece.
+fn prose(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    html! {
+        @for (n, part) in parts.iter().enumerate() {
+            // a last one that no other one ends is none
+            @if n % 2 == 1 && n + 1 < parts.len() { code { (part) } } @else { (with_options(part)) }
+        }
+    }
+}
+
+fn with_options(text: &str) -> Markup {
+    let text = text.replace(" -> ", " \u{2192} ");
+    html! {
+        @for word in text.split_inclusive(' ') {
+            @let name = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+            @if name.len() > 2 && name.starts_with("--") {
+                code class="option" { (name) } (word[name.len()..])
+            } @else { (word) }
+        }
+    }
+}
+
+/// The same where there can be no elements.
+fn plain(text: &str) -> String {
+    text.replace('`', "")
+}
+
+/// Tables of more columns are set closer.
+const MANY: usize = 9;
+
+/// Whether a cell is a sentence rather than a figure: it may be broken.
+fn is_long(text: &str) -> bool {
+    text.chars().count() > 26
+}
+
 fn table(table: &Table) -> Markup {
     html! {
-        h2 { (table.title) }
-        div class="scroll" tabindex="0" role="region" aria-label=(table.title) {
-            table {
+        h2 { (prose(&table.title)) }
+        div class="scroll" tabindex="0" role="region" aria-label=(plain(&table.title)) {
+            table class=[(table.head.len() > MANY).then_some("many")] {
                 thead { tr { @for head in &table.head { th scope="col" { (head) } } } }
                 tbody {
                     @for row in &table.rows {
                         tr {
-                            th scope="row" { (row.label) }
+                            th scope="row" { (prose(&row.label)) }
                             @for cell in &row.cells {
-                                td {
+                                td class=[is_long(&cell.value).then_some("long")] {
                                     @if cell.value.is_empty() { "–" } @else { (cell.value) }
                                     @if !cell.spread.is_empty() { span class="spread" { (cell.spread) } }
                                 }
@@ -98,24 +135,18 @@ fn chart(chart: &Chart) -> Markup {
         return html! {};
     };
     html! {
-        h2 { (chart.title) }
+        h2 { (prose(&chart.title)) }
         figure {
-            figcaption { (chart.caption) }
+            figcaption { (prose(&chart.caption)) }
             ul class="legend" {
                 @for line in &chart.lines {
                     li {
-                        svg class="swatch" viewBox="0 0 30 6" aria-hidden="true" {
-                            @if line.labels.is_empty() || line.is_reference {
-                                path class=(svg::class(line)) d="M2 3H28" {}
-                            } @else {
-                                circle class=(svg::class(line)) cx="15" cy="3" r="3" {}
-                            }
-                        }
-                        (line.name)
+                        svg class="swatch" viewBox="0 0 30 10" aria-hidden="true" { (svg::swatch(chart, line, (2.0, 5.0))) }
+                        (prose(&line.name))
                     }
                 }
             }
-            div class="scroll" tabindex="0" role="region" aria-label=(chart.title) { (drawing) }
+            div class="scroll" tabindex="0" role="region" aria-label=(plain(&chart.title)) { (drawing) }
         }
     }
 }
@@ -156,41 +187,48 @@ fn metrics(report: &Report) -> Markup {
     }
 }
 
-/// Colours of the lines: Okabe and Ito's, which people with any kind of colour vision tell apart; lighter
+/// Colours of the lines: Okabe and Ito's first, which people with any kind of colour vision tell apart; lighter
 /// ones on dark. Neither `<` nor `&` may occur here: the page is XML as well.
 pub const STYLE: &str = "
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #59636e; --rule: #d8dee4; --box: #f4f6f8;
-  --c0: #c04e00; --c1: #0068a8; --c2: #00795a; --c3: #a8487c; --c4: #8a6d00; --c5: #3c3c46; }
+  --c0: #c04e00; --c1: #0068a8; --c2: #00795a; --c3: #a8487c; --c4: #8a6d00; --c5: #3c3c46;
+  --c6: #5b4bb7; --c7: #b3261e; --c8: #4f7d00; --c9: #00808a; --c10: #7d5233; --c11: #7a8694; }
 @media (prefers-color-scheme: dark) { :root { --paper: #14171c; --ink: #e8ebee; --soft: #9aa4af; --rule: #343b44; --box: #1d2229;
-  --c0: #ff8c3a; --c1: #5ab8f5; --c2: #36c99b; --c3: #e695be; --c4: #ecd24a; --c5: #c9ccd2; } }
+  --c0: #ff8c3a; --c1: #5ab8f5; --c2: #36c99b; --c3: #e695be; --c4: #ecd24a; --c5: #c9ccd2;
+  --c6: #a79bff; --c7: #ff7b72; --c8: #a5d64c; --c9: #4dd0d9; --c10: #d0a07c; --c11: #8592a3; } }
+.look0 { --own: var(--c0); } .look1 { --own: var(--c1); } .look2 { --own: var(--c2); } .look3 { --own: var(--c3); }
+.look4 { --own: var(--c4); } .look5 { --own: var(--c5); } .look6 { --own: var(--c6); } .look7 { --own: var(--c7); }
+.look8 { --own: var(--c8); } .look9 { --own: var(--c9); } .look10 { --own: var(--c10); } .look11 { --own: var(--c11); }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-main { max-width: 66rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+main { max-width: 76rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .6rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; } p { margin: .4rem 0; max-width: 50rem; }
 .intro { color: var(--soft); }
 .verdict { background: var(--box); border-left: .3rem solid var(--c1); padding: .6rem 1rem; margin: 1.2rem 0; font-size: 1.1rem; }
+.verdict p { max-width: none; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid var(--rule); white-space: nowrap; }
-thead th { color: var(--soft); font-weight: 600; font-size: .85rem; }
+th, td { text-align: right; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+thead th { color: var(--soft); font-weight: 600; font-size: .85rem; white-space: normal; vertical-align: bottom; }
+td.long { white-space: normal; text-align: left; }
 th:first-child, td.text { text-align: left; } tbody th { font-weight: 600; white-space: normal; min-width: 11rem; }
+.many { font-size: .9rem; } .many th, .many td { padding: .3rem .35rem; } .many tbody th { min-width: 9rem; }
 .spread { display: block; color: var(--soft); font-size: .8rem; }
-.dense { font-size: .8rem; } .dense th, .dense td { padding: .15rem .5rem; }
+.dense { font-size: .8rem; } .dense th, .dense td { padding: .15rem .5rem; white-space: normal; overflow-wrap: anywhere; }
 figure { margin: 0; } figcaption { color: var(--soft); max-width: 50rem; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; padding: 0; margin: .5rem 0; font-size: .9rem; }
-.swatch { width: 1.9rem; height: .4rem; margin-right: .5rem; vertical-align: middle; }
+.swatch { width: 1.9rem; height: .63rem; margin-right: .5rem; vertical-align: middle; }
 figure .scroll svg { display: block; width: 100%; min-width: 34rem; height: auto; }
 .grid { stroke: var(--rule); stroke-width: 1; } .tick { fill: var(--soft); font-size: 12px; } .axis { fill: var(--ink); font-size: 13px; }
 .line { fill: none; stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
-.line.look0 { stroke: var(--c0); } .line.look1 { stroke: var(--c1); } .line.look2 { stroke: var(--c2); }
-.line.look3 { stroke: var(--c3); } .line.look4 { stroke: var(--c4); } .line.look5 { stroke: var(--c5); }
-.line.reference { stroke-width: 1.2; stroke-dasharray: 5 4; }
-circle.line { fill: currentColor; stroke: none; } circle.look0 { fill: var(--c0); } circle.look1 { fill: var(--c1); }
-circle.look2 { fill: var(--c2); } circle.look3 { fill: var(--c3); } circle.look4 { fill: var(--c4); } circle.look5 { fill: var(--c5); }
+.line { stroke: var(--own); } .line.reference { stroke-width: 1.2; stroke-dasharray: 5 4; }
+circle.line { fill: var(--own); stroke: none; } .bar { fill: var(--own); }
+.bar.reference { fill: none; stroke: var(--own); stroke-width: 1.2; stroke-dasharray: 3 2; }
 .name { fill: var(--soft); font-size: 11px; }
 .facts { list-style: none; padding: 0; margin: 0; font-size: .9rem; columns: 20rem; } .facts span { color: var(--soft); }
 dt { font-weight: 600; } dd { margin: 0 0 .5rem 1.2rem; max-width: 48rem; }
 code { background: var(--box); padding: .1rem .35rem; border-radius: .2rem; overflow-wrap: anywhere; }
+code.option { white-space: nowrap; }
 summary { cursor: pointer; margin-top: 1.4rem; }
 ";
 
@@ -229,6 +267,7 @@ mod tests {
             title: text.into(),
             intro: vec![text.into()],
             command: text.into(),
+            answers: vec![text.into()],
             verdict: vec![text.into()],
             picture: None,
             notes: vec![text.into()],
@@ -312,6 +351,21 @@ mod tests {
                 assert!(node.attribute("scope").is_some());
             }
         }
+    }
+
+    #[test]
+    fn what_is_between_backticks_is_code_and_an_arrow_is_an_arrow() {
+        let page = page(&report("`off` -> `goal/60ms` (a -> b)"));
+        parse(&page);
+        assert!(
+            page.contains("<p><code>off</code> \u{2192} <code>goal/60ms</code> (a \u{2192} b)</p>"),
+            "{page}"
+        );
+        assert_eq!(prose("one ` alone").into_string(), "one  alone");
+        assert_eq!(
+            prose("of 2: --scale 0.5 shows it -- a dash, --json.").into_string(),
+            "of 2: <code class=\"option\">--scale</code> 0.5 shows it -- a dash, <code class=\"option\">--json</code>."
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Nothing here knows an experiment. A report is rows of metrics (a median and every run's value), tables
 //! that pick some of them, charts, sentences. Experiments fill it in; the renderers escape and lay out.
 
+mod bars;
 pub mod html;
 pub mod json;
 mod names;
@@ -57,7 +58,9 @@ pub struct Report {
     pub intro: Vec<String>,
     /// The command that gives this report again.
     pub command: String,
-    /// The answer, in sentences.
+    /// The answer: a line for each comparison, as [`verdict`] makes them. First of all in text and page.
+    pub answers: Vec<String>,
+    /// The answer at length, in sentences.
     pub verdict: Vec<String>,
     /// A drawing beneath the answer, as SVG that brings its own style.
     pub picture: Option<String>,
@@ -131,7 +134,7 @@ impl From<String> for Cell {
     }
 }
 
-/// A line chart.
+/// A chart: lines, or bars where the horizontal axis is of names ([`Scale::Each`]).
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// Its headline.
@@ -166,7 +169,7 @@ pub enum Scale {
     Log,
     /// Shares from 0 to 1 such that 90 %, 99 %, 99.9 % … are equally far apart.
     Tail,
-    /// Things in an order, at 0, 1, 2 …: each has its tick, with its name aslant.
+    /// Things in an order, at 0, 1, 2 …: bars, with the names of the lines' points below them.
     Each,
 }
 
@@ -177,9 +180,10 @@ pub struct Line {
     pub name: String,
     /// Its look: lines of the same number look alike in all charts of a report.
     pub look: usize,
-    /// Something to compare the others with: dashed and thin.
+    /// Something to compare the others with: dashed and thin, a bar without a filling.
     pub is_reference: bool,
     /// The points' names; with them the points are dots, which only a reference's line connects. None: a plain line.
+    /// Below bars they are the names on the axis.
     pub labels: Vec<String>,
     /// Its points.
     pub points: Points,

@@ -1,5 +1,6 @@
 //! Charts as inline SVG: no script, no colours of its own (the page's style sheet has them).
 
+use super::bars;
 use super::names::Names;
 use super::{Axis, Chart, Line, Scale};
 use maud::{Markup, html};
@@ -15,15 +16,21 @@ const BOTTOM_ASLANT: f64 = 104.0;
 /// More points than this to a line cannot be told apart: neighbours are joined, and the greatest shown.
 const POINTS_MAX: usize = 430;
 /// How many looks the style sheet knows.
-const LOOKS: usize = 6;
+const LOOKS: usize = 12;
 
 /// The chart's drawing, or `None` if no line has a point that its scales can show.
 pub(super) fn draw(chart: &Chart) -> Option<Markup> {
     let lines: Vec<_> = chart.lines.iter().map(|line| place(chart, &thin(line))).collect();
     let points = || lines.iter().flatten().flatten();
     let x = Span::of(&chart.x, points().map(|p| p.0))?;
-    let y = Span::of(&chart.y, points().map(|p| p.1))?;
-    let is_aslant = chart.x.scale == Scale::Each;
+    let mut y = Span::of(&chart.y, points().map(|p| p.1))?;
+    if chart.x.scale == Scale::Each {
+        // room for the figures above the bars
+        y.to += 0.07 * (y.to - y.from);
+    }
+    let is_of_names = chart.x.scale == Scale::Each;
+    let slot = (WIDTH - LEFT - RIGHT) / (x.to - x.from);
+    let is_aslant = is_of_names && bars::names(chart).any(|(_, name)| bars::width(name) > slot);
     let below = if is_aslant { BOTTOM_ASLANT } else { BOTTOM };
     let at_x = |v: f64| LEFT + x.share(v) * (WIDTH - LEFT - RIGHT);
     let at_y = |v: f64| HEIGHT - below - y.share(v) * (HEIGHT - TOP - below);
@@ -34,8 +41,10 @@ pub(super) fn draw(chart: &Chart) -> Option<Markup> {
                 line class="grid" x1=(LEFT) x2=(right) y1=(px(at_y(v))) y2=(px(at_y(v))) {}
                 text class="tick" x=(LEFT - 8.0) y=(px(at_y(v) + 4.0)) text-anchor="end" { (text) }
             }
-            @for (v, text) in x.ticks(&chart.x) {
-                line class="grid" x1=(px(at_x(v))) x2=(px(at_x(v))) y1=(TOP) y2=(bottom) {}
+            @for (v, text) in x_ticks(chart, &x) {
+                @if !is_of_names {
+                    line class="grid" x1=(px(at_x(v))) x2=(px(at_x(v))) y1=(TOP) y2=(bottom) {}
+                }
                 @if is_aslant {
                     text class="tick" transform=(aslant(at_x(v), bottom + 14.0)) text-anchor="end" { (text) }
                 } @else {
@@ -44,17 +53,41 @@ pub(super) fn draw(chart: &Chart) -> Option<Markup> {
             }
             text class="axis" x=((LEFT + right) / 2.0) y=(HEIGHT - 6.0) text-anchor="middle" { (chart.x.label) }
             text class="axis" transform=(format!("translate(14 {}) rotate(-90)", (TOP + bottom) / 2.0)) text-anchor="middle" { (chart.y.label) }
-            @for (line, points) in chart.lines.iter().zip(&lines) {
+            @if is_of_names { (bars::draw(chart, &lines, at_x, at_y, (bottom, slot))) }
+            @for (line, points) in chart.lines.iter().zip(&lines).filter(|_| !is_of_names) {
                 @let path = path(points, at_x, at_y);
                 @if !path.is_empty() && (line.labels.is_empty() || line.is_reference) {
                     path class=(class(line)) d=(path) {
-                        title { (line.name) }
+                        title { (line.name.replace('`', "")) }
                     }
                 }
             }
-            (dots(chart, &lines, at_x, at_y))
+            @if !is_of_names { (dots(chart, &lines, at_x, at_y)) }
         }
     })
+}
+
+/// Where the horizontal axis has marks, and what they say.
+fn x_ticks(chart: &Chart, x: &Span) -> Vec<(f64, String)> {
+    match chart.x.scale {
+        Scale::Each => bars::names(chart)
+            .map(|(at, name)| (at, name.to_owned()))
+            .collect(),
+        _ => x.ticks(&chart.x),
+    }
+}
+
+/// The look of a line in a legend, from there to the right.
+pub(super) fn swatch(chart: &Chart, line: &Line, (x, y): (f64, f64)) -> Markup {
+    html! {
+        @if chart.x.scale == Scale::Each {
+            rect class=(bars::class(line)) x=(px(x + 6.0)) y=(px(y - 4.0)) width="14" height="8" {}
+        } @else if line.labels.is_empty() || line.is_reference {
+            path class=(class(line)) d=(format!("M{x} {y}h26")) {}
+        } @else {
+            circle class=(class(line)) cx=(px(x + 13.0)) cy=(px(y)) r="4" {}
+        }
+    }
 }
 
 /// Points that have names, and their names.
@@ -98,11 +131,7 @@ pub fn standalone(chart: &Chart, style: &str) -> Option<String> {
     let legend = html! {
         @for (n, line) in chart.lines.iter().enumerate() {
             @let y = 16.0 * n as f64 + 8.0 - height;
-            @if line.labels.is_empty() {
-                path class=(class(line)) d=(format!("M{} {y}h24", LEFT)) {}
-            } @else {
-                circle class=(class(line)) cx=(LEFT + 12.0) cy=(y) r="4" {}
-            }
+            (swatch(chart, line, (LEFT, y)))
             text class="tick" x=(LEFT + 30.0) y=(y + 4.0) { (line.name) }
         }
     };
@@ -125,9 +154,14 @@ fn anchor(x: f64) -> &'static str {
 }
 
 /// The classes that the style sheet gives a look.
-pub(super) fn class(line: &Line) -> String {
+fn class(line: &Line) -> String {
+    format!("line {}", look(line))
+}
+
+/// The same without what it is a class of.
+pub(super) fn look(line: &Line) -> String {
     let kind = if line.is_reference { " reference" } else { "" };
-    format!("line look{}{kind}", line.look % LOOKS)
+    format!("look{}{kind}", line.look % LOOKS)
 }
 
 /// A line with at most [`POINTS_MAX`] points.
@@ -240,9 +274,8 @@ impl Span {
                     .map(|v| (v, (axis.show)(v)))
                     .collect()
             }
-            Scale::Each => (self.from.ceil() as i64..=self.to.floor() as i64)
-                .map(|n| (n as f64, (axis.show)(n as f64)))
-                .collect(),
+            // these have names
+            Scale::Each => Vec::new(),
             Scale::Log => {
                 let decades = self.from.floor() as i32..=self.to.ceil() as i32;
                 let steps: &[f64] = if self.to - self.from > 3.2 {
@@ -286,7 +319,11 @@ fn round_step(v: f64) -> f64 {
 
 /// The chart for those who do not see it.
 fn describe(chart: &Chart) -> String {
-    let mut text = format!("Line chart. {}. {}", chart.title, chart.caption);
+    let kind = match chart.x.scale {
+        Scale::Each => "Bar",
+        _ => "Line",
+    };
+    let mut text = format!("{kind} chart. {}. {}", chart.title, chart.caption).replace('`', "");
     for line in &chart.lines {
         let values: Vec<f64> = line.points.iter().filter_map(|p| p.1).collect();
         if let (Some(median), Some(greatest)) = (
@@ -296,7 +333,7 @@ fn describe(chart: &Chart) -> String {
             let show = chart.y.show;
             text += &format!(
                 " {}: median {}, greatest {}.",
-                line.name,
+                line.name.replace('`', ""),
                 show(median),
                 show(greatest)
             );
@@ -377,14 +414,6 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_has_its_tick_within_the_edges() {
-        let each = Span::of(&axis(Scale::Each), [0.0, 3.0].into_iter()).unwrap();
-        let ticks: Vec<_> = each.ticks(&axis(Scale::Each)).into_iter().map(|t| t.0).collect();
-        assert_eq!(ticks, [0.0, 1.0, 2.0, 3.0]);
-        assert!(each.share(0.0) > 0.05 && each.share(3.0) < 0.95);
-    }
-
-    #[test]
     fn the_last_operation_is_drawn_beyond_the_one_before() {
         let mut chart = chart(
             Scale::Linear,
@@ -421,8 +450,8 @@ mod tests {
         let text = standalone(&chart, "").unwrap();
         assert_eq!(
             text.matches("<path").count(),
-            1,
-            "a reference's dots are connected"
+            2,
+            "a reference's dots are connected, and so its swatch is a line"
         );
     }
 }

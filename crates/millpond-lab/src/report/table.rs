@@ -5,11 +5,16 @@
 use super::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
 use crate::quantity::number;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
+use std::ops::Range;
 
 /// The width that text output keeps to, in characters.
 pub const WIDTH: u16 = 120;
 /// The label's column: two lines of this hold the kernel's variant.
 const LABEL_WIDTH: u16 = 26;
+/// As narrow as it may get for the sake of other columns.
+const LABEL_WIDTH_MIN: usize = 20;
+/// Longer cells are sentences, which may be broken.
+const CELL_WIDTH_MAX: usize = 40;
 
 /// A column of a table: a metric in a workload.
 #[derive(Clone, Copy, Debug)]
@@ -102,42 +107,89 @@ fn unit_for(metric: &Metric) -> (f64, &str) {
     }
 }
 
-/// The report as text: verdict, tables, notes. No line is wider than [`WIDTH`].
+/// The report as text, in lines of at most [`WIDTH`]: answers, what they mean at length, tables, notes.
 pub fn text(report: &Report) -> String {
-    let mut text = String::new();
-    for table in report.tables.iter().filter(|t| !t.is_wide && !t.rows.is_empty()) {
-        text += &format!("{}\n{}\n\n", table.title, layout(table));
+    text_within(report, WIDTH)
+}
+
+/// The same in lines of at most `width`, which is 80 or more.
+pub fn text_within(report: &Report, width: u16) -> String {
+    answers(report, width) + &body(report, width)
+}
+
+/// The answers alone, with an empty line behind them.
+pub fn answers(report: &Report, width: u16) -> String {
+    let mut text: String = report.answers.iter().map(|line| wrap(line, "", width)).collect();
+    if !text.is_empty() {
+        text.push('\n');
     }
+    text
+}
+
+/// All but the answers.
+pub fn body(report: &Report, width: u16) -> String {
+    let mut text = String::new();
     for sentence in &report.verdict {
-        text += &wrap(sentence, "");
+        text += &wrap(sentence, "", width);
+    }
+    for table in report.tables.iter().filter(|t| !t.is_wide && !t.rows.is_empty()) {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        text += &format!("{gap}{}{}\n", wrap(&table.title, "", width), layout(table, width));
     }
     if !report.notes.is_empty() {
         text.push('\n');
     }
     for note in &report.notes {
-        text += &wrap(note, "note: ");
+        text += &wrap(note, "note: ", width);
     }
     text
 }
 
-/// The table in columns, without its title.
-pub(crate) fn layout(table: &Table) -> String {
+/// The table in columns, without its title; in parts one below the other where not all of its columns have room.
+pub(crate) fn layout(table: &Table, width: u16) -> String {
+    let parts: Vec<String> = parts(table, width)
+        .into_iter()
+        .map(|columns| part(table, columns, width))
+        .collect();
+    parts.join("\n\n")
+}
+
+/// Which columns stand beside each other. The label's column is in each part and gives way to the others.
+fn parts(table: &Table, width: u16) -> Vec<Range<usize>> {
+    let longest = |texts: &mut dyn Iterator<Item = &str>| texts.map(|t| t.chars().count()).max().unwrap_or(0);
+    let label = longest(&mut table.rows.iter().map(|row| row.label.as_str()));
+    let label = (label + 1).min(LABEL_WIDTH_MIN);
+    let (mut parts, mut first, mut used) = (Vec::new(), 0, label);
+    for n in 0..table.head.len().saturating_sub(1) {
+        let cells = table.rows.iter().filter_map(|row| row.cells.get(n));
+        let texts = cells.flat_map(|cell| [cell.value.as_str(), cell.spread.as_str()]);
+        // heads may be broken between words
+        let own = longest(&mut texts.chain(table.head[n + 1].split(' '))).min(CELL_WIDTH_MAX) + 1;
+        if used + own > usize::from(width) && n > first {
+            parts.push(first..n);
+            (first, used) = (n, label);
+        }
+        used += own;
+    }
+    parts.push(first..table.head.len().saturating_sub(1));
+    parts
+}
+
+fn part(table: &Table, columns: Range<usize>, width: u16) -> String {
     let mut out = comfy_table::Table::new();
+    let heads = table.head.iter().skip(columns.start + 1).take(columns.len());
     out.load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH)
-        .set_header(&table.head);
+        .set_width(width)
+        .set_header(table.head.iter().take(1).chain(heads));
     for row in &table.rows {
         let mut cells = vec![row.label.clone()];
-        cells.extend(
-            row.cells
-                .iter()
-                .map(|cell| match (cell.value.as_str(), cell.spread.as_str()) {
-                    ("", _) => "-".to_owned(),
-                    (value, "") => value.to_owned(),
-                    (value, spread) => format!("{value}\n{spread}"),
-                }),
-        );
+        let own = row.cells.iter().skip(columns.start).take(columns.len());
+        cells.extend(own.map(|cell| match (cell.value.as_str(), cell.spread.as_str()) {
+            ("", _) => "-".to_owned(),
+            (value, "") => value.to_owned(),
+            (value, spread) => format!("{value}\n{spread}"),
+        }));
         out.add_row(cells);
     }
     for (n, column) in out.column_iter_mut().enumerate() {
@@ -152,14 +204,14 @@ pub(crate) fn layout(table: &Table) -> String {
     out.trim_fmt()
 }
 
-/// `sentence` in lines of at most [`WIDTH`], the further ones indented to the length of `first`.
-pub(crate) fn wrap(sentence: &str, first: &str) -> String {
+/// `sentence` in lines of at most `width`, the further ones indented to the length of `first`.
+pub fn wrap(sentence: &str, first: &str, width: u16) -> String {
     let indent = " ".repeat(first.len());
     let mut text = String::new();
     let mut line = first.to_owned();
     let mut is_empty = true;
     for word in sentence.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > usize::from(WIDTH) {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > usize::from(width) {
             text += line.trim_end();
             text.push('\n');
             line = indent.clone();
@@ -242,6 +294,24 @@ mod tests {
         }
         assert!(text.contains("181 ms") && text.contains("0.0990..1186"), "{text}");
         assert!(!text.contains("..\n"), "a spread was broken: {text}");
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_the_columns_stand_in_parts_below_each_other() {
+        let report = Report {
+            answers: vec!["an answer ".repeat(20)],
+            tables: vec![table()],
+            ..Report::default()
+        };
+        let text = text_within(&report, 80);
+        assert!(text.starts_with("an answer"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.matches("181 ms").count(), 8, "{text}");
+        assert_eq!(
+            text.matches("engine goal").count(),
+            2,
+            "the label is in each part: {text}"
+        );
     }
 
     #[test]

@@ -17,6 +17,8 @@ use std::fmt;
 
 /// From this factor on, two single runs on a real machine count as different.
 const FACTOR_OF_SINGLE_RUNS: f64 = 2.0;
+/// In virtual time less than this is the same: a cluster more or less, not a rule.
+const FACTOR_OF_EXACT: f64 = 1.02;
 /// From this factor on, a price is named in the grade. Less is within what one disk does from day to day.
 const FACTOR_OF_A_COST: f64 = 1.1;
 /// Operations beyond a percentile, below which it is the luck of a few: p99.9 needs 3000 operations.
@@ -110,6 +112,73 @@ pub struct Verdict {
     pub line: String,
 }
 
+impl Verdict {
+    /// A verdict that there is none, as a scale shows nothing: what it lacks, and which one has it.
+    pub fn none(scale: f64, lacks: &str, enough: f64) -> Verdict {
+        Verdict {
+            grade: Grade::None,
+            line: format!(
+                "No verdict at --scale {}: {lacks}: --scale {} shows it.",
+                short(scale),
+                short(enough)
+            ),
+        }
+    }
+
+    /// The line with what is compared before it: `The kernel -> Millpond: better. Slowest read 47 ms -> 5.1 ms.`
+    pub fn between(&self, sides: &str) -> String {
+        let sides = match sides.strip_prefix("the ") {
+            Some(rest) => format!("The {rest}"),
+            None => sides.to_owned(),
+        };
+        match self.grade {
+            Grade::NotShown | Grade::None => format!("{sides}: {}", letter(&self.line, char::to_lowercase)),
+            grade => format!("{sides}: {grade}. {}", self.line),
+        }
+    }
+}
+
+impl Compared {
+    /// Something of which less is better, such as a wait.
+    pub fn new(what: &str, show: fn(f64) -> String, before: &[f64], after: &[f64]) -> Compared {
+        Compared {
+            what: what.into(),
+            form: Form::Values(show),
+            better: Better::Lower,
+            is_cost: false,
+            before: before.into(),
+            after: after.into(),
+        }
+    }
+
+    /// The same where more is better.
+    #[must_use]
+    pub fn higher(self) -> Compared {
+        Compared {
+            better: Better::Higher,
+            ..self
+        }
+    }
+
+    /// The same written as so many times: `as long`.
+    #[must_use]
+    pub fn times(self, times: &'static str) -> Compared {
+        Compared {
+            form: Form::Times(times),
+            ..self
+        }
+    }
+
+    /// The same as a price.
+    #[must_use]
+    pub fn cost(self, times: &'static str) -> Compared {
+        Compared {
+            is_cost: true,
+            ..self.times(times)
+        }
+    }
+}
+
 /// Judges two sides by what they were measured by. Comparisons that a side has no run of are left out; `None` if that
 /// leaves nothing.
 pub fn judge(compared: &[Compared], circumstances: &Circumstances) -> Option<Verdict> {
@@ -160,13 +229,14 @@ pub fn judge(compared: &[Compared], circumstances: &Circumstances) -> Option<Ver
     }
     Some(Verdict {
         grade,
-        line: format!("{}.", capital(&line)),
+        line: format!("{}.", letter(&line, char::to_uppercase)),
     })
 }
 
 /// Whether one side's operations and writers were enough to see that share of operations, such as 0.999: if they were
 /// not, a verdict that says so and at which scale they would be. `scale` is what was asked for: the counts grow with it.
-pub fn too_small(share: f64, operations: f64, seconds: f64, scale: f64) -> Option<Verdict> {
+/// `what` is an operation, such as `read`.
+pub fn too_small(share: f64, what: &str, operations: f64, seconds: f64, scale: f64) -> Option<Verdict> {
     let needed = BEYOND_MIN / (1.0 - share);
     let factor = (needed / operations.max(1.0)).max(SECONDS_MIN / seconds.max(1e-3));
     if factor <= 1.0 {
@@ -178,18 +248,11 @@ pub fn too_small(share: f64, operations: f64, seconds: f64, scale: f64) -> Optio
             two_digits(seconds)
         ),
         false => format!(
-            "{operations:.0} reads beside the writers. One in {:.0} needs {needed:.0}",
+            "{operations:.0} {what}s beside the writers. One in {:.0} needs {needed:.0}",
             1.0 / (1.0 - share)
         ),
     };
-    Some(Verdict {
-        grade: Grade::None,
-        line: format!(
-            "No verdict at --scale {}: {lacks}: --scale {} shows it.",
-            short(scale),
-            short(round_up(scale * factor))
-        ),
-    })
+    Some(Verdict::none(scale, &lacks, round_up(scale * factor)))
 }
 
 /// A time in microseconds with two digits: `47 ms`, `5.1 ms`, `480 us`, `1.2 s`.
@@ -201,10 +264,10 @@ pub fn time(us: f64) -> String {
     }
 }
 
-/// A number with two digits, and all of those before the point: `0.021`, `5.1`, `47`, `1234`.
+/// A number with two digits, and all of those before the point: `0.021`, `5.1`, `47`, `1234`; a count as one: `3`.
 pub fn two_digits(value: f64) -> String {
-    if value == 0.0 {
-        return "0".into();
+    if value.fract() == 0.0 {
+        return format!("{value:.0}");
     }
     let digits = |value: f64| (1 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
     // rounding may carry into the next decade: 9.96 is 10
@@ -263,11 +326,12 @@ impl Compared {
             Better::Higher => before / after,
         };
         let is_single = self.before.len() == 1 || self.after.len() == 1;
-        let is_near = factor < FACTOR_OF_SINGLE_RUNS && factor > 1.0 / FACTOR_OF_SINGLE_RUNS;
+        // (no factor of nothing: 0 -> 0)
+        let is_within = |most: f64| before == after || (factor < most && factor > 1.0 / most);
         let shown = match () {
-            () if before == after && circumstances.is_exact => Shown::Same,
+            () if circumstances.is_exact && is_within(FACTOR_OF_EXACT) => Shown::Same,
             () if !is_single && !apart(&self.before, &self.after) => Shown::Overlap,
-            () if is_single && !circumstances.is_exact && (is_near || before == after) => Shown::OneRun,
+            () if is_single && !circumstances.is_exact && is_within(FACTOR_OF_SINGLE_RUNS) => Shown::OneRun,
             () if (after < before) == (self.better == Better::Lower) => Shown::Better,
             () => Shown::Worse,
         };
@@ -296,186 +360,13 @@ fn short(scale: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn capital(text: &str) -> String {
+/// The text with another first letter.
+fn letter<C: Iterator<Item = char>>(text: &str, change: fn(char) -> C) -> String {
     let mut letters = text.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    let first = letters.next().into_iter().flat_map(change);
+    first.chain(letters).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn compared(what: &str, before: &[f64], after: &[f64]) -> Compared {
-        Compared {
-            what: what.into(),
-            form: Form::Values(time),
-            better: Better::Lower,
-            is_cost: false,
-            before: before.into(),
-            after: after.into(),
-        }
-    }
-
-    fn writers(before: &[f64], after: &[f64]) -> Compared {
-        Compared {
-            form: Form::Times("as long"),
-            is_cost: true,
-            ..compared("writers took", before, after)
-        }
-    }
-
-    fn measured(compared: &[Compared]) -> (Grade, String) {
-        let verdict = judge(compared, &Circumstances::default()).unwrap();
-        (verdict.grade, verdict.line)
-    }
-
-    const SLOWEST: ([f64; 3], [f64; 3]) = ([47e3, 40e3, 60e3], [5.1e3, 4e3, 9e3]);
-
-    #[test]
-    fn what_is_better_is_said_with_its_price() {
-        let (grade, line) = measured(&[
-            compared("slowest read", &SLOWEST.0, &SLOWEST.1),
-            compared("one in 1000", &[21e3, 20e3, 22e3], &[1.8e3, 1.7e3, 1.9e3]),
-            writers(&[10.0, 11.0, 10.5], &[9.7, 9.8, 10.2]),
-        ]);
-        assert_eq!(grade, Grade::Better);
-        assert_eq!(
-            line,
-            "Slowest read 47 ms -> 5.1 ms, one in 1000 21 ms -> 1.8 ms; writers took 0.93 times as long (runs overlap)."
-        );
-    }
-
-    #[test]
-    fn a_high_price_is_in_the_grade() {
-        let gain = compared("slowest read", &SLOWEST.0, &SLOWEST.1);
-        let of = |price: Compared| measured(&[gain.clone(), price]).0;
-        assert_eq!(of(writers(&[10.0, 10.1], &[13.0, 13.1])), Grade::BetterAtACost);
-        assert_eq!(of(writers(&[10.0, 10.1], &[10.5, 10.6])), Grade::Better);
-        assert_eq!(
-            of(writers(&[10.0, 14.0], &[13.0, 13.1])),
-            Grade::Better,
-            "overlap"
-        );
-    }
-
-    #[test]
-    fn what_is_worse_is_called_worse() {
-        let (grade, _) = measured(&[compared("slowest read", &SLOWEST.1, &SLOWEST.0)]);
-        assert_eq!(grade, Grade::Worse);
-        let (grade, line) = measured(&[
-            compared("slowest read", &SLOWEST.0, &SLOWEST.1),
-            compared("one in 1000", &[1e3, 1.1e3], &[2e3, 2.1e3]),
-        ]);
-        assert_eq!(grade, Grade::Mixed);
-        assert!(line.ends_with("one in 1000 1.1 ms -> 2.0 ms (worse)."), "{line}");
-    }
-
-    #[test]
-    fn more_may_be_better() {
-        let rate = Compared {
-            form: Form::Times("as many reads"),
-            better: Better::Higher,
-            ..compared("the reader got", &[100.0, 110.0], &[300.0, 310.0])
-        };
-        assert_eq!(
-            measured(&[rate]),
-            (Grade::Better, "The reader got 2.9 times as many reads.".into())
-        );
-    }
-
-    #[test]
-    fn runs_that_overlap_show_nothing() {
-        let slowest = compared("slowest read", &[47e3, 60e3], &[45e3, 50e3]);
-        let (grade, line) = measured(&[slowest.clone(), writers(&[1.0, 1.1], &[1.2, 1.3])]);
-        assert_eq!(grade, Grade::NotShown);
-        assert_eq!(
-            line,
-            "Not shown, runs overlap: slowest read 54 ms -> 48 ms; writers took 1.19 times as long."
-        );
-        let (grade, line) = measured(&[slowest, compared("one in 1000", &[21e3, 22e3], &[1e3, 1e3])]);
-        assert_eq!(grade, Grade::Better);
-        assert!(
-            line.starts_with("Slowest read 54 ms -> 48 ms (runs overlap), "),
-            "{line}"
-        );
-    }
-
-    #[test]
-    fn single_runs_show_what_is_twice_and_virtual_time_everything() {
-        let near = [compared("slowest read", &[15e3], &[10e3])];
-        assert_eq!(
-            measured(&near),
-            (
-                Grade::NotShown,
-                "Not shown, one run each: slowest read 15 ms -> 10 ms.".into()
-            )
-        );
-        let far = [compared("slowest read", &[47e3], &[5e3])];
-        assert_eq!(measured(&far).0, Grade::Better);
-        let exact = Circumstances {
-            is_exact: true,
-            doubt: None,
-        };
-        let of = |compared| judge(compared, &exact).unwrap().grade;
-        assert_eq!(of(&near), Grade::Better);
-        assert_eq!(of(&[compared("slowest read", &[9.0], &[9.0])]), Grade::Same);
-    }
-
-    #[test]
-    fn a_doubt_takes_the_verdict_and_leaves_the_figures() {
-        let doubt = Circumstances {
-            is_exact: false,
-            doubt: Some("the machine was busy (load 6.1 on 2 processors)".into()),
-        };
-        let verdict = judge(&[compared("slowest read", &SLOWEST.0, &SLOWEST.1)], &doubt).unwrap();
-        assert_eq!(verdict.grade, Grade::NotShown);
-        assert_eq!(
-            verdict.line,
-            "Not shown, the machine was busy (load 6.1 on 2 processors): slowest read 47 ms -> 5.1 ms."
-        );
-    }
-
-    #[test]
-    fn what_a_side_has_not_measured_is_left_out() {
-        let none = compared("one in 1000", &[], &[1.0]);
-        assert_eq!(
-            judge(std::slice::from_ref(&none), &Circumstances::default()),
-            None
-        );
-        let (_, line) = measured(&[none, compared("slowest read", &SLOWEST.0, &SLOWEST.1)]);
-        assert_eq!(line, "Slowest read 47 ms -> 5.1 ms.");
-    }
-
-    #[test]
-    fn a_scale_that_is_too_small_names_one_that_is_not() {
-        let line = |share, operations, seconds, scale| {
-            too_small(share, operations, seconds, scale).map(|verdict| verdict.line)
-        };
-        assert_eq!(
-            line(0.999, 400.0, 0.21, 0.02).unwrap(),
-            "No verdict at --scale 0.02: the writers took 0.21 s. A tail needs 1 s: --scale 0.2 shows it."
-        );
-        assert_eq!(
-            line(0.999, 2000.0, 4.0, 1.0).unwrap(),
-            "No verdict at --scale 1: 2000 reads beside the writers. One in 1000 needs 3000: --scale 2 shows it."
-        );
-        assert_eq!(line(0.999, 3001.0, 1.0, 1.0), None);
-    }
-
-    #[test]
-    fn verdicts_have_two_digits() {
-        let table = [
-            (480.4, "480 us"),
-            (5_110.0, "5.1 ms"),
-            (996.0, "1.0 ms"),
-            (46_900.0, "47 ms"),
-            (0.0, "0 us"),
-        ];
-        for (us, text) in table {
-            assert_eq!(time(us), text);
-        }
-        assert_eq!([9.96, 0.021, 1234.4].map(two_digits), ["10", "0.021", "1234"]);
-    }
-}
+#[path = "verdict_tests.rs"]
+mod tests;

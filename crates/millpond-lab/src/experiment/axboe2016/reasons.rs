@@ -1,7 +1,7 @@
 //! Why the device was asked for what it was asked, and what the admission held back: a line for each row and reason.
 
 use super::EXPERIMENT;
-use crate::report::table::{cell, label, layout, wrap};
+use crate::report::table::{WIDTH, cell, label, layout, wrap};
 use crate::report::{Appendix, Cell, Metric, RowName, Runs, Table, TableRow, lookup};
 use crate::workload::axboe2016::Phase;
 use millpond_core::event::Reason;
@@ -54,7 +54,7 @@ pub(super) fn appendices(rows: &[RowName], metrics: &[Metric]) -> Vec<Appendix> 
                 "Requests to the device and writes held back by the admission, by reason: {}",
                 phase.name()
             ),
-            text: layout(&table),
+            text: layout(&table, WIDTH),
         })
     };
     let phases = Phase::ALL
@@ -72,7 +72,7 @@ pub(super) fn slowest(rows: &[RowName], results: &[Runs]) -> Option<Appendix> {
         };
         let who = format!("{}, {}", label(&runs.row, rows), runs.workload);
         for sentence in &outcome.explanations {
-            text += &wrap(&format!("{who}: {sentence}."), "  ");
+            text += &wrap(&format!("{who}: {sentence}."), "  ", WIDTH);
         }
     }
     (!text.is_empty()).then(|| Appendix {

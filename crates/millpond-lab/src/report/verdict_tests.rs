@@ -1,0 +1,184 @@
+//! What verdicts say, and when they say that nothing is shown.
+
+use super::*;
+
+fn compared(what: &str, before: &[f64], after: &[f64]) -> Compared {
+    Compared::new(what, time, before, after)
+}
+
+fn writers(before: &[f64], after: &[f64]) -> Compared {
+    compared("writers took", before, after).cost("as long")
+}
+
+fn measured(compared: &[Compared]) -> (Grade, String) {
+    let verdict = judge(compared, &Circumstances::default()).unwrap();
+    (verdict.grade, verdict.line)
+}
+
+const SLOWEST: ([f64; 3], [f64; 3]) = ([47e3, 40e3, 60e3], [5.1e3, 4e3, 9e3]);
+
+#[test]
+fn what_is_better_is_said_with_its_price() {
+    let (grade, line) = measured(&[
+        compared("slowest read", &SLOWEST.0, &SLOWEST.1),
+        compared("one in 1000", &[21e3, 20e3, 22e3], &[1.8e3, 1.7e3, 1.9e3]),
+        writers(&[10.0, 11.0, 10.5], &[9.7, 9.8, 10.2]),
+    ]);
+    assert_eq!(grade, Grade::Better);
+    assert_eq!(
+        line,
+        "Slowest read 47 ms -> 5.1 ms, one in 1000 21 ms -> 1.8 ms; writers took 0.93 times as long (runs overlap)."
+    );
+}
+
+#[test]
+fn a_high_price_is_in_the_grade() {
+    let gain = compared("slowest read", &SLOWEST.0, &SLOWEST.1);
+    let of = |price: Compared| measured(&[gain.clone(), price]).0;
+    assert_eq!(of(writers(&[10.0, 10.1], &[13.0, 13.1])), Grade::BetterAtACost);
+    assert_eq!(of(writers(&[10.0, 10.1], &[10.5, 10.6])), Grade::Better);
+    assert_eq!(
+        of(writers(&[10.0, 14.0], &[13.0, 13.1])),
+        Grade::Better,
+        "overlap"
+    );
+}
+
+#[test]
+fn what_is_worse_is_called_worse() {
+    let (grade, _) = measured(&[compared("slowest read", &SLOWEST.1, &SLOWEST.0)]);
+    assert_eq!(grade, Grade::Worse);
+    let (grade, line) = measured(&[
+        compared("slowest read", &SLOWEST.0, &SLOWEST.1),
+        compared("one in 1000", &[1e3, 1.1e3], &[2e3, 2.1e3]),
+    ]);
+    assert_eq!(grade, Grade::Mixed);
+    assert!(line.ends_with("one in 1000 1.1 ms -> 2.0 ms (worse)."), "{line}");
+}
+
+#[test]
+fn more_may_be_better() {
+    let rate = Compared {
+        form: Form::Times("as many reads"),
+        better: Better::Higher,
+        ..compared("the reader got", &[100.0, 110.0], &[300.0, 310.0])
+    };
+    assert_eq!(
+        measured(&[rate]),
+        (Grade::Better, "The reader got 2.9 times as many reads.".into())
+    );
+}
+
+#[test]
+fn runs_that_overlap_show_nothing() {
+    let slowest = compared("slowest read", &[47e3, 60e3], &[45e3, 50e3]);
+    let (grade, line) = measured(&[slowest.clone(), writers(&[1.0, 1.1], &[1.2, 1.3])]);
+    assert_eq!(grade, Grade::NotShown);
+    assert_eq!(
+        line,
+        "Not shown, runs overlap: slowest read 54 ms -> 48 ms; writers took 1.19 times as long."
+    );
+    let (grade, line) = measured(&[slowest, compared("one in 1000", &[21e3, 22e3], &[1e3, 1e3])]);
+    assert_eq!(grade, Grade::Better);
+    assert!(
+        line.starts_with("Slowest read 54 ms -> 48 ms (runs overlap), "),
+        "{line}"
+    );
+}
+
+#[test]
+fn single_runs_show_what_is_twice_and_virtual_time_everything() {
+    let near = [compared("slowest read", &[15e3], &[10e3])];
+    assert_eq!(
+        measured(&near),
+        (
+            Grade::NotShown,
+            "Not shown, one run each: slowest read 15 ms -> 10 ms.".into()
+        )
+    );
+    let far = [compared("slowest read", &[47e3], &[5e3])];
+    assert_eq!(measured(&far).0, Grade::Better);
+    let exact = Circumstances {
+        is_exact: true,
+        doubt: None,
+    };
+    let of = |compared: &[Compared]| judge(compared, &exact).unwrap().grade;
+    assert_eq!(of(&near), Grade::Better);
+    assert_eq!(of(&[compared("slowest read", &[9.0], &[9.0])]), Grade::Same);
+    assert_eq!(of(&[compared("slowest read", &[900.0], &[901.0])]), Grade::Same);
+}
+
+#[test]
+fn a_doubt_takes_the_verdict_and_leaves_the_figures() {
+    let doubt = Circumstances {
+        is_exact: false,
+        doubt: Some("the machine was busy (load 6.1 on 2 processors)".into()),
+    };
+    let verdict = judge(&[compared("slowest read", &SLOWEST.0, &SLOWEST.1)], &doubt).unwrap();
+    assert_eq!(verdict.grade, Grade::NotShown);
+    assert_eq!(
+        verdict.line,
+        "Not shown, the machine was busy (load 6.1 on 2 processors): slowest read 47 ms -> 5.1 ms."
+    );
+}
+
+#[test]
+fn what_a_side_has_not_measured_is_left_out() {
+    let none = compared("one in 1000", &[], &[1.0]);
+    assert_eq!(
+        judge(std::slice::from_ref(&none), &Circumstances::default()),
+        None
+    );
+    let (_, line) = measured(&[none, compared("slowest read", &SLOWEST.0, &SLOWEST.1)]);
+    assert_eq!(line, "Slowest read 47 ms -> 5.1 ms.");
+}
+
+#[test]
+fn a_scale_that_is_too_small_names_one_that_is_not() {
+    let line = |share, operations, seconds, scale| {
+        too_small(share, "read", operations, seconds, scale).map(|verdict| verdict.line)
+    };
+    assert_eq!(
+        line(0.999, 400.0, 0.21, 0.02).unwrap(),
+        "No verdict at --scale 0.02: the writers took 0.21 s. A tail needs 1 s: --scale 0.2 shows it."
+    );
+    assert_eq!(
+        line(0.999, 2000.0, 4.0, 1.0).unwrap(),
+        "No verdict at --scale 1: 2000 reads beside the writers. One in 1000 needs 3000: --scale 2 shows it."
+    );
+    assert_eq!(line(0.999, 3001.0, 1.0, 1.0), None);
+}
+
+#[test]
+fn verdicts_have_two_digits() {
+    let table = [
+        (480.4, "480 us"),
+        (5_000.0, "5 ms"),
+        (5_110.0, "5.1 ms"),
+        (996.0, "1.0 ms"),
+        (46_900.0, "47 ms"),
+        (0.0, "0 us"),
+    ];
+    for (us, text) in table {
+        assert_eq!(time(us), text);
+    }
+    assert_eq!([9.96, 0.021, 1234.4].map(two_digits), ["10", "0.021", "1234"]);
+}
+
+#[test]
+fn the_sides_stand_before_the_line() {
+    let of = |compared: Compared| judge(&[compared], &Circumstances::default()).unwrap();
+    let sides = "the kernel -> Millpond";
+    assert_eq!(
+        of(compared("slowest read", &SLOWEST.0, &SLOWEST.1)).between(sides),
+        "The kernel -> Millpond: better. Slowest read 47 ms -> 5.1 ms."
+    );
+    assert_eq!(
+        of(compared("slowest read", &SLOWEST.0, &SLOWEST.0)).between(sides),
+        "The kernel -> Millpond: not shown, runs overlap: slowest read 47 ms -> 47 ms."
+    );
+    assert_eq!(
+        Verdict::none(0.1, "reclaim had nothing to write", 1.0).between(sides),
+        "The kernel -> Millpond: no verdict at --scale 0.1: reclaim had nothing to write: --scale 1 shows it."
+    );
+}
