@@ -6,8 +6,8 @@ use crate::quantity::{micros_tick, number_tick};
 use crate::report::table::label;
 use crate::report::{Axis, Chart, Line, Points, RowName, Runs, Scale};
 
-/// The charts of rows that ran in one place.
-pub(super) fn charts(place: &str, rows: &[RowName], results: &[Runs]) -> Vec<Chart> {
+/// The charts of rows that ran in one place; a row's look is its place in `all`, so that it has one colour in the report.
+pub(super) fn charts(place: &str, rows: &[RowName], all: &[RowName], results: &[Runs]) -> Vec<Chart> {
     let seconds = |label: &str| Axis {
         label: label.into(),
         scale: Scale::Linear,
@@ -24,7 +24,7 @@ pub(super) fn charts(place: &str, rows: &[RowName], results: &[Runs]) -> Vec<Cha
         show: number_tick,
     };
     let over_time = |workload: &'static str, series: &'static str, typical: &'static str| -> Vec<Line> {
-        lines(rows, results, workload, typical, &|outcome| {
+        lines((rows, all), results, workload, typical, &|outcome| {
             let series = outcome.series(series)?;
             let at = |n: usize| (n as f64 + 0.5) * series.step_s;
             Some(
@@ -38,7 +38,7 @@ pub(super) fn charts(place: &str, rows: &[RowName], results: &[Runs]) -> Vec<Cha
         })
     };
     let curve = |workload: &'static str| -> Vec<Line> {
-        lines(rows, results, workload, P99, &|outcome| {
+        lines((rows, all), results, workload, P99, &|outcome| {
             Some(
                 outcome
                     .latency_curve
@@ -108,14 +108,15 @@ pub(super) fn charts(place: &str, rows: &[RowName], results: &[Runs]) -> Vec<Cha
 
 /// One line for each row that has one: of the run that is the median by `typical`.
 fn lines(
-    rows: &[RowName],
+    (rows, all): (&[RowName], &[RowName]),
     results: &[Runs],
     workload: &str,
     typical: &str,
     points: &dyn Fn(&Outcome) -> Option<Points>,
 ) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (look, row) in rows.iter().enumerate() {
+    for row in rows {
+        let look = all.iter().position(|other| other == row).unwrap_or(0);
         let runs = results
             .iter()
             .find(|runs| runs.row == *row && runs.workload == workload);

@@ -5,32 +5,34 @@
 
 use super::report::{BOTH, P99, READS, SECONDS};
 use crate::quantity::{micros_tick, number_tick};
-use crate::report::table::cell;
+use crate::report::table::{cell, label};
 use crate::report::{Axis, Cell, Chart, Line, Metric, RowName, Scale, Table, TableRow, lookup};
 
 pub(super) const WRITERS_RATE: &str = "writers_mb_per_s";
 
-/// Who is drawn, what the legend calls them, and in which look.
+/// Who is drawn, what the legend calls them, and how many looks further than the first row of that target.
 const GROUPS: [Group; 5] = [
     ("kernel", "the kernel", 0, |_| true),
-    ("engine", "Millpond: goal/writers' share", 1, |_| true),
-    ("sim", "Millpond, simulated", 2, |_| true),
+    ("engine", "Millpond: goal/writers' share", 0, |_| true),
+    ("sim", "Millpond, simulated", 0, |_| true),
     (
         PACED,
         "what the device allows: one dose of writes a read, or so many in transit",
-        5,
+        0,
         |variant| !variant.contains('/'),
     ),
-    (PACED, "the same: one dose every so many reads", 3, |variant| {
+    (PACED, "the same: one dose every so many reads", 1, |variant| {
         variant.contains('/')
     }),
 ];
 
 pub(super) const PACED: &str = "paced";
 
-/// The target, its name, its look, and which of its variants are meant.
+/// The target, its name, the step to its look, and which of its variants are meant.
 type Group = (&'static str, &'static str, usize, fn(&str) -> bool);
 
+/// So many rows have a colour each; of more, those of a target have one.
+const EACH_MAX: usize = 8;
 /// Fewer are seen as well in the table.
 const POINTS_MIN: usize = 4;
 /// How much lower p99 must be for one to be called better than the other.
@@ -178,7 +180,7 @@ pub(super) fn charts(rows: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
                 "p99 latency",
             ),
         ] {
-            let lines = lines(&own, metrics, metric);
+            let lines = lines((&own, rows), metrics, metric);
             if lines.iter().map(|line| line.points.len()).sum::<usize>() < POINTS_MIN {
                 continue;
             }
@@ -202,12 +204,28 @@ pub(super) fn charts(rows: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
     charts
 }
 
-fn lines(rows: &[&RowName], metrics: &[Metric], metric: &str) -> Vec<Line> {
+fn lines((rows, all): (&[&RowName], &[RowName]), metrics: &[Metric], metric: &str) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (target, name, look, is_meant) in GROUPS {
+    for (target, name, step, is_meant) in GROUPS {
         let own = rows
             .iter()
             .filter(|row| row.target == target && is_meant(&row.variant));
+        let first = all.iter().position(|row| row.target == target).unwrap_or(0);
+        if target != PACED && all.len() <= EACH_MAX {
+            // the colour that the row has in the other charts
+            lines.extend(own.filter_map(|row| {
+                let look = all.iter().position(|other| other == *row)?;
+                let [x, y] = [WRITERS_RATE, metric].map(|metric| lookup(metrics, row, BOTH, metric));
+                Some(Line {
+                    name: label(row, all),
+                    look,
+                    is_reference: false,
+                    labels: vec![short(row)],
+                    points: vec![(x?.value, Some(y?.value))],
+                })
+            }));
+            continue;
+        }
         let mut points: Vec<(f64, f64, String)> = own
             .filter_map(|row| {
                 let x = lookup(metrics, row, BOTH, WRITERS_RATE)?.value;
@@ -219,7 +237,7 @@ fn lines(rows: &[&RowName], metrics: &[Metric], metric: &str) -> Vec<Line> {
         if !points.is_empty() {
             lines.push(Line {
                 name: name.into(),
-                look,
+                look: first + step,
                 is_reference: target == PACED,
                 labels: points.iter().map(|point| point.2.clone()).collect(),
                 points: points.iter().map(|point| (point.0, Some(point.1))).collect(),
@@ -265,11 +283,25 @@ mod tests {
             .iter()
             .map(|line| (&*line.name, &line.labels))
             .collect();
-        assert_eq!(lines.len(), 3);
-        // in the order of what is written
-        assert_eq!(lines[0].1[..], ["bfq ext4", "mq-deadline default"]);
+        assert_eq!(lines.len(), 4);
+        assert_eq!(
+            lines[..2]
+                .iter()
+                .map(|line| line.1[0].as_str())
+                .collect::<Vec<_>>(),
+            ["mq-deadline default", "bfq ext4"]
+        );
+        assert_eq!(charts[0].lines[1].points, [(99.0, Some(2.0))]);
+        assert!(charts[0].lines[3].is_reference);
+        let looks: Vec<usize> = charts[0].lines.iter().map(|line| line.look).collect();
+        assert_eq!(looks, [0, 1, 2, 3], "each row has the colour of its place");
+        // of many rows those of a target are one line, in the order of what is written
+        let mut many = rows.clone();
+        many.extend((0..EACH_MAX).map(|n| row("sim", &format!("goal/{n}ms"))));
+        let charts = super::charts(&many, &metrics);
+        assert_eq!(charts[0].lines.len(), 3);
+        assert_eq!(charts[0].lines[0].labels, ["bfq ext4", "mq-deadline default"]);
         assert_eq!(charts[0].lines[0].points, [(99.0, Some(2.0)), (100.0, Some(1.0))]);
-        assert!(charts[0].lines[2].is_reference);
     }
 
     #[test]

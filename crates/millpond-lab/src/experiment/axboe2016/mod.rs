@@ -12,6 +12,7 @@
 //! would take longer than about two minutes on this disk: then all of them shrink alike, and the report
 //! says so. A simulator always gets the post's sizes, unless `--scale` says otherwise.
 
+mod answer;
 mod bound;
 mod charts;
 mod company;
@@ -119,9 +120,11 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
             options.runs
         ));
     }
+    let is_in_memory = real.iter().any(|row| row.room.is_none()) && machine::is_in_memory(dir);
+    let doubt = is_in_memory.then(|| "the files are in memory and no disk takes part".to_owned());
     drop(scratch);
 
-    let mut report = report::report(&real, &simulated, &results, &sizes);
+    let mut report = report::report(&real, &simulated, &results, [&sizes, &simulated_sizes], doubt);
     report.command = options.command.clone();
     notes.append(&mut report.notes);
     report.notes = notes;

@@ -3,11 +3,13 @@
 //! Rows on real files and rows of a simulator are two groups: one is this machine, the other the post's. The
 //! post's own numbers stand in the second group's table.
 
+use super::answer::Answers;
 use super::options::Sizes;
 use super::published::PUBLISHED;
 use super::{EXPERIMENT, bound, charts, company, frontier, post, reasons, verdict};
 use crate::quantity;
 use crate::report::table::{Column, label, pick};
+use crate::report::verdict::Circumstances;
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
 use crate::target::Row;
 use crate::workload::axboe2016::Phase;
@@ -18,16 +20,33 @@ pub(super) const WRITERS: &str = Phase::WritersAlone.name();
 
 pub(super) const READS: &str = "reader_reads_per_s";
 pub(super) const P99: &str = "reader_latency_p99_us";
+pub(super) const P999: &str = "reader_latency_p999_us";
 pub(super) const MAX: &str = "reader_latency_max_us";
 pub(super) const SECONDS: &str = "writers_seconds";
 
-pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &Sizes) -> Report {
+/// `sizes`: those of real files, and those of the simulator. `doubt`: why what was measured on real files shows nothing.
+pub(super) fn report(
+    real: &[Row],
+    simulated: &[Row],
+    results: &[Runs],
+    [sizes, simulated_sizes]: [&Sizes; 2],
+    doubt: Option<String>,
+) -> Report {
     let metrics: Vec<Metric> = results
         .iter()
         .flat_map(|runs| runs.metrics(EXPERIMENT.name))
         .collect();
     let names = |rows: &[Row]| rows.iter().map(super::super::row_name).collect::<Vec<_>>();
     let (real, simulated) = (names(real), names(simulated));
+    let all: Vec<RowName> = real.iter().chain(&simulated).cloned().collect();
+    let answers = |is_exact, sizes: &Sizes| Answers {
+        metrics: &metrics,
+        scale: sizes.scale,
+        circumstances: Circumstances {
+            is_exact,
+            doubt: doubt.clone().filter(|_| !is_exact),
+        },
+    };
     let mut report = Report {
         title: "axboe2016: writers of large files beside a reader".into(),
         intro: vec![
@@ -49,10 +68,13 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
         report
             .tables
             .extend(company::tables("this machine", &real, &metrics));
+        report
+            .answers
+            .extend(answers(false, sizes).of_this_machine(&real));
         report.verdict.extend(verdict::of_this_machine(&real, &metrics));
         report
             .charts
-            .extend(charts::charts("this machine", &real, results));
+            .extend(charts::charts("this machine", &real, &all, results));
         report.notes.extend(notes(&real, &metrics, sizes));
     }
     let (paced, simulated): (Vec<RowName>, Vec<RowName>) =
@@ -79,11 +101,14 @@ pub(super) fn report(real: &[Row], simulated: &[Row], results: &[Runs], sizes: &
             .tables
             .extend(company::tables("in virtual time", &simulated, &metrics));
         report
+            .answers
+            .extend(answers(true, simulated_sizes).of_virtual_time(&simulated));
+        report
             .verdict
             .extend(verdict::of_virtual_time(&simulated, &metrics));
         report
             .charts
-            .extend(charts::charts("in virtual time", &simulated, results));
+            .extend(charts::charts("in virtual time", &simulated, &all, results));
     }
     let all: Vec<RowName> = real.into_iter().chain(simulated).chain(paced).collect();
     let frontier = frontier::charts(&all, &metrics);
@@ -125,11 +150,11 @@ fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]
             column("reads/s", reader, READS),
             column("p50", reader, "reader_latency_p50_us"),
             column("p99", reader, P99),
-            column("p99.9", reader, "reader_latency_p999_us"),
+            column("p99.9", reader, P999),
             column("slowest", reader, MAX),
             column("writers", writers, SECONDS),
             column("resident", writers, "resident_peak_mib"),
-            column("page cache", writers, "page_cache_growth_mib"),
+            column("machine's cache", writers, "page_cache_growth_mib"),
         ]
     };
     let (main, alone) = (summary(BOTH, BOTH), summary(READER, WRITERS));
@@ -280,8 +305,9 @@ fn definitions() -> Vec<(String, String)> {
             "The largest resident set of the run's process (VmHWM). The kernel's page cache is not in it.",
         ),
         (
-            "page cache",
-            "By how much the machine's page cache grew at most during the run, whoever's it is.",
+            "machine's cache",
+            "By how much the page cache of the whole machine grew at most during the run. Beside Millpond's rows too it is the \
+             kernel's, of whatever else was read and written meanwhile: Millpond's own pages are in \"resident\".",
         ),
         (
             "the small numbers",

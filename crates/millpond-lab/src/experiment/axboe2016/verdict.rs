@@ -11,7 +11,7 @@ use crate::report::{Metric, RowName, lookup};
 const OURS: [&str; 3] = ["goal", "latency", "bytes"];
 
 /// Whose numbers these are, in a sentence: "the kernel", "Millpond".
-fn who(row: &RowName) -> String {
+pub(super) fn who(row: &RowName) -> String {
     if row.target == "kernel" && row.device != "real" {
         let variant = row.variant.split(" memory=").next().unwrap_or_default();
         return format!("the kernel with {}", variant.trim_start_matches("kernel "));
@@ -38,7 +38,7 @@ fn memory_of(row: &RowName) -> Option<&str> {
 }
 
 /// The row that speaks for Millpond.
-fn ours(rows: &[RowName]) -> Option<&RowName> {
+pub(super) fn ours(rows: &[RowName]) -> Option<&RowName> {
     let engine = || rows.iter().filter(|row| row.target == "engine");
     OURS.iter()
         .find_map(|&variant| engine().find(|row| row.variant == variant))
