@@ -1,8 +1,7 @@
 //! The experiment's charts: what reclaim wrote, looked at and made wait for, a column of the ladder each, and the post's
 //! own figures dashed beside ours.
 
-use super::options::VARIANTS;
-use super::published::{COLUMNS, published};
+use super::published::published;
 use crate::quantity::number_tick;
 use crate::report::{Axis, Chart, Line, Points, Scale};
 
@@ -14,8 +13,8 @@ struct Plot {
     title: &'static str,
     caption: &'static str,
     y: &'static str,
-    /// The line's name, the metric, and what it is divided by.
-    lines: &'static [(&'static str, &'static str, f64)],
+    /// The line's name, its look in all charts of the report, the metric, and what it is divided by.
+    lines: &'static [(&'static str, usize, &'static str, f64)],
 }
 
 const PLOTS: [Plot; 3] = [
@@ -24,8 +23,8 @@ const PLOTS: [Plot; 3] = [
         caption: "File pages are what the series is about: none from its second patch on. Pages to swap are still written.",
         y: "pages",
         lines: &[
-            ("file pages", "kswapd_write_file", 1.0),
-            ("anonymous pages", "kswapd_write_anon", 1.0),
+            ("file pages", 0, "kswapd_write_file", 1.0),
+            ("anonymous pages", 1, "kswapd_write_anon", 1.0),
         ],
     },
     Plot {
@@ -34,70 +33,72 @@ const PLOTS: [Plot; 3] = [
                   looked at in vain.",
         y: "million pages",
         lines: &[
-            ("by the background", "pgscan_kswapd", 1e6),
-            ("by those who needed a frame", "pgscan_direct", 1e6),
-            ("freed", "pgsteal", 1e6),
+            ("by the background", 2, "pgscan_kswapd", 1e6),
+            ("by those who needed a frame", 3, "pgscan_direct", 1e6),
+            ("freed", 4, "pgsteal", 1e6),
         ],
     },
     Plot {
         title: "Stalls of those who needed a frame",
         caption: "From the begin of a direct reclaim to its end, all together. Millpond's row does not measure it.",
         y: "seconds",
-        lines: &[("stalled", "direct_stall_seconds", 1.0)],
+        lines: &[("those who needed a frame", 3, "direct_stall_seconds", 1.0)],
     },
 ];
 
-/// The charts of a load, with a point for each of these rungs that has one.
-pub(super) fn charts(workload: &str, rungs: &[&str], of: Of<'_>) -> Vec<Chart> {
+/// The charts of a load, with a bar for each of these rungs that has one. `is_whole`: of all of the post's data, so that its
+/// counts can stand beside ours.
+pub(super) fn charts(workload: &str, rungs: &[&str], is_whole: bool, of: Of<'_>) -> Vec<Chart> {
     let charts = PLOTS.iter().map(|plot| Chart {
         title: format!("{}: {workload} (in virtual time)", plot.title),
-        caption: format!("{} Dashed: the post's own figures.", plot.caption),
+        caption: format!(
+            "{} Dashed: the post's own figures, of all of its data.",
+            plot.caption
+        ),
         x: Axis {
             label: String::new(),
             scale: Scale::Each,
-            show: rung_at,
+            show: number_tick,
         },
         y: Axis {
             label: plot.y.into(),
             scale: Scale::Linear,
             show: number_tick,
         },
-        lines: lines(workload, rungs, plot, of),
+        lines: lines(workload, rungs, is_whole, (plot, of)),
     });
     charts.filter(|chart| !chart.lines.is_empty()).collect()
 }
 
-fn lines(workload: &str, rungs: &[&str], plot: &Plot, of: Of<'_>) -> Vec<Line> {
+fn lines(workload: &str, rungs: &[&str], is_whole: bool, (plot, of): (&Plot, Of<'_>)) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (look, &(name, metric, divisor)) in plot.lines.iter().enumerate() {
+    for &(name, look, metric, divisor) in plot.lines {
         let ours = points((metric, divisor), rungs, of);
         if ours.iter().all(|point| point.1.is_none()) {
             continue;
         }
-        let posts: Vec<&str> = COLUMNS.into_iter().filter(|rung| rungs.contains(rung)).collect();
-        let theirs = points((metric, divisor), &posts, &|rung, metric| {
+        let theirs = points((metric, divisor), rungs, &|rung, metric| {
             posted(workload, rung, metric)
         });
         let line = |name: String, is_reference: bool, points: Points| Line {
             name,
             look,
             is_reference,
-            labels: Vec::new(),
+            labels: rungs.iter().map(|&rung| rung.into()).collect(),
             points,
         };
         lines.push(line(name.into(), false, ours));
-        if theirs.iter().any(|point| point.1.is_some()) {
+        if is_whole && theirs.iter().any(|point| point.1.is_some()) {
             lines.push(line(format!("{name}, the post"), true, theirs));
         }
     }
     lines
 }
 
-/// A metric of these rungs, each at its place in the ladder.
+/// A metric of these rungs, each at its place.
 fn points((metric, divisor): (&str, f64), rungs: &[&str], of: Of<'_>) -> Points {
-    let place = |rung: &str| VARIANTS.iter().position(|&name| name == rung);
-    let point = |&rung: &&str| Some((place(rung)? as f64, of(rung, metric).map(|v| v / divisor)));
-    rungs.iter().filter_map(point).collect()
+    let point = |(place, &rung): (usize, &&str)| (place as f64, of(rung, metric).map(|v| v / divisor));
+    rungs.iter().enumerate().map(point).collect()
 }
 
 /// The post prints what was freed by whom, and not the sum.
@@ -107,11 +108,6 @@ fn posted(workload: &str, rung: &str, metric: &str) -> Option<f64> {
         "pgsteal" => Some(of("pgsteal_kswapd")? + of("pgsteal_direct")?),
         other => of(other),
     }
-}
-
-/// The rung's name below the axis.
-fn rung_at(place: f64) -> String {
-    VARIANTS.get(place as usize).copied().unwrap_or_default().into()
 }
 
 #[cfg(test)]
@@ -129,7 +125,7 @@ mod tests {
             _ => Some(2.0),
         };
         for workload in [FS_MARK, MICRO] {
-            let charts = charts(workload, &rungs, &of);
+            let charts = charts(workload, &rungs, true, &of);
             assert_eq!(charts.len(), 3);
             for chart in &charts {
                 let drawing = svg::standalone(chart, STYLE).unwrap();
@@ -142,9 +138,25 @@ mod tests {
             let scans = &charts[1].lines;
             assert_eq!(scans[0].points[0], (0.0, Some(3.0)), "in millions");
             assert!(!scans[0].is_reference && scans[1].is_reference);
-            assert_eq!(scans[1].points.len(), 2, "the post has no column of ours");
+            assert_eq!(scans[1].points[2].1, None, "the post has no column of ours");
+            let lines = charts.iter().flat_map(|chart| &chart.lines);
+            let looks: Vec<usize> = lines
+                .filter(|line| line.name.ends_with("those who needed a frame"))
+                .map(|line| line.look)
+                .collect();
+            assert_eq!(looks, [3, 3], "one colour in the whole report");
         }
-        let charts = charts(FS_MARK, &rungs, &of);
+        let part = charts(FS_MARK, &rungs, false, &of);
+        let references = part
+            .iter()
+            .flat_map(|chart| &chart.lines)
+            .filter(|line| line.is_reference);
+        assert_eq!(
+            references.count(),
+            0,
+            "counts of a part of the data are not the post's"
+        );
+        let charts = charts(FS_MARK, &rungs, true, &of);
         assert_eq!(charts[0].lines[1].points[0], (0.0, Some(4483.0)));
         assert_eq!(charts[1].lines[5].points[0].1, Some(9.564_914));
         assert_eq!(
@@ -155,6 +167,6 @@ mod tests {
 
     #[test]
     fn what_nobody_measured_is_no_chart() {
-        assert!(charts(FS_MARK, &["vanilla"], &|_, _| None).is_empty());
+        assert!(charts(FS_MARK, &["vanilla"], true, &|_, _| None).is_empty());
     }
 }

@@ -10,6 +10,7 @@
 //! with the memory that is left for files there. Nothing is random but what company the load has, so one run says it.
 //! On real files (`real.rs`): Millpond's engine beside the kernel in a memory group of the same size.
 
+mod answer;
 mod charts;
 mod files;
 mod measures;

@@ -287,16 +287,26 @@ pub(super) fn appendices(
             }),
         })
         .collect();
-    if matches!(workload, FS_MARK | MICRO) && rungs.iter().any(|rung| COLUMNS.contains(rung)) {
-        appendices.push(Appendix {
-            name: NAME,
-            title: format!("{workload}, as posted in July 2011"),
-            text: tables(workload, &COLUMNS, COLUMNS[0], &|column: &str, metric: &str| {
-                published(workload, column, metric)
-            }),
-        });
+    if matches!(workload, FS_MARK | MICRO) {
+        appendices.push(of_the_post(workload));
     }
     appendices
+}
+
+/// What the post's own tables of a load are called.
+pub(super) fn title(workload: &str) -> String {
+    format!("{workload}, as posted in July 2011 (Gorman, seed 000)")
+}
+
+/// The post's own tables of a load.
+pub(super) fn of_the_post(workload: &'static str) -> Appendix {
+    Appendix {
+        name: NAME,
+        title: title(workload),
+        text: tables(workload, &COLUMNS, COLUMNS[0], &|column: &str, metric: &str| {
+            published(workload, column, metric)
+        }),
+    }
 }
 
 #[cfg(test)]

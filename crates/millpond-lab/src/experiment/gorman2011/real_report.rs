@@ -2,7 +2,7 @@
 //! tables, and what the slowest calls have waited for.
 
 use super::real::Measured;
-use super::{EXPERIMENT, FS_MARK, MICRO, post, trace};
+use super::{EXPERIMENT, FS_MARK, MICRO, answer, post, trace};
 use crate::quantity::{micros, number, size};
 use crate::report::table::{Column, label, pick};
 use crate::report::{Appendix, Metric, Report, RowName, lookup};
@@ -60,8 +60,18 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
             measured.sizes.told(what)
         );
         report.tables.push(pick(&title, "", &columns, names, &metrics));
+        report
+            .answers
+            .extend(answer::of_real_files(load, names, &metrics));
         report.verdict.extend(verdict(load, names, &metrics));
         report.appendices.push(posts(load, names, &metrics));
+        if !report
+            .appendices
+            .iter()
+            .any(|appendix| appendix.title == post::title(load))
+        {
+            report.appendices.push(post::of_the_post(load));
+        }
     }
     report.notes.extend(measured.notes.iter().cloned());
     report.notes.extend(notes(measured));

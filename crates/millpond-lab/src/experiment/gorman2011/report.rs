@@ -1,8 +1,9 @@
 //! The experiment's report: a table of what matters most, sentences, and the post's tables on request.
 
 use super::options::Plan;
+use super::published::{COLUMNS, published};
 use super::runs::Run;
-use super::{EXPERIMENT, FS_MARK, charts, post, trace, verdict};
+use super::{EXPERIMENT, FS_MARK, answer, charts, post, trace, verdict};
 use crate::outcome::Setting;
 use crate::report::table::{Column, label, pick};
 use crate::report::{Metric, Report, RowName, Runs};
@@ -15,7 +16,7 @@ fn row(run: &Run) -> RowName {
     }
 }
 
-const COLUMNS: [(&str, &str); 8] = [
+const COLUMNS_OF_TABLE: [(&str, &str); 8] = [
     ("elapsed", "elapsed_seconds"),
     ("files/s", "files_per_s_mean"),
     ("files written by kswapd", "kswapd_write_file"),
@@ -69,7 +70,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         run.outcome.value(metric)
     };
     for &(workload, _) in &plan.loads {
-        let columns: Vec<Column> = COLUMNS
+        let columns: Vec<Column> = COLUMNS_OF_TABLE
             .iter()
             .filter(|(_, metric)| workload == FS_MARK || !metric.starts_with("files_per_s"))
             .map(|&(head, metric)| Column {
@@ -79,18 +80,25 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
             })
             .collect();
         let title = format!("{workload} (in virtual time, on {})", plan.filesystem.name());
-        report.tables.push(pick(&title, "", &columns, &rows, &metrics));
+        let (named, with_post) = beside_the_post(workload, &rows, &metrics);
+        report.tables.push(pick(&title, "", &columns, &named, &with_post));
+        report
+            .answers
+            .extend(answer::of_virtual_time(workload, plan.scale, &|rung, metric| {
+                of(workload, rung, metric)
+            }));
         let rungs: Vec<&str> = plan.rungs.iter().map(|rung| rung.name()).collect();
         report
             .appendices
             .extend(post::appendices(workload, &rungs, &|rung, metric| {
                 of(workload, rung, metric)
             }));
-        report
-            .charts
-            .extend(charts::charts(workload, &rungs, &|rung, metric| {
-                of(workload, rung, metric)
-            }));
+        report.charts.extend(charts::charts(
+            workload,
+            &rungs,
+            plan.scale == 1.0,
+            &|rung, metric| of(workload, rung, metric),
+        ));
         report
             .verdict
             .extend(verdict::of(workload, &|rung, metric| of(workload, rung, metric)));
@@ -118,6 +126,44 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
     report.metrics = metrics;
     report
+}
+
+/// The rows with the post's columns of the same rungs before them, and the metrics of both.
+fn beside_the_post(workload: &str, rows: &[RowName], metrics: &[Metric]) -> (Vec<RowName>, Vec<Metric>) {
+    let mut with_post = metrics.to_vec();
+    let mut names = Vec::new();
+    for column in COLUMNS {
+        if !rows.iter().any(|row| row.variant == column) {
+            continue;
+        }
+        let name = RowName {
+            target: "post".into(),
+            device: "hdd".into(),
+            variant: format!("post, 2011: {column}"),
+        };
+        let posted = COLUMNS_OF_TABLE.iter().filter_map(|&(_, metric)| {
+            let value = published(workload, column, metric)?;
+            Some(Metric {
+                experiment: EXPERIMENT.name.into(),
+                workload: workload.into(),
+                target: name.target.clone(),
+                device: name.device.clone(),
+                variant: name.variant.clone(),
+                metric: metric.into(),
+                // as the simulator has it
+                unit: metrics
+                    .iter()
+                    .find(|m| m.metric == metric)
+                    .map_or_else(String::new, |m| m.unit.clone()),
+                value,
+                runs: vec![value],
+            })
+        });
+        with_post.extend(posted);
+        names.push(name);
+    }
+    names.extend(rows.iter().cloned());
+    (names, with_post)
 }
 
 fn definitions() -> Vec<(String, String)> {

@@ -1,0 +1,136 @@
+//! The report's first lines: Linux before the series beside Linux with it and beside Millpond, with what the post has of
+//! its own two; on real files the kernel beside Millpond's engine.
+
+use super::MICRO;
+use super::published::published;
+use crate::report::verdict::{Circumstances, Compared, Verdict, judge, time, two_digits};
+use crate::report::{Metric, RowName, lookup};
+
+type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
+
+const SERIES: &str = "Linux 3.0 -> with the series";
+
+/// Of a load in virtual time. `of`: a rung's metric.
+pub(super) fn of_virtual_time(workload: &str, scale: f64, of: Of<'_>) -> Vec<String> {
+    let exact = Circumstances {
+        is_exact: true,
+        doubt: None,
+    };
+    let line = |of: Of<'_>, (before, after): (&str, &str)| {
+        let compared = |what, metric, show: fn(f64) -> String| {
+            Compared::new(
+                what,
+                show,
+                of(before, metric).as_slice(),
+                of(after, metric).as_slice(),
+            )
+        };
+        let compared = [
+            compared("file pages written by kswapd", "kswapd_write_file", two_digits),
+            compared("direct scans", "direct_scans_percent", percent),
+            compared("it took", "elapsed_seconds", two_digits).cost("as long"),
+        ];
+        judge(&compared, &exact)
+    };
+    let mut lines = Vec::new();
+    let pairs = [
+        (("vanilla", "prioinode"), SERIES),
+        (("vanilla", "millpond"), "Linux 3.0 -> Millpond"),
+    ];
+    let is_idle = of("vanilla", "kswapd_write_file") == Some(0.0);
+    for (pair, sides) in pairs {
+        let Some(verdict) = line(of, pair) else {
+            continue;
+        };
+        let verdict = match is_idle && scale < 1.0 {
+            true => Verdict::none(scale, "reclaim found no dirty page to write", 1.0),
+            false => verdict,
+        };
+        lines.push(verdict.between(&format!("{workload}: {sides}")));
+    }
+    let posted = |rung: &str, metric: &str| published(workload, rung, metric);
+    if let Some(verdict) = line(&posted, ("vanilla", "prioinode")).filter(|_| !lines.is_empty()) {
+        lines.push(verdict.between(&format!("{workload}, the post of 2011: {SERIES}")));
+    }
+    lines
+}
+
+/// Of a load on real files: each of the kernel's rows beside the engine.
+pub(super) fn of_real_files(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
+    let Some(engine) = names.iter().find(|name| name.target == "engine") else {
+        return Vec::new();
+    };
+    let runs = |row: &RowName, metric: &str| {
+        lookup(metrics, row, load, metric).map_or_else(Vec::new, |metric| metric.runs.clone())
+    };
+    let kernels = names.iter().filter(|name| name.target == "kernel");
+    let line = |kernel: &RowName| {
+        let compared = |what, metric, show: fn(f64) -> String| {
+            Compared::new(what, show, &runs(kernel, metric), &runs(engine, metric))
+        };
+        let compared = match load {
+            MICRO => vec![
+                compared("slowest touch of a page", "touch_max_us", time),
+                compared("one in 100", "touch_p99_us", time),
+                compared("it wrote", "mb_per_s", two_digits)
+                    .higher()
+                    .cost("as many bytes a second"),
+            ],
+            _ => vec![
+                compared("slowest write of a file", "write_max_us", time),
+                compared("direct scans", "foreground_scan_share_percent", percent),
+                compared("it wrote", "mb_per_s", two_digits)
+                    .higher()
+                    .cost("as many bytes a second"),
+            ],
+        };
+        let verdict = judge(&compared, &Circumstances::default())?;
+        Some(verdict.between(&format!("{load}: {} -> Millpond", kernel.variant)))
+    };
+    kernels.filter_map(line).collect()
+}
+
+/// A share in percent, with two digits.
+fn percent(percent: f64) -> String {
+    format!("{} %", two_digits(percent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FS_MARK;
+    use super::*;
+
+    #[test]
+    fn before_and_after_stand_beside_the_posts() {
+        let of = |rung: &str, metric: &str| match rung {
+            "millpond" => [
+                ("kswapd_write_file", 0.0),
+                ("direct_scans_percent", 0.0),
+                ("elapsed_seconds", 500.0),
+            ]
+            .iter()
+            .find(|(name, _)| *name == metric)
+            .map(|(_, value)| *value),
+            _ => published(FS_MARK, rung, metric),
+        };
+        assert_eq!(
+            of_virtual_time(FS_MARK, 1.0, &of),
+            [
+                "fs_mark: Linux 3.0 -> with the series: better. File pages written by kswapd 4483 -> 0, direct scans 37 % -> 1 %; it took 0.93 times as long.",
+                "fs_mark: Linux 3.0 -> Millpond: better. File pages written by kswapd 4483 -> 0, direct scans 37 % -> 0 %; it took 0.88 times as long.",
+                "fs_mark, the post of 2011: Linux 3.0 -> with the series: better. File pages written by kswapd 4483 -> 0, direct scans 37 % -> 1 %; it took 0.93 times as long.",
+            ]
+        );
+    }
+
+    #[test]
+    fn where_nothing_had_to_be_written_there_is_no_verdict() {
+        let of = |_: &str, _: &str| Some(0.0);
+        let line = of_virtual_time(FS_MARK, 0.08, &of).remove(0);
+        assert_eq!(
+            line,
+            "fs_mark: Linux 3.0 -> with the series: no verdict at --scale 0.08: reclaim found no dirty page to write: \
+             --scale 1 shows it."
+        );
+    }
+}
