@@ -11,10 +11,12 @@
 //! In virtual time on a machine like the post's: FreeBSD's rules by `sim/bsd`, Millpond by its own manager on the same disk
 //! with the memory that is left for files there. On real files (`real.rs`) Millpond's engine beside the kernel.
 
+mod answer;
 mod files;
 mod measures;
 mod millpond;
 mod options;
+mod published;
 mod real;
 mod real_report;
 mod report;

@@ -1,7 +1,7 @@
 //! What the runs on real files say: a table for each load, the load over time, and how the engine stands beside the kernel.
 
 use super::real::Measured;
-use super::{EXPERIMENT, SATURATED, report};
+use super::{EXPERIMENT, SATURATED, answer, report};
 use crate::quantity::{micros, number};
 use crate::report::table::{Column, label, pick};
 use crate::report::{Metric, Report, RowName, lookup};
@@ -33,11 +33,19 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
         });
         let title = format!("{} on real files: {}", load.name, load.told());
         report.tables.push(pick(&title, "", &columns, names, &metrics));
+        report
+            .answers
+            .extend(answer::of_real_files(load.name, names, &metrics));
         report.verdict.extend(verdict(load.name, names, &metrics));
         let of_load = measured.results.iter().filter(|runs| runs.workload == load.name);
         let firsts = of_load.filter_map(|runs| {
             let outcome = runs.outcomes.first()?;
-            Some((label(&runs.row, names), outcome))
+            let look = match runs.row.target.as_str() {
+                "engine" => report::look("millpond"),
+                // several of the kernel's have one each
+                _ => report::look("kernel") + 2 * names.iter().position(|name| *name == runs.row)?,
+            };
+            Some((label(&runs.row, names), look, outcome))
         });
         let firsts: Vec<_> = firsts.collect();
         report.charts.extend(report::charts(

@@ -1,12 +1,13 @@
 //! The experiment's report: tables of what matters most, the load over time, sentences.
 
-use super::options::Plan;
+use super::options::{Plan, VARIANTS};
+use super::published::{LOADS, published};
 use super::runs::Run;
-use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, verdict};
+use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, answer, verdict};
 use crate::outcome::{Outcome, Setting};
 use crate::quantity::number_tick;
 use crate::report::table::{Column, label, pick};
-use crate::report::{Axis, Chart, Line, Metric, Report, RowName, Runs, Scale};
+use crate::report::{Axis, Cell, Chart, Line, Metric, Points, Report, RowName, Runs, Scale, Table, TableRow};
 
 fn row(run: &Run) -> RowName {
     RowName {
@@ -29,6 +30,8 @@ const NEWS_COLUMNS: [(&str, &str); 8] = [
     ("variation", "pageouts_variation"),
     ("disk busy", "disk_busy_percent"),
 ];
+
+const NEWS_TITLE: &str = "news (in virtual time)";
 
 const MORE_COLUMNS: [(&str, &str); 7] = [
     ("clusters/s", "pageout_clusters_per_s"),
@@ -88,7 +91,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         .collect();
     let mut report = empty();
     let tables: [(&str, &str, Columns); 5] = [
-        (NEWS, "news (in virtual time)", &NEWS_COLUMNS),
+        (NEWS, NEWS_TITLE, &NEWS_COLUMNS),
         (NEWS, "news: where pages went", &MORE_COLUMNS),
         (
             BUDGETS,
@@ -123,18 +126,25 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
                 metric,
             })
             .collect();
-        report.tables.push(pick(title, "", &columns, &rows, &metrics));
+        let mut table = pick(title, "", &columns, &rows, &metrics);
+        if title == NEWS_TITLE {
+            add_the_post(&mut table, &rows);
+        }
+        report.tables.push(table);
     }
     let news: Vec<_> = results
         .iter()
         .filter(|run| run.workload == NEWS)
-        .map(|run| (run.row.clone(), &run.outcome))
+        .map(|run| (run.row.clone(), look(&run.row), &run.outcome))
         .collect();
-    report.charts = charts("in virtual time", &news);
-    report.verdict = verdict::of(&|workload, row, metric| {
+    let of = |workload: &str, row: &str, metric: &str| {
         let run = results.iter().find(|r| r.workload == workload && r.row == row)?;
         run.outcome.value(metric)
-    });
+    };
+    report.charts = loads(&|row| of(NEWS, row, "load_mean")).into_iter().collect();
+    report.charts.extend(charts("in virtual time", &news));
+    report.answers = answer::of_virtual_time(&of);
+    report.verdict = verdict::of(&of);
     if plan.scale != 1.0 && plan.has(NEWS) {
         report
             .notes
@@ -164,23 +174,90 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     report
 }
 
-/// Load and pageouts over time of these rows; `whose`: for the titles.
-pub(super) fn charts(whose: &str, rows: &[(String, &Outcome)]) -> Vec<Chart> {
+/// The post's rows before the simulator's: of the load it has a range, and nothing else.
+fn add_the_post(table: &mut Table, rows: &[RowName]) {
+    let posted = LOADS
+        .iter()
+        .filter(|(name, _)| rows.iter().any(|row| row.variant == *name));
+    let rows = posted.filter_map(|(name, _)| {
+        let mut cells = vec![Cell::default(); table.head.len().saturating_sub(1)];
+        *cells.first_mut()? = published(name)?.into();
+        Some(TableRow {
+            label: format!("post, 2000: {name}"),
+            cells,
+        })
+    });
+    let rows: Vec<TableRow> = rows.collect();
+    table.rows.splice(0..0, rows);
+}
+
+/// The colour of a row in all charts of the report: Millpond's engine has that of its rules in virtual time.
+pub(super) fn look(row: &str) -> usize {
+    VARIANTS
+        .iter()
+        .position(|name| *name == row)
+        .unwrap_or(VARIANTS.len())
+}
+
+/// The load under each rule that ran, with the post's beside it.
+fn loads(of: &dyn Fn(&str) -> Option<f64>) -> Option<Chart> {
+    let ran: Vec<&str> = VARIANTS.into_iter().filter(|name| of(name).is_some()).collect();
+    let line = |name: &str, look, is_reference, value: &dyn Fn(&str) -> Option<f64>| Line {
+        name: name.into(),
+        look,
+        is_reference,
+        labels: ran.iter().map(|&row| row.into()).collect(),
+        points: ran
+            .iter()
+            .enumerate()
+            .map(|(n, row)| (n as f64, value(row)))
+            .collect::<Points>(),
+    };
+    let posted = |row: &str| {
+        LOADS
+            .iter()
+            .find(|(name, _)| *name == row)
+            .map(|(_, [_, most])| *most)
+    };
+    (!ran.is_empty()).then(|| Chart {
+        title: "How many readers waited, by rule (in virtual time)".into(),
+        caption: "The mean load, on a logarithmic axis. Dashed: the most that the post has of its machine."
+            .into(),
+        x: Axis {
+            label: String::new(),
+            scale: Scale::Each,
+            show: number_tick,
+        },
+        y: Axis {
+            label: "load".into(),
+            scale: Scale::Log,
+            show: number_tick,
+        },
+        // no rule has this colour: it is all of them
+        lines: vec![
+            line("load", VARIANTS.len() + 1, false, of),
+            line("load, the post at most", VARIANTS.len() + 1, true, &posted),
+        ],
+    })
+}
+
+/// Load and pageouts over time of these rows, each with its look; `whose`: for the titles.
+pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Chart> {
     let seconds = || Axis {
         label: "seconds since the measurement began".into(),
         scale: Scale::Linear,
         show: number_tick,
     };
     let lines = |name: &str, is_log: bool| -> Vec<Line> {
-        let rows = rows.iter().enumerate();
-        rows.filter_map(|(look, (row, outcome))| {
+        let rows = rows.iter();
+        rows.filter_map(|(row, look, outcome)| {
             let series = outcome.series(name)?;
             let at = |n: usize| (n as f64 + 0.5) * series.step_s;
             // a logarithmic axis has no zero
             let shown = |value: Option<f64>| value.filter(|&v| !is_log || v > 0.0);
             Some(Line {
                 name: row.clone(),
-                look,
+                look: *look,
                 is_reference: false,
                 labels: Vec::new(),
                 points: series
