@@ -26,6 +26,16 @@ const CASES: [(TouchRules, &str, u64); 5] = [
     (TouchRules::MILLPOND, "millpond", 250),
 ];
 
+/// What was set last.
+pub(super) const PARTS: [&str; 4] = ["boot", "20 again", "21", "20 once more"];
+/// About what the post has of its machine in each, in MB/s.
+pub(super) const POST: [f64; 4] = [150.0, 150.0, 5.0, 5.0];
+
+/// The metric of a part.
+pub(super) fn metric_of(part: &str) -> String {
+    format!("{}_mb_per_s", part.replace(' ', "_"))
+}
+
 /// The rates of one case, in MB/s, in the order of time.
 fn rates(rules: TouchRules, hz: u64) -> Vec<f64> {
     let mut machine = Touched::boot(rules, post_zones_at_boot());
@@ -56,21 +66,20 @@ fn rates(rules: TouchRules, hz: u64) -> Vec<f64> {
 
 /// The table, a metric for each cell, and what it means.
 pub(super) fn table() -> (Table, Vec<Metric>, Vec<String>) {
-    let parts = ["boot", "20 again", "21", "20 once more"];
     let (mut rows, mut metrics, mut slow) = (Vec::new(), Vec::new(), None);
     for (rules, name, hz) in CASES {
         let rates = rates(rules, hz);
         if (name, hz) == ("bug404", 1000) {
             slow = Some((rates[0], rates[3]));
         }
-        for (part, &rate) in parts.iter().zip(&rates) {
+        for (part, &rate) in PARTS.iter().zip(&rates) {
             metrics.push(Metric {
                 experiment: super::EXPERIMENT.name.into(),
                 workload: super::DD.into(),
                 target: "sim".into(),
                 device: "the post's machine".into(),
                 variant: format!("{name} hz={hz}"),
-                metric: format!("{}_mb_per_s", part.replace(' ', "_")),
+                metric: metric_of(part),
                 unit: "MB/s".into(),
                 value: rate,
                 runs: vec![rate],
@@ -82,12 +91,12 @@ pub(super) fn table() -> (Table, Vec<Metric>, Vec<String>) {
             cells: rates.into_iter().map(cell).collect(),
         });
     }
-    let post = ["about 150", "about 150", "about 5", "about 5"].map(|value| Cell::from(value.to_string()));
+    let post = POST.map(|value| Cell::from(format!("about {value}")));
     rows.push(TableRow {
         label: "the post".into(),
         cells: post.into(),
     });
-    let head = ["dirty_ratio"].into_iter().chain(parts).map(Into::into).collect();
+    let head = ["dirty_ratio"].into_iter().chain(PARTS).map(Into::into).collect();
     let table = Table {
         title: "dd on the post's machine, virtual time, MB/s".into(),
         head,

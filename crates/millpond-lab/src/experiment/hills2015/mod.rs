@@ -11,6 +11,8 @@
 //! On the kernel `storm` changes the machine's own `vm.dirty_*`, so the kernel takes part only if it is named; they are put
 //! back however the run ends.
 
+mod answer;
+mod charts;
 mod dd;
 mod numbers;
 mod report;

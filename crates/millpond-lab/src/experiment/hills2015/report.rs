@@ -1,13 +1,13 @@
 //! Tables, sentences and definitions of the experiment.
 
-use super::{CALM_RUN, DD, EXPERIMENT, HARD, NUMBERS, Options, STORM_RUN, dd, numbers};
+use super::{CALM_RUN, DD, EXPERIMENT, HARD, NUMBERS, Options, STORM_RUN, answer, charts, dd, numbers};
 use crate::quantity::{micros, number};
 use crate::report::table::label;
 use crate::report::{Cell, Metric, Report, RowName, Runs, Table, TableRow, lookup};
 use crate::target::{Device, Row};
 
-const RATE: &str = "writers_mb_per_s";
-const MAX: &str = "write_latency_max_us";
+pub(super) const RATE: &str = "writers_mb_per_s";
+pub(super) const MAX: &str = "write_latency_max_us";
 
 pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Report {
     let mut metrics: Vec<Metric> = results
@@ -32,6 +32,8 @@ pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Repor
     if options.has(DD) {
         let (table, own, verdict) = dd::table();
         report.tables.push(table);
+        report.answers.extend(answer::of_dd(&own));
+        report.charts.extend(charts::of_dd(&own));
         metrics.extend(own);
         report.verdict.extend(verdict);
     }
@@ -54,6 +56,8 @@ pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Repor
             report.notes.extend(outcome.warnings.iter().cloned());
         }
     }
+    report.answers.extend(answer::of_rows(&names, &metrics));
+    report.charts.extend(charts::charts(&names, &metrics));
     report.metrics = metrics;
     report
 }
@@ -217,8 +221,16 @@ fn storm_in_words(name: &RowName, names: &[RowName], metrics: &[Metric]) -> Opti
         Some(_) => "; AFTERWARDS THE LIMITS ARE NOT those of a fresh cache",
         None => "",
     };
+    let longest = match (of(CALM_RUN, MAX), of(STORM_RUN, MAX)) {
+        (Some(calm), Some(storm)) => format!(
+            "; its longest write takes {}, {} without",
+            micros(storm),
+            micros(calm)
+        ),
+        _ => String::new(),
+    };
     Some(format!(
-        "{}: with {} touches of the limits while it writes it has {} MB/s, {:+.1} % of what it has without{left}.",
+        "{}: with {} touches of the limits while it writes it has {} MB/s, {:+.1} % of what it has without{longest}{left}.",
         label(name, names),
         number(of(STORM_RUN, "settings_touched")?),
         number(storm),

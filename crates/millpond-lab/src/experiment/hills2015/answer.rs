@@ -1,0 +1,189 @@
+//! The report's first lines: a touch of the limit on the post's machine, by its kernel's rule and by Millpond's; the storm
+//! beside calm; and, where both ran, the kernel beside Millpond.
+
+use super::dd::{PARTS, POST, metric_of};
+use super::report::{MAX, RATE};
+use super::{CALM_RUN, DD, HARD, STORM_RUN};
+use crate::report::verdict::{Circumstances, Compared, judge, time, two_digits};
+use crate::report::{Metric, RowName, lookup};
+
+fn rate(mb: f64) -> String {
+    format!("{} MB/s", two_digits(mb))
+}
+
+/// Of `dd` on the post's machine.
+pub(super) fn of_dd(metrics: &[Metric]) -> Vec<String> {
+    let exact = Circumstances {
+        is_exact: true,
+        doubt: None,
+    };
+    let of = |variant: &str, part: &str| {
+        let is_it = |m: &&Metric| m.variant == variant && m.metric == metric_of(part);
+        metrics.iter().find(is_it).map(|m| m.value)
+    };
+    let line = |before: Option<f64>, after: Option<f64>, sides: &str| {
+        let compared = Compared::new("rate", rate, before.as_slice(), after.as_slice());
+        Some(judge(&[compared.higher()], &exact)?.between(&format!("{DD}: {sides}")))
+    };
+    let (boot, touched) = (PARTS[0], PARTS[3]);
+    let (own, ours) = ("bug404 hz=1000", "millpond hz=250");
+    [
+        line(
+            of(own, boot),
+            of(own, touched),
+            "Linux 4.0.5, at boot -> once dirty_ratio was touched",
+        ),
+        line(Some(POST[0]), Some(POST[3]), "the post of 2015, the same"),
+        line(
+            of(own, touched),
+            of(ours, touched),
+            "once it was touched, Linux 4.0.5 -> Millpond's rule",
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What ran on files, or in virtual time: each row's storm beside its calm, then the kernel beside the engine.
+pub(super) fn of_rows(names: &[RowName], metrics: &[Metric]) -> Vec<String> {
+    let runs = |row: &RowName, workload: &str, metric: &str| {
+        lookup(metrics, row, workload, metric).map_or_else(Vec::new, |metric| metric.runs.clone())
+    };
+    let line = |(before, after): ((&RowName, &str), (&RowName, &str)), sides: &str| {
+        let compared = |what, metric, show: fn(f64) -> String| {
+            Compared::new(
+                what,
+                show,
+                &runs(before.0, before.1, metric),
+                &runs(after.0, after.1, metric),
+            )
+        };
+        let compared = [
+            compared("longest write", MAX, time),
+            compared("it wrote", RATE, two_digits)
+                .higher()
+                .cost("as many bytes a second"),
+        ];
+        let circumstances = Circumstances {
+            is_exact: after.0.target == "sim",
+            doubt: None,
+        };
+        Some(judge(&compared, &circumstances)?.between(sides))
+    };
+    let mut lines = Vec::new();
+    for row in names {
+        let who = who(row);
+        let worst = worst(row, metrics);
+        lines.extend(line(
+            ((row, CALM_RUN), (row, STORM_RUN)),
+            &format!("{STORM_RUN}: {who}, limits left alone -> touched all the time"),
+        ));
+        if let Some((workload, limit)) = worst {
+            lines.extend(line(
+                ((row, "limits-own"), (row, workload)),
+                &format!("limits: {who}, its own -> {limit}, the worst of the others"),
+            ));
+        }
+    }
+    let find = |target: &str| names.iter().find(|row| row.target == target);
+    if let (Some(kernel), Some(engine)) = (find("kernel"), find("engine")) {
+        let shared = [
+            (STORM_RUN, "limits touched all the time"),
+            ("limits-4M", "a limit of 4 MiB"),
+        ];
+        for (workload, about) in shared {
+            let sides = format!("{about}: the kernel -> Millpond");
+            lines.extend(line(((kernel, workload), (engine, workload)), &sides));
+        }
+    }
+    lines
+}
+
+fn who(row: &RowName) -> &'static str {
+    match row.target.as_str() {
+        "kernel" => "the kernel",
+        "engine" => "Millpond",
+        _ => "Millpond simulated",
+    }
+}
+
+/// The limit under which a write took longest, of those that were tried.
+fn worst(row: &RowName, metrics: &[Metric]) -> Option<(&'static str, &'static str)> {
+    let of = HARD.iter().filter(|(hard, ..)| hard.is_some());
+    let waits = of.filter_map(|&(_, workload, limit)| {
+        let longest = lookup(metrics, row, workload, MAX)?.value;
+        Some((longest, (workload, limit)))
+    });
+    waits.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, worst)| worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metric(target: &str, workload: &str, metric: &str, runs: &[f64]) -> Metric {
+        Metric {
+            experiment: "hills2015".into(),
+            workload: workload.into(),
+            target: target.into(),
+            device: "real".into(),
+            variant: "millpond".into(),
+            metric: metric.into(),
+            unit: "us".into(),
+            value: crate::report::median(runs).unwrap(),
+            runs: runs.into(),
+        }
+    }
+
+    fn row(target: &str) -> RowName {
+        RowName {
+            target: target.into(),
+            device: "real".into(),
+            variant: "millpond".into(),
+        }
+    }
+
+    #[test]
+    fn the_storms_longest_write_is_in_its_line() {
+        let metrics = [
+            metric("engine", CALM_RUN, MAX, &[20e3, 22e3]),
+            metric("engine", STORM_RUN, MAX, &[21e3, 25e3]),
+            metric("engine", CALM_RUN, RATE, &[120.0, 121.0]),
+            metric("engine", STORM_RUN, RATE, &[118.0, 120.5]),
+            metric("kernel", STORM_RUN, MAX, &[400e3, 500e3]),
+            metric("kernel", STORM_RUN, RATE, &[119.0, 119.5]),
+        ];
+        let lines = of_rows(&[row("kernel"), row("engine")], &metrics);
+        assert_eq!(
+            lines,
+            [
+                "storm: Millpond, limits left alone -> touched all the time: not shown, runs overlap: longest write 21 ms -> 23 ms; it \
+                 wrote 0.99 times as many bytes a second (runs overlap).",
+                "limits touched all the time: the kernel -> Millpond: better. Longest write 450 ms -> 23 ms; it wrote 1.00 times as \
+                 many bytes a second (runs overlap).",
+            ]
+        );
+    }
+
+    #[test]
+    fn dd_is_ruined_by_one_rule_and_not_by_the_other() {
+        let of = |variant: &str, part: &str, value: f64| Metric {
+            variant: variant.into(),
+            ..metric("sim", DD, &metric_of(part), &[value])
+        };
+        let metrics = [
+            of("bug404 hz=1000", PARTS[0], 150.0),
+            of("bug404 hz=1000", PARTS[3], 4.1),
+            of("millpond hz=250", PARTS[3], 150.0),
+        ];
+        assert_eq!(
+            of_dd(&metrics),
+            [
+                "post-dd: Linux 4.0.5, at boot -> once dirty_ratio was touched: worse. Rate 150 MB/s -> 4.1 MB/s.",
+                "post-dd: the post of 2015, the same: worse. Rate 150 MB/s -> 5 MB/s.",
+                "post-dd: once it was touched, Linux 4.0.5 -> Millpond's rule: better. Rate 4.1 MB/s -> 150 MB/s.",
+            ]
+        );
+    }
+}
