@@ -10,7 +10,9 @@
 //! In virtual time on machines like the post's (`sim/era55`). One run says it: nothing is random but what ebizzy draws, and
 //! that from a seed. On real memory (`real.rs`): the kernel's swap beside a region of Millpond's engine.
 
+mod answer;
 mod bounds;
+mod charts;
 mod draws;
 mod loads;
 mod machines;

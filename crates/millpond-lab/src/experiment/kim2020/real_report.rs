@@ -1,9 +1,9 @@
 //! What the runs on real memory say: a table for each load and for each number of threads, and sentences.
 
-use super::EXPERIMENT;
 use super::loads::{Ebizzy, Load};
 use super::published::THREADS;
 use super::real::{BOUNDS, Measured};
+use super::{EXPERIMENT, answer};
 use crate::quantity::number;
 use crate::report::table::{Column, cell, label, pick};
 use crate::report::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
@@ -41,6 +41,9 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
         report.tables.extend(tables(measured, &metrics, threads));
     }
     for load in &measured.loads {
+        report
+            .answers
+            .extend(answer::of_real_memory(&load.name(), names, &metrics));
         report.verdict.extend(sentence(&load.name(), names, &metrics));
     }
     report.notes.extend(measured.notes.iter().cloned());

@@ -6,7 +6,7 @@ use super::options::{Plan, Rules, Variant};
 use super::published::{THREADS, swap_ins_v7, throughput};
 use super::runs::Run;
 use super::toys::{self, Step};
-use super::{EXPERIMENT, TOY_PROTECT, verdict};
+use super::{EXPERIMENT, TOY_PROTECT, answer, charts, verdict};
 use crate::outcome::{Outcome, Setting};
 use crate::quantity::number;
 use crate::report::table::{Column, label, pick};
@@ -108,7 +108,9 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         })?;
         run.outcome.value(metric)
     };
-    report.verdict = verdict::of(&of);
+    report.answers.extend(answer::of_virtual_time(plan, &of));
+    report.charts = charts::charts(plan, &of);
+    report.verdict.splice(0..0, verdict::of(&of));
     add_notes(&mut report, plan);
     for (n, name) in rows.iter().enumerate() {
         let run = results.iter().find(|run| row(run, plan.which) == *name);
@@ -139,7 +141,7 @@ fn add_notes(report: &mut Report, plan: &Plan) {
     }
 }
 
-fn variants(plan: &Plan) -> Vec<Variant> {
+pub(super) fn variants(plan: &Plan) -> Vec<Variant> {
     plan.variants.iter().chain(&plan.later).copied().collect()
 }
 
@@ -148,6 +150,8 @@ fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
         title: format!("{toy}: active | inactive, 100 pages; h hot, wh will be hot, uo used once"),
         ..Table::default()
     };
+    // A reason, and the rows that have it.
+    let mut whys: Vec<(&str, Vec<&str>)> = Vec::new();
     for variant in variants(plan) {
         // The examples are about Linux' lists: Millpond's rule has no such sizes.
         let Rules::Linux(rung) = variant.rules else {
@@ -161,6 +165,17 @@ fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
         let mut outcome = Outcome::default();
         let ins: u64 = steps.iter().map(|step| step.swap_ins).sum();
         outcome.push("swap_ins_pages", "1", ins as f64);
+        let why = match toy {
+            TOY_PROTECT => toys::why_protection(rules),
+            _ => toys::why_detection(rules),
+        };
+        match whys.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, names)) => names.push(variant.name),
+            None => whys.push((why, vec![variant.name])),
+        }
+        if let Some(last) = steps.last() {
+            outcome.push("hot_in_memory_pages", "1", toys::hot(last) as f64);
+        }
         let cells: Vec<(String, String)> = match toy {
             TOY_PROTECT => steps
                 .iter()
@@ -207,6 +222,11 @@ fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
         };
         report.metrics.extend(runs.metrics(EXPERIMENT.name));
     }
+    report.answers.extend(answer::of_toy(toy, &report.metrics));
+    report.verdict.extend(
+        whys.iter()
+            .map(|(why, names)| format!("{toy}, {}: {why}.", names.join(", "))),
+    );
     report.tables.push(table);
 }
 

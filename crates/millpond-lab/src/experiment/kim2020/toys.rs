@@ -1,7 +1,7 @@
 //! The post's two examples, step by step: what is on both lists.
 
 use crate::sim::era55::{Lists, Toy};
-use millpond_core::lru::anon::AnonRules;
+use millpond_core::lru::anon::{AnonRules, Counters, Entry, ShadowAge};
 
 /// Pages of the examples' memory, and of each set of pages in them.
 pub(super) const FRAMES: u32 = 100;
@@ -103,10 +103,62 @@ pub(super) fn swap_ins(steps: &[Step]) -> Vec<u64> {
         .collect()
 }
 
+/// Hot pages that are in memory after a step.
+pub(super) fn hot(step: &Step) -> usize {
+    let pages = step.lists.active.iter().chain(&step.lists.inactive);
+    pages.filter(|page| **page < SET).count()
+}
+
+/// Why the first example ends as it does.
+pub(super) fn why_protection(rules: AnonRules) -> &'static str {
+    match rules.entry {
+        Entry::Active => {
+            "new pages start on the active list, push the hot ones off it with the first 50 and out of memory with the next"
+        }
+        Entry::Inactive => {
+            "new pages start on the inactive list and push out one another; the hot ones stay active"
+        }
+    }
+}
+
+/// Why the second does.
+pub(super) fn why_detection(rules: AnonRules) -> &'static str {
+    match rules {
+        AnonRules {
+            entry: Entry::Active, ..
+        } => {
+            "new pages start active and push the hot ones out in the first round; the 50 that will be hot then fit beside 50 \
+             that are used once, and the example does not ask for the hot ones again"
+        }
+        AnonRules { detects: false, .. } => {
+            "new pages start on an inactive list of 50, where 50 that are used once push out the 50 that will be hot; nothing \
+             remembers these, so they come back as new ones in every round"
+        }
+        AnonRules {
+            counters: Counters::ByKindWrongList,
+            ..
+        } => {
+            "a page that comes back is compared with the active list of files, which is empty: it counts as away for too long, \
+             and starts as a new one in every round"
+        }
+        AnonRules {
+            shadow_age: ShadowAge::Before,
+            ..
+        } => {
+            "a shadow keeps the age before its page's own eviction, so each page counts as away for 51 evictions, one more than \
+             there are active pages, and starts as a new one in every round"
+        }
+        _ => {
+            "a page that comes back after no more evictions than there are active pages is made active, and a hot one makes room: \
+             one page in the first round, twice as many in each that follows, all in the end"
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_core::lru::anon::{AnonRung, ShadowAge};
+    use millpond_core::lru::anon::AnonRung;
 
     fn lines(steps: &[Step]) -> Vec<String> {
         steps.iter().map(Step::line).collect()
@@ -177,5 +229,29 @@ mod tests {
             ..AnonRung::Patch(9).rules()
         };
         assert_eq!(swap_ins(&detection(before, FRAMES, false, 6)), [50; 6]);
+    }
+
+    /// What a reason says must be what the row did, of each kernel that there is.
+    #[test]
+    fn reasons_say_what_happened() {
+        for rung in AnonRung::all() {
+            let rules = rung.rules();
+            let stays = hot(protection(rules).last().unwrap()) == 50;
+            assert_eq!(why_protection(rules).contains("stay"), stays, "{rung:?}");
+            let ins = swap_ins(&detection(rules, FRAMES, false, 8));
+            let why = why_detection(rules);
+            match ins[7] {
+                0 if ins[0] == 0 => assert!(why.contains("start active"), "{rung:?}: {why}"),
+                0 => {
+                    assert!(why.ends_with("all in the end"), "{rung:?}: {why}");
+                    let rescued: Vec<u64> = ins.windows(2).map(|pair| pair[0] - pair[1]).take(5).collect();
+                    assert_eq!(rescued, [1, 2, 4, 8, 16], "{rung:?}");
+                }
+                _ => {
+                    assert_eq!(ins, [50; 8], "{rung:?}");
+                    assert!(why.ends_with("in every round"), "{rung:?}: {why}");
+                }
+            }
+        }
     }
 }

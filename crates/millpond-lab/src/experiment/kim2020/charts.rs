@@ -1,0 +1,79 @@
+//! The experiment's charts: what each kernel swapped in, a bar for each, beside what no policy can be better than.
+
+use super::loads::Load;
+use super::options::Plan;
+use super::published::SEVEN_STEPS;
+use super::report::{BOUNDS, variants};
+use crate::quantity::number_tick;
+use crate::report::{Axis, Chart, Line, Points, Scale};
+
+type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
+
+/// Pages of a GiB.
+const GIB: f64 = 262_144.0;
+
+/// A chart for each load with rounds. `of`: a metric of a workload and variant.
+pub(super) fn charts(plan: &Plan, of: Of<'_>) -> Vec<Chart> {
+    let with_rounds = plan.loads.iter().filter(|load| !matches!(load, Load::Ebizzy(_)));
+    with_rounds
+        .filter_map(|load| chart(plan, &load.name(), of))
+        .collect()
+}
+
+fn chart(plan: &Plan, workload: &str, of: Of<'_>) -> Option<Chart> {
+    let bounds = [("LRU", "misses_lru_pages"), ("optimum", "misses_optimum_pages")];
+    let names: Vec<&str> = variants(plan)
+        .iter()
+        .map(|variant| variant.name)
+        .chain(bounds.map(|(name, _)| name))
+        .collect();
+    let line = |name: &str, look, is_reference, value: &dyn Fn(&str) -> Option<f64>| Line {
+        name: name.into(),
+        look,
+        is_reference,
+        labels: names.iter().map(|&name| name.into()).collect(),
+        points: names
+            .iter()
+            .enumerate()
+            .map(|(n, name)| (n as f64, value(name).map(|pages| pages / GIB)))
+            .collect::<Points>(),
+    };
+    let of_variant = |name: &str| of(workload, name, "swap_ins_pages");
+    let of_bound = |name: &str| {
+        let (_, metric) = bounds.iter().find(|(bound, _)| *bound == name)?;
+        of(workload, BOUNDS, metric)
+    };
+    let of_post = |name: &str| match name {
+        "base" => Some(SEVEN_STEPS[0][0]),
+        "detect" => Some(SEVEN_STEPS[1][0]),
+        _ => None,
+    };
+    let mut lines = vec![
+        line("swapped in", 0, false, &of_variant),
+        line(
+            "bounds: one list by last use, and the optimum",
+            1,
+            false,
+            &of_bound,
+        ),
+    ];
+    if workload == "hot-cold" && plan.scale == 1.0 {
+        lines.insert(1, line("swapped in, the post", 0, true, &of_post));
+    }
+    lines.retain(|line| line.points.iter().any(|point| point.1.is_some()));
+    (!lines.is_empty()).then(|| Chart {
+        title: format!("What was swapped in: {workload} (in virtual time)"),
+        caption: "Of all rounds. Dashed, where it is there: the post's own figure. No policy can be better than the optimum.".into(),
+        x: Axis {
+            label: String::new(),
+            scale: Scale::Each,
+            show: number_tick,
+        },
+        y: Axis {
+            label: "GiB".into(),
+            scale: Scale::Linear,
+            show: number_tick,
+        },
+        lines,
+    })
+}
