@@ -184,9 +184,12 @@ fn only_sources_are_under_version_control() {
 #[test]
 fn nothing_ends_because_its_terminal_is_gone() {
     let words = [concat!("eprint", "ln!("), concat!("eprint", "!(")];
+    let mut found = lines_with(&words, |path| path.contains("/src/"));
+    // An example in the documentation is another program's.
+    found.retain(|line| !line.contains(" //! ") && !line.contains(" /// "));
     assert_none(
         "take `say!`, or writeln! to stderr and leave its error alone",
-        &lines_with(&words, |path| path.contains("/src/")),
+        &found,
     );
 }
 

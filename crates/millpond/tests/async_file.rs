@@ -5,7 +5,7 @@
 
 mod support;
 
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{AsyncFile, Error, OpenOptions, PageCache};
 use std::future::Future;
 use std::path::Path;

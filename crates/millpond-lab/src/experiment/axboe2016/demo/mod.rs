@@ -194,7 +194,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<D
     let rounds = Side::BOTH.map(|side| results[side as usize].outcomes.iter().map(Round::of).collect());
     let mut demo = Demo {
         verdict: answer::verdict(&plan, &rounds, load),
-        report: report::report(&rows, &[], &results, &plan.sizes()),
+        report: report::report(&rows, &[], &results, [&plan.sizes(); 2], None),
         svg: String::new(),
         plan,
         rounds,
@@ -212,7 +212,7 @@ impl Demo {
         report.title =
             "millpond demo: reads beside writers, on the kernel's page cache and on Millpond".into();
         report.command.clone_from(&options.command);
-        report.verdict.insert(0, self.verdict.line.clone());
+        report.answers = vec![self.verdict.line.clone()];
         report.picture = Some(self.svg.clone());
         report.notes.splice(0..0, self.notes.iter().cloned());
         report.machine = machine;
