@@ -48,7 +48,7 @@ impl File {
     /// let (mut head, mut rest) = ([0; 4], [0; 100]);
     /// let n = file.read_vectored_at(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut rest)], 0)?;
     /// assert_eq!((&head, &rest[..n - 4]), (b"head", &b"and the rest"[..]));
-    /// # Ok::<(), millpond::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize> {
         self.read_pieces(&mut Scattered::new(bufs), offset)

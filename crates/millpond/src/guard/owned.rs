@@ -43,7 +43,7 @@ use std::sync::Arc;
 /// let body = page.slice(9..);
 /// drop((page, file, cache));
 /// assert_eq!(body, "body"); // the file is closed when this is dropped
-/// # Ok::<(), millpond::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping a guard unpins its page"]
 pub struct OwnedPageRef {
