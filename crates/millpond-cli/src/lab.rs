@@ -238,7 +238,7 @@ fn write_results(
         say!("report: {}", report_path.display());
         return Ok(());
     }
-    write!(stdout, "{}", table::text(report))?;
+    write!(stdout, "{}", table::text_within(report, output::width()))?;
     for name in &args.table {
         write!(stdout, "\n{}", table::appendices(report, name))?;
     }

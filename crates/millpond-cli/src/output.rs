@@ -1,8 +1,9 @@
-//! Files that a command writes at its end: found unwritable at its start, and never half written.
+//! Files that a command writes at its end: found unwritable at its start, and never half written. And how wide its text is.
 
 use crate::Failure;
+use millpond_lab::report::table;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Fails now if `path` could not be written later. What is there stays as it is.
@@ -35,6 +36,15 @@ pub(crate) fn write(path: &Path, fill: &dyn Fn(&mut dyn Write) -> io::Result<()>
         let _ = fs::remove_file(&beside);
     }
     filled
+}
+
+/// How wide text on stdout is: as its terminal, from 80 columns on, and no wider than a report.
+pub(crate) fn width() -> u16 {
+    let size = io::stdout()
+        .is_terminal()
+        .then(ratatui::crossterm::terminal::size)
+        .and_then(Result::ok);
+    size.map_or(table::WIDTH, |(columns, _)| columns.clamp(80, table::WIDTH))
 }
 
 #[cfg(test)]

@@ -91,10 +91,12 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         json::write(&report.metrics, &mut stdout)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let width = output::width();
+    write!(stdout, "{}", table::answers(&report, width))?;
     for paragraph in &report.intro {
-        writeln!(stdout, "{paragraph}\n")?;
+        writeln!(stdout, "{}", table::wrap(paragraph, "", width))?;
     }
-    write!(stdout, "{}", table::text(&report))?;
+    write!(stdout, "{}", table::body(&report, width))?;
     write!(stdout, "\n{}", drawn(&load, &options, &points))?;
     if let Some(path) = &args.report {
         say!("report: {}", path.display());

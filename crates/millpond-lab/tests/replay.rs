@@ -194,10 +194,21 @@ fn a_report_says_how_much_memory_is_enough_and_draws_it() {
     let report = replay::report(&load, &options, &points);
     let text = table::text(&report);
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
-    let enough = report.verdict.iter().find(|s| s.starts_with("opt: ")).unwrap();
+    let enough = report.answers.iter().find(|s| s.starts_with("opt: ")).unwrap();
+    let memory = millpond_lab::quantity::size(points[2].bytes);
     assert!(
-        enough.starts_with("opt: 1000 pages is enough: 3.33 % of uses miss, about as many as are the first"),
+        enough.starts_with(&format!(
+            "opt: {memory} is enough: 3.33 % of uses miss, about as many as are the first"
+        )),
         "{enough}"
+    );
+    assert!(
+        text.starts_with("millpond: "),
+        "how much is enough comes first: {text}"
+    );
+    assert!(
+        !text.contains(" pages") && text.contains("3.91 MiB"),
+        "in bytes: {text}"
     );
     let page = html::page(&report);
     assert!(page.contains("Misses against memory") && page.contains("a&lt;b&gt;.u32"));

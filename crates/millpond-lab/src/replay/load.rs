@@ -285,9 +285,15 @@ impl Load {
         let resident = trace.about["resident"].as_u64().unwrap_or(0);
         if resident > 0 {
             self.notes.push(format!(
-                "the recorded cache had {resident} pages in memory when the recording began; here memory is empty at first"
+                "the recorded cache had {} in memory when the recording began; here memory is empty at first",
+                self.bytes(resident)
             ));
         }
+    }
+
+    /// So many of its pages in bytes, as people read them.
+    pub(super) fn bytes(&self, pages: u64) -> String {
+        size(Bytes(pages * self.page_size.bytes()))
     }
 
     /// Sizes of memory to try where nobody says which.

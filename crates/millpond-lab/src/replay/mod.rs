@@ -243,7 +243,11 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
         let mut runs = Vec::new();
         for (m, &policy) in options.policies.iter().enumerate() {
             let done = (n * options.policies.len() + m) as f64;
-            let step = format!("{} with {memory}", policy.name());
+            let step = format!(
+                "{} with {}",
+                policy.name(),
+                crate::quantity::size(memory.bytes(load.page_size))
+            );
             let mut at = |share: f64| match watch.at((done + share) / all, &step, "") {
                 Proceed::Yes => Ok(()),
                 Proceed::Stop => Err(LabError::Interrupted),

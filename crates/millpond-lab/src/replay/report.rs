@@ -23,25 +23,32 @@ pub(super) fn report(load: &Load, options: &ReplayOptions, points: &[Point]) -> 
         ..Report::default()
     };
     for (n, policy) in options.policies.iter().enumerate() {
-        report.verdict.extend(needs(load, *policy, points, n));
+        report.answers.extend(needs(load, *policy, points, n));
+    }
+    if report.answers.is_empty() {
+        let nothing = "One size of memory has none to stand beside: several, as --memory 256M,512M,1G, say which is enough.";
+        report.answers.push(nothing.into());
     }
     if let Some((memory, missed)) = load.recorded {
         report.verdict.push(format!(
-            "The recorded cache, of {}, missed {missed} pages meanwhile.",
-            size(Bytes(memory))
+            "The recorded cache, of {}, missed {} meanwhile.",
+            size(Bytes(memory)),
+            load.bytes(missed)
         ));
     }
     report
 }
 
 fn about(load: &Load, options: &ReplayOptions) -> String {
-    let bytes = |pages: u64| size(Bytes(pages * load.page_size.bytes()));
     format!(
-        "{} uses of {} different pages ({}), by {} threads, replayed in virtual time on a modelled disk ({}).",
+        "{} uses of pages of {}, {} of them different, by {}, replayed in virtual time on a modelled disk ({}).",
         load.uses,
-        load.distinct,
-        bytes(load.distinct),
-        load.threads.len(),
+        load.bytes(1),
+        load.bytes(load.distinct),
+        match load.threads.len() {
+            1 => "one thread".into(),
+            threads => format!("{threads} threads"),
+        },
         options.device
     )
 }
@@ -56,7 +63,7 @@ fn needs(load: &Load, policy: Policy, points: &[Point], n: usize) -> Option<Stri
     let fewest = points.iter().map(|point| point.runs[n].misses).min()?;
     let is_near = |point: &&Point| point.runs[n].misses as f64 <= near(fewest);
     let enough = points.iter().find(is_near)?;
-    let (last, name, memory) = (points.last()?, policy.name(), enough.memory);
+    let (last, name, memory) = (points.last()?, policy.name(), size(enough.bytes));
     let missed = number(ratio(load, &enough.runs[n]));
     Some(if fewest as f64 <= near(load.first) {
         format!(
@@ -69,7 +76,7 @@ fn needs(load: &Load, policy: Policy, points: &[Point], n: usize) -> Option<Stri
     } else {
         format!(
             "{name}: {memory} is enough: {missed} % of uses miss, and more, up to {}, gains next to nothing.",
-            last.memory
+            size(last.bytes)
         )
     })
 }
@@ -86,7 +93,7 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
     let heads = [
         "memory",
         "policy",
-        "misses",
+        "missed",
         "of uses",
         "read ahead",
         "stalled",
@@ -104,13 +111,13 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
             let time = |ns: u64| micros(ns as f64 / 1e3);
             let mut cells = vec![
                 Cell::from(policy.name().to_string()),
-                Cell::from(ran.misses.to_string()),
+                Cell::from(load.bytes(ran.misses)),
                 Cell::from(format!("{} %", number(ratio(load, ran)))),
             ];
             match is_run(*policy) {
                 true => cells.extend(
                     [
-                        ran.read_ahead.to_string(),
+                        load.bytes(ran.read_ahead),
                         time(ran.stalled.0),
                         time(ran.stalled_max.0),
                         size(ran.written),
@@ -121,7 +128,7 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
                 false => cells.extend((0..5).map(|_| Cell::default())),
             }
             table.rows.push(TableRow {
-                label: point.memory.to_string(),
+                label: size(point.bytes),
                 cells,
             });
         }
@@ -227,11 +234,11 @@ fn metrics(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Metric
 fn definitions() -> Vec<(String, String)> {
     [
         (
-            "misses",
-            "Pages that a call needed the content of and that were not in memory. A page that is overwritten whole needs \
+            "missed",
+            "Bytes of the pages that a call needed the content of and that were not in memory. A page that is overwritten whole needs \
              nothing read, and one that was read ahead is there, or on its way: neither is a miss.",
         ),
-        ("of uses", "Misses for each use of a page; a call that reads four pages uses four."),
+        ("of uses", "Pages that missed for each use of one; a call that reads four pages uses four."),
         (
             "stalled",
             "What calls took beyond the processor time of calls that find everything in memory, all threads together.",
