@@ -10,7 +10,7 @@
 //! ```
 //!
 //! It is a pure function of figures and size: what a terminal shows and what `--once` prints are the same lines. 80 columns
-//! are filled; wider ones give their room to paths.
+//! are filled; wider ones give their room to paths. Sizes without a unit are MiB, and with a `G` GiB.
 
 use super::figures::{Device, Figures, File, Memory, ORDERS, Wait};
 use millpond_core::units::Bytes;
@@ -90,9 +90,13 @@ fn bytes(bytes: u64) -> String {
     size(Bytes(bytes))
 }
 
+const GIB: u64 = 1 << 30;
+
+/// In MiB, without the unit; what is a GiB and more in those, with a `G`.
 fn mib(bytes: f64) -> String {
     match bytes {
         0.0 => "0".into(),
+        bytes if bytes >= GIB as f64 => format!("{}G", number(bytes / GIB as f64)),
         bytes => number(bytes / 1048576.0),
     }
 }
@@ -202,8 +206,16 @@ fn memory(m: &Memory, width: usize) -> Vec<Line<'static>> {
         legend.push(Span::styled(format!("{mark} "), Style::new().fg(color)));
         legend.push(Span::raw(format!("{name} {} ", mib(value as f64))));
     }
+    let unit = match parts.iter().any(|part| part.3 >= GIB) {
+        true => "MiB (G: GiB)",
+        false => "MiB",
+    };
     legend.push(Span::styled(
-        if m.is_estimate { "MiB, about" } else { "MiB" },
+        if m.is_estimate {
+            format!("{unit}, about")
+        } else {
+            unit.into()
+        },
         DIM,
     ));
     let unclean = m.dirty + m.writing;

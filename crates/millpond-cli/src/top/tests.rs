@@ -113,6 +113,21 @@ fn a_larger_terminal_shows_more_and_no_line_is_wider_than_it() {
 }
 
 #[test]
+fn what_is_a_gib_and_more_is_shown_in_those() {
+    let mut figures = Figures::of(&before(), &after());
+    figures.memory.clean_active = 45 << 30;
+    figures.memory.free = 3 << 29;
+    let lines = lines(&figures, &Standing::default(), 80, 24);
+    let legend = lines[2].to_string();
+    assert!(
+        legend.contains("act 45.0G ")
+            && legend.contains("inact 4.19 ")
+            && legend.ends_with("free 1.50G MiB (G: GiB)"),
+        "{legend}"
+    );
+}
+
+#[test]
 fn a_terminal_that_is_too_small_says_what_to_do() {
     for (width, height) in [(79, 24), (80, 23), (30, 5)] {
         let shown = shown(&app(), width, height);
