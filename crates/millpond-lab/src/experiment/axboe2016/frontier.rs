@@ -294,7 +294,11 @@ mod tests {
         assert_eq!(charts[0].lines[1].points, [(99.0, Some(2.0))]);
         assert!(charts[0].lines[3].is_reference);
         let looks: Vec<usize> = charts[0].lines.iter().map(|line| line.look).collect();
-        assert_eq!(looks, [0, 1, 2, 3], "each row has the colour of its place");
+        assert_eq!(
+            looks,
+            [0, 1, 2, 4],
+            "each row has the colour of its place, and doses every so many reads one more"
+        );
         // of many rows those of a target are one line, in the order of what is written
         let mut many = rows.clone();
         many.extend((0..EACH_MAX).map(|n| row("sim", &format!("goal/{n}ms"))));
