@@ -1,7 +1,7 @@
 //! Reads over time as dots: two to a character's width and four to its height (Braille patterns), latencies on a
 //! logarithmic axis.
 
-use millpond_lab::measure::heat::{Counts, class_us};
+use millpond_lab::measure::heat::{Counts, bounds_us, class_us};
 use millpond_lab::quantity::micros_tick;
 
 /// The dots of a Braille character, from the left column's top.
@@ -71,13 +71,14 @@ impl Dots {
             let at = |step: usize| step * 2 * columns / steps.max(1);
             let (from, to) = (at(step), at(step + 1).max(at(step) + 1));
             for &(class, count) in counts {
-                let y = (axis.share(class_us(class)) * (4 * rows) as f64) as usize;
-                let y = (4 * rows - 1).saturating_sub(y);
-                // few reads are few dots, not always at the left
-                let wide = to - from;
-                let shift = (step + usize::from(class)) % wide;
-                for n in 0..wide.min(count as usize) {
-                    dots.set(from + (shift + n) % wide, y);
+                let [low, high] = bounds_us(class).map(|us| (axis.share(us) * (4 * rows) as f64) as usize);
+                let (wide, tall) = (to - from, (high - low).max(1));
+                // few reads are few dots, and not always at the same place of the field
+                let shift = step * 7 + usize::from(class) * 3;
+                for n in 0..(wide * tall).min(count as usize) {
+                    let at = (shift + n) % (wide * tall);
+                    let y = (4 * rows - 1).saturating_sub(low + at / wide);
+                    dots.set(from + at % wide, y);
                 }
             }
         }

@@ -44,7 +44,7 @@ Examples:
 How: it writes up to 256 MiB to see how fast the disk is, makes a file to be read, and then runs both sides in turn, in
 two to eight short rounds. In each run 50 files are written and synced while one reader reads 4 KiB at a time, at random.
 The files are as large as the disk can write in the time, 16 GiB in a run at most, and alike for both sides; memory is a
-quarter of that, 32 to 512 MiB. If the first round shows that the disk is slower than it seemed, the files become smaller.
+quarter of that, 32 to 512 MiB. If the first round is much longer or shorter than that, it does not count, and the sizes change.
 The kernel's side has the same memory as Millpond where a memory control group can be made (as root, or under
 `systemd-run --user --scope -p Delegate=yes`), else all of the machine's; the sentence at the end says which.
 A difference is shown if the runs of both sides don't overlap; otherwise it says \"not shown\", and why.

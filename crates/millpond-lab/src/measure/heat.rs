@@ -26,6 +26,11 @@ pub fn class_us(class: u8) -> f64 {
     10_f64.powf((f64::from(class) + 0.5) / CLASSES_PER_DECADE)
 }
 
+/// The bounds of a class, in microseconds.
+pub fn bounds_us(class: u8) -> [f64; 2] {
+    [0.0, 1.0].map(|to| 10_f64.powf((f64::from(class) + to) / CLASSES_PER_DECADE))
+}
+
 /// The latency that a `share` (0 to 1) of these did not exceed, in microseconds, to the width of a class.
 pub fn percentile_us(counts: &Counts, share: f64) -> Option<f64> {
     let mut sorted = counts.clone();

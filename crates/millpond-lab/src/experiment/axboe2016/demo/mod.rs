@@ -4,7 +4,7 @@
 //! ```text
 //!   how fast is the disk? ─► sizes ─► the read file ─► kernel, Millpond ─► Millpond, kernel ─► … ─► verdict
 //!                              ▲                             │
-//!                              └── once, smaller, if a round took so long that there would be no other two
+//!                              └── once, if the first round was much longer or shorter than it should be
 //! ```
 //!
 //! Runs of one side differ from each other, so one long run of each would say little; each round begins with the other
@@ -166,12 +166,14 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<D
         let began = Instant::now();
         let round = perform(options, &plan, &rows, done, tell)?;
         let took = began.elapsed().as_secs_f64();
-        if done == 0 && plan.shrink(&clock, took) {
+        if done == 0 && plan.fit(&clock, took) {
             go_on(tell(Told::Planned(Box::new(plan.clone()))))?;
-            notes.push(format!(
-                "A first round took {took:.0} s and does not count; the others are shorter."
-            ));
-            longest = took * plan.shrunk_to();
+            if plan.resized() < 1.0 {
+                notes.push(format!(
+                    "A first round took {took:.0} s and does not count; the others are shorter."
+                ));
+            }
+            longest = took * plan.resized();
             continue;
         }
         longest = longest.max(took);
@@ -200,6 +202,9 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<D
         rounds,
         notes,
     };
+    if demo.verdict.line.contains("busy") {
+        demo.notes.retain(|note| !note.contains("busy"));
+    }
     demo.svg = picture::draw(&demo);
     demo.complete_report(options, machine);
     Ok(demo)
@@ -260,7 +265,13 @@ fn rows(options: &Options, dir: &Path, plan: &mut Plan, notes: &mut Vec<String>)
         .next_back()
         .ok_or_else(|| missing("kernel"))?;
     plan.kernel_is_limited = kernel.in_memory_group;
-    notes.extend(kernels.notes);
+    if !plan.kernel_is_limited {
+        // Why not, in full, is a matter for `doctor`.
+        notes.push(
+            "Run as root, or under `systemd-run --user --scope -p Delegate=yes`, the kernel gets no more memory than Millpond."
+                .into(),
+        );
+    }
     let has_direct = OpenOptions::new()
         .read(true)
         .custom_flags(OFlags::DIRECT.bits() as i32)

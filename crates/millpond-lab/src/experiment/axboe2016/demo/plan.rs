@@ -31,6 +31,10 @@ const MEMORY_MIN: u64 = 32 << 20;
 const MEMORY_MAX: u64 = 512 << 20;
 /// Writers must have several times as much to write as there is memory, and the reader to read.
 const TIMES_MEMORY: u64 = 4;
+/// A round that took less than this part of what it may take could be longer.
+const SHORT: f64 = 0.6;
+/// Not more than so many times as long: what one short round says is not exact.
+const LONGER_MAX: f64 = 6.0;
 /// More rounds than this tell nothing more.
 const ROUNDS_MAX: u32 = 8;
 const ROUNDS_MIN: u32 = 2;
@@ -60,8 +64,10 @@ pub struct Plan {
     pub memory: Bytes,
     /// Whether the kernel's side has no more memory than Millpond.
     pub kernel_is_limited: bool,
-    /// What is left of the sizes of the first round.
-    shrunk: f64,
+    /// The most that may be written in a run, in bytes.
+    written_max: u64,
+    /// By how much the files have become larger after the first round, if that was asked.
+    resized: Option<f64>,
 }
 
 /// The time that there is.
@@ -152,7 +158,8 @@ pub(super) fn plan(dir: &Path, clock: &Clock, rate: f64, free: Option<Bytes>) ->
         read_file: Bytes((memory * TIMES_MEMORY).min(fits / (1 << 20) * (1 << 20))),
         memory: Bytes(memory),
         kernel_is_limited: false,
-        shrunk: 1.0,
+        written_max: WRITTEN_MAX.min(fits),
+        resized: None,
     }
 }
 
@@ -162,24 +169,39 @@ fn file_of(written: u64) -> Bytes {
     Bytes((written / u64::from(FILES) / unit * unit).max(unit))
 }
 
+/// How many times as much can be written, for a round to take `wanted` seconds instead of those it took.
+fn times(wanted: f64, took: f64) -> f64 {
+    let overhead = 2.0 * OVERHEAD_S;
+    (wanted - overhead) / (took - overhead).max(0.1)
+}
+
 impl Plan {
-    /// After a first round that took so many seconds: smaller files, if there would be too few rounds otherwise. Whether
-    /// they are.
-    pub(super) fn shrink(&mut self, clock: &Clock, took: f64) -> bool {
-        let rounds = f64::from(self.rounds.min(3));
-        if took * (rounds - 1.0) <= clock.left() {
-            return false;
-        }
-        let (overhead, written) = (2.0 * OVERHEAD_S, self.file.0 * u64::from(self.files));
-        let to = (clock.left() / rounds - overhead) / (took - overhead).max(0.1);
-        // not so small that the first round was more of a run than all the others
-        self.shrunk = to.clamp(0.1, 0.9);
-        self.file = file_of((written as f64 * self.shrunk) as u64);
-        true
+    /// After a first round that took so many seconds: other sizes, once, if there would be too few rounds otherwise, or if
+    /// the disk is so much faster than it seemed that longer runs would show more. Whether there are.
+    pub(super) fn fit(&mut self, clock: &Clock, took: f64) -> bool {
+        let wanted = clock.left() / f64::from(self.rounds);
+        let is_long = took * (f64::from(self.rounds.min(3)) - 1.0) > clock.left();
+        let is_short = took < SHORT * wanted;
+        let factor = match self.resized {
+            None if is_long => {
+                let wanted = clock.left() / f64::from(self.rounds.min(3));
+                // not so small that the first round was more of a run than all the others
+                times(wanted, took).clamp(0.1, 0.9)
+            }
+            None if is_short => times(wanted, took).clamp(1.0, LONGER_MAX),
+            _ => return false,
+        };
+        let before = self.written().0;
+        let written = ((before as f64 * factor) as u64).clamp(self.memory.0, self.written_max);
+        self.file = file_of(written);
+        let factor = self.written().0 as f64 / before as f64;
+        self.resized = Some(factor);
+        !(0.9..1.3).contains(&factor)
     }
 
-    pub(super) fn shrunk_to(&self) -> f64 {
-        self.shrunk
+    /// By how much runs are longer than the first, or shorter: below 1.
+    pub(super) fn resized(&self) -> f64 {
+        self.resized.unwrap_or(1.0)
     }
 
     /// A plan of these sizes, for a screen that is tried without a disk: four rounds in 40 s.
@@ -194,7 +216,8 @@ impl Plan {
             read_file: Bytes(memory.0 * TIMES_MEMORY),
             memory,
             kernel_is_limited: false,
-            shrunk: 1.0,
+            written_max: WRITTEN_MAX,
+            resized: None,
         }
     }
 
@@ -241,12 +264,31 @@ mod tests {
         let clock = Clock::start(40).unwrap();
         let mut plan = planned(2e9, None);
         let before = plan.written();
-        assert!(!plan.shrink(&clock, 8.0));
-        assert!(plan.shrink(&clock, 40.0));
-        assert!(plan.written() < before && plan.shrunk_to() < 0.5, "{plan:?}");
+        assert!(!plan.clone().fit(&clock, 8.0));
+        assert!(plan.fit(&clock, 40.0));
+        assert!(plan.written() < before && plan.resized() < 0.5, "{plan:?}");
+        assert!(plan.written() >= plan.memory);
+        assert!(
+            !plan.fit(&clock, 40.0),
+            "a machine that is slow whatever the size would begin anew for ever"
+        );
         assert!(
             clock.has_time_for(1, 1000.0) && !clock.has_time_for(2, 1000.0) && !clock.has_time_for(8, 0.1)
         );
+    }
+
+    #[test]
+    fn a_disk_that_is_faster_than_it_seemed_gets_more_to_write() {
+        let clock = Clock::start(40).unwrap();
+        let mut plan = planned(100e6, None);
+        let before = plan.written();
+        assert!(plan.fit(&clock, 3.0));
+        assert!(
+            plan.written().0 > 3 * before.0 && plan.resized() > 3.0,
+            "{plan:?}"
+        );
+        let mut full = planned(2e9, Some(Bytes::from_mib(1024)));
+        assert!(!full.fit(&clock, 1.0), "there is no room for more: {full:?}");
     }
 
     #[test]
