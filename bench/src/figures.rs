@@ -12,15 +12,15 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these figures, by nearest rank. `None` of none.
+    /// Of these figures. Of four or less it is the least and the greatest; `None` of none.
     pub fn of(mut figures: Vec<f64>) -> Option<Spread> {
         figures.sort_by(f64::total_cmp);
         let last = figures.len().checked_sub(1)?;
-        let rank = |quarters: usize| figures.get((last * quarters + 2) / 4).copied();
+        let at = |rank: usize| figures.get(rank).copied();
         Some(Spread {
-            median: rank(2)?,
-            low: rank(1)?,
-            high: rank(3)?,
+            median: at(last.div_ceil(2))?,
+            low: at(last / 4)?,
+            high: at(last - last / 4)?,
         })
     }
 }
@@ -42,6 +42,8 @@ mod tests {
     fn a_spread_is_the_quarters_of_what_was_measured() {
         let spread = Spread::of(vec![9.0, 1.0, 5.0, 3.0, 7.0]).unwrap();
         assert_eq!((spread.low, spread.median, spread.high), (3.0, 5.0, 7.0));
+        let few = Spread::of(vec![4.0, 8.0, 6.0]).unwrap();
+        assert_eq!((few.low, few.median, few.high), (4.0, 6.0, 8.0));
         let one = Spread::of(vec![2.0]).unwrap();
         assert_eq!((one.low, one.median, one.high), (2.0, 2.0, 2.0));
         assert_eq!(Spread::of(vec![]), None);
