@@ -112,12 +112,13 @@ fn hit<W: Way, const CHAINED: bool>(way: &W, pages: u64, hits: u64, seed: u64) -
     let (mut random, mut chain, mut misses, mut wrong) = (seed, 0, 0, 0);
     let began = Instant::now();
     for _ in 0..hits {
-        // A linear congruential generator (Knuth's MMIX): a nanosecond. Its upper half says which page, bits below where.
+        // A linear congruential generator (Knuth's MMIX): a nanosecond. Its upper half says which page.
         random = (random ^ chain)
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let page = ((random >> 32) * pages) >> 32;
-        let place = (random >> 20) as usize % PAGE_WORDS;
+        // Always the same in a page, and another one in each: as the words that a search looks at first.
+        let place = (content::word(page) >> 32) as usize % PAGE_WORDS;
         match way.word(page, place) {
             Some(word) => {
                 // Zero; but the next page can't be known before the word is.
