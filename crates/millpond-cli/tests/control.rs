@@ -217,7 +217,7 @@ fn what_can_not_be_changes_nothing_and_says_what_can() {
             "set dirty.hard=20",
             "a size with its unit such as 64M, or a share such as 20%",
         ),
-        ("set dirty.hard=2M reserve=26%", "allowed is 0 to 25 %"),
+        ("set dirty.hard=2M watermarks.scale=31%", "allowed is 0 to 30 %"),
         (
             "set memory=8M admission.high=2M",
             "set admission=bytes before it in the same command",
@@ -255,27 +255,27 @@ fn of_several_caches_one_is_named_by_its_process_or_its_socket() {
     let about: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(about["memory_bytes"], 16 << 20);
 
-    let said = fails(folder, "set reserve=2%", 2);
+    let said = fails(folder, "set dirty.failed=2%", 2);
     assert!(
         said.contains("several caches are running") && said.contains(&one.pid()),
         "{said}"
     );
-    says(folder, &format!("set reserve=2% --cache {}", one.pid()));
-    let said = fails(folder, &format!("set reserve=2% --cache {}", two.pid()), 2);
+    says(folder, &format!("set dirty.failed=2% --cache {}", one.pid()));
+    let said = fails(folder, &format!("set dirty.failed=2% --cache {}", two.pid()), 2);
     assert!(said.contains("has several caches"), "{said}");
     says(
         folder,
-        &format!("set reserve=3% --cache {}", two.sockets[1].display()),
+        &format!("set dirty.failed=3% --cache {}", two.sockets[1].display()),
     );
-    let reserve = |socket: &Path| {
+    let failed = |socket: &Path| {
         says(
             folder,
-            &format!("inspect options reserve --cache {}", socket.display()),
+            &format!("inspect options dirty.failed --cache {}", socket.display()),
         )
     };
-    assert!(reserve(&one.sockets[0]).starts_with("reserve=2%"));
-    assert!(reserve(&two.sockets[0]).starts_with("reserve=1/256"));
-    assert!(reserve(&two.sockets[1]).starts_with("reserve=3%"));
+    assert!(failed(&one.sockets[0]).starts_with("dirty.failed=2%"));
+    assert!(failed(&two.sockets[0]).starts_with("dirty.failed=25%"));
+    assert!(failed(&two.sockets[1]).starts_with("dirty.failed=3%"));
     assert!(fails(folder, "stat --cache /not/there", 1).contains("`millpond caches` lists"));
     one.end();
     two.end();

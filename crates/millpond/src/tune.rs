@@ -233,11 +233,11 @@ fn differences(old: &Settings, new: &Settings) -> Vec<SettingChange> {
         })
         .collect();
     if changes.is_empty() && old != new {
-        // Details of a kernel's rule, which only a program can give.
+        // What only a program can give.
         changes.push(SettingChange {
             name: "options",
             old: None,
-            new: Some("others, which have no names".into()),
+            new: Some("others, which only the program can set".into()),
         });
     }
     changes
@@ -256,7 +256,7 @@ impl PageCache {
     /// let cache = millpond::PageCache::builder().memory(64 << 20).build()?;
     /// let change = cache.set(&[("dirty.hard", "8M"), ("dirty.background", "2M")])?;
     /// assert_eq!(change.settings[0].old.as_deref(), Some("10%"));
-    /// assert!(cache.set(&[("dirty.hard", "1M"), ("reserve", "30%")]).is_err()); // and neither is set
+    /// assert!(cache.set(&[("dirty.hard", "1M"), ("watermarks.scale", "31%")]).is_err()); // and neither is set
     /// # Ok(())
     /// # }
     /// ```

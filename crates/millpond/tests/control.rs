@@ -104,8 +104,8 @@ fn memory_is_changed_with_options_or_neither_is() {
     for (line, why) in [
         ("set dirty.hard=2M memory=100K", "a budget of 100K is too small"),
         (
-            "set memory=8M reserve=26%",
-            "option reserve can't be 26 %: allowed is 0 to 25 %",
+            "set memory=8M watermarks.scale=31%",
+            "option watermarks.scale can't be 31 %: allowed is 0 to 30 %",
         ),
         ("set memory=8M dirty.hart=2M", "did you mean dirty.hard?"),
         ("set memory=8M dirty.hard", "is not NAME=VALUE"),
@@ -131,7 +131,7 @@ fn the_history_has_who_and_what_and_what_became_of_it() {
     let pond = Pond::new();
     pond.cache.set_memory(5 << 20).unwrap();
     let mut options = pond.cache.options();
-    options.scan_batch = 16;
+    options.flusher.expire = millpond::core::units::Nanos::from_secs(16);
     pond.cache.set_options(options.clone()).unwrap();
     // The same again is no change.
     pond.cache.set_options(options).unwrap();
@@ -142,7 +142,7 @@ fn the_history_has_who_and_what_and_what_became_of_it() {
         .iter()
         .map(|c| (c.number, c.settings[0].name))
         .collect();
-    assert_eq!(told, [(1, "memory"), (2, "scan_batch"), (3, "dirty.hard")]);
+    assert_eq!(told, [(1, "memory"), (2, "flusher.expire"), (3, "dirty.hard")]);
     assert_eq!(history.changes[0].by, By::Program);
     assert!(
         history.changes[0]
@@ -172,13 +172,13 @@ fn two_who_change_different_settings_at_a_time_lose_neither() {
         scope.spawn(|| {
             let mut client = pond.client();
             for round in 1..=rounds {
-                ask(&mut client, &format!("set scan_batch={round}"));
+                ask(&mut client, &format!("set flusher.expire={round}s"));
             }
         });
         scope.spawn(|| {
             for round in 1..=rounds {
                 let share = format!("1/{}", 1000 + round);
-                pond.cache.set(&[("reserve", &share)]).unwrap();
+                pond.cache.set(&[("dirty.failed", &share)]).unwrap();
             }
         });
         scope.spawn(|| {
@@ -189,7 +189,10 @@ fn two_who_change_different_settings_at_a_time_lose_neither() {
     });
     let options = pond.cache.options();
     assert_eq!(
-        (u64::from(options.scan_batch), u64::from(options.reserve.den)),
+        (
+            options.flusher.expire.0 / 1_000_000_000,
+            u64::from(options.dirty.failed.den)
+        ),
         (rounds, 1000 + rounds)
     );
     let history = pond.cache.history();
@@ -310,13 +313,13 @@ fn what_is_no_command_is_answered_with_an_error_and_the_next_line_is_served() {
 fn half_a_line_waits_for_its_rest_and_is_refused_if_that_never_comes() {
     let pond = Pond::new();
     let (mut slow, mut other) = (pond.raw(), pond.client());
-    for piece in ["set res", "erve=", "2%"] {
+    for piece in ["set dirty.fa", "iled=", "2%"] {
         slow.get_mut().write_all(piece.as_bytes()).unwrap();
         // Others are served meanwhile.
         assert!(ask(&mut other, "about")["error"].is_null());
     }
     assert_eq!(pond.cache.history().changes.len(), 0);
-    slow.get_mut().write_all(b"\nset reserve=3%").unwrap();
+    slow.get_mut().write_all(b"\nset dirty.failed=3%").unwrap();
     assert_eq!(answer(&mut slow)["settings"][0]["new"], "2%");
     slow.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
     assert!(error(&answer(&mut slow)).contains("the last line has no end"));
@@ -360,7 +363,7 @@ fn who_does_not_read_the_answers_holds_up_nobody_and_loses_none() {
     });
     let mut other = pond.client();
     for percent in 1..=5 {
-        ask(&mut other, &format!("set reserve={percent}%"));
+        ask(&mut other, &format!("set dirty.failed={percent}%"));
     }
     assert_eq!(pond.cache.history().changes.len(), 5);
     let answers = rude.lines().take(QUESTIONS).map(|line| line.unwrap());
@@ -399,7 +402,7 @@ fn the_socket_and_its_clients_go_with_the_cache() {
     let Pond { cache, folder } = pond;
     drop(cache);
     // The file keeps the cache.
-    ask(&mut client, "set reserve=2%");
+    ask(&mut client, "set dirty.failed=2%");
     drop(file);
     assert!(!socket.exists());
     assert_eq!(
@@ -448,7 +451,8 @@ const ASKS: &str = "MILLPOND_TEST_ASKS";
 #[test]
 fn another_user_is_refused() {
     if let Some(socket) = std::env::var_os(ASKS) {
-        let told = Client::connect(Path::new(&socket)).and_then(|mut client| client.ask("set reserve=2%"));
+        let told =
+            Client::connect(Path::new(&socket)).and_then(|mut client| client.ask("set dirty.failed=2%"));
         return println!("told: {told:?}");
     }
     if !rustix::process::geteuid().is_root() {

@@ -71,7 +71,7 @@ impl Knob {
             Background => "dirty.background",
             Failed => "dirty.failed",
             Reserve => "reserve",
-            Watermarks => "watermarks",
+            Watermarks => "watermarks.scale",
             Memory => "memory",
         }
     }

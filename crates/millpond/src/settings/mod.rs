@@ -25,7 +25,8 @@
 //!   "dirty.hard=64M" ──► table: name ──► its place in Options ──► Options::check ──► in force, or nothing is
 //! ```
 //!
-//! A name is the place in [`Options`] where the value is; `memory` is the budget. What belongs to one form of a choice
+//! A name is the place in [`Options`] where the value is; `memory` is the budget. Not all of the options are settings: those
+//! for which an operator has no reason are set by the program only, with [`Options`]. What belongs to one form of a choice
 //! (`admission.read_latency` to `admission=goal`) can be set while that form is chosen; choosing another form gives that
 //! one's defaults, choosing the same changes nothing. Several settings are taken from left to right, all or none.
 
@@ -116,6 +117,11 @@ pub enum SettingError {
         /// The present form.
         present: String,
     },
+    /// The rule that the program has chosen with its [`Options`] has no such number.
+    NotThere {
+        /// The setting.
+        setting: &'static str,
+    },
     /// The same setting twice.
     Twice {
         /// The setting.
@@ -157,6 +163,10 @@ impl fmt::Display for SettingError {
                  same command",
                 forms.join(" or "),
                 forms[0]
+            ),
+            SettingError::NotThere { setting } => write!(
+                f,
+                "the rule that the program has chosen has no {setting}: only the program can choose another, with its Options"
             ),
             SettingError::Twice { setting } => write!(f, "{setting} is given twice"),
             SettingError::Nothing => write!(
@@ -244,7 +254,9 @@ impl Settings {
                 forms,
                 present: present.map_or(String::new(), |form| form.to_string()),
             }),
-            (None, None) => Err(wrong()),
+            (None, None) => Err(SettingError::NotThere {
+                setting: setting.name,
+            }),
         }
     }
 

@@ -4,10 +4,9 @@ use super::value::{Kind, Value};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
-use millpond_core::admission::latency::LatencyOptions;
 use millpond_core::admission::percent::{PercentOptions, Version};
 use millpond_core::dirty::limits::DirtyLimit;
-use millpond_core::lru::{LinuxOptions, MillpondOptions, Replacement};
+use millpond_core::lru::Replacement;
 use millpond_core::memory::watermark::WatermarkRule;
 use millpond_core::options::Options;
 use millpond_core::units::{Bytes, Nanos, Ratio};
@@ -46,16 +45,12 @@ pub(super) enum Slot<'a> {
     Share(&'a mut Ratio),
     Limit(&'a mut DirtyLimit),
     Count(&'a mut u32),
-    Small(&'a mut u8),
     Switch(&'a mut bool),
     Admission(&'a mut AdmissionOptions),
-    Replacement(&'a mut Replacement),
-    Watermarks(&'a mut WatermarkRule),
 }
 
-const ADMISSIONS: &[&str] = &["goal", "bytes", "latency", "v3", "v2", "off"];
-const REPLACEMENTS: &[&str] = &["millpond", "linux"];
-const WATERMARKS: &[&str] = &["millpond", "linux-4.6", "linux-3"];
+/// The forms that can be set by name. The others are the laboratory's, and have names so that they can be shown.
+const ADMISSIONS: &[&str] = &["goal", "bytes", "off"];
 
 impl Slot<'_> {
     pub(super) fn value(&self) -> Value {
@@ -65,7 +60,6 @@ impl Slot<'_> {
             Slot::Share(share) => Value::Share(**share),
             Slot::Limit(limit) => Value::from(**limit),
             Slot::Count(count) => Value::Count(u64::from(**count)),
-            Slot::Small(count) => Value::Count(u64::from(**count)),
             Slot::Switch(on) => Value::Switch(**on),
             Slot::Admission(form) => Value::Word(match form {
                 AdmissionOptions::Off => "off",
@@ -76,15 +70,6 @@ impl Slot<'_> {
                 AdmissionOptions::Latency(_) => "latency",
                 AdmissionOptions::Bytes(_) => "bytes",
                 AdmissionOptions::Goal(_) => "goal",
-            }),
-            Slot::Replacement(rule) => Value::Word(match rule {
-                Replacement::Linux(_) => "linux",
-                Replacement::Millpond(_) => "millpond",
-            }),
-            Slot::Watermarks(rule) => Value::Word(match rule {
-                WatermarkRule::Linux3 => "linux-3",
-                WatermarkRule::Linux46 { .. } => "linux-4.6",
-                WatermarkRule::Millpond { .. } => "millpond",
             }),
         }
     }
@@ -101,35 +86,12 @@ impl Slot<'_> {
             (Slot::Limit(slot), Value::Share(share)) => *slot = DirtyLimit::Share(share),
             (Slot::Limit(slot), Value::Size(bytes)) => *slot = DirtyLimit::Size(bytes),
             (Slot::Count(slot), Value::Count(count)) => *slot = u32::try_from(count).ok()?,
-            (Slot::Small(slot), Value::Count(count)) => *slot = u8::try_from(count).ok()?,
             (Slot::Switch(slot), Value::Switch(on)) => *slot = on,
             (Slot::Admission(slot), Value::Word(form)) => {
                 *slot = match form {
                     "off" => AdmissionOptions::Off,
-                    "v2" => AdmissionOptions::Percent(PercentOptions::v2()),
-                    // As posted for flash.
-                    "v3" => AdmissionOptions::Percent(PercentOptions::v3(50)),
-                    "latency" => AdmissionOptions::Latency(LatencyOptions::flash()),
                     "bytes" => AdmissionOptions::Bytes(BytesOptions::default()),
                     "goal" => AdmissionOptions::Goal(GoalOptions::default()),
-                    _ => return None,
-                }
-            }
-            (Slot::Replacement(slot), Value::Word(form)) => {
-                *slot = match form {
-                    "linux" => Replacement::Linux(LinuxOptions::default()),
-                    "millpond" => Replacement::Millpond(MillpondOptions::default()),
-                    _ => return None,
-                }
-            }
-            (Slot::Watermarks(slot), Value::Word(form)) => {
-                *slot = match form {
-                    "linux-3" => WatermarkRule::Linux3,
-                    // Linux' default, and Millpond's.
-                    "linux-4.6" => WatermarkRule::Linux46 {
-                        scale: Ratio { num: 10, den: 10_000 },
-                    },
-                    "millpond" => Options::default().watermarks,
                     _ => return None,
                 }
             }
@@ -176,10 +138,10 @@ use AdmissionOptions as A;
 use Kind::{Count, Share, Size, SizeOrShare, Switch, Time, Word};
 
 const SPAN: &str = "1ms to 1h";
-const DEPTH: &str = "1 to 65536";
 
-/// All settings, each choice before what belongs to its forms: set from first to last they bring back what they were read
-/// from.
+/// The settings for which an operator can give a reason; what only experts change is in [`Options`] alone. A choice is
+/// before what belongs to its forms, and a form has all of its settings here: set from first to last they bring back what
+/// they were read from.
 #[rustfmt::skip]
 pub static SETTINGS: &[Setting] = &[
     Setting {
@@ -214,35 +176,6 @@ pub static SETTINGS: &[Setting] = &[
         "with more in transit writes stop").of("admission", &["bytes"]),
     setting("admission.low", Size, "0B to admission.high", in_form!(admission, A::Bytes(b) => Slot::Size(&mut b.low)),
         "with this much left they go on").of("admission", &["bytes"]),
-    setting("admission.target", Time, "1us to 10s", in_form!(admission, A::Latency(l) => Slot::Time(&mut l.target)),
-        "the fastest read of a window shall not take longer").of("admission", &["latency"]),
-    setting("admission.clamp_up", Switch, "", in_form!(admission, A::Latency(l) => Slot::Switch(&mut l.clamp_up)),
-        "a step up never makes the depth smaller").of("admission", &["latency"]),
-    setting("admission.percent", Count, "1 to 100", |o| match &mut o.admission {
-            A::Percent(PercentOptions { version: Version::V3 { percent }, .. }) => Some(Slot::Count(percent)),
-            _ => None,
-        },
-        "percent of the device's queue for writes").of("admission", &["v3"]),
-    setting("admission.cache_delay", Time, "0s to 10s", in_form!(admission, A::Percent(p) => Slot::Time(&mut p.cache_delay)),
-        "how long after others' last read writes stay away from a write cache").of("admission", &["v3", "v2"]),
-    setting("admission.cache_delay_bug", Switch, "", in_form!(admission, A::Percent(p) => Slot::Switch(&mut p.cache_delay_bug)),
-        "there is no such delay, as posted").of("admission", &["v3", "v2"]),
-    setting("admission.queue_depth", Count, DEPTH, |o| match &mut o.admission {
-            A::Percent(p) => Some(Slot::Count(&mut p.queue_depth)),
-            A::Latency(l) => Some(Slot::Count(&mut l.queue_depth)),
-            _ => None,
-        },
-        "requests that the device takes at a time").of("admission", &["latency", "v3", "v2"]),
-    setting("admission.write_cache", Switch, "", |o| match &mut o.admission {
-            A::Percent(p) => Some(Slot::Switch(&mut p.write_cache)),
-            A::Latency(l) => Some(Slot::Switch(&mut l.write_cache)),
-            _ => None,
-        },
-        "the device has a volatile write cache").of("admission", &["latency", "v3", "v2"]),
-    setting("flusher.write_max", Size, "a page to 16M", |o| Some(Slot::Size(&mut o.flusher.write_max)),
-        "the largest write"),
-    setting("flusher.slice", Size, "a page to 1T", |o| Some(Slot::Size(&mut o.flusher.slice)),
-        "so much of a file is written before it is another's turn"),
     setting("flusher.expire", Time, "any", |o| Some(Slot::Time(&mut o.flusher.expire)),
         "after so long a dirty page is written whatever the limits say"),
     setting("flusher.write_behind", Switch, "", |o| Some(Slot::Switch(&mut o.flusher.write_behind)),
@@ -251,70 +184,14 @@ pub static SETTINGS: &[Setting] = &[
         "how long a page is left alone after its write has failed"),
     setting("readahead.max", Size, "0B (off) to 64M", |o| Some(Slot::Size(&mut o.readahead.max)),
         "the largest window that is read ahead of a sequential reader"),
-    setting("readahead.start", Size, "any", |o| Some(Slot::Size(&mut o.readahead.start)),
-        "the first window"),
-    setting("watermarks", Word(WATERMARKS), "", |o| Some(Slot::Watermarks(&mut o.watermarks)),
-        "the rule for how much is kept free"),
     setting("watermarks.scale", Share, "0% to 30%", |o| match &mut o.watermarks {
             WatermarkRule::Linux46 { scale } | WatermarkRule::Millpond { scale } => Some(Slot::Share(scale)),
             WatermarkRule::Linux3 => None,
         },
-        "the share of memory between two of its marks").of("watermarks", &["millpond", "linux-4.6"]),
-    setting("reserve", Share, "0% to 25%", |o| Some(Slot::Share(&mut o.reserve)),
-        "of memory: frames that only input and output may take"),
-    setting("scan_batch", Count, "1 to 1024", |o| Some(Slot::Count(&mut o.scan_batch)),
-        "pages that reclaim looks at before it takes its victims"),
-    setting("replacement", Word(REPLACEMENTS), "", |o| Some(Slot::Replacement(&mut o.replacement)),
-        "the rule for which pages stay"),
-    setting("replacement.window", Share, "0% to 10%", in_form!(replacement, Replacement::Millpond(m) => Slot::Share(&mut m.window)),
-        "the correlated-reference window, in insertions, of memory: a new page's uses within it count as one").of("replacement", &["millpond"]),
-    setting("replacement.inactive_max_per_mille", Count, "replacement.inactive_min_per_mille to 900",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.inactive_max_per_mille)),
-        "the longest inactive list, per mille of memory").of("replacement", &["millpond"]),
-    setting("replacement.inactive_min_per_mille", Count, "1 to replacement.inactive_max_per_mille",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.inactive_min_per_mille)),
-        "the shortest").of("replacement", &["millpond"]),
-    setting("replacement.inactive_start_per_mille", Count, "replacement.inactive_min_per_mille to replacement.inactive_max_per_mille",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.inactive_start_per_mille)),
-        "the first").of("replacement", &["millpond"]),
-    setting("replacement.inactive_step_per_mille", Count, "0 to 100",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.inactive_step_per_mille)),
-        "how far a ghost hit moves the aim").of("replacement", &["millpond"]),
-    setting("replacement.ghost_window", Share, "0% to 100%",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Share(&mut m.ghost_window)),
-        "of memory: a refault after fewer evictions is a ghost hit and moves it").of("replacement", &["millpond"]),
-    setting("replacement.usage_count_max", Count, "1 to 3",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Small(&mut m.usage_count_max)),
-        "the most that an active page's usage count can be").of("replacement", &["millpond"]),
-    setting("replacement.region_usage_count_max", Count, "1 to 15",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Small(&mut m.region_usage_count_max)),
-        "the same of a page of a region").of("replacement", &["millpond"]),
-    setting("replacement.accessed_bit_weight", Count, "1 to 15",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Small(&mut m.accessed_bit_weight)),
-        "how much an accessed bit adds to it").of("replacement", &["millpond"]),
-    setting("replacement.skip_scan_threshold", Count, "1 to 16",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Small(&mut m.skip_scan_threshold)),
-        "from this usage count on its accessed bit is not sampled; above replacement.region_usage_count_max: never")
-        .of("replacement", &["millpond"]),
-    setting("replacement.probe_pages", Count, "1 to 32",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.probe_pages)),
-        "active pages that the admission probe of a refaulted page looks at").of("replacement", &["millpond"]),
-    setting("replacement.probe_always", Switch, "",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Switch(&mut m.probe_always)),
-        "whether it probes although the active list has room").of("replacement", &["millpond"]),
-    setting("replacement.admit_epsilon_one_in", Count, "1 or more",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.admit_epsilon_one_in)),
-        "of pages without a shadow one in so many may probe an active one (1/epsilon)").of("replacement", &["millpond"]),
-    setting("replacement.admit_epsilon_one_in_when_short", Count, "1 or more",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.admit_epsilon_one_in_when_short)),
-        "the same while less than half of memory is active").of("replacement", &["millpond"]),
-    setting("replacement.admit_inactive_percent", Count, "0 to 1000",
-        in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.admit_inactive_percent)),
-        "the same while the inactive list is longer than so many percent of its aim; 0: never").of("replacement", &["millpond"]),
+        "the share of memory between two water marks: with more, reclaim begins earlier"),
     setting("replacement.scan_balance_max_per_mille", Count, "0 to 950",
         in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.scan_balance_max_per_mille)),
-        "files and regions: of would-be victims whose kind costs more to refault, so many of 1000 stay for a lap, at most")
-        .of("replacement", &["millpond"]),
+        "files and regions: of would-be victims whose kind costs more to refault, so many of 1000 stay for a lap, at most"),
     setting("alloc_timeout", Time, SPAN, |o| Some(Slot::Time(&mut o.alloc_timeout)),
         "how long a call waits for a frame before it fails"),
     setting("hung_io_timeout", Time, SPAN, |o| Some(Slot::Time(&mut o.hung_io_timeout)),

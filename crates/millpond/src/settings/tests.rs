@@ -1,4 +1,7 @@
 use super::*;
+use millpond_core::admission::AdmissionOptions;
+use millpond_core::admission::percent::PercentOptions;
+use millpond_core::memory::watermark::WatermarkRule;
 use millpond_core::units::Ratio;
 use proptest::prelude::*;
 
@@ -91,7 +94,7 @@ fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
         (
             "admission",
             "fast",
-            "admission can't be \"fast\": it is goal, bytes, latency, v3, v2, off",
+            "admission can't be \"fast\": it is goal, bytes, off",
         ),
         (
             "admission.high",
@@ -105,31 +108,73 @@ fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
             "option dirty.hard can't be 101 %: allowed is 0 to 100 %",
         ),
         (
-            "replacement.usage_count_max",
-            "4",
-            "option replacement.usage_count_max can't be 4: allowed is 1 to 3",
+            "replacement.scan_balance_max_per_mille",
+            "951",
+            "option replacement.scan_balance_max_per_mille can't be 951: allowed is 0 to 950",
         ),
         (
-            "replacement.window",
-            "11%",
-            "option replacement.window can't be 11 %: allowed is 0 to 10 %",
+            "watermarks.scale",
+            "31%",
+            "option watermarks.scale can't be 31 %: allowed is 0 to 30 %",
         ),
         (
-            "scan_batch",
+            "admission.share_waited",
             "99999999999",
-            "scan_batch can't be \"99999999999\": it is a whole number such as 32: 1 to 1024",
+            "admission.share_waited can't be \"99999999999\": it is a whole number such as 32: 1 to 99",
         ),
     ] {
         assert_eq!(says(name, value), said);
     }
     let all = says("frobnicate", "1");
     assert!(all.ends_with("alloc_timeout, hung_io_timeout"), "{all}");
-    let twice = set(&settings(), &[("reserve", "1%"), ("reserve", "2%")]).unwrap_err();
-    assert_eq!(twice, "reserve is given twice");
+    let twice = set(&settings(), &[("dirty.failed", "1%"), ("dirty.failed", "2%")]).unwrap_err();
+    assert_eq!(twice, "dirty.failed is given twice");
     assert!(set(&settings(), &[]).unwrap_err().starts_with("nothing to set"));
     for text in ["dirty.hard", "=64M", "dirty.hard="] {
         assert!(pair(text).unwrap_err().to_string().contains("is not NAME=VALUE"));
     }
+}
+
+#[test]
+fn a_rule_that_only_a_program_chooses_is_shown_and_its_numbers_are_left_to_the_program() {
+    let mut from = settings();
+    from.options.watermarks = WatermarkRule::Linux3;
+    from.options.admission = AdmissionOptions::Percent(PercentOptions::v3(15));
+    let listed = list(&from);
+    assert!(listed.contains(&("admission", "v3".into())));
+    assert!(listed.iter().all(|(name, _)| *name != "watermarks.scale"));
+    assert_eq!(
+        set(&from, &[("watermarks.scale", "1%")]).unwrap_err(),
+        "the rule that the program has chosen has no watermarks.scale: only the program can choose another, with its \
+         Options"
+    );
+    let other = set(&from, &[("admission", "v2")]).unwrap_err();
+    assert_eq!(other, "admission can't be \"v2\": it is goal, bytes, off");
+    assert!(set(&from, &[("admission", "goal")]).is_ok());
+}
+
+/// The documents say when to change which.
+#[test]
+fn the_document_lists_every_setting_with_its_default() {
+    let page = include_str!("../../../../docs/CONTROL.md");
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<_> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
+        let [name, default, _, ""] = cells[..] else {
+            return None;
+        };
+        Some((name.trim_matches('`'), default.trim_matches('`')))
+    });
+    let rows: Vec<_> = rows.collect();
+    let default = |s: &Setting| {
+        s.default_value()
+            .map_or("given".into(), |value| value.to_string())
+    };
+    let table: Vec<_> = SETTINGS.iter().map(|s| (s.name, default(s))).collect();
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|(name, value)| (*name, (*value).to_owned()))
+        .collect();
+    assert_eq!(shown, table);
 }
 
 #[test]
@@ -177,6 +222,7 @@ proptest! {
     fn what_was_listed_brings_back_what_was_there(
         draws in proptest::collection::vec((0..SETTINGS.len(), any::<u64>()), 0..40),
         others in proptest::collection::vec((0..SETTINGS.len(), any::<u64>()), 0..40),
+        has_regions in any::<bool>(),
     ) {
         let drawn = |mut from: Settings, draws: &[(usize, u64)]| {
             for (at, n) in draws {
@@ -187,7 +233,11 @@ proptest! {
             }
             from
         };
-        let first = drawn(settings(), &draws);
+        let mut given = settings();
+        if has_regions {
+            given.options = Options::with_regions();
+        }
+        let first = drawn(given, &draws);
         let second = drawn(first.clone(), &others);
         let listed = list(&first);
         let pairs: Vec<_> = listed.iter().map(|(name, value)| (*name, value.as_str())).collect();

@@ -92,7 +92,7 @@ fn a_value_follows_all_that_goes_into_it_and_what_did_not_change_is_not_stamped(
     options.dirty.background = DirtyLimit::Share(Ratio::percent(5));
     step(&mut manager, 7, Event::Retuned(Box::new(options)));
     for name in ["watermarks.high", "reserve", "dirty.hard"] {
-        assert_eq!(since(&manager, name), (7, Some("watermarks")), "{name}");
+        assert_eq!(since(&manager, name), (7, Some("watermarks.scale")), "{name}");
     }
     // Two at once: the nearer one.
     assert_eq!(since(&manager, "dirty.background"), (7, Some("dirty.background")));
