@@ -272,6 +272,18 @@ fn the_readme_shows_the_first_example_as_it_is() {
     assert_eq!(shown.lines().collect::<Vec<_>>(), code);
 }
 
+/// What a link to each heading has behind its `#`, as GitHub makes it.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
 #[test]
 fn links_and_files_in_documents_exist() {
     let (root, texts) = (root(), texts());
@@ -279,9 +291,15 @@ fn links_and_files_in_documents_exist() {
     for Text { path, text } in documents() {
         let folder = root.join(&path).parent().unwrap().to_owned();
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
-            let file = link.split('#').next().unwrap_or(link);
-            if !folder.join(file).exists() {
+        for link in links.filter(|link| !link.contains("://")) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let there = match file {
+                "" => root.join(&path),
+                _ => folder.join(file),
+            };
+            let is_heading =
+                || fs::read_to_string(&there).is_ok_and(|text| anchors(&text).any(|a| a == heading));
+            if !there.exists() || !(heading.is_empty() || is_heading()) {
                 breaks.push(format!("{path}: link to {link}"));
             }
         }
