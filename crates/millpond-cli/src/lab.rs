@@ -1,6 +1,7 @@
 //! `millpond lab`: list the experiments, run one.
 
 use crate::Failure;
+use crate::complete;
 use crate::output;
 use crate::progress::Bar;
 use crate::signals::Signals;
@@ -72,14 +73,15 @@ Exit codes: 0 done, 1 a run failed, 2 bad command line, 3 a target cannot run he
 #[derive(Args)]
 pub(crate) struct RunArgs {
     /// The experiment; `millpond lab list` shows them.
+    #[arg(add = complete::experiments())]
     name: String,
     /// Where to run it, separated by commas: sim, engine, kernel. Default: all that this build has.
-    #[arg(long, value_delimiter = ',', value_name = "TARGETS")]
+    #[arg(long, value_delimiter = ',', value_name = "TARGETS", add = complete::targets())]
     on: Option<Vec<String>>,
     /// Variants of simulator and engine, separated by commas; goal also with its settings, as in goal/60ms/55% (the
     /// read latency that it aims at, the writers' share) or goal/1ms/50%/batch=100ms (writers in batches). Default: their
     /// own choice.
-    #[arg(long, value_delimiter = ',', value_name = "VARIANTS")]
+    #[arg(long, value_delimiter = ',', value_name = "VARIANTS", add = complete::variants())]
     variant: Vec<String>,
     /// How the kernel is set up on a modelled disk (root), separated by commas: SCHEDULER[/WBT][/FILE-SYSTEM] such as
     /// mq-deadline, none/0, bfq//ext4, or all. Default: mq-deadline.
@@ -87,7 +89,7 @@ pub(crate) struct RunArgs {
     kernel_variant: Vec<String>,
     /// The device under the files: real, or the service times of a modelled one: hdd, sata-ssd, nvme or ram, with its
     /// settings, such as hdd,wcache=64M.
-    #[arg(long, default_value = "real", value_name = "DEVICE")]
+    #[arg(long, default_value = "real", value_name = "DEVICE", add = complete::devices())]
     device: String,
     /// Where files are made, and removed again. Default: /var/tmp.
     #[arg(long, value_name = "DIR")]
@@ -121,7 +123,7 @@ pub(crate) struct RunArgs {
     read_latency_goal: Option<Nanos>,
     /// Who takes part, separated by commas; `millpond lab list` shows them. Default: the post's writers and reader,
     /// together and each alone.
-    #[arg(long, value_delimiter = ',', value_name = "WORKLOADS")]
+    #[arg(long, value_delimiter = ',', value_name = "WORKLOADS", add = complete::workloads())]
     workload: Vec<String>,
     /// Leave the reader out: as --workload writers-alone.
     #[arg(long, conflicts_with = "workload")]

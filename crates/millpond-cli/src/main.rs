@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod complete;
 mod control;
 mod demo;
 mod doctor;
@@ -84,6 +85,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    complete::answer_if_a_shell_asks();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(told) => return tell(&told),

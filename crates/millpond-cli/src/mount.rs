@@ -40,10 +40,10 @@ not allowed to mount.";
 #[command(after_help = HELP)]
 pub(crate) struct MountArgs {
     /// The directory with the files.
-    #[arg(value_name = "SRC")]
+    #[arg(value_name = "SRC", value_hint = clap::ValueHint::DirPath)]
     source: PathBuf,
     /// Where they are to be: an empty directory.
-    #[arg(value_name = "MNT")]
+    #[arg(value_name = "MNT", value_hint = clap::ValueHint::DirPath)]
     point: PathBuf,
     /// The cache's budget, or auto:256M..4G for what the host has between these; `millpond set memory=` changes it later.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = memory)]

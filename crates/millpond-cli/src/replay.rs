@@ -30,7 +30,7 @@ Exit codes: 0 done, 1 the trace can't be read, 2 bad command line, 130 interrupt
 #[command(after_help = HELP)]
 pub(crate) struct ReplayArgs {
     /// The trace.
-    #[arg(value_name = "TRACE")]
+    #[arg(value_name = "TRACE", value_hint = clap::ValueHint::FilePath)]
     trace: PathBuf,
     /// Sizes of memory, separated by commas: a budget, as 256M or 1G, or pages, as 4000pages. Default: six, from a
     /// thirty-second of the pages that are used to all of them.
@@ -42,11 +42,12 @@ pub(crate) struct ReplayArgs {
         long,
         value_delimiter = ',',
         default_value = "millpond,linux-6,opt",
-        value_name = "POLICIES"
+        value_name = "POLICIES",
+        add = crate::complete::policies()
     )]
     policy: Vec<String>,
     /// The modelled disk: hdd, sata-ssd, nvme or ram, with its settings, such as hdd,wcache=64M.
-    #[arg(long, default_value = "sata-ssd", value_name = "DEVICE")]
+    #[arg(long, default_value = "sata-ssd", value_name = "DEVICE", add = crate::complete::disks())]
     device: String,
     /// The time between a thread's calls: as it was recorded, or none at all.
     #[arg(long, default_value = "recorded", value_name = "PACE", value_parser = ["recorded", "none"])]

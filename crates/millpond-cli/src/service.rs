@@ -1,8 +1,8 @@
 //! `millpond completions` and `millpond man`: made from the command line's own definitions, so they can't say anything else.
 
+use crate::complete::{Shell, write_script};
 use crate::{Cli, Failure};
 use clap::CommandFactory;
-use clap_complete::Shell;
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,7 +12,14 @@ const COMPLETIONS_HELP: &str = "\
 Examples:
   millpond completions bash > /etc/bash_completion.d/millpond
   millpond completions zsh > ~/.zfunc/_millpond
-  millpond completions fish > ~/.config/fish/completions/millpond.fish";
+  millpond completions fish > ~/.config/fish/completions/millpond.fish
+  source <(millpond completions bash)                    in this shell only
+
+The script asks this program at each TAB: for commands and options, and for experiments, their variants and workloads,
+settings and their values, running caches, mounts. It stays as it is when the program is updated.
+zsh finds ~/.zfunc if .zshrc has `fpath=(~/.zfunc $fpath)` before `compinit`; or say `source <(millpond completions zsh)`
+there, behind `compinit`.
+Exit codes: 0 written, 2 bad command line.";
 
 #[derive(clap::Args)]
 #[command(after_help = COMPLETIONS_HELP)]
@@ -38,7 +45,7 @@ pub(crate) struct ManArgs {
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "millpond", &mut script);
+    write_script(args.shell, &mut script)?;
     io::stdout().lock().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }

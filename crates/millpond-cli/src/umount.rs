@@ -38,7 +38,7 @@ could be written, or its process was gone; 2 bad command line.";
 #[command(after_help = UMOUNT_HELP)]
 pub(crate) struct UmountArgs {
     /// Where it is mounted.
-    #[arg(value_name = "MNT")]
+    #[arg(value_name = "MNT", add = crate::complete::mounts())]
     point: PathBuf,
     /// Also if it is in use.
     #[arg(long)]

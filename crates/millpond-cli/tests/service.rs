@@ -143,15 +143,13 @@ fn every_command_has_an_example_in_its_help() {
 }
 
 #[test]
-fn completions_know_commands_and_options_and_the_shell_takes_them() {
+fn completions_know_commands_options_and_names_and_the_shells_take_them() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = output(PROGRAM, &["completions", shell]);
         assert!(script.status.success(), "{shell}");
         let text = said(&script);
-        for word in ["umount", "attribute-timeout"] {
-            assert!(text.contains(word), "{shell}: {word}");
-        }
+        assert!(text.contains(PROGRAM), "{shell}: {text}");
         let path = folder.path().join(shell);
         fs::write(&path, &text).unwrap();
         match Command::new(shell).arg("-n").arg(&path).output() {
@@ -159,13 +157,59 @@ fn completions_know_commands_and_options_and_the_shell_takes_them() {
             Ok(read) => assert!(read.status.success(), "{shell}: {}", said(&read)),
         }
     }
-    // What bash itself offers behind `millpond st`.
-    let asks = format!(
-        "source {}; COMP_WORDS=(millpond st); COMP_CWORD=1; _millpond millpond st millpond; echo \"${{COMPREPLY[@]}}\"",
-        folder.path().join("bash").display()
-    );
-    let offered = output("bash", &["-c", &asks]);
-    assert_eq!(said(&offered).trim(), "stat");
+    let cache = millpond::PageCache::builder().memory(2 << 20).calibrate(false);
+    let _cache = cache.name("a-pond").control(true).build().unwrap();
+    let pid = std::process::id().to_string();
+    // What bash itself makes of these words, and fish of the same line. bash takes words apart at `=`.
+    for (words, offered) in [
+        (&["st"][..], "stat"),
+        (&["umount", "--la"], "--lazy"),
+        (&["lab", "run", "ki"], "kim2020"),
+        (&["lab", "run", "hills2015", "--variant", "f"], "fixed"),
+        (
+            &["lab", "run", "kim2020", "--workload", "toy-protect,hot"],
+            "toy-protect,hot-cold",
+        ),
+        (&["lab", "run", "axboe2016", "--on", "si"], "sim"),
+        (&["set", "dirty.b"], "dirty.background="),
+        (&["set", "admission", "=", "g"], "goal"),
+        (
+            &["replay", "a.trace", "--policy", "linux-6,dil"],
+            "linux-6,dillon-2000",
+        ),
+        (&["stat", "--cache", "a-p"], "a-pond"),
+        (&["stat", "--cache", &pid], &pid),
+    ] {
+        let last = words.last().unwrap();
+        let asks = format!(
+            "source {}; COMP_WORDS=(millpond {}); COMP_CWORD={}; COMP_TYPE=9; \
+             _clap_complete_millpond millpond '{last}' ''; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            folder.path().join("bash").display(),
+            words.join(" "),
+            words.len()
+        );
+        let answer = output("bash", &["-c", &asks]);
+        assert_eq!(
+            said(&answer).lines().collect::<Vec<_>>(),
+            [offered],
+            "bash: {words:?}"
+        );
+        let line = words.join(" ").replace(" = ", "=");
+        let asks = format!(
+            "source {}; complete -C 'millpond {line}'",
+            folder.path().join("fish").display()
+        );
+        let Ok(answer) = Command::new("fish").args(["-c", &asks]).output() else {
+            continue;
+        };
+        let offered = match words.contains(&"=") {
+            true => format!("admission={offered}"),
+            false => offered.to_owned(),
+        };
+        let text = said(&answer);
+        let firsts: Vec<_> = text.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(firsts, [offered], "fish: {line}");
+    }
     let unknown = output(PROGRAM, &["completions", "tcsh"]);
     assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
 }

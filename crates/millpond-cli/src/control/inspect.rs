@@ -38,7 +38,7 @@ pub(crate) struct InspectArgs {
     what: What,
     /// Only these limits or settings, by their names or the beginnings of them; limits also by a setting that they depend
     /// on. Default: all.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = crate::complete::setting_names())]
     names: Vec<String>,
     #[command(flatten)]
     which: Which,

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Which {
     /// The cache: the number of its process, the directory where it is mounted, or the path of its socket; `millpond caches`
     /// lists them. Not needed where only one is running.
-    #[arg(long, value_name = "PID|PATH")]
+    #[arg(long, value_name = "PID|PATH", add = crate::complete::caches())]
     cache: Option<String>,
 }
 

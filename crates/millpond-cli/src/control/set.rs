@@ -25,7 +25,7 @@ Exit codes: 0 set, or set already, 1 the cache can't be asked, 2 a setting can't
 #[command(after_help = HELP)]
 pub(crate) struct SetArgs {
     /// What to set, such as dirty.background=64M.
-    #[arg(required = true, value_name = "NAME=VALUE")]
+    #[arg(required = true, value_name = "NAME=VALUE", add = crate::complete::settings())]
     settings: Vec<String>,
     #[command(flatten)]
     which: Which,
