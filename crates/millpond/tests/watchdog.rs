@@ -335,6 +335,7 @@ fn a_guard_that_was_forgotten_is_named_to_who_drops_the_last_handle_and_who_open
     std::thread::spawn(move || drop(file));
     let is_heard = |what: Awaited| heard.lock().unwrap().iter().any(|(_, heard, _)| *heard == what);
     until("the page is named", || is_heard(Awaited::Page { page: 1 }));
+    assert!(cache.stats().guard_wait > Duration::ZERO);
     // All was written before.
     assert_eq!(std::fs::read(&path).unwrap(), [1; 3 * PAGE as usize]);
     let opener = cache.clone();

@@ -190,9 +190,6 @@ impl Manager {
             return None;
         }
         let frame = self.free.take(purpose)?;
-        if self.free.len() < reserve {
-            self.stats.reserve_taken += 1;
-        }
         self.wake_reclaimer(effects);
         Some(frame)
     }

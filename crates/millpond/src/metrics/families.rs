@@ -188,7 +188,7 @@ fn replacement(stats: &Stats) -> [(&'static str, &'static str, u64); 8] {
 }
 
 /// Counters that Linux has under the same name in `/proc/vmstat`; others of the core have no `vmstat` in theirs.
-const KERNEL: [&str; 22] = [
+const KERNEL: [&str; 21] = [
     "pgmajfault",
     "pgalloc",
     "pgfree",
@@ -199,7 +199,6 @@ const KERNEL: [&str; 22] = [
     "allocstall",
     "pageoutrun",
     "nr_vmscan_immediate_reclaim",
-    "nr_vmscan_write",
     "nr_dirtied",
     "nr_written",
     "pswpin",

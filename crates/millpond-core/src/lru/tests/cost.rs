@@ -41,6 +41,8 @@ fn misses(file_us: u64, region_us: u64, scan_balance_max_per_mille: u32) -> ([u6
         PageKind::Anonymous => i64::from(share),
         PageKind::File => -i64::from(share),
     });
+    let rotated = pond.lru.statistics().scan_balance_rotated;
+    assert_eq!(rotated > 0, lean != 0, "{rotated} went round by a lean of {lean}");
     (misses, lean)
 }
 
