@@ -6,8 +6,8 @@
 //! ```
 //!
 //! All caches are full at the same time, and every round measures each of them, beginning with another one, so what
-//! the machine does besides falls on all alike. Pages are drawn at random, by the same numbers for
-//! all. Every word that is read is compared with what the page holds, every page that a cache does not have is counted,
+//! the machine does besides falls on all alike. Pages are drawn at random, others for
+//! each. Every word that is read is compared with what the page holds, every page that a cache does not have is counted,
 //! and the process must not have read from a disk meanwhile: a run with one of these fails. A slice in which the kernel gave
 //! the processor to something else, or in which the threads did not run at the same time, is measured again.
 
@@ -140,7 +140,8 @@ fn measure(plan: &Plan, ways: &[Box<dyn Slice>], column: &Column, pages: u64) ->
                 continue;
             };
             for attempt in 0..ATTEMPTS {
-                let seed = (round as u64) << 16 | attempt << 8;
+                // Others for each: two ways to the same memory come behind one another.
+                let seed = (round as u64) << 16 | attempt << 12 | (n as u64) << 4;
                 way.run(pages, warm_up(hits), seed, column.threads, column.next);
                 let before = disk_reads()?;
                 let measured = way.run(pages, hits, seed + 1, column.threads, column.next);
