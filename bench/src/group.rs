@@ -2,7 +2,7 @@
 //! a group that was handed down.
 
 use anyhow::{Context, Result, bail};
-use millpond::host::{self, GroupVersion};
+use millpond::internal::{self, GroupVersion};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl Group {
     pub(crate) fn new(limit: u64) -> Result<Group> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mut why = anyhow::anyhow!("no memory control group is mounted");
-        for group in host::control_groups() {
+        for group in internal::control_groups() {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!("millpond-bench-{}-{count}", std::process::id());
             let (path, version) = (group.path.join(name), group.version);

@@ -4,7 +4,7 @@ use super::slice::Slice;
 use crate::content::{self, PAGE_BYTES, PAGE_WORDS};
 use anyhow::{Context, Result};
 use foldhash::fast::RandomState;
-use millpond::host::MappedFile;
+use millpond::internal::MappedFile;
 use millpond::{File, OpenOptions, PageCache, SwapFile};
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -6,7 +6,7 @@ mod crash;
 mod support;
 
 use millpond::PageCache;
-use millpond::device::{Fault, FaultRule, FaultTarget, Faulty};
+use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond_bench::redb_backend::MillpondBackend;
 use redb::{Database, ReadableDatabase, ReadableTableMetadata};
 use std::collections::BTreeMap;

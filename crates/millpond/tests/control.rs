@@ -131,7 +131,7 @@ fn the_history_has_who_and_what_and_what_became_of_it() {
     let pond = Pond::new();
     pond.cache.set_memory(5 << 20).unwrap();
     let mut options = pond.cache.options();
-    options.flusher.expire = millpond::core::units::Nanos::from_secs(16);
+    options.flusher.expire = millpond::units::Nanos::from_secs(16);
     pond.cache.set_options(options.clone()).unwrap();
     // The same again is no change.
     pond.cache.set_options(options).unwrap();
