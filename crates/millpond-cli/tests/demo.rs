@@ -20,6 +20,15 @@ fn millpond(line: &str) -> Command {
     command
 }
 
+/// Whether there is no disk below the tests, which the demo refuses; says so.
+fn is_in_memory(dir: &Path) -> bool {
+    let is_in_memory = millpond_lab::machine::is_in_memory(dir);
+    if is_in_memory {
+        println!("\nskipped: files of tests are in memory here");
+    }
+    is_in_memory
+}
+
 fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).unwrap().next().is_none()
 }
@@ -54,6 +63,9 @@ fn what_can_not_be_is_refused_before_anything_is_written() {
 #[test]
 fn an_interrupted_one_leaves_nothing() {
     let folder = scratch();
+    if is_in_memory(folder.path()) {
+        return;
+    }
     let line = format!("demo --seconds 60 --dir {}", folder.path().display());
     let mut process = millpond(&line)
         .stdout(Stdio::null())
@@ -81,6 +93,9 @@ fn an_interrupted_one_leaves_nothing() {
 #[test]
 fn on_a_terminal_a_key_ends_it_and_gives_the_terminal_back() {
     let folder = scratch();
+    if is_in_memory(folder.path()) {
+        return;
+    }
     let line = format!("demo --seconds 60 --dir {}", folder.path().display());
     let Some(mut terminal) = Terminal::start(folder.path(), &line, (80, 24)) else {
         return;

@@ -218,6 +218,7 @@ impl Demo {
             "millpond demo: reads beside writers, on the kernel's page cache and on Millpond".into();
         report.command.clone_from(&options.command);
         report.answers = vec![self.verdict.line.clone()];
+        report.verdict.clear();
         report.picture = Some(self.svg.clone());
         report.notes.splice(0..0, self.notes.iter().cloned());
         report.machine = machine;
