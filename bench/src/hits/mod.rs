@@ -61,7 +61,7 @@ pub fn run(plan: &Plan, dir: &Path, progress: &mut dyn FnMut(String)) -> Result<
         progress(format!("filling all caches with {} MiB", bytes >> 20));
         let pages = bytes / PAGE_BYTES as u64;
         let ways = ways::all(dir, pages)?;
-        for next in [Next::Drawn, Next::Read] {
+        for next in Next::ALL {
             for &threads in &plan.threads {
                 progress(format!(
                     "{} MiB, {threads} threads, {}",
@@ -75,7 +75,7 @@ pub fn run(plan: &Plan, dir: &Path, progress: &mut dyn FnMut(String)) -> Result<
         }
         settings = ways.iter().map(|way| (way.name(), way.settings())).collect();
     }
-    for next in [Next::Drawn, Next::Read] {
+    for next in Next::ALL {
         let columns: Vec<_> = measured
             .iter()
             .filter(|(column, _)| column.next == next)

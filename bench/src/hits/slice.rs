@@ -15,12 +15,19 @@ pub(super) enum Next {
     Drawn,
     /// The eight bytes that were read, as in a tree.
     Read,
+    /// As `Drawn`, and the eight bytes are anywhere in the page, another place each time.
+    Anywhere,
 }
 
 impl Next {
+    pub(super) const ALL: [Next; 3] = [Next::Drawn, Next::Read, Next::Anywhere];
+
     pub(super) fn title(self) -> &'static str {
         match self {
             Next::Drawn => "the next page is known before this one is read",
+            Next::Anywhere => {
+                "the next page is known before this one is read; the eight bytes are anywhere in it"
+            }
             Next::Read => "the next page depends on what was read from this one, as in a tree",
         }
     }
@@ -71,8 +78,9 @@ impl<W: Way> Slice for W {
             let before = switches();
             barrier.wait();
             let mut done = match next {
-                Next::Drawn => hit::<W, false>(self, pages, hits, seed),
-                Next::Read => hit::<W, true>(self, pages, hits, seed),
+                Next::Drawn => hit::<W, false, false>(self, pages, hits, seed),
+                Next::Read => hit::<W, true, false>(self, pages, hits, seed),
+                Next::Anywhere => hit::<W, false, true>(self, pages, hits, seed),
             };
             done.switches = switches() - before;
             done
@@ -108,7 +116,12 @@ fn switches() -> u64 {
 }
 
 #[inline(never)]
-fn hit<W: Way, const CHAINED: bool>(way: &W, pages: u64, hits: u64, seed: u64) -> OnThread {
+fn hit<W: Way, const CHAINED: bool, const ANYWHERE: bool>(
+    way: &W,
+    pages: u64,
+    hits: u64,
+    seed: u64,
+) -> OnThread {
     let (mut random, mut chain, mut misses, mut wrong) = (seed, 0, 0, 0);
     let began = Instant::now();
     for _ in 0..hits {
@@ -117,8 +130,13 @@ fn hit<W: Way, const CHAINED: bool>(way: &W, pages: u64, hits: u64, seed: u64) -
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let page = ((random >> 32) * pages) >> 32;
-        // Always the same in a page, and another one in each: as the words that a search looks at first.
-        let place = (content::word(page) >> 32) as usize % PAGE_WORDS;
+        // The same in a page each time, and another one in each page, as the words that a search looks at first; or anywhere.
+        let of_place = if ANYWHERE {
+            random >> 20
+        } else {
+            content::word(page) >> 32
+        };
+        let place = of_place as usize % PAGE_WORDS;
         match way.word(page, place) {
             Some(word) => {
                 // Zero; but the next page can't be known before the word is.
