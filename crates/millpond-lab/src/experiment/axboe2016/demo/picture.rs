@@ -199,7 +199,7 @@ fn facts(demo: &Demo) -> [String; 2] {
             quantity::size(plan.file)
         ),
         format!(
-            "{} rounds of each side, in turn. {}.",
+            "{} rounds of each side, in turn; figures are medians. {}.",
             demo.rounds[0].len(),
             capital(&memory)
         ),
