@@ -64,7 +64,9 @@ fn the_engines_machine_does_the_same_again_in_the_simulators_frames() {
     replay(&recording);
 
     // What is not the same is noticed: a time, an event, and answers of each kind that comes from threads.
-    let at = |is_so: &dyn Fn(&Kept) -> bool| steps.iter().rposition(is_so).unwrap();
+    // Of the first half: what is changed in one of the last steps may come to nothing before the end.
+    let first_half = &steps[..steps.len() / 2];
+    let at = |is_so: &dyn Fn(&Kept) -> bool| first_half.iter().rposition(is_so).unwrap();
     let is_noticed = |what: &str, at: usize, change: &dyn Fn(&mut Vec<Kept>)| {
         let mut changed = recording.clone();
         change(&mut changed.steps);

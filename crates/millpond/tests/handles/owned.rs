@@ -104,14 +104,14 @@ fn owned_guards_keep_their_pages_when_the_budget_shrinks() {
     cache.set_memory(1 << 20).unwrap();
     // The budget is below what the guards hold, and stays so.
     assert!(matches!(
-        cache.set(&[("patience", "20ms")]).and_then(|_| cache
+        cache.set(&[("alloc_timeout", "20ms")]).and_then(|_| cache
             .open(folder.path().join("other"), OpenOptions::new().create(true))?
             .write_at(&[1; SIZE], 0)),
         Err(Error::NoFrames { .. })
     ));
     assert!(pins.iter().enumerate().all(|(n, pin)| pin[..] == [n as u8; SIZE]));
     drop(pins);
-    cache.set(&[("patience", "30s")]).unwrap();
+    cache.set(&[("alloc_timeout", "30s")]).unwrap();
     let other = open(&cache, &folder.path().join("other"));
     other.write_at(&[1; SIZE], 0).unwrap();
 }
@@ -243,7 +243,7 @@ fn who_would_have_to_pause_gets_no_page_to_change() {
         let path = folder.path().join("data");
         std::fs::write(&path, [7; 100 * SIZE]).unwrap();
         let cache = PageCache::builder().memory(800 << 10).build().unwrap();
-        cache.set(&[("patience", "20ms")]).unwrap();
+        cache.set(&[("alloc_timeout", "20ms")]).unwrap();
         let file = cache.open(&path, OpenOptions::new().write(true)).unwrap();
         let mut guards = Vec::new();
         for page in 0..100 {
