@@ -13,13 +13,14 @@
 //! reader. A task that waits for a place has no thread and no memory of the cache; one that has a place needs no more memory
 //! than a thread that makes the same call, out of the same budget.
 
+use crate::cache::Handle;
 use crate::error::{Error, Result};
-use crate::file::{CloseError, File};
+use crate::file::{CloseError, File, FileInner};
 use crate::guard::{OwnedPageMut, OwnedPageRef};
 use crate::region::buffers;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::sync::Arc;
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{coop, spawn_blocking};
 
@@ -53,8 +54,11 @@ impl Default for Places {
 
 /// A file in a cache, for tasks of tokio: a handle as [`File`], of which it is one more.
 ///
-/// What is in memory and can be had at once is, on the task's own thread and without an allocation; what has to wait, for the device, a guard or room, does so on the runtime's blocking pool, at most 64 reads, 32
-/// writes and 32 syncs of a cache at a time. A task that finds everything in memory yields now and then, as tokio's own
+/// What is in memory and can be had at once is, on the task's own thread and without an allocation; what has to wait,
+/// for the device, a guard or room, does so on the runtime's blocking pool: at most 64 reads, 32 writes and 32 syncs of a
+/// cache at a time. The pool must have a thread for each of these (tokio's default of 512 has, for four caches): calls that
+/// wait for a guard keep theirs. So keep no guard of a page across the `await` of another call of the same cache: calls that
+/// wait for that page may have all places, and the call would wait for them. A task that finds everything in memory yields now and then, as tokio's own
 /// operations do. `docs/ASYNC.md` says what that costs, and what a blocking call costs beside it.
 ///
 /// Every call may be dropped before it is done. Of a read or a page nothing is left but that the page may be in memory. A
@@ -98,6 +102,7 @@ impl AsyncFile {
     /// One that tasks may use. Opening a file is short but for the first in a cache; where that matters open it on the
     /// blocking pool.
     pub fn new(file: File) -> AsyncFile {
+        file.in_tasks();
         AsyncFile { file }
     }
 
@@ -208,7 +213,8 @@ impl AsyncFile {
         if done > 0 && done == buf.as_ref().len() {
             return Ok(());
         }
-        let write = move |file: &File| file.write_at(&buf.as_ref()[done..], offset + done as u64);
+        // All of it once more: a cut meanwhile would have taken the first pages, and the call is behind it.
+        let write = move |file: &File| file.write_at(buf.as_ref(), offset);
         self.wait(&self.places().writes, write).await
     }
 
@@ -245,22 +251,20 @@ impl AsyncFile {
     /// As [`File::close`], with the handle; [`Error::Runtime`].
     pub async fn close(self) -> std::result::Result<(), CloseError> {
         let place = self.places().syncs.clone().acquire_owned().await;
-        // Whoever takes it out has the handle.
-        let slot = Arc::new(Mutex::new(Some(self.file.clone())));
-        drop(self);
+        // For a call that the runtime does not make any more: its end gives the handle back.
+        let slot = Arc::new(Mutex::new(Some(self.file)));
         let taken = slot.clone();
         let close = move || {
             let _place = place;
             let file = taken.lock().take();
             file.map_or(Ok(()), File::close)
         };
-        let closed = on_pool(close).await;
-        let file = slot.lock().take();
-        match (closed, file) {
-            (Ok(closed), _) => closed,
-            (Err(error), Some(file)) => Err(CloseError { error, file }),
-            // Who has it closes it.
-            (Err(_), None) => Ok(()),
+        match on_pool(close).await {
+            Ok(closed) => closed,
+            Err(error) => match slot.lock().take() {
+                Some(file) => Err(CloseError { error, file }),
+                None => unreachable!("a call that was not made took the handle"),
+            },
         }
     }
 
@@ -313,6 +317,12 @@ impl AsyncFile {
 }
 
 async fn on_pool<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let call = move || {
+        MAY_WAIT.set(true);
+        let done = call();
+        MAY_WAIT.set(false);
+        done
+    };
     match spawn_blocking(call).await {
         Ok(done) => Ok(done),
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -335,14 +345,30 @@ fn copy(guard: impl AsRef<[u8]>, from: usize, to: &mut [u8], is_apart: bool) -> 
     len
 }
 
-impl Drop for AsyncFile {
+thread_local! {
+    /// It makes a call on the blocking pool.
+    static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What the last owner of a file leaves to be done, which waits for the device: done when this is dropped.
+struct Closing {
+    cache: Arc<Handle>,
+    inner: Arc<FileInner>,
+}
+
+impl Drop for Closing {
     fn drop(&mut self) {
-        if self.file.is_last_of_opened()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            // Closing the file waits for the device.
-            let file = self.file.clone();
-            runtime.spawn_blocking(move || drop(file));
-        }
+        self.cache.file_dropped(&self.inner);
+    }
+}
+
+/// The last handle or guard of a file that tasks had is dropped: on a thread of a runtime that is left to its blocking pool.
+pub(crate) fn file_dropped(cache: Arc<Handle>, inner: Arc<FileInner>) {
+    let closing = Closing { cache, inner };
+    if !MAY_WAIT.get()
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        // Also if the runtime ends before: then the closure is dropped, and that does it.
+        runtime.spawn_blocking(move || drop(closing));
     }
 }

@@ -118,8 +118,13 @@ impl<F: Borrow<File>> BufRead for FileCursor<F> {
                 Err(error) => return Err(error.into()),
             };
         }
+        let at = (position % size) as usize;
+        if self.page.as_ref().is_some_and(|page| page.len() <= at) {
+            // It was cut to before the position: the end, and no guard is kept for it.
+            self.page = None;
+        }
         let page = self.page.as_deref().unwrap_or_default();
-        Ok(page.get((position % size) as usize..).unwrap_or_default())
+        Ok(page.get(at..).unwrap_or_default())
     }
 
     fn consume(&mut self, amount: usize) {

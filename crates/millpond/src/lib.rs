@@ -25,6 +25,8 @@
 //! | for | see |
 //! |---|---|
 //! | files: reading, writing, pages lent without a copy | [`PageCache`], [`File`], [`PageRef`], [`PageMut`] |
+//! | pages that keep their file open, for other threads, `Bytes`, iterators | [`OwnedPageRef`], [`OwnedPageMut`] |
+//! | a file with a position: Read, BufRead, Write, Seek | [`FileCursor`] |
 //! | memory larger than memory, with a swap file | [`Region`] |
 //! | pages that wait for a log, checksums | [`LogOrder`], [`PageCheck`] |
 //! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], and who changed them [`history`] |
@@ -39,6 +41,7 @@
 //! |---|---|---|
 //! | `control` | yes | the control socket ([`Builder::control`]), which `millpond stat`, `top`, `set` and `record` use; has `trace` |
 //! | `trace` | by `control` | recording every call into a file ([`PageCache::record`]), and reading such files |
+//! | `tokio` | no | files for tasks: `AsyncFile` |
 //! | `metrics` | no | figures for Prometheus over HTTP ([`Builder::metrics`]) |
 //!
 //! None of them costs anything while it is not used; leaving them out saves building them, and what they depend on.

@@ -19,6 +19,9 @@ use tokio::runtime::{Builder, Runtime};
 const PAGE: u64 = 4096;
 const SIZE: usize = PAGE as usize;
 
+/// How long calls that do nothing keep their places.
+const PARKED: std::time::Duration = std::time::Duration::from_millis(100);
+
 fn one_thread() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
@@ -222,13 +225,66 @@ fn a_file_is_closed_on_the_blocking_pool_and_given_back_if_that_fails() {
             AsyncFile::new(failed.file).close().await.unwrap();
             assert_eq!(std::fs::read(&path).unwrap()[..5], *b"kept\x07");
             // It is closed: another cache may have it.
-            let other = PageCache::builder().memory(2 << 20).build().unwrap();
+            let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
+            let builder = PageCache::builder().memory(2 << 20).device(device.clone());
+            let other = builder.build().unwrap();
             let again = other.open(&path, OpenOptions::new().write(true)).unwrap();
             again.write_at(b"K", 0).unwrap();
-            // The last handle: this thread waits for nothing.
-            drop(AsyncFile::new(again));
+            device.add(FaultRule::always(FaultTarget::Writes, Fault::Hold));
+            let guard = AsyncFile::new(again).page(0).await.unwrap();
+            // The last of the file: this thread does not wait for the device, which does not answer.
+            drop(guard);
+            until("it is asked to write", || device.held() > 0);
+            assert_eq!(std::fs::read(&path).unwrap()[0], b'k');
+            device.clear();
+            device.release().unwrap();
         });
         until("it is written", || std::fs::read(&path).unwrap()[0] == b'K');
+    });
+}
+
+/// The first pages were written at once, and are cut off before the rest has its turn on the pool: the whole call comes after
+/// the cut, or the bytes in front would be zeros in spite of its Ok.
+#[test]
+fn a_write_beside_a_cut_is_all_there_or_none() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let (gate, cache) = gated();
+        let runtime = one_thread();
+        runtime.block_on(async {
+            let file = open(&cache, &folder.path().join("data"), 16);
+            // Half of what is written is in memory, and the page behind that is not.
+            gate.is_open.store(true, Ordering::SeqCst);
+            for page in 0..8 {
+                drop(file.page(page).await.unwrap());
+            }
+            gate.is_open.store(false, Ordering::SeqCst);
+            let places: Vec<_> = (0..32)
+                .map(|_| file.clone())
+                .map(|file| {
+                    tokio::spawn(
+                        async move { file.blocking(|_| Ok(std::thread::park_timeout(PARKED))).await },
+                    )
+                })
+                .collect();
+            tokio::task::yield_now().await;
+            let mut write = pin!(file.write_at(vec![b'x'; 16 * SIZE], 0));
+            assert!(
+                write
+                    .as_mut()
+                    .poll(&mut Context::from_waker(Waker::noop()))
+                    .is_pending()
+            );
+            file.get_ref().set_len(0).unwrap();
+            gate.is_open.store(true, Ordering::SeqCst);
+            write.await.unwrap();
+            let mut bytes = vec![0; 16 * SIZE];
+            file.read_exact_at(&mut bytes, 0).await.unwrap();
+            assert!(bytes.iter().all(|&byte| byte == b'x'));
+            for place in places {
+                place.await.unwrap().unwrap();
+            }
+        });
     });
 }
 

@@ -15,6 +15,9 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Opened {
     pub(crate) inner: Arc<FileInner>,
     pub(crate) cache: Arc<Handle>,
+    /// Tasks have it: a runtime's own thread does not wait for its end.
+    #[cfg(feature = "tokio")]
+    pub(crate) in_tasks: std::sync::atomic::AtomicBool,
     /// The one whose descriptor was lent. The file may have another by now, which was opened for writing as well.
     lent: OnceLock<Arc<DeviceFile>>,
 }
@@ -24,6 +27,8 @@ impl Opened {
         Opened {
             inner,
             cache,
+            #[cfg(feature = "tokio")]
+            in_tasks: false.into(),
             lent: OnceLock::new(),
         }
     }
@@ -56,13 +61,17 @@ impl Drop for Opened {
                 return;
             }
         }
+        #[cfg(feature = "tokio")]
+        if self.in_tasks.load(std::sync::atomic::Ordering::Relaxed) {
+            return crate::async_file::file_dropped(cache, inner);
+        }
         cache.file_dropped(&inner);
     }
 }
 
 impl File {
     /// Writes what is dirty, makes it durable and drops this handle, saying whether that went well; dropping it alone
-    /// can't say. Other handles of the file, clones of this one and its owned guards stay as they are: what they change
+    /// can't say. A handle for reading only is dropped and nothing else: what others wrote is theirs to sync. Other handles of the file, clones of this one and its owned guards stay as they are: what they change
     /// later is theirs to sync.
     ///
     /// # Errors
@@ -89,19 +98,23 @@ impl File {
         synced.map_err(|error| CloseError { error, file: self })
     }
 
-    /// Whether nobody else has this handle: no clone and no owned guard.
+    /// From now on tasks have it.
     #[cfg(feature = "tokio")]
-    pub(crate) fn is_last_of_opened(&self) -> bool {
-        Arc::strong_count(&self.opened) == 1
+    pub(crate) fn in_tasks(&self) {
+        self.opened
+            .in_tasks
+            .store(true, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
-/// The descriptor of the file below, opened for what the file was opened for: to ask for attributes, to pass to `ioctl`, to
-/// lock by `flock`. It is the file's as long as this handle or a clone of it lives.
+/// The descriptor of the file below, as the cache itself has it: to ask for attributes, to pass to `ioctl`, to lock by
+/// `flock`. It is open for all that any handle of the file was opened for, so that of a handle for reading may write. It is
+/// the file's as long as this handle or a clone of it lives. Don't change its flags (`O_APPEND`, `O_DIRECT`): the cache's own
+/// transfers would go elsewhere, or fail.
 ///
 /// What goes through it goes past the cache. What is read by it is what has reached the device; what is written, cut or
 /// punched by it is not seen here before [`File::invalidate`], and a page that is changed here is written over it. Its cursor
-/// is used by nobody. And whoever closes any descriptor of the file, as a duplicate of this one, gives up all locks by
+/// is not used. And closing any descriptor of the file, a duplicate of this one too, gives up all locks by
 /// `fcntl` that the process has on it, as the system has it.
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {

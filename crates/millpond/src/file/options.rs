@@ -92,11 +92,12 @@ impl OpenOptions {
     /// once one succeeds.
     pub fn create_new(mut self, create_new: bool) -> OpenOptions {
         self.making.new = create_new;
-        self.create(create_new)
+        if create_new { self.create(true) } else { self }
     }
 
     /// The permissions of a file that is made, less those that the process's umask takes away: `0o666` by default. A file
-    /// that exists keeps its own.
+    /// that exists keeps its own. Without read and write for the owner the file is reached through the kernel's cache
+    /// ([`Notice`](crate::Notice)), since the system does not let it be opened for direct transfers too.
     pub fn mode(mut self, mode: u32) -> OpenOptions {
         self.making.mode = mode;
         self

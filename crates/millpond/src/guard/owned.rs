@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   PageRef       pin ──► table, borrowed from the file      by a hazard of the thread, or counted in the page's word
-//!   OwnedPageRef  pin ──► Opened ──► cache ──► table         counted, so that none of the thread's few hazards is taken
+//!   OwnedPageRef  pin ──► Opened ──► cache ──► table         counted, if the page was had at once; else as `PageRef`
 //! ```
 //!
 //! Whichever way a page is pinned, the pin is the same to whoever wants the page (T1 in `table.rs`): a count is in the word,
