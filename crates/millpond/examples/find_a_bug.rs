@@ -134,7 +134,7 @@ pub fn crash_everywhere(
             }
         }
         if crash.advance().is_none() {
-            return Ok(format!("nothing, in {images} crashes"));
+            return Ok(format!("nothing, in {images} images of crashes"));
         }
     }
 }
