@@ -6,7 +6,7 @@
 mod support;
 
 use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
-use millpond::{AsyncFile, Error, OpenOptions, PageCache};
+use millpond::{AsyncFile, Error, File, OpenOptions, PageCache};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -259,13 +259,13 @@ fn a_write_beside_a_cut_is_all_there_or_none() {
                 drop(file.page(page).await.unwrap());
             }
             gate.is_open.store(false, Ordering::SeqCst);
+            let parked = |_: &File| {
+                std::thread::park_timeout(PARKED);
+                Ok(())
+            };
             let places: Vec<_> = (0..32)
                 .map(|_| file.clone())
-                .map(|file| {
-                    tokio::spawn(
-                        async move { file.blocking(|_| Ok(std::thread::park_timeout(PARKED))).await },
-                    )
-                })
+                .map(|file| tokio::spawn(async move { file.blocking(parked).await }))
                 .collect();
             tokio::task::yield_now().await;
             let mut write = pin!(file.write_at(vec![b'x'; 16 * SIZE], 0));
