@@ -38,6 +38,7 @@ pub(crate) fn not_reached(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => {
             "whoever mounts must be allowed to read and search it, and to search each directory on the way to it".into()
         }
+        io::ErrorKind::NotFound => "it does not exist: mkdir -p makes it".into(),
         _ => error.to_string(),
     }
 }

@@ -40,9 +40,9 @@ pub use crate::device::modelled::Modelled;
 
 /// Modelled disks: what a request would take on a rotating disk, an SSD, an NVMe drive or none.
 ///
-/// A [`Model`] is a state machine in virtual time: it takes requests with the moment of their arrival and says when which of
+/// A [`Model`](model::Model) is a state machine in virtual time: it takes requests with the moment of their arrival and says when which of
 /// them is over, so a test has its answer at once and the same each time. [`Modelled`] is the same in real time,
-/// around a real file. The numbers of a disk are [`ModelParameters`]; presets have those of disks that were measured.
+/// around a real file. The numbers of a disk are [`ModelParameters`](model::ModelParameters); presets have those of disks that were measured.
 ///
 /// ```
 /// use millpond::testing::Modelled;

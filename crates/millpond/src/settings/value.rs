@@ -45,7 +45,7 @@ impl Kind {
             Kind::Memory => {
                 "a size such as 64M, 1.5G or 512KiB, auto:256M..4G for what the host has between these, or auto".into()
             }
-            Kind::Time => "a time with its unit, such as 500us, 4ms or 30s".into(),
+            Kind::Time => "a time with its unit, such as 500us, 4ms or 5s".into(),
             Kind::Share => "a share such as 20%, 0.8% or 1/256".into(),
             Kind::SizeOrShare => "a size with its unit such as 64M, or a share such as 20%".into(),
             Kind::Count => "a whole number such as 32".into(),
