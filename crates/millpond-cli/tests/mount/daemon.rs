@@ -121,7 +121,11 @@ fn places_that_can_t_be_used_are_refused_with_the_way_out() {
     pond.end(Signal::TERM);
     fs::create_dir(pond.source().join("inside")).unwrap();
     refused(&source, &format!("{source}/inside"), "lies within the source");
-    refused(&format!("{source}/none"), &at, "does not exist: mkdir -p makes it");
+    refused(
+        &format!("{source}/none"),
+        &at,
+        "does not exist: mkdir -p makes it",
+    );
     refused("/dev/null", &at, "it is no directory");
     let (code, said) = millpond(&["mount", &source, &at, "--memory", "1K"]);
     assert_eq!(code, Some(2), "{said}");
