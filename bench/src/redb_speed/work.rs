@@ -5,7 +5,8 @@ use crate::redb_backend::MillpondBackend;
 use anyhow::{Context, Result, ensure};
 use millpond::PageCache;
 use redb::{
-    Database, ReadOnlyTable, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
+    AccessGuard, Database, ReadOnlyTable, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    TableDefinition,
 };
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -124,6 +125,9 @@ fn load(database: &Database, rows: u64) -> Result<f64> {
 
 type Table = ReadOnlyTable<u64, &'static [u8]>;
 
+/// A key and what it has.
+type Row<'a> = (AccessGuard<'a, u64>, AccessGuard<'a, &'static [u8]>);
+
 /// Reads row `n`. How many rows that were.
 fn get(rows: &Table, n: u64) -> Result<u64> {
     let found = rows.get(key(n))?.context("a row is gone")?;
@@ -133,32 +137,28 @@ fn get(rows: &Table, n: u64) -> Result<u64> {
 
 /// Reads the rows from row `n` on, in the order of keys.
 fn scan(rows: &Table, n: u64) -> Result<u64> {
-    let mut count = 0;
-    for found in rows.range(key(n)..)?.take(SCAN_ROWS) {
-        let (key, found) = found?;
-        ensure!(
-            found.value() == row(key.value()),
-            "row {} is not as it should be",
-            key.value()
-        );
-        count += 1;
-    }
-    Ok(count)
+    all_right(rows.range(key(n)..)?.take(SCAN_ROWS))
 }
 
 fn scan_all(rows: &Table, run: &Run) -> Result<f64> {
-    let (began, mut count) = (Instant::now(), 0);
-    for found in rows.iter()? {
-        let (key, found) = found?;
-        ensure!(
-            found.value() == row(key.value()),
-            "row {} is not as it should be",
-            key.value()
-        );
-        count += 1;
-    }
+    let began = Instant::now();
+    let count = all_right(rows.iter()?)?;
     ensure!(count == run.rows, "a scan has found {count} rows");
     Ok(per_ms(count, began))
+}
+
+/// How many rows these are, each of which is as it should be.
+fn all_right<'a>(
+    rows: impl Iterator<Item = std::result::Result<Row<'a>, redb::StorageError>>,
+) -> Result<u64> {
+    let mut count = 0;
+    for found in rows {
+        let (key, found) = found?;
+        let n = key.value();
+        ensure!(found.value() == row(n), "row {n} is not as it should be");
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// Twice as long as is measured: the caches get to know the load first.
