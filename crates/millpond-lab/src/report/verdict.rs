@@ -11,8 +11,8 @@
 //! Values are medians over the runs. A difference counts if the runs of the two sides don't overlap. With one run on a
 //! side no spread is known, and a difference counts from a factor of two; in virtual time every run is exact.
 
-use super::median;
 use super::words::{apart, times};
+use super::{Metric, RowName, lookup, median};
 use std::fmt;
 
 /// From this factor on, two single runs on a real machine count as different.
@@ -253,6 +253,32 @@ pub fn too_small(share: f64, what: &str, operations: f64, seconds: f64, scale: f
         ),
     };
     Some(Verdict::none(scale, &lacks, round_up(scale * factor)))
+}
+
+/// A metric of the two rows that stand beside each other: what it is called, its name, and how it is shown.
+pub(crate) type Beside<'a> = &'a dyn Fn(&'static str, &str, fn(f64) -> String) -> Compared;
+
+/// Each of the kernel's rows beside the engine's in one workload, a line each; `compared` says by what.
+pub(crate) fn kernel_beside_engine(
+    workload: &str,
+    names: &[RowName],
+    metrics: &[Metric],
+    compared: impl Fn(Beside<'_>) -> Vec<Compared>,
+) -> Vec<String> {
+    let Some(engine) = names.iter().find(|name| name.target == "engine") else {
+        return Vec::new();
+    };
+    let line = |kernel: &RowName| {
+        let beside = |what, metric: &str, show: fn(f64) -> String| {
+            let [kernel, engine] = [kernel, engine]
+                .map(|row| lookup(metrics, row, workload, metric).map_or(&[][..], |metric| &metric.runs));
+            Compared::new(what, show, kernel, engine)
+        };
+        let verdict = judge(&compared(&beside), &Circumstances::default())?;
+        Some(verdict.between(&format!("{workload}: {} -> Millpond", kernel.variant)))
+    };
+    let kernels = names.iter().filter(|name| name.target == "kernel");
+    kernels.filter_map(line).collect()
 }
 
 /// A time in microseconds with two digits: `47 ms`, `5.1 ms`, `480 us`, `1.2 s`.

@@ -3,8 +3,8 @@
 
 use super::published::{LOADS, published};
 use super::{BUDGETS, DEADLOCK, IN_TRANSIT, NEWS};
-use crate::report::verdict::{Circumstances, Compared, judge, time, two_digits};
-use crate::report::{Metric, RowName, lookup};
+use crate::report::verdict::{Circumstances, Compared, judge, kernel_beside_engine, time, two_digits};
+use crate::report::{Metric, RowName};
 
 type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
 
@@ -89,28 +89,15 @@ fn mib(kib: f64) -> String {
 
 /// Of a load on real files: each of the kernel's rows beside the engine.
 pub(super) fn of_real_files(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
-    let Some(engine) = names.iter().find(|name| name.target == "engine") else {
-        return Vec::new();
-    };
-    let runs = |row: &RowName, metric: &str| {
-        lookup(metrics, row, load, metric).map_or_else(Vec::new, |metric| metric.runs.clone())
-    };
-    let kernels = names.iter().filter(|name| name.target == "kernel");
-    let line = |kernel: &RowName| {
-        let compared = |what, metric, show: fn(f64) -> String| {
-            Compared::new(what, show, &runs(kernel, metric), &runs(engine, metric))
-        };
-        let compared = [
+    kernel_beside_engine(load, names, metrics, |compared| {
+        vec![
             compared("slowest article", "article_latency_max_us", time),
             compared("one in 100", "article_latency_p99_us", time),
             compared("readers got", "articles_per_s", two_digits)
                 .higher()
                 .cost("as many articles"),
-        ];
-        let verdict = judge(&compared, &Circumstances::default())?;
-        Some(verdict.between(&format!("{load}: {} -> Millpond", kernel.variant)))
-    };
-    kernels.filter_map(line).collect()
+        ]
+    })
 }
 
 #[cfg(test)]
@@ -137,5 +124,51 @@ mod tests {
                 "news, the post of 2000: load 1-2 clean first, 50-150 queue order, 1-2 two laps.",
             ]
         );
+    }
+
+    #[test]
+    fn each_of_the_kernels_rows_is_beside_the_engine() {
+        let row = |target: &str, variant: &str| RowName {
+            target: target.into(),
+            device: "real".into(),
+            variant: variant.into(),
+        };
+        let names = [
+            row("kernel", "direct"),
+            row("kernel", "memory-group"),
+            row("engine", "goal"),
+        ];
+        let metric = |row: &RowName, metric: &str, runs: [f64; 2]| Metric {
+            experiment: "dillon2000".into(),
+            workload: NEWS.into(),
+            target: row.target.clone(),
+            device: row.device.clone(),
+            variant: row.variant.clone(),
+            metric: metric.into(),
+            unit: String::new(),
+            value: runs[0],
+            runs: runs.into(),
+        };
+        let metrics: Vec<Metric> = names
+            .iter()
+            .zip([[40e3; 2], [80e3; 2], [4e3; 2]])
+            .flat_map(|(row, slowest)| {
+                [
+                    metric(row, "article_latency_max_us", slowest),
+                    metric(row, "article_latency_p99_us", slowest.map(|us| us / 4.0)),
+                    metric(row, "articles_per_s", [100.0; 2]),
+                ]
+            })
+            .collect();
+        assert_eq!(
+            of_real_files(NEWS, &names, &metrics),
+            [
+                "news: direct -> Millpond: better. Slowest article 40 ms -> 4 ms, one in 100 10 ms -> 1 ms; readers got 1.00 \
+                 times as many articles (runs overlap).",
+                "news: memory-group -> Millpond: better. Slowest article 80 ms -> 4 ms, one in 100 20 ms -> 1 ms; readers got \
+                 1.00 times as many articles (runs overlap).",
+            ]
+        );
+        assert!(of_real_files(NEWS, &names[..2], &metrics).is_empty());
     }
 }

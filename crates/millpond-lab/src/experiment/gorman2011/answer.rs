@@ -3,8 +3,10 @@
 
 use super::MICRO;
 use super::published::published;
-use crate::report::verdict::{Circumstances, Compared, Verdict, judge, time, two_digits};
-use crate::report::{Metric, RowName, lookup};
+use crate::report::verdict::{
+    Circumstances, Compared, Verdict, judge, kernel_beside_engine, time, two_digits,
+};
+use crate::report::{Metric, RowName};
 
 type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
 
@@ -57,37 +59,23 @@ pub(super) fn of_virtual_time(workload: &str, scale: f64, of: Of<'_>) -> Vec<Str
 
 /// Of a load on real files: each of the kernel's rows beside the engine.
 pub(super) fn of_real_files(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
-    let Some(engine) = names.iter().find(|name| name.target == "engine") else {
-        return Vec::new();
-    };
-    let runs = |row: &RowName, metric: &str| {
-        lookup(metrics, row, load, metric).map_or_else(Vec::new, |metric| metric.runs.clone())
-    };
-    let kernels = names.iter().filter(|name| name.target == "kernel");
-    let line = |kernel: &RowName| {
-        let compared = |what, metric, show: fn(f64) -> String| {
-            Compared::new(what, show, &runs(kernel, metric), &runs(engine, metric))
-        };
-        let compared = match load {
-            MICRO => vec![
+    kernel_beside_engine(load, names, metrics, |compared| {
+        let wrote = compared("it wrote", "mb_per_s", two_digits)
+            .higher()
+            .cost("as many bytes a second");
+        let [slowest, second] = if load == MICRO {
+            [
                 compared("slowest touch of a page", "touch_max_us", time),
                 compared("one in 100", "touch_p99_us", time),
-                compared("it wrote", "mb_per_s", two_digits)
-                    .higher()
-                    .cost("as many bytes a second"),
-            ],
-            _ => vec![
+            ]
+        } else {
+            [
                 compared("slowest write of a file", "write_max_us", time),
                 compared("direct scans", "foreground_scan_share_percent", percent),
-                compared("it wrote", "mb_per_s", two_digits)
-                    .higher()
-                    .cost("as many bytes a second"),
-            ],
+            ]
         };
-        let verdict = judge(&compared, &Circumstances::default())?;
-        Some(verdict.between(&format!("{load}: {} -> Millpond", kernel.variant)))
-    };
-    kernels.filter_map(line).collect()
+        vec![slowest, second, wrote]
+    })
 }
 
 /// A share in percent, with two digits.
