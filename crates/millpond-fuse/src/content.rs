@@ -42,6 +42,14 @@ impl Content {
         }
     }
 
+    /// The length with everything that was written.
+    pub(crate) fn len(&self) -> Result<u64> {
+        match &self.data {
+            Data::Cached(file) => Ok(file.len()),
+            Data::Plain(file) => file.metadata().map(|about| about.len()).map_err(of_io),
+        }
+    }
+
     /// Calls `with` with the `len` bytes from `offset` on, or with those that there are. `buffer` is for what does not lie
     /// in one page.
     pub(crate) fn read(

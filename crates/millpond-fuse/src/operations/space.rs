@@ -5,6 +5,7 @@ use crate::content::Result;
 use crate::pond::{OpenFile, Pond};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes that one answer of a copy comes to at most; who wants more asks again.
@@ -46,11 +47,7 @@ impl Pond {
             file.content.punch(offset, len)?;
         }
         rustix::fs::fallocate(&below, FallocateFlags::KEEP_SIZE, offset, len)?;
-        let present = match file.content.cached_len() {
-            Some(len) => len,
-            None => rustix::fs::fstat(&below)?.st_size as u64,
-        };
-        if !keeps && end > present {
+        if !keeps && end > file.content.len()? {
             file.content.set_len(end)?;
         }
         self.written(&file.node);
@@ -79,13 +76,18 @@ impl Pond {
         if !target.content.is_writable {
             return Err(Errno::BADF);
         }
-        // Behind the answer the kernel drops its pages up to the edges, with what is stored in them beside the copy. Refused, it
-        // copies by reads and writes (`fuse_copy_file_range`, Linux 6.18).
-        if target.node.mapped.is_set() {
+        // Behind the answer the kernel drops each of its pages of which something was copied, with what is stored there beside the
+        // copy, also if the page is mapped only then. So none is copied in part, and none of a file that is mapped. Refused, the
+        // kernel copies by reads and writes (`fuse_copy_file_range`, Linux 6.18).
+        let len = len.min(COPY_BYTES_MAX);
+        let may_copy = |len: u64| -> Result<bool> {
+            let range = to.1..to.1.saturating_add(len);
+            Ok(!target.node.mapped.is_set() && has_whole_pages(range, target.content.len()?))
+        };
+        if !may_copy(len)? {
             return Err(Errno::OPNOTSUPP);
         }
         self.drop_privileges(&target.node, asks, None)?;
-        let len = len.min(COPY_BYTES_MAX);
         let mut buffer = vec![0; COPY_STEP.min(len as usize)];
         let mut done = 0;
         while done < len {
@@ -108,10 +110,38 @@ impl Pond {
             self.written(&target.node);
             self.make_durable(&target, target.durable)?;
         }
-        // Mapped since: once more, by the kernel.
-        match target.node.mapped.is_set() {
-            true => Err(Errno::OPNOTSUPP),
-            false => Ok(done as u32),
+        // Mapped since, or the source has ended within a page: once more, by the kernel.
+        if done > 0 && !may_copy(done)? {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Ok(done as u32)
+    }
+}
+
+/// Whether `range` has each page of a file of `len` bytes whole or not at all.
+fn has_whole_pages(range: Range<u64>, len: u64) -> bool {
+    let page = rustix::param::page_size() as u64;
+    range.start.is_multiple_of(page) && (range.end.is_multiple_of(page) || range.end >= len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_copied_whole_or_as_far_as_the_file_goes() {
+        let page = rustix::param::page_size() as u64;
+        let len = 10 * page + 100;
+        for (range, is_whole) in [
+            (0..2 * page, true),
+            (page..len, true),
+            (page..len - 1, false),
+            (0..page - 1, false),
+            (1..page, false),
+            (10 * page..len + 7, true),
+            (20 * page..20 * page + 3, true),
+        ] {
+            assert_eq!(has_whole_pages(range.clone(), len), is_whole, "{range:?}");
         }
     }
 }
