@@ -260,7 +260,7 @@ fn kernel(args: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Seed 004: the figures of the post's zone table, and the settings that it names.
+/// Hills 2015: the figures of the post's zone table, and the settings that it names.
 #[test]
 fn the_posts_fault_is_found_in_its_zone_table() {
     let output = kernel(&["--zoneinfo", "post.zoneinfo", "--sysctl", "post.sysctl"]);

@@ -57,7 +57,7 @@ pub enum Preset {
     /// Two lists, shadows and dirty limits as Linux 5.x has them; writes limited only by the device's
     /// queue, as without `blk-wbt`.
     Linux5,
-    /// Seed 003's limit on bytes in transit (1 MiB and 512 KiB), the rest as Millpond's default.
+    /// Dillon 2000's limit on bytes in transit (1 MiB and 512 KiB), the rest as Millpond's default.
     Dillon2000,
 }
 

@@ -1,4 +1,4 @@
-//! Limits follow from the last settings and from memory now, and from nothing else (seed 004).
+//! Limits follow from the last settings and from memory now, and from nothing else (Hills 2015).
 //!
 //! `MILLPOND_SEQUENCES=100000` tries so many random sequences; 3,000 by default. A failure says which it was.
 

@@ -1,4 +1,4 @@
-//! The frontier of seed 001 in virtual time: what each form of admission gives a reader beside 50 files of writes.
+//! The frontier of Axboe 2016 in virtual time: what each form of admission gives a reader beside 50 files of writes.
 //!
 //! ```text
 //! cargo run --release -p millpond-lab --example frontier [hdd|ssd] [MIB_PER_FILE]

@@ -1,4 +1,4 @@
-//! What seed 003 says of its four systems, as directions and bands: four minutes of news after two and a half of warming up.
+//! What Dillon 2000 says of its four systems, as directions and bands: four minutes of news after 150 s of warming up.
 //!
 //! Each run is exact: the same figures every time.
 

@@ -1,4 +1,4 @@
-//! What seed 002 shows, as directions and bands. Each run is exact: the same figures every time.
+//! What Kim 2020 shows, as directions and bands. Each run is exact: the same figures every time.
 //!
 //! The lists of its two examples are held page by page beside them, in `experiment/kim2020/toys.rs`.
 

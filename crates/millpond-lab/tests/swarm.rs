@@ -121,7 +121,7 @@ fn no_world_of_the_swarm_loses_a_write_or_stops() {
     }
 }
 
-/// Seed 003's low-memory deadlock, in every form that a pool can have.
+/// Dillon 2000's low-memory deadlock, in every form that a pool can have.
 #[test]
 fn in_a_crowd_an_allocation_waits_or_fails_as_it_should_and_nobody_stops() {
     if let Some(seed) = number("MILLPOND_SEED") {

@@ -169,7 +169,7 @@ const ROTATES: millpond::device::Calibration = millpond::device::Calibration {
     took: Duration::from_millis(130),
 };
 
-/// Seed 003's news server begins with nothing in memory: page by page its history took most of what the disk could do.
+/// Dillon 2000's news server begins with nothing in memory: page by page, its history took most of what the disk can do.
 #[test]
 fn on_a_disk_that_rotates_a_guard_brings_a_pages_neighbours_while_memory_is_free() {
     let folder = Place::Disk.folder();

@@ -1,4 +1,4 @@
-//! Seed 003 (Dillon 2000): bytes in transit, with a high and a low water mark.
+//! Dillon 2000: bytes in transit, with a high and a low water mark.
 //!
 //! A write is issued first; when more than `high` is then in transit, no further one is until `low` is
 //! reached. So the high mark can be passed by one request, deliberately. Reads count, but never wait:
@@ -10,9 +10,9 @@ use crate::units::Bytes;
 /// The water marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BytesOptions {
-    /// More than this in transit: writes stop. Seed 003: "For example, 1 MB" is 1 MiB, the default.
+    /// More than this in transit: writes stop. Dillon 2000: "For example, 1 MB" is 1 MiB, the default.
     pub high: Bytes,
-    /// Writes go on when this much is left. Seed 003: 512 KiB, the default.
+    /// Writes go on when this much is left. Dillon 2000: 512 KiB, the default.
     pub low: Bytes,
 }
 

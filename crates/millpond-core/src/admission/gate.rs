@@ -1,6 +1,6 @@
 //! How a form that counts requests makes a writer wait: it queues once refused, and goes on only when it is woken.
 //!
-//! Both kernels' forms wake later than they could let one go, so that writes go in batches (seed 001's v3,
+//! Both kernels' forms wake later than they could let one go, so that writes go in batches (Axboe 2016's v3,
 //! `__wb_done`; Linux 4.10, `wbt_done`): between a completion and the next write there is a gap. The flusher is the one
 //! who queues; whoever is woken asks for the limit anew.
 

@@ -1,4 +1,4 @@
-//! What seed 001 became: Linux 4.10's `blk-wbt` in its present form (7.0), which limits writes by how long reads take.
+//! What Axboe 2016 became: Linux 4.10's `blk-wbt` in its form of 7.0, which limits writes by how long reads take.
 //!
 //! ```text
 //!   every window (100 ms, shorter with each step down, as CoDel has it: 1 / sqrt(step + 1))

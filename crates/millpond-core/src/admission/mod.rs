@@ -3,10 +3,10 @@
 //! Reads are admitted always and at once; what is limited is how much writing stands before them in the
 //! device's queue. A closed enum of forms:
 //!
-//! - `Off`: as much as the device's queue takes (seed 001's "base").
-//! - `Percent`: seed 001's v3, a share of the device's queue, and the fixed depth before it; see [`percent`].
+//! - `Off`: as much as the device's queue takes (Axboe 2016's "base").
+//! - `Percent`: Axboe 2016's v3, a share of the device's queue, and the fixed depth before it; see [`percent`].
 //! - `Latency`: what Linux made of it, `blk-wbt`; see [`latency`].
-//! - `Bytes`: seed 003's high and low water marks on bytes in transit; reads count and never wait.
+//! - `Bytes`: Dillon 2000's high and low water marks on bytes in transit; reads count and never wait.
 //! - `Goal`: Millpond's default, a goal for read latency; see [`goal`].
 
 pub mod bytes;

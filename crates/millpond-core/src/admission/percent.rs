@@ -1,4 +1,4 @@
-//! Seed 001 (Axboe 2016): writeback limited to a share of the device's queue, and less while somebody else uses it.
+//! Axboe 2016: writeback limited to a share of the device's queue, and less while somebody else uses it.
 //!
 //! ```text
 //!   depth  = min(64, what the device's queue takes)
@@ -19,9 +19,9 @@ use super::{InTransit, Verdict};
 use crate::event::Reason;
 use crate::units::{Instant, Nanos};
 
-/// Seed 001 counts no more than this many of the device's slots.
+/// Axboe 2016 counts no more than this many of the device's slots.
 const DEPTH_MAX: u32 = 64;
-/// How long somebody's read makes writers modest: seed 001.
+/// How long somebody's read makes writers modest: Axboe 2016.
 const OTHERS_SPAN: Nanos = Nanos::from_millis(100);
 /// The fixed depth of the versions before v3.
 const V2_DEPTH: u32 = 4;
@@ -31,7 +31,7 @@ const V2_DEPTH: u32 = 4;
 pub enum Version {
     /// Before v3: four requests, whatever the device.
     V2,
-    /// As posted, so much of the queue: 1 to 100. Seed 001 advises 50 for flash and 10 to 15 for rotating disks.
+    /// As posted, so much of the queue: 1 to 100. Axboe 2016 advises 50 for flash and 10 to 15 for rotating disks.
     V3 {
         /// Percent of the queue.
         percent: u32,

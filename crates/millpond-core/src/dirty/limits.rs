@@ -6,7 +6,7 @@
 //!       happens      beside the writers   its share waits    waits
 //! ```
 //!
-//! Seed 004 (Hills 2015): a limit once collapsed to zero because it was derived from a difference of
+//! Hills 2015: a limit once collapsed to zero because it was derived from a difference of
 //! totals at the moment a setting was touched. Here nothing is subtracted that could be the larger part,
 //! nothing reads who is asking, and every limit has a floor: [`limits`] of any input is never zero.
 //!

@@ -62,7 +62,7 @@ impl Lru {
     }
 
     /// Active first, if there is too little inactive, then inactive. `shrink_lruvec` has it the other way round, which
-    /// comes to the same from the second batch on; this way one page out for one in gives the numbers of seed 002's toy.
+    /// comes to the same from the second batch on; this way one page out for one in gives the figures of Kim 2020's toy.
     pub(super) fn linux_isolate(
         &mut self,
         options: &LinuxOptions,

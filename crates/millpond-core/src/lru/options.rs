@@ -37,7 +37,7 @@ impl Replacement {
 
 /// Linux's rule, in its versions.
 ///
-/// The default is what seed 002 (Kim 2020) built on, Linux 5.5.
+/// The default is what Kim 2020 built on, Linux 5.5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinuxOptions {
     /// When a second use moves a page to the active list. Default [`Promotion::Lazy`].
@@ -87,7 +87,7 @@ pub enum InactiveRatio {
 /// How a page that comes back too soon is recognised by the shadow that it left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Detection {
-    /// Not at all: Linux before 3.15, and so seed 000 (Gorman 2011).
+    /// Not at all: Linux before 3.15, and so Gorman 2011.
     Off,
     /// Linux 4.19 to 5.5 (`workingset_eviction`): the shadow keeps the age after its own eviction was counted;
     /// a page is activated if its distance is at most the active list's length.
@@ -151,7 +151,7 @@ pub struct MillpondOptions {
 impl MillpondOptions {
     /// The rule for a pool with anonymous pages in it: the aim of the inactive list moves more slowly, a refaulted page
     /// probes in any case, and pages without a shadow fill what the inactive list does not need. Measured on
-    /// seed 002's loads (decision 0010).
+    /// Kim 2020's loads (decision 0010).
     pub fn with_regions() -> MillpondOptions {
         MillpondOptions {
             inactive_start_per_mille: 120,

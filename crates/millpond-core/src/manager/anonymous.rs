@@ -13,7 +13,7 @@
 //! - Nobody is told of a change. A page that was never written to swap is dirty; one that was is taken for clean until
 //!   the world says at its eviction that it is not ([`Event::Changed`](crate::event::Event::Changed)).
 //! - Reclaim's victims are the only pages that are written for memory's sake, for there is no flusher that would have done
-//!   it before. So reclaim tags them and goes on; they are written behind it, many at a time (seed 002's swap wrote page
+//!   it before. So reclaim tags them and goes on; they are written behind it, many at a time (Kim 2020's swap wrote page
 //!   by page; an append of 64 was 1.6 to 2.7 times as fast where that was measured), and are the next victims when that
 //!   has ended. It tags no more than what fills free memory up to the high water mark, or a batch; what it meets then
 //!   keeps its place, so that pages leave in their order (decision 0014).

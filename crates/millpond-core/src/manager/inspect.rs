@@ -1,6 +1,6 @@
 //! Every derived value with what it is derived from, so that it can be done again by hand.
 //!
-//! Seed 004: a limit had become 0, and it took a debugger on the running kernel to see it. Here each value says its formula
+//! Hills 2015: a limit had become 0; a debugger on the running kernel was needed to see it. Here each value says its formula
 //! with the numbers in it, the setting, and when that was set to something else last.
 
 use super::{Manager, Occupancy};

@@ -1,6 +1,6 @@
 //! The I/O reserve: frames that only I/O may take, so that cleaning memory never waits for memory.
 //!
-//! Seed 003 (Dillon 2000): I/O must always progress; allocations by the I/O subsystem may use the reserve
+//! Dillon 2000: I/O must always progress; allocations by the I/O subsystem may use the reserve
 //! down to nothing; everybody else waits until reclaim has freed something. The rule is one pure function,
 //! [`may_take`], and the checkers of the simulator hold every allocation against it.
 

@@ -6,7 +6,7 @@
 //!                    └──────────────────────────────────────────────┘
 //! ```
 //!
-//! Seed 004 (Hills 2015): Linux to this day adds up free memory and reserves of *all* zones and subtracts one sum from the
+//! Hills 2015: Linux to this day adds up free memory and reserves of *all* zones and subtracts one sum from the
 //! other. A zone whose reserve is larger than what it has free then takes from its neighbours, and what is left is less
 //! than high memory alone, which is subtracted next: nothing remains. [`DirtyableRule`] has that form and those that
 //! can't: each part is clamped by itself, and only then are parts added up.
@@ -179,7 +179,7 @@ pub fn protection(managed: &[(ZoneKind, PageCount)], of: usize, from: usize) -> 
     PageCount(ratio.map_or(0, |ratio| above / ratio))
 }
 
-/// The machine of seed 004: the zones that the post prints, in the order DMA, Normal, HighMem. Its reserves date from the
+/// Hills 2015's machine: the zones that the post prints, in the order DMA, Normal, HighMem. Its reserves date from the
 /// boot, when Normal had 96,678 pages; 95 pages of the kernel's own start came to it afterwards.
 pub const POST_MANAGED_AT_BOOT: [(ZoneKind, PageCount); 3] = [
     (ZoneKind::Dma, PageCount(3970)),

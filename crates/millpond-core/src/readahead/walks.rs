@@ -7,7 +7,7 @@
 //!                                                     ▲ half             ▲ last: their uses are the proof
 //! ```
 //!
-//! Who works in records (seed 002's ebizzy copies chunks of 512 KiB) begins at a place that nobody could foresee and goes
+//! Work in records (Kim 2020's ebizzy copies chunks of 512 KiB) begins at a place that nobody could foresee and goes
 //! just so far. Windows that double learn that anew for each record, with a wait for each window, and read beyond its end.
 //! Here the first fault of a record reads it whole, and nothing behind it. A record that is used by less than half proves
 //! so: what is expected falls until nothing is read ahead of random faults. Linux has the like for a fault's neighbours

@@ -1,4 +1,4 @@
-//! The ladder of seed 000: what Linux did before the series, the series patch by patch, what became of it, and Millpond.
+//! The ladder of Gorman 2011: Linux before the series, the series patch by patch, what became of it, and Millpond.
 //!
 //! ```text
 //!   linux-3.0 ─► nodirectwb ─► lesskswapdwb ─► throttle ─► immediate ─► prioinode        the post's six columns

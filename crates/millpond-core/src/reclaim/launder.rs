@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   clean                          take it
-//!   dirty, first meeting           mark its lap, send it round                (seed 003: two laps)
-//!   dirty, met again               tag it "free on clean"                     (seed 000, patch 4)
-//!   dirty, in trouble              the same, and flag it for the flusher      (seed 000, patch 5)
+//!   dirty, first meeting           mark its lap, send it round                (Dillon 2000: two laps)
+//!   dirty, met again               tag it "free on clean"                     (Gorman 2011, patch 4)
+//!   dirty, in trouble              the same, and flag it for the flusher      (Gorman 2011, patch 5)
 //!   being written                  tag it "free on clean"
 //!   pinned                         send it round
 //!   being read                     off the lists until it is there
@@ -18,7 +18,7 @@
 //! again, and after that it stays until its file's turn has come, by its age or by the limits on dirty pages: nobody
 //! writes it for reclaim's sake while there are clean pages to be had. Only in trouble is it flagged, and at the first
 //! meeting. (With the second meeting as a reason to write, a news server's disk was full of writes, where 2.5 readers
-//! waited under seed 003's own rules and 39 under this: docs/experiments/dillon2000.md.)
+//! waited under Dillon 2000's own rules and 39 under this: docs/experiments/dillon2000.md.)
 
 pub mod filesystem;
 pub mod linux;
@@ -34,9 +34,9 @@ use linux::LinuxRules;
 pub enum Laundering {
     /// Millpond's own, [`at_cold_end`]: reclaim has no way to write.
     Millpond,
-    /// Linux' from 3.0 to 7.0, with seed 000's patches one by one: [`linux::at_cold_end`].
+    /// Linux' from 3.0 to 7.0, with Gorman 2011's patches one by one: [`linux::at_cold_end`].
     Linux(LinuxRules),
-    /// FreeBSD's from 4.0 to 13, seed 003's four among them: [`crate::reclaim::freebsd::launder::at_cold_end`].
+    /// FreeBSD's from 4.0 to 13, Dillon 2000's four among them: [`crate::reclaim::freebsd::launder::at_cold_end`].
     FreeBsd(FreeBsdRules),
 }
 

@@ -1,6 +1,6 @@
 //! Neighbouring dirty pages leave in one write.
 //!
-//! A write of 4 MiB costs a rotating disk 80 ms, one of 4 KiB 4 ms (Kara, on seed 000): what is paid for is the
+//! A write of 4 MiB costs a rotating disk 80 ms, one of 4 KiB 4 ms (Kara, on Gorman 2011): what is paid for is the
 //! way there. Clusters end at multiples of the largest write, so that the next one starts there and
 //! streams stay aligned whatever was written before.
 

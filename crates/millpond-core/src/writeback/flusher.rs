@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   1  passes       somebody waits for a file to be durable
-//!   2  flagged      reclaim is short of clean pages: those that it met, with their neighbours (seed 000, patch 5)
+//!   2  flagged      reclaim is short of clean pages: those that it met, with their neighbours (Gorman 2011, patch 5)
 //!   3  ready        pages that were to be written before, and are allowed to be by now
 //!   4  order        by the time of the first dirtied page, when more is dirty than the background limit
 //!                   allows, or when that time is `expire` ago; a slice at a time
-//!   5  behind       runs that a sequential writer has filled (seed 003)
+//!   5  behind       runs that a sequential writer has filled (Dillon 2000)
 //! ```
 //!
 //! The flusher answers "what would be next" ([`Flusher::job`]); whether a write may be issued now is the

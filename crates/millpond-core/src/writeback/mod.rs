@@ -22,7 +22,7 @@ pub struct FlusherOptions {
     /// (Linux: `dirty_expire_centisecs`).
     pub expire: Nanos,
     /// Whether runs of `write_max` that a sequential writer has filled leave at once, before any limit asks for
-    /// it (seed 003: detected sequential writes are issued asynchronously at once). Default true.
+    /// it (Dillon 2000: detected sequential writes are issued asynchronously at once). Default true.
     pub write_behind: bool,
     /// After a page's write has failed it is left alone for so long; then one of the file's failed pages is tried, and
     /// all of them if it can be written, else the time is doubled, up to 30 s. A request for durability tries all at

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A prefetch never waits. Nobody stops for ever in any of them, and when the guards are dropped all comes to rest as
-//! in the swarm. Seed 003 (Dillon 2000) calls it the low-memory deadlock.
+//! in the swarm. Dillon 2000 calls it the low-memory deadlock.
 
 use super::draw::Draw;
 use super::faults::{Faults, Seen};

@@ -6,7 +6,7 @@
 //!   somebody touches a setting at such a time                             device: so many bytes a second
 //! ```
 //!
-//! Seed 004's `dd`. The device has no positioning time: the post has seen the same on a rotating disk, on flash and on a
+//! Hills 2015's `dd`. The device has no positioning time: the post saw the same on a rotating disk, on flash and on a
 //! USB stick, so it is not about that. All decisions are those of [`millpond_core::dirty::linux`].
 
 use millpond_core::dirty::linux::balance::{Balance, Balanced, Facts, Task};

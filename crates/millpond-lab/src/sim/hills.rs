@@ -1,4 +1,4 @@
-//! The scripts of seed 004's experiment on Millpond: somebody writes a file as `dd bs=1M` does, and somebody touches
+//! The scripts of Hills 2015's experiment on Millpond: somebody writes a file as `dd bs=1M` does, and somebody touches
 //! settings all the time.
 
 use super::process::{Done, Op, Script};

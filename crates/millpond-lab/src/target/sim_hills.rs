@@ -1,4 +1,4 @@
-//! Seed 004's workload in virtual time: writers on a modelled disk, under any limits, with and without somebody who touches
+//! Hills 2015's workload in virtual time: writers on a modelled disk, under any limits, with and without a hand that touches
 //! them.
 
 use super::{Proceed, Setup, millpond_rows};

@@ -1,4 +1,4 @@
-//! Seed 001 (Axboe 2016): large files are written and synced while somebody reads another file.
+//! Axboe 2016: large files are written and synced while somebody reads another file.
 //!
 //! ```text
 //!   writers   ──── file 0 ── file 3 ── … ──┐ last write    ┌ everything synced

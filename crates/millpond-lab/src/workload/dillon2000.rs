@@ -1,4 +1,4 @@
-//! Seed 003 (Dillon 2000) on real files: readers of a news server.
+//! Dillon 2000 on real files: readers of a news server.
 //!
 //! ```text
 //!   a reader   an article, anywhere in the spool ─► words of the history, some pages more often than others, and as many

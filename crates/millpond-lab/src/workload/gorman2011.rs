@@ -1,4 +1,4 @@
-//! Seed 000 (Gorman 2011) on real files: fs_mark and micro, as the post ran them.
+//! Gorman 2011 on real files: fs_mark and micro, as the post ran them.
 //!
 //! ```text
 //!   fs_mark   round 1: file, file, … ┊ round 2: file, … ┊ …  ┊ sync      files of 10 MiB in writes of 16 KiB, no sync

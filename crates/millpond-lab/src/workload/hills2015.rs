@@ -1,4 +1,4 @@
-//! Seed 004 (Hills 2015): somebody writes a large file while the limits on dirty pages are what they are, or are touched.
+//! Hills 2015: somebody writes a large file while the limits on dirty pages are what they are, or are touched.
 //!
 //! ```text
 //!   writers   ── 1 MiB ── 1 MiB ── 1 MiB ── … ──┬── sync ──┐     MB/s up to here; how long each write took

@@ -20,15 +20,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "experiment", rename_all = "lowercase")]
 pub enum Workload {
-    /// Writers of many files beside a random reader (seed 001, Axboe 2016).
+    /// Writers of many files beside a random reader (Axboe 2016).
     Axboe2016(axboe2016::Axboe2016),
-    /// Readers of a news server (seed 003, Dillon 2000).
+    /// Readers of a news server (Dillon 2000).
     Dillon2000(dillon2000::Dillon2000),
-    /// Files, or a mapping, written on memory that is too small for them (seed 000, Gorman 2011).
+    /// Files, or a mapping, written on memory that is too small for them (Gorman 2011).
     Gorman2011(gorman2011::Gorman2011),
-    /// Writers under limits on dirty pages (seed 004, Hills 2015).
+    /// Writers under limits on dirty pages (Hills 2015).
     Hills2015(hills2015::Hills2015),
-    /// Memory that is larger than memory (seed 002, Kim 2020). Needs no target's files.
+    /// Memory that is larger than memory (Kim 2020). Needs no target's files.
     Kim2020(kim2020::Work),
 }
 

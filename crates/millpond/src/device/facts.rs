@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a device says of itself. The policy derives its limits from it: how many writes may be in flight
-/// (seed 001, Axboe 2016: from the queue depth), whether neighbours are worth waiting for.
+/// (Axboe 2016: from the queue depth), whether neighbours are worth waiting for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceFacts {
     /// Commands that the device works on at a time; more wait outside it.

@@ -7,7 +7,7 @@
 //!                                  request is dropped
 //! ```
 //!
-//! Seed 003 (Dillon 2000): what I/O needs it has, and nobody else can take it. What is here is never freed, so a page that
+//! Dillon 2000: what I/O needs it has, and nobody else can take it. What is here is never freed, so a page that
 //! has to be written is not held up by whoever uses up the machine's memory. More than was set aside, at a time, is asked
 //! of the system as everybody does; the figures are far above what a device has in its queue.
 

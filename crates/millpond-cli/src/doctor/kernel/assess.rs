@@ -91,7 +91,7 @@ fn of_memory(machine: &Machine, all: PageCount) -> Check {
     }
     let (effect, mend) = match high > 0 && !machine.highmem_counts {
         true => (
-            "high memory is more than what the reserves of the other zones leave of all memory, so nothing is left, and any limit in percent is nothing (the 5 MB/s of a post of June 2015, seed 004); a limit that was derived before may hold until somebody touches a setting",
+            "high memory is more than what the reserves of the other zones leave of all memory, so nothing is left, and any limit in percent is nothing (the 5 MB/s of Hills 2015); a limit that was derived before may hold until somebody touches a setting",
             format!(
                 "{} (limits in bytes depend on nothing); or `sysctl -w vm.highmem_is_dirtyable=1`, and then set vm.dirty_ratio to another value and back: the flag alone derives nothing anew",
                 mend_in_bytes(machine)

@@ -1,6 +1,6 @@
 //! `millpond doctor --kernel`: what the kernel's settings for dirty pages come to, on this machine or on a saved one.
 //!
-//! Each derived value with what it is derived from, in the kernel's own way (seed 004), and beside what is known to make
+//! Each derived value with what it is derived from, as the kernel does it (Hills 2015), and beside what is known to make
 //! trouble the line that mends it.
 //!
 //! ```text

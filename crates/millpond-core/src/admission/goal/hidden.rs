@@ -17,7 +17,7 @@
 //!
 //! How full the cache is remains unknown; what matters is what has to be written before a read is served, and that is 0
 //! when one is. Only where a request costs its way (a long goal) is it looked for: a flash disk that stalls for its own
-//! affairs hides nothing. Seed 001's v3 keeps such a device's queue short for a while after other I/O instead (its
+//! affairs hides nothing. Axboe 2016's v3 keeps such a device's queue short for a while after other I/O instead (its
 //! write-cache delay).
 
 use crate::units::{Bytes, Instant, Nanos};

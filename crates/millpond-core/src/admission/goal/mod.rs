@@ -24,16 +24,16 @@
 //! somebody reads, however short they are: what one costs does not depend on its size alone.
 //!
 //! Where there are turns, writes that nobody waits for have half of the allowance and a smaller share of the time than
-//! those for a sync, for reclaim, or while dirtiers are blocked, as in seed 001's v3 (`wb_normal` and `wb_max`).
+//! those for a sync, for reclaim, or while dirtiers are blocked, as in Axboe 2016's v3 (`wb_normal` and `wb_max`).
 //!
 //! Where it is asked for, all give way to writers in batches (`batches`).
 //!
 //! The goal aimed at is never below three times what reads take while no write is in transit: on a disk that is slow or
 //! noisy by itself, holding writes back further gains the readers nothing, and would starve the writers for it.
 //!
-//! Where it comes from: seed 001 (Axboe 2016) limits background writes while others use the device, and
+//! Where it comes from: Axboe 2016 limits background writes while others use the device, and
 //! Linux 4.10's `blk-wbt` steers that limit by the *minimum* read latency of a 100 ms window. A device whose
-//! cache answers now and then always looks healthy that way, so this takes a high percentile. Seed 003
+//! cache answers now and then always looks healthy that way, so this takes a high percentile. Dillon 2000
 //! (Dillon 2000) counts bytes, not requests: what one write costs depends on its size.
 
 mod aim;
@@ -126,7 +126,7 @@ const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
 const SEEKS_FROM: Nanos = Nanos::from_millis(32);
 /// On such a device, while somebody reads and nobody waits for writes, so many requests of writes are in transit at most.
 /// Of the size that they have in a stream two are the allowance; of single pages it has room for dozens, and a third of
-/// what a news server's disk did (seed 003) was such writes, while 64 readers waited.
+/// what a news server's disk did (Dillon 2000) was such writes, while 64 readers waited.
 const BESIDE_READERS: u32 = 2;
 
 /// So many times what may be in transit without readers may be in a batch: who reads meanwhile waits once, for all of it.

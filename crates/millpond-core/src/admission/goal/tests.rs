@@ -355,7 +355,7 @@ fn a_turn_that_no_write_has_ended_was_over_after_the_goal() {
     ));
 }
 
-/// A news server's disk (seed 003) did 224 single pages of background writes a second beside 400 reads.
+/// A news server's disk (Dillon 2000) did 224 single pages of background writes a second beside 400 reads.
 #[test]
 fn where_a_write_costs_its_way_two_that_nobody_waits_for_stand_beside_a_reader() {
     let now = Instant(1);

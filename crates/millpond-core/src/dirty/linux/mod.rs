@@ -1,4 +1,4 @@
-//! Linux' limits on dirty pages and its controller of pauses, as pure functions: what seed 004 is about.
+//! Linux' limits on dirty pages and its controller of pauses, as pure functions: what Hills 2015 is about.
 //!
 //! ```text
 //!   settings, memory ──► limits ──► ratelimit            touch     when these are derived, and by which rule

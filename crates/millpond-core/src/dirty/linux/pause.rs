@@ -6,7 +6,7 @@
 //!
 //! Where the hard limit is 0 the rate is 0: no page may be dirtied between two sleeps, so there is one for each page, and
 //! each is the longest there is, a tick while the device has little to do. One page a tick is 4 MB/s at 1000 Hz, whichever
-//! the disk: the 5 MB/s of seed 004. Linux' 8 pages for whoever is over the limits are not reached, being an upper bound.
+//! the disk: the 5 MB/s of Hills 2015. Linux' 8 pages for dirtiers over the limits are not reached, being an upper bound.
 //!
 //! Linux 7.0: `wb_max_pause`, `wb_min_pause`, `dirty_poll_interval`. Rates are in pages a second, times in ticks.
 
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(poll_pages(PageCount(1000), PageCount(0)), PageCount(1));
     }
 
-    /// Seed 004: 1 tick up to 40 dirty pages, 2 up to 81, at 250 Hz and 5 MB/s.
+    /// Hills 2015: 1 tick up to 40 dirty pages, 2 up to 81, at 250 Hz and 5 MB/s.
     #[test]
     fn few_dirty_pages_make_short_sleeps_which_are_whole_ticks() {
         let at = |dirty| longest(1280, PageCount(dirty), 250);

@@ -12,7 +12,7 @@
 //!
 //! A cubic between the two, flat at the setpoint and steep at the ends; then a line that does the same for the device's own
 //! part of it, so that a slow device does not take the room of a fast one. With a hard limit of 0 everything is at the
-//! limit: the factor is 0 for ever (seed 004).
+//! limit: the factor is 0 for ever (Hills 2015).
 //!
 //! Linux 7.0: `pos_ratio_polynom`, `wb_position_ratio`, `update_dirty_limit`. Fixed point with 10 bits.
 
@@ -186,7 +186,7 @@ mod tests {
         );
     }
 
-    /// Seed 004 before the touch: thresholds of 0, and the domain's limit of the boot above them.
+    /// Hills 2015 before the touch: thresholds of 0, and the domain's limit of the boot above them.
     #[test]
     fn the_domains_limit_alone_keeps_linux_4_going() {
         let span = Span::of(PageCount(0), PageCount(0), PageCount(20_000));
@@ -199,7 +199,7 @@ mod tests {
         );
     }
 
-    /// Seed 004: it is not the ratelimit that makes it slow.
+    /// Hills 2015: it is not the ratelimit that makes it slow.
     #[test]
     fn under_a_hard_limit_of_zero_nobody_gets_anything_ever() {
         let span = Span::of(PageCount(0), PageCount(0), PageCount(0));

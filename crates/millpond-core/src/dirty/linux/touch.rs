@@ -1,4 +1,4 @@
-//! When limits are derived, and what touching a setting does: the state that seed 004 has met.
+//! When limits are derived, and what touching a setting does: the state that Hills 2015 has met.
 //!
 //! ```text
 //!   boot ──► processors come online ──► memory, reserves ──► dirty_ratio 20 again ──► 21 ──► 20

@@ -1,4 +1,4 @@
-//! The ladder of seed 002: Linux 5.5, the series patch by patch, as it was posted, and what became of it.
+//! The ladder of Kim 2020: Linux 5.5, the series patch by patch, as it was posted, and what became of it.
 //!
 //! ```text
 //!   linux-5.5 ─► +1 ratio ─► +2 protect ─► +3 counters ─► +4 slots ─► +5 root ─► +6 no group ─► +7 detect ─► +8 ratio back

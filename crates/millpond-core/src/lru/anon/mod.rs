@@ -1,4 +1,4 @@
-//! Anonymous pages as Linux treats them: 5.5, seed 002's nine patches one by one, what landed in 5.9, and later.
+//! Anonymous pages as Linux treats them: 5.5, Kim 2020's nine patches one by one, what landed in 5.9, and later.
 //!
 //! ```text
 //!   5.5    new, swapped in ─► active ─► inactive ── any use since? ─► active, else swapped out: nothing is remembered
@@ -56,7 +56,7 @@ pub enum ShadowBound {
 /// Which age an evicted page's shadow keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShadowAge {
-    /// The age after its eviction was counted: 4.19 to 5.8, and so what seed 002 used.
+    /// The age after its eviction was counted: 4.19 to 5.8, and so what Kim 2020 used.
     After,
     /// The age before: 5.9 and later. The same distance is one page longer.
     Before,
@@ -82,7 +82,7 @@ pub enum SwapInCost {
     Restored,
 }
 
-/// What a system does with anonymous pages. Each field names the patch of seed 002 that changes it.
+/// What a system does with anonymous pages. Each field names the patch of Kim 2020 that changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AnonRules {
     /// Patch 1, undone by 8: the active list may be no longer than the inactive one. Otherwise the ratio grows with the

@@ -7,7 +7,7 @@
 //!               at most as many as it could have displaced?  active at once, and age += 1
 //! ```
 //!
-//! A distance equal to the list is short enough. The detection toy of seed 002 stands on exactly that edge: with the age
+//! A distance equal to the list is short enough. Kim 2020's detection toy stands on exactly that edge: with the age
 //! of after the eviction its page is 50 away from a list of 50, with that of before it is 51 away if room was made first,
 //! and is never promoted. The shadow of an anonymous page is in the slot of its swap file, and goes when the slot is given
 //! back.

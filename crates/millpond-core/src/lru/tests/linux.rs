@@ -167,7 +167,7 @@ fn refaults_are_counted_under_the_kernels_names() {
     assert_eq!(statistics.pgdeactivate, 2);
 }
 
-/// The detection toy of seed 002 (Kim 2020), played with file pages: 50 hot pages are active, then rounds of 50
+/// The detection toy of Kim 2020, played with file pages: 50 hot pages are active, then rounds of 50
 /// pages used once and 50 pages that come back each time. How many come back missing, round by round.
 fn detection_toy(options: LinuxOptions, memory: u64, room_first: bool) -> [u32; 8] {
     let mut pond = Pond::linux(options, memory);

@@ -29,7 +29,7 @@ use crate::units::{Bytes, FileId, FrameNo, Instant, PageIndex, PageKey};
 use alloc::vec::Vec;
 
 /// The largest window: with two of them under way a device of 1 GB/s and 0.25 ms is busy, and a program that works in
-/// chunks of 512 KiB (seed 002's ebizzy) is overtaken by half a chunk at most.
+/// chunks of 512 KiB (Kim 2020's ebizzy) is overtaken by half a chunk at most.
 const WINDOW_MAX: Bytes = Bytes::from_kib(256);
 
 /// Streams of a region that are told apart: threads that each go through a part of it, with random faults between.

@@ -1,4 +1,4 @@
-//! FreeBSD's pageout daemon: seed 003's four rules for dirty pages, and what came of them.
+//! FreeBSD's pageout daemon: Dillon 2000's four rules for dirty pages, and what came of them.
 //!
 //! ```text
 //!   fault ──► active ── unused for long ──► inactive ── clean, unused ──► cache ──► free
@@ -63,7 +63,7 @@ pub struct FreeBsdRules {
     /// we remember 4.1.1 and 4.2; but on the post's machine they would then never skip a dirty page, which is all that the
     /// post says of them. No system here does it.
     pub trusts_third: bool,
-    /// I/O may use the last frames, everybody else waits before that (rules R1 to R5 of seed 003's second part).
+    /// I/O may use the last frames, everybody else waits before that (rules R1 to R5 of Dillon 2000's second part).
     pub io_reserve: bool,
 }
 

@@ -1,6 +1,6 @@
 //! What a file system does when reclaim asks it to write one page (`writepage`).
 //!
-//! Seed 000: "filesystems respond very differently to requests from reclaim": xfs writes if the requester is kswapd,
+//! Gorman 2011: "filesystems respond very differently to requests from reclaim": xfs writes if the requester is kswapd,
 //! ext4 ignores the request for a page without a place on the disk (delayed allocation), btrfs ignores it entirely, ext3
 //! just writes. These answers decide what the patches can change: on btrfs nothing.
 

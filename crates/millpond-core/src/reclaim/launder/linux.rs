@@ -11,7 +11,7 @@
 //!   6  clean                    free
 //! ```
 //!
-//! Seed 000's patches are fields: 1 `direct_writes_files`, 2 `kswapd_writes_files`, 3 `throttle`, 4 `tag`, 5
+//! Gorman 2011's patches are fields: 1 `direct_writes_files`, 2 `kswapd_writes_files`, 3 `throttle`, 4 `tag`, 5
 //! `flag_files`. Patches 4 and 5 are as they were meant; as they were posted, the page left the lists for good
 //! ([`Tag::LeakV1`]).
 
@@ -34,7 +34,7 @@ pub enum Caller {
 pub enum KswapdWrites {
     /// Whenever it meets a dirty one: Linux to 3.1.
     Always,
-    /// Only below priority 10: seed 000's patch 2, Linux 3.2 to 3.10.
+    /// Only below priority 10: Gorman 2011's patch 2, Linux 3.2 to 3.10.
     InTrouble,
     /// Only a page that an earlier scan has tagged, while the node counts as full of dirty pages: Linux 4.11 to 6.x.
     MetAgain,

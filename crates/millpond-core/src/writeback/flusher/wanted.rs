@@ -1,7 +1,7 @@
 //! Pages that reclaim wants to be clean: those that it met while clean ones were hard to come by.
 //!
 //! They leave in their file's order, each with the dirty neighbours that one write takes, and nothing else of their file
-//! leaves with them (seed 003: a page costs its way, its neighbours cost nothing; and what is written too early was
+//! leaves with them (Dillon 2000: a page costs its way, its neighbours cost nothing; and what is written too early was
 //! written for nothing). Of several files each has its turn until it has no such pages left.
 
 use super::{Flusher, Job, Source};

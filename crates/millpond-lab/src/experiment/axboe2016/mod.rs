@@ -1,4 +1,4 @@
-//! Seed 001 (Axboe 2016): 50 files of 100 MB are written and synced while another file is read.
+//! Axboe 2016: 50 files of 100 MB are written and synced while another file is read.
 //!
 //! ```text
 //!   reader and writers      the post's case: how long do reads wait, how much do the writers lose
@@ -53,7 +53,7 @@ use std::time::{Duration, Instant};
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "axboe2016",
-    post: "Jens Axboe, \"Make background writeback not suck\" v3, March 2016 (seed 001)",
+    post: "Jens Axboe, \"Make background writeback not suck\" v3, March 2016",
     shows: "50 files are written and synced beside one reader: read latency, read rate, the writers' time",
     variants: &[
         "off", "v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency", "bytes", "goal",

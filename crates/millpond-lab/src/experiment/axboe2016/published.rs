@@ -1,4 +1,4 @@
-//! What the post itself reported (seed 001, Axboe 2016): XFS on a rotating disk, deadline scheduler, Linux
+//! What the post itself reported (Axboe 2016): XFS on a rotating disk, deadline scheduler, Linux
 //! 4.6-rc1, 50 files of 100 MB, fio reading another file 4 KiB at a time.
 //!
 //! Its percentiles are over all reads, and most of those came out of read-ahead: compare how the two columns

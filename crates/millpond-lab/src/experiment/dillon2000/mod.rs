@@ -1,4 +1,4 @@
-//! Seed 003 (Dillon 2000): what writing a dirty page costs on a disk that is nearly saturated, and how long to wait with it.
+//! Dillon 2000: what writing a dirty page costs on a disk that is nearly saturated, and how long to wait with it.
 //!
 //! ```text
 //!   news        550 readers take 8 MB/s from a spool on 512 MB: four rules for dirty pages, what came of them, Millpond
@@ -45,7 +45,7 @@ pub const DEADLOCK: &str = "deadlock";
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dillon2000",
-    post: "Matthew Dillon, \"Interesting item came up while working on FreeBSD's pageout daemon\", December 2000 (seed 003)",
+    post: "Matthew Dillon, \"Interesting item came up while working on FreeBSD's pageout daemon\", December 2000",
     shows: "a news server close to thrashing: when dirty pages are written, how much may be on its way, whose the last frames are",
     variants: &options::VARIANTS,
     workloads: &[NEWS, SATURATED, BUDGETS, IN_TRANSIT, DEADLOCK],

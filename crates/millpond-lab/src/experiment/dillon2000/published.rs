@@ -1,4 +1,4 @@
-//! What the post itself reported (seed 003, Dillon 2000): the load of a news server under three rules for dirty pages. It has
+//! What the post itself reported (Dillon 2000): the load of a news server under three rules for dirty pages. It has
 //! no other figures of it, and these as ranges.
 
 /// A row, and the least and the greatest load that the post has of it.

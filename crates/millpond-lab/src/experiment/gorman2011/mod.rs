@@ -1,4 +1,4 @@
-//! Seed 000 (Gorman 2011): what reclaim's page writes cost, and what taking them away patch by patch changes.
+//! Gorman 2011: what reclaim's page writes cost, and what taking them away patch by patch changes.
 //!
 //! ```text
 //!   fs_mark    25 rounds of 150 files of 10 MiB, no sync, on 512 MB: dirty pages reach the end of a small zone's list
@@ -42,7 +42,7 @@ pub const TABLES: [&str; 2] = [post::NAME, trace::NAME];
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "gorman2011",
-    post: "Mel Gorman, \"Reduce filesystem writeback from page reclaim (again)\", July 2011 (seed 000)",
+    post: "Mel Gorman, \"Reduce filesystem writeback from page reclaim (again)\", July 2011",
     shows: "files are written on a small machine: what reclaim scans, writes and waits for, patch by patch",
     variants: &options::VARIANTS,
     workloads: &[FS_MARK, MICRO],

@@ -295,7 +295,7 @@ pub(super) fn appendices(
 
 /// What the post's own tables of a load are called.
 pub(super) fn title(workload: &str) -> String {
-    format!("{workload}, as posted in July 2011 (Gorman, seed 000)")
+    format!("{workload}, as posted in July 2011 (Gorman)")
 }
 
 /// The post's own tables of a load.

@@ -1,4 +1,4 @@
-//! Seed 004 (Hills 2015): a limit on dirty pages was touched, and writing became thirty times slower until a reboot.
+//! Hills 2015: a limit on dirty pages was touched, and writing became thirty times slower until a reboot.
 //!
 //! ```text
 //!   post-numbers   the post's machine: each figure that it prints, computed again
@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hills2015",
-    post: "Mark Hills, \"Write throughput impaired by touching dirty_ratio\", June 2015 (seed 004)",
+    post: "Mark Hills, \"Write throughput impaired by touching dirty_ratio\", June 2015",
     shows: "limits on dirty pages that are low, or touched all the time: the writer's rate and its longest wait",
     variants: &["bug404", "fixed", "millpond"],
     workloads: &[NUMBERS, DD, LIMITS, STORM, FOUR],

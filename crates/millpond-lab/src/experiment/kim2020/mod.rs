@@ -1,4 +1,4 @@
-//! Seed 002 (Kim 2020): what new anonymous pages push out, and how soon what comes back is known again.
+//! Kim 2020: what new anonymous pages push out, and how soon what comes back is known again.
 //!
 //! ```text
 //!   toys       the post's two examples, lists step by step
@@ -57,7 +57,7 @@ pub const TABLES: [&str; 1] = [report::TABLE];
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kim2020",
-    post: "Joonsoo Kim, \"workingset protection/detection on the anonymous LRU list\", February 2020 (seed 002)",
+    post: "Joonsoo Kim, \"workingset protection/detection on the anonymous LRU list\", February 2020",
     shows: "memory is larger than memory: which pages go to swap, and what of them comes back",
     variants: &options::VARIANTS,
     workloads: &[

@@ -1,4 +1,4 @@
-//! Memory that is nothing but dirty, and writes that need memory: seed 003's second part.
+//! Memory that is nothing but dirty, and writes that need memory: Dillon 2000's second part.
 //!
 //! ```text
 //!   2 processes change 20 MiB each, at once, on a machine of 16 MiB; a write needs a frame of its own until it ends

@@ -1,4 +1,4 @@
-//! The machine of seed 003: FreeBSD of 2000 as a news server, in virtual time.
+//! The machine of Dillon 2000: FreeBSD of 2000 as a news server, in virtual time.
 //!
 //! ```text
 //!   readers ── pages? ──► memory: active, inactive, cache, free  ◄── pageout daemon (of 2016 on: and laundry thread)

@@ -1,4 +1,4 @@
-//! The machine of seed 003 and its figures.
+//! The machine of Dillon 2000 and its figures.
 //!
 //! What the post says is taken as it is: 512 MB, 500 to 600 readers, 8 MB/s of new memory from the spool, disks that are 70
 //! to 90 % busy with that. What it does not say is chosen, and says so.
@@ -37,7 +37,7 @@ pub struct News {
     pub history_draws: u32,
 }
 
-/// A machine of seed 003.
+/// A machine of Dillon 2000.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BsdOptions {
     /// What it does with dirty pages, and whose reserve it is.

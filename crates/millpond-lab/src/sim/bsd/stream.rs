@@ -1,4 +1,4 @@
-//! One writer of a huge file among readers: seed 003's third part, with and without a limit on bytes in transit.
+//! One writer of a huge file among readers: Dillon 2000's third part, with and without a limit on bytes in transit.
 //!
 //! ```text
 //!   writer ── 64 KiB, issued at once ──► in transit ──► disk      without a limit: until its buffers are full, 8 MiB

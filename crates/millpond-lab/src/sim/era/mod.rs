@@ -1,4 +1,4 @@
-//! The machine of seed 000: Linux of 2011 on one processor, 512 MB and one disk, in virtual time.
+//! The machine of Gorman 2011: Linux of 2011 on one processor, 512 MB and one disk, in virtual time.
 //!
 //! ```text
 //!   tasks ── frames? ──► memory: zones, lists      ◄── shrink ◄── kswapd · direct reclaim

@@ -1,4 +1,4 @@
-//! The machine of seed 000 and its figures.
+//! The machine of Gorman 2011 and its figures.
 //!
 //! What the post says is taken as it is: one processor, `mem=512M`, a disk that wrote 37.5 GiB in 567 s, 34.97 s of user
 //! and system time for 9.6 million pages, 0.26 s for 4,865,170 pages of direct reclaim. What it does not say is chosen so
@@ -44,7 +44,7 @@ impl Default for EraCosts {
     }
 }
 
-/// A machine of seed 000.
+/// A machine of Gorman 2011.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EraOptions {
     /// What reclaim does with dirty pages. Not [`Rung::Millpond`], which has its own driver.

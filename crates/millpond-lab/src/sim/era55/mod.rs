@@ -1,4 +1,4 @@
-//! The machine of seed 002: Linux 5.5 to 7.0 with anonymous pages, files and swap, in virtual time.
+//! The machine of Kim 2020: Linux 5.5 to 7.0 with anonymous pages, files and swap, in virtual time.
 //!
 //! A third driver beside [`World`](super::World) and the machine of 2011 ([`era`](super::era)), for the reasons of decision
 //! 0007: what it drives is not Millpond's manager. Unlike that of 2011 it has a processor for each task, one set of lists

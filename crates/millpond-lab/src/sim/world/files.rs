@@ -163,7 +163,7 @@ impl World {
         true
     }
 
-    /// Seed 004 (Hills 2015): limits depend on the options and on memory now, and on nothing that was before.
+    /// Hills 2015: limits depend on the options and on memory now, and on nothing that was before.
     fn check_derived(&self) {
         let frames = self.manager.derived().frames;
         let derived = Derived::of(self.manager.options(), frames);

@@ -7,7 +7,7 @@
 //!                                                  ram: one copier
 //! ```
 //!
-//! Reads and writes go through ONE queue, so writes delay reads, which is the whole point (seed 001,
+//! Reads and writes go through ONE queue, so writes delay reads, which is the whole point (Axboe 2016,
 //! Axboe 2016). Nothing here reads a clock, sleeps or draws a random number: the caller says what time it is
 //! and is told when to call again, so the same calls give the same answers. The simulator drives it in virtual
 //! time; [`Modelled`](crate::testing::Modelled) drives it in real time around a real file.
