@@ -12,11 +12,11 @@
     reason = "a program that prints a table"
 )]
 
-use millpond::testing::model::{HddParameters, Model, SsdParameters};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::units::{Instant, Nanos, PageCount};
 use millpond_lab::sim::company::{Company, Stretch};
+use millpond_sim::disk::{HddParameters, Model, SsdParameters};
 use std::fmt::Write;
 
 fn main() {

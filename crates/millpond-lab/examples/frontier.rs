@@ -12,7 +12,6 @@
     reason = "a program that prints a table"
 )]
 
-use millpond::testing::model::{HddParameters, Model, SsdParameters};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
@@ -20,6 +19,7 @@ use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos, PageCount};
 use millpond_lab::sim::axboe::{Reader, Shared, Writer};
 use millpond_lab::sim::{Costs, Faults, World, WorldOptions};
+use millpond_sim::disk::{HddParameters, Model, SsdParameters};
 
 const READ_FILE: PageCount = PageCount(262_144);
 

@@ -16,7 +16,7 @@
 use millpond::{Advice, File, OpenOptions, PageCache};
 use millpond_core::event::Reason;
 use millpond_lab::measure::process::resident_peak_mib;
-use millpond_lab::sim::draw::Draw;
+use millpond_sim::draw::Draw;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

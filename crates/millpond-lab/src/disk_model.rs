@@ -5,10 +5,8 @@
 
 use crate::error::{LabError, Result};
 use crate::quantity::{parse_size, parse_time, size_typed};
-use millpond::testing::model::{
-    HddOrder, HddParameters, Model, ModelParameters, RamParameters, SsdParameters,
-};
 use millpond_core::units::{Bytes, Nanos};
+use millpond_sim::disk::{HddOrder, HddParameters, Model, ModelParameters, RamParameters, SsdParameters};
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,11 +1,11 @@
 //! Millpond's default admission beside a reader that comes and goes, in virtual time: exact, the same on every machine.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
-use millpond::testing::model::{HddParameters, Model, SsdParameters};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::units::{Instant, Nanos, PageCount};
 use millpond_lab::sim::company::{Company, Stretch};
+use millpond_sim::disk::{HddParameters, Model, SsdParameters};
 
 const COMES: u64 = 8_000;
 const GOES: u64 = 16_000;

@@ -2,15 +2,13 @@
 //! virtual time: exact, the same on every machine.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
-use millpond::testing::model::{
-    HddParameters, Model, ModelParameters, ModelRequest, RamParameters, SsdParameters,
-};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::options::Options;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use millpond_lab::sim::axboe::{Log, Reader, Shared, Writer};
 use millpond_lab::sim::{Costs, Faults, World, WorldOptions};
+use millpond_sim::disk::{HddParameters, Model, ModelParameters, ModelRequest, RamParameters, SsdParameters};
 
 const FILES: u64 = 16;
 const FILE_PAGES: u64 = 10_240;

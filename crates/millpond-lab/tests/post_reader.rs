@@ -5,7 +5,6 @@
 //! 39 us here, too: in that time the disk reads ahead.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
-use millpond::testing::model::{HddParameters, Model};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::admission::percent::PercentOptions;
@@ -14,6 +13,7 @@ use millpond_core::readahead::ReadAheadOptions;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount};
 use millpond_lab::sim::axboe::{Shared, Writer};
 use millpond_lab::sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
+use millpond_sim::disk::{HddParameters, Model};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,11 +1,12 @@
 //! What Millpond's own program, mount and laboratory take from this crate and others should not: it may change or go
 //! with any version.
 
-pub use crate::device::model::{ModelService, be_punctual};
+pub use crate::device::service::ModelService;
 pub use crate::host::limit::{ControlGroup, GroupVersion, control_groups};
 pub use crate::record::{Answer, Recorder, Step};
 pub use crate::sys::loop_device::{add_loop_device, remove_loop_device};
 pub use crate::sys::mapped_file::MappedFile;
+pub use crate::sys::realtime::be_punctual;
 pub use crate::told::Surface;
 
 /// A small HTTP server.

@@ -37,25 +37,4 @@
 pub use crate::device::crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
 pub use crate::device::fault::{Fault, FaultRule, FaultTarget, Faulty};
 pub use crate::device::modelled::Modelled;
-
-/// Modelled disks: what a request would take on a rotating disk, an SSD, an NVMe drive or none.
-///
-/// A [`Model`](model::Model) is a state machine in virtual time: it takes requests with the moment of their arrival and says when which of
-/// them is over, so a test has its answer at once and the same each time. [`Modelled`] is the same in real time,
-/// around a real file. The numbers of a disk are [`ModelParameters`](model::ModelParameters); presets have those of disks that were measured.
-///
-/// ```
-/// use millpond::testing::Modelled;
-/// use millpond::testing::model::{Model, SsdParameters};
-/// use millpond::{PageCache, device};
-/// use std::sync::Arc;
-/// let disk = Modelled::new(device::best(), Model::ssd(SsdParameters::nvme())?)?;
-/// let cache = PageCache::builder().device(Arc::new(disk)).build()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub mod model {
-    pub use crate::device::model::{
-        COMMAND_BYTES_MAX, HddOrder, HddParameters, Lateness, Model, ModelCompletion, ModelParameterError,
-        ModelParameters, ModelRequest, ModelStatistics, RamParameters, SsdParameters,
-    };
-}
+pub use crate::device::service::Lateness;

@@ -3,11 +3,11 @@
 use super::axboe::{Reader, Seen, Shared, Writer};
 use super::process::{Done, Op, Script};
 use super::{Costs, Faults, World, WorldOptions};
-use millpond::testing::model::Model;
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Reason;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
+use millpond_sim::disk::Model;
 use std::rc::Rc;
 
 /// How it goes.

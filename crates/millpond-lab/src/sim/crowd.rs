@@ -12,13 +12,13 @@
 //! A prefetch never waits. Nobody stops for ever in any of them, and when the guards are dropped all comes to rest as
 //! in the swarm. Dillon 2000 calls it the low-memory deadlock.
 
-use super::draw::Draw;
 use super::faults::{Faults, Seen};
 use super::process::{Done, Failure, Op, Script};
 use super::swarm::{Report, come_to_rest, model, options, report};
 use super::world::{Costs, World, WorldOptions};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, Ratio};
+use millpond_sim::draw::Draw;
 
 /// Who is there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -16,7 +16,6 @@ pub mod checker;
 pub mod company;
 pub mod crowd;
 pub mod dirtiers;
-pub mod draw;
 pub mod era;
 pub mod era55;
 pub mod faults;

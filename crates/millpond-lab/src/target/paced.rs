@@ -18,8 +18,8 @@ use crate::quantity::parse_size;
 use crate::workload::axboe2016::phase::Actor;
 use crate::workload::axboe2016::record::{Read, Written};
 use crate::workload::{Progress, Workload};
-use millpond::testing::model::{Model, ModelCompletion, ModelRequest};
 use millpond_core::units::{Instant, Nanos};
+use millpond_sim::disk::{Model, ModelCompletion, ModelRequest};
 use std::time::Duration;
 
 /// This kind of target.

@@ -7,7 +7,7 @@ use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Advice, Error, File, OpenOptions, Options, PageCache, Preset};
 use millpond_core::event::Effect;
 use millpond_core::frame::BeginWrite;
-use millpond_lab::sim::draw::Draw;
+use millpond_sim::draw::Draw;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! What every device promises, tried on every device.
 
-use super::{Access, Buffer, Completion, Device, DeviceFile, Op, Request, Segments, Threads, Uring, model};
+use super::{Access, Buffer, Completion, Device, DeviceFile, Op, Request, Segments, Threads, Uring};
 use crate::testing::{Crashing, Faulty, Modelled};
 use millpond_core::units::Nanos;
+use millpond_sim::disk as model;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

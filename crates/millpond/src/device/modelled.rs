@@ -10,8 +10,9 @@
 //! comes, it passes the one queue of the modelled disk. How punctual that is: [`ModelService`].
 
 use super::layout::Layout;
-use super::model::{Lateness, Model, ModelRequest, ModelService, ModelStatistics};
+use super::service::{Lateness, ModelService};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
+use millpond_sim::disk::{Model, ModelRequest, ModelStatistics};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;

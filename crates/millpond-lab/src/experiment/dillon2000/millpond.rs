@@ -7,14 +7,14 @@ use super::measures::{self, Seconds};
 use super::options::WARM_UP;
 use crate::outcome::Outcome;
 use crate::sim::bsd::{BsdOptions, News, skewed};
-use crate::sim::draw::Draw;
 use crate::sim::process::{Done, Op, Script};
 use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::target::reasons;
-use millpond::testing::model::Model;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};
+use millpond_sim::disk::Model;
+use millpond_sim::draw::Draw;
 use std::cell::RefCell;
 use std::rc::Rc;
 

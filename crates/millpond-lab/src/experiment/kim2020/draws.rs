@@ -1,7 +1,7 @@
 //! Which chunks ebizzy's threads copy, and how many: the same on every target, and what the bounds are computed from.
 
 use super::loads::{CHUNK, Ebizzy, Zipf};
-use crate::sim::draw::Draw;
+use millpond_sim::draw::Draw;
 use std::sync::Arc;
 
 /// How often ebizzy fills memory from swap before anything is counted, and after: by what comes back at least. It takes

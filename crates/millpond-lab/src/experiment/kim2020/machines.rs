@@ -13,9 +13,9 @@
 
 use super::loads::Load;
 use crate::sim::era55::{Era55Costs, Era55Options, Swap};
-use millpond::testing::model::{ModelParameters, SsdParameters};
 use millpond_core::lru::anon::AnonRung;
 use millpond_core::units::{Bytes, Nanos};
+use millpond_sim::disk::{ModelParameters, SsdParameters};
 
 /// Swap in memory: about what a page costs there.
 const MEMORY_SWAP: Swap = Swap::Memory(Nanos(5_000));

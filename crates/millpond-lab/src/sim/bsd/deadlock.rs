@@ -8,9 +8,9 @@
 
 use super::machine::Machine;
 use super::options::{BsdOptions, News};
-use millpond::testing::model::ModelParameterError;
 use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
+use millpond_sim::disk::ModelParameterError;
 
 /// How it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

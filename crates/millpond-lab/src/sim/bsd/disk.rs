@@ -1,8 +1,8 @@
 //! Requests at the disk, and the bytes that are on their way.
 
 use super::memory::PAGE;
-use millpond::testing::model::{HddParameters, Model, ModelCompletion, ModelParameterError, ModelRequest};
 use millpond_core::units::{Bytes, Instant};
+use millpond_sim::disk::{HddParameters, Model, ModelCompletion, ModelParameterError, ModelRequest};
 
 /// What a transfer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,11 +7,11 @@ use super::memory::{CACHE, INACTIVE, Memory, READING, WRITING};
 use super::modern::Modern;
 use super::options::BsdOptions;
 use super::reader::Reader;
-use crate::sim::draw::Draw;
-use millpond::testing::model::{ModelParameterError, ModelStatistics};
 use millpond_core::reclaim::freebsd::LaundryRule;
 use millpond_core::reclaim::freebsd::targets::Targets;
 use millpond_core::units::{Instant, Nanos, PageSize};
+use millpond_sim::disk::{ModelParameterError, ModelStatistics};
+use millpond_sim::draw::Draw;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

@@ -3,8 +3,8 @@
 use super::counters::{Counters, Noted};
 use super::machine::Machine;
 use super::options::BsdOptions;
-use millpond::testing::model::{ModelParameterError, ModelStatistics};
 use millpond_core::units::{Instant, Nanos};
+use millpond_sim::disk::{ModelParameterError, ModelStatistics};
 
 /// What a run came to.
 #[derive(Clone, Debug)]

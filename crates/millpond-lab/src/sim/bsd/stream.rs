@@ -10,13 +10,13 @@
 
 use super::disk::{Disk, For, Request};
 use super::options::BsdOptions;
-use crate::sim::draw::Draw;
-use millpond::testing::model::{HddParameters, ModelParameterError, ModelStatistics};
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::{Admission, AdmissionOptions, Verdict};
 use millpond_core::event::Reason;
 use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::{Bytes, Instant, Nanos};
+use millpond_sim::disk::{HddParameters, ModelParameterError, ModelStatistics};
+use millpond_sim::draw::Draw;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

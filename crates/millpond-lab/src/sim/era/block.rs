@@ -10,9 +10,9 @@
 //! what a write from the end of the list cost.
 
 use super::options::EraOptions;
-use millpond::testing::model::{Model, ModelCompletion, ModelParameterError, ModelRequest};
 use millpond_core::reclaim::congestion::{Change, Congestion, REQUESTS_MAX};
 use millpond_core::units::{Instant, Nanos};
+use millpond_sim::disk::{Model, ModelCompletion, ModelParameterError, ModelRequest};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Requests that who was woken may put in without waiting again (`BLK_BATCH_REQ`).

@@ -20,7 +20,6 @@ use super::memory::{
 use super::options::EraOptions;
 use super::task::{Task, TaskScript};
 use super::writeback::Flusher;
-use millpond::testing::model::ModelParameterError;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::congestion::WAIT_MAX;
 use millpond_core::reclaim::launder::Laundering;
@@ -28,6 +27,7 @@ use millpond_core::reclaim::launder::linux::{Caller, LINUX_3_0, LinuxRules};
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::swap::SwapSlots;
 use millpond_core::units::{Instant, Nanos, PageSize};
+use millpond_sim::disk::ModelParameterError;
 
 pub(super) const KSWAPD: usize = 0;
 pub(super) const FLUSHER: usize = 1;

@@ -4,9 +4,9 @@ use super::counters::Counters;
 use super::machine::Machine;
 use super::options::EraOptions;
 use super::scripts::{Company, FsMark, Habits, Micro, Round, Rounds};
-use millpond::testing::model::ModelParameterError;
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::Nanos;
+use millpond_sim::disk::ModelParameterError;
 
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,8 +6,8 @@
 //! that was: [`Company`]'s habits are chosen.
 
 use super::task::{TaskOp, TaskScript};
-use crate::sim::draw::Draw;
 use millpond_core::units::{Instant, Nanos};
+use millpond_sim::draw::Draw;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! A modelled disk with pages on their way.
 
-use millpond::testing::model::{Model, ModelCompletion, ModelParameterError, ModelParameters, ModelRequest};
 use millpond_core::units::Instant;
+use millpond_sim::disk::{Model, ModelCompletion, ModelParameterError, ModelParameters, ModelRequest};
 
 const PAGE: u64 = 4096;
 

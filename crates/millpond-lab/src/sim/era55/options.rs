@@ -1,8 +1,8 @@
 //! The machine's settings.
 
-use millpond::testing::model::{ModelParameters, SsdParameters};
 use millpond_core::lru::anon::AnonRung;
 use millpond_core::units::{Bytes, Nanos};
+use millpond_sim::disk::{ModelParameters, SsdParameters};
 
 /// What a page's way costs a processor. Of the order of what the laboratory's kernels are measured at; the load's own cost
 /// for each page comes on top.

@@ -1,10 +1,10 @@
 //! The machine as a whole: on every rung, with either kind of swap, nothing is lost and nothing stops.
 
 use super::{Era55Options, Machine, Op, Ops, Swap};
-use millpond::testing::model::{ModelParameters, SsdParameters};
 use millpond_core::lru::anon::AnonRung;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Bytes, Nanos};
+use millpond_sim::disk::{ModelParameters, SsdParameters};
 
 const EACH: Nanos = Nanos(100);
 

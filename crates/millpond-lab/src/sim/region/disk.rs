@@ -2,9 +2,9 @@
 
 use super::RegionError;
 use crate::sim::era55::Swap;
-use millpond::testing::model::{Model, ModelRequest};
 use millpond_core::event::IoId;
 use millpond_core::units::{FrameNo, Instant, Nanos};
+use millpond_sim::disk::{Model, ModelRequest};
 use std::collections::BTreeMap;
 
 const PAGE: u64 = 4096;

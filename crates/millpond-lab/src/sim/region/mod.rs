@@ -15,11 +15,11 @@ mod frames;
 use super::era55::{Op, Script, Swap};
 use disk::{Disk, Transfer};
 use frames::{At, Frames, REGION};
-use millpond::testing::model::{ModelParameterError, ModelParameters};
 use millpond_core::event::{Effect, Effects, Event, Intent, Waiters};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageIndex, PageKey};
+use millpond_sim::disk::{ModelParameterError, ModelParameters};
 use std::collections::BTreeSet;
 
 const FILE: FileId = FileId(1);

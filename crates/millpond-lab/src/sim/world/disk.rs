@@ -4,9 +4,9 @@ use super::{Entry, World};
 use crate::sim::checker::Flushed;
 use crate::sim::faults::Seen;
 use crate::sim::process::{Failure, Op, State};
-use millpond::testing::model::{COMMAND_BYTES_MAX, ModelRequest};
 use millpond_core::event::{Event, IoError, IoId, Reason};
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
+use millpond_sim::disk::{COMMAND_BYTES_MAX, ModelRequest};
 
 /// What the disk was asked for.
 #[derive(Debug)]

@@ -8,16 +8,16 @@ mod operations;
 mod waits;
 
 use super::checker::{Checker, PATIENCE};
-use super::draw::Draw;
 use super::faults::{Coverage, Faults, Seen};
 use super::frames::SimFrames;
 use super::process::{Op, Process, Script, State};
 use disk::Request;
-use millpond::testing::model::{Model, ModelCompletion};
 use millpond_core::event::{DirtierId, Effects, Event};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount, PageIndex};
+use millpond_sim::disk::{Model, ModelCompletion};
+use millpond_sim::draw::Draw;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 

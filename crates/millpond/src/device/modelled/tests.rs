@@ -1,8 +1,8 @@
 //! Times by the model, bytes by the device below.
 
-use super::super::model::HddParameters;
 use super::super::{Buffer, Segments, Threads};
 use super::*;
+use millpond_sim::disk::HddParameters;
 
 fn disk(parameters: HddParameters) -> Modelled {
     Modelled::new(Arc::new(Threads::new("a test")), Model::hdd(parameters).unwrap()).unwrap()

@@ -9,11 +9,11 @@
 //! done by the model's time. How late answers were is counted; where that is much (50 us for a flash disk), the
 //! processors were busy with something else and the latencies mean little.
 
-use super::{Model, ModelCompletion, ModelRequest, ModelStatistics};
-use crate::device::DeviceFacts;
+use super::DeviceFacts;
 use crate::sys::realtime::be_punctual;
 use crate::sys::threads;
 use millpond_core::units::{Instant, Nanos};
+use millpond_sim::disk::{Model, ModelCompletion, ModelFacts, ModelRequest, ModelStatistics};
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::io;
@@ -152,7 +152,16 @@ impl ModelService {
 
     /// What a driver may know of such a disk.
     pub fn facts(&self) -> DeviceFacts {
-        self.shared.state.lock().model.facts()
+        let ModelFacts {
+            queue_depth,
+            rotational,
+            write_cache,
+        } = self.shared.state.lock().model.facts();
+        DeviceFacts {
+            queue_depth,
+            rotational,
+            write_cache,
+        }
     }
 }
 
@@ -237,9 +246,9 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HddParameters, ModelParameters};
     use super::*;
     use millpond_core::units::Bytes;
+    use millpond_sim::disk::{HddParameters, ModelParameters};
     use std::sync::mpsc;
     use std::thread::{self, ThreadId};
 

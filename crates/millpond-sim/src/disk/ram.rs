@@ -7,7 +7,7 @@
 //! Our own parameters, of the class of what a tmpfs does for one processor of a virtual machine (1.3 us for 4 KiB, 4.2
 //! GB/s). It is the device on which nothing but the cache itself costs time.
 
-use super::{Command, DeviceFacts, ModelParameterError, Output, in_range};
+use super::{Command, ModelFacts, ModelParameterError, Output, in_range};
 use millpond_core::units::{Instant, Nanos};
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ impl Default for RamParameters {
         RamParameters {
             latency: Nanos::from_micros(1),
             bytes_per_s: 5_000_000_000,
-            queue_depth: DeviceFacts::MEMORY.queue_depth,
+            queue_depth: 256,
         }
     }
 }
@@ -52,10 +52,11 @@ impl Ram {
         })
     }
 
-    pub(super) fn facts(&self) -> DeviceFacts {
-        DeviceFacts {
+    pub(super) fn facts(&self) -> ModelFacts {
+        ModelFacts {
             queue_depth: self.parameters.queue_depth,
-            ..DeviceFacts::MEMORY
+            rotational: false,
+            write_cache: false,
         }
     }
 

@@ -10,7 +10,7 @@
 //!
 //! Times are decided when a command enters; what comes later cannot change them.
 
-use super::{Command, DeviceFacts, ModelParameterError, Output, in_range};
+use super::{Command, ModelFacts, ModelParameterError, Output, in_range};
 use millpond_core::units::{Bytes, Instant, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -146,8 +146,8 @@ impl Ssd {
         })
     }
 
-    pub(super) fn facts(&self) -> DeviceFacts {
-        DeviceFacts {
+    pub(super) fn facts(&self) -> ModelFacts {
+        ModelFacts {
             queue_depth: self.parameters.queue_depth,
             rotational: false,
             write_cache: false,

@@ -12,7 +12,7 @@
 //!
 //! The angle and the seek curve are the classical ones of disk simulation (Ruemmler and Wilkes 1994).
 
-use super::{Command, DeviceFacts, Finished, ModelParameterError, Output, in_range};
+use super::{Command, Finished, ModelFacts, ModelParameterError, Output, in_range};
 use millpond_core::units::{Bytes, Instant, Nanos};
 use std::collections::VecDeque;
 
@@ -205,8 +205,8 @@ impl Hdd {
         })
     }
 
-    pub(super) fn facts(&self) -> DeviceFacts {
-        DeviceFacts {
+    pub(super) fn facts(&self) -> ModelFacts {
+        ModelFacts {
             queue_depth: self.parameters.queue_depth,
             rotational: true,
             write_cache: self.parameters.write_cache.0 > 0,

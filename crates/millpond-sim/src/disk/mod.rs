@@ -10,7 +10,7 @@
 //! Reads and writes go through ONE queue, so writes delay reads, which is the whole point (Axboe 2016,
 //! Axboe 2016). Nothing here reads a clock, sleeps or draws a random number: the caller says what time it is
 //! and is told when to call again, so the same calls give the same answers. The simulator drives it in virtual
-//! time; [`Modelled`](crate::testing::Modelled) drives it in real time around a real file.
+//! time; `millpond_testing::Modelled` drives it in real time around a real file.
 
 #[cfg(test)]
 mod figures;
@@ -19,18 +19,14 @@ mod hdd;
 mod load;
 mod nvme;
 mod ram;
-mod service;
 mod ssd;
 mod statistics;
 
-pub use crate::sys::realtime::be_punctual;
 pub use hdd::{HddOrder, HddParameters};
 pub use ram::RamParameters;
-pub use service::{Lateness, ModelService};
 pub use ssd::SsdParameters;
 pub use statistics::ModelStatistics;
 
-use super::facts::DeviceFacts;
 use hdd::Hdd;
 use millpond_core::units::{Bytes, Instant};
 use ram::Ram;
@@ -66,6 +62,17 @@ pub struct ModelCompletion {
     pub at: Instant,
 }
 
+/// What a driver may know of a modelled disk without measuring it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ModelFacts {
+    /// Commands that the disk works on at a time; more wait outside it.
+    pub queue_depth: u32,
+    /// Whether a read somewhere else costs a seek.
+    pub rotational: bool,
+    /// Whether the disk answers writes before they are durable, so that only a flush makes them so.
+    pub write_cache: bool,
+}
+
 /// A parameter that no disk can have.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{name} of the modelled disk is {value}: it must be {range}")]
@@ -81,8 +88,8 @@ pub struct ModelParameterError {
 /// A disk in virtual time.
 ///
 /// ```
-/// use millpond::testing::model::{HddParameters, Model, ModelRequest};
-/// use millpond::units::Instant;
+/// use millpond_sim::disk::{HddParameters, Model, ModelRequest};
+/// use millpond_core::units::Instant;
 ///
 /// let mut disk = Model::hdd(HddParameters::default())?;
 /// disk.submit(Instant(0), ModelRequest { id: 7, write: false, offset: 1 << 30, len: 4096 });
@@ -92,7 +99,7 @@ pub struct ModelParameterError {
 /// }
 /// assert_eq!(done[0].id, 7);
 /// assert!(done[0].at > Instant(800_000), "a seek takes at least 0.8 ms");
-/// # Ok::<(), millpond::testing::model::ModelParameterError>(())
+/// # Ok::<(), millpond_sim::disk::ModelParameterError>(())
 /// ```
 #[derive(Debug)]
 pub struct Model {
@@ -225,7 +232,7 @@ impl Model {
     }
 
     /// What a driver may know of such a disk.
-    pub fn facts(&self) -> DeviceFacts {
+    pub fn facts(&self) -> ModelFacts {
         match &self.drive {
             Drive::Hdd(hdd) => hdd.facts(),
             Drive::Ssd(ssd) => ssd.facts(),
