@@ -11,8 +11,7 @@
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::ladder::Rung;
 use millpond_core::reclaim::launder::filesystem::FileSystem;
-use millpond_core::reclaim::launder::linux::Caller;
-use millpond_core::reclaim::trace::Outcome;
+use millpond_core::reclaim::trace::{Caller, Outcome};
 use millpond_lab::sim::era::{EraOptions, Load, Ran, run};
 use std::sync::LazyLock;
 

@@ -13,7 +13,6 @@
 //! Pages that can't be written are none of the dirty pages that others wait for: they are counted apart and take up
 //! room behind the hard limit ([`Thresholds::beside`]), and [`refuses`] says from when on their file takes no more.
 
-use crate::memory::zone::{Pool, pages_of};
 use crate::units::{Bytes, PageCount, PageSize, Ratio};
 
 /// A limit as the user gave it.
@@ -39,6 +38,21 @@ pub struct DirtyOptions {
     /// limit. 0 to 100 %, at least one page; default 25 %, so a file that breaks while others write takes no more than
     /// 5 % of memory for what may never leave it.
     pub failed: Ratio,
+}
+
+/// A part of a cache's memory: all of it, or that of one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pool {
+    /// Its frames.
+    pub frames: PageCount,
+    /// Those that only I/O may take.
+    pub reserve: PageCount,
+}
+
+/// What dirty pages may fill of several pools: of each what is above its reserve, a sixteenth at least; then the sum.
+pub fn pages_of(pools: impl IntoIterator<Item = Pool>) -> PageCount {
+    let of = |pool: Pool| pool.frames.saturating_sub(pool.reserve).0.max(pool.frames.0 / 16);
+    PageCount(pools.into_iter().map(of).sum::<u64>().max(1))
 }
 
 /// Memory that dirty pages may fill: the frames of the pool less its reserve.
@@ -279,5 +293,16 @@ mod tests {
         let at = |percent| dirtier_limit(&t, Ratio::percent(percent)).0;
         assert_eq!((at(0), at(50), at(100)), (20_000, 18_750, 17_500));
         assert!(at(100) >= t.free_run.0);
+    }
+
+    #[test]
+    fn a_pool_with_nothing_but_reserve_takes_nothing_from_another() {
+        let pool = |frames, reserve| Pool {
+            frames: PageCount(frames),
+            reserve: PageCount(reserve),
+        };
+        assert_eq!(pages_of([pool(1600, 100)]), PageCount(1500));
+        assert_eq!(pages_of([pool(1600, 100), pool(1600, 9999)]), PageCount(1600));
+        assert_eq!(pages_of([]), PageCount(1));
     }
 }

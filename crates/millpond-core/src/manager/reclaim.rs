@@ -7,9 +7,8 @@ use crate::lru::PutBack;
 use crate::memory::watermark::Watermarks;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, PageKind, Phase};
-use crate::reclaim::launder::linux::Caller;
 use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_in_trouble};
-use crate::reclaim::trace::{Outcome, Trace};
+use crate::reclaim::trace::{Caller, Outcome, Trace};
 use crate::units::{FrameNo, PageCount, PageKey};
 
 /// What one batch came to.

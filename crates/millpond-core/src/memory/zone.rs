@@ -14,6 +14,7 @@
 //! Watermarks and reserves of zones are those of Linux 3.x to 4.5 (`__setup_per_zone_wmarks`,
 //! `setup_per_zone_lowmem_reserve`, `calculate_totalreserve_pages`).
 
+use crate::dirty::limits::{Pool, pages_of};
 use crate::units::PageCount;
 
 /// What a zone is for.
@@ -127,21 +128,6 @@ pub fn dirtyable(rule: DirtyableRule, zones: &[Zone], highmem_counts: bool) -> P
         }
     };
     pages.max(PageCount(1))
-}
-
-/// A part of a cache's memory: all of it, or that of one node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pool {
-    /// Its frames.
-    pub frames: PageCount,
-    /// Those that only I/O may take.
-    pub reserve: PageCount,
-}
-
-/// What dirty pages may fill of several pools: of each what is above its reserve, a sixteenth at least; then the sum.
-pub fn pages_of(pools: impl IntoIterator<Item = Pool>) -> PageCount {
-    let of = |pool: Pool| pool.frames.saturating_sub(pool.reserve).0.max(pool.frames.0 / 16);
-    PageCount(pools.into_iter().map(of).sum::<u64>().max(1))
 }
 
 /// Minimum, low and high watermark of a zone.
@@ -282,16 +268,5 @@ mod tests {
         let pool = |highmem| dirtyable(DirtyableRule::SinglePool, &POST_ZONES, highmem).0;
         assert_eq!(pool(false), pool(true));
         assert_eq!(pool(false), 3970 - 15 + 96_678 - 377 + 3_017_668 - 11_787);
-    }
-
-    #[test]
-    fn a_pool_with_nothing_but_reserve_takes_nothing_from_another() {
-        let pool = |frames, reserve| Pool {
-            frames: PageCount(frames),
-            reserve: PageCount(reserve),
-        };
-        assert_eq!(pages_of([pool(1600, 100)]), PageCount(1500));
-        assert_eq!(pages_of([pool(1600, 100), pool(1600, 9999)]), PageCount(1600));
-        assert_eq!(pages_of([]), PageCount(1));
     }
 }

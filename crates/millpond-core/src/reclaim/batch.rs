@@ -12,7 +12,8 @@
 //! At priority 12 the whole batch must be unclean, at 11 half of it, …, from 6 down any page is enough.
 
 use super::launder::PRIORITY_DEFAULT;
-use super::launder::linux::{Caller, LinuxRules, Throttle};
+use super::launder::linux::{LinuxRules, Throttle};
+use super::trace::Caller;
 
 /// What a batch consisted of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,13 +82,9 @@ pub fn after(rules: &LinuxRules, batch: &Batch, caller: Caller, priority: u32) -
 mod tests {
     use super::*;
     use crate::reclaim::ladder::Rung;
-    use crate::reclaim::launder::Laundering;
 
     fn rules(rung: Rung) -> LinuxRules {
-        match rung.laundering() {
-            Laundering::Linux(rules) => rules,
-            _ => panic!("{rung:?} is no Linux"),
-        }
+        rung.rules().unwrap()
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! among them all the same, because it is there to balance that very zone (`nr_force_scan`); who allocates goes on to the
 //! next zone instead. So who allocates hardly ever looks at a small zone, and the background reclaimer always does.
 
-use super::launder::linux::Caller;
+use super::trace::Caller;
 use crate::lru::balance::Shares;
 use crate::memory::watermark::Watermarks;
 use crate::page::PageKind;

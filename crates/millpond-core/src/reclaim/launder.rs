@@ -25,20 +25,7 @@ pub mod linux;
 
 use crate::mutation::{self, Mutation};
 use crate::page::Phase;
-use crate::reclaim::freebsd::FreeBsdRules;
 use crate::units::PageCount;
-use linux::LinuxRules;
-
-/// Who decides about a dirty page at the cold end: a closed set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Laundering {
-    /// Millpond's own, [`at_cold_end`]: reclaim has no way to write.
-    Millpond,
-    /// Linux' from 3.0 to 7.0, with Gorman 2011's patches one by one: [`linux::at_cold_end`].
-    Linux(LinuxRules),
-    /// FreeBSD's from 4.0 to 13, Dillon 2000's four among them: [`crate::reclaim::freebsd::launder::at_cold_end`].
-    FreeBsd(FreeBsdRules),
-}
 
 /// Linux' `DEF_PRIORITY`: a scan begins by offering 1/4096 of a list.
 pub const PRIORITY_DEFAULT: u32 = 12;

@@ -5,10 +5,19 @@
 //! neighbours fare alike. An addition a page and 6 KiB: cheap enough to be always there. The manager keeps one, and so
 //! does the laboratory's machine of Gorman 2011.
 
-use super::launder::linux::{Caller, Kept, Verdict};
 use crate::page::PageKind;
 use crate::units::{Instant, PageKey};
 use alloc::vec::Vec;
+
+/// Who scans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Caller {
+    /// The background reclaimer.
+    Kswapd,
+    /// Whoever needs a frame now.
+    Direct,
+}
 
 /// What was done with the page, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,26 +73,6 @@ impl Outcome {
         Outcome::WriteStarted,
         Outcome::WriteRefused,
     ];
-
-    /// What a verdict comes to, before a file system is asked.
-    pub fn of(verdict: Verdict) -> Outcome {
-        match verdict {
-            Verdict::Free => Outcome::Freed,
-            Verdict::Activate => Outcome::Activated,
-            Verdict::Leak { .. } => Outcome::Leaked,
-            Verdict::PageOut => Outcome::WriteStarted,
-            Verdict::Keep { why, tag, .. } => match why {
-                Kept::InUse => Outcome::KeptInUse,
-                Kept::UsedOnce => Outcome::KeptUsedOnce,
-                Kept::Writing => Outcome::KeptWriting,
-                Kept::WritingMetAgain => Outcome::KeptWritingAgain,
-                Kept::NotAllowed if tag => Outcome::Tagged,
-                Kept::NotAllowed => Outcome::Skipped,
-                Kept::Congested => Outcome::KeptCongested,
-                Kept::NoWrites => Outcome::KeptNoWrites,
-            },
-        }
-    }
 
     /// In words.
     pub const fn name(self) -> &'static str {
@@ -227,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verdict_has_an_outcome_of_its_own_name() {
+    fn every_outcome_has_a_name_of_its_own() {
         let mut names: Vec<_> = Outcome::ALL.iter().map(|o| o.name()).collect();
         names.sort_unstable();
         names.dedup();
@@ -235,13 +224,5 @@ mod tests {
         for (n, outcome) in Outcome::ALL.into_iter().enumerate() {
             assert_eq!(outcome as usize, n);
         }
-        let keep = |tag| Verdict::Keep {
-            why: Kept::NotAllowed,
-            tag,
-            activate: false,
-            flag_file: false,
-        };
-        assert_eq!(Outcome::of(keep(false)), Outcome::Skipped);
-        assert_eq!(Outcome::of(keep(true)), Outcome::Tagged);
     }
 }

@@ -3,8 +3,7 @@
 use super::answer::seconds;
 use crate::cache::Inner;
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::launder::linux::Caller;
-use millpond_core::reclaim::trace::{Outcome, Record, SAMPLED_ONE_IN, Trace};
+use millpond_core::reclaim::trace::{Caller, Outcome, Record, SAMPLED_ONE_IN, Trace};
 use millpond_core::units::FileId;
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -4,8 +4,7 @@ use super::*;
 use crate::event::Pattern;
 use crate::lru::{LinuxOptions, List, Replacement};
 use crate::page::PageKind;
-use crate::reclaim::launder::linux::Caller;
-use crate::reclaim::trace::Outcome;
+use crate::reclaim::trace::{Caller, Outcome};
 
 #[test]
 fn reclaim_takes_clean_pages_and_never_writes() {

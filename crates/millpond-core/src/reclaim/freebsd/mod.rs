@@ -30,8 +30,6 @@ pub mod laundry;
 pub mod pid;
 pub mod targets;
 
-use super::launder::Laundering;
-
 /// What is done with a dirty page at the cold end of the inactive queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaundryRule {
@@ -125,11 +123,6 @@ impl System {
     pub fn from_name(name: &str) -> Option<System> {
         let is_it = |system: &System| system.name() == name || system.variant() == name;
         System::ALL.into_iter().find(is_it)
-    }
-
-    /// The same as a member of all rules.
-    pub const fn laundering(self) -> Laundering {
-        Laundering::FreeBsd(self.rules())
     }
 
     /// What it does.

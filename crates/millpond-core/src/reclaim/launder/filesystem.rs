@@ -4,7 +4,7 @@
 //! ext4 ignores the request for a page without a place on the disk (delayed allocation), btrfs ignores it entirely, ext3
 //! just writes. These answers decide what the patches can change: on btrfs nothing.
 
-use super::linux::Caller;
+use crate::reclaim::trace::Caller;
 
 /// The file system of a simulated file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,16 +18,7 @@
 use super::{PRIORITY_DEFAULT, PRIORITY_TROUBLE};
 use crate::page::PageKind;
 use crate::reclaim::reference::Reference;
-
-/// Who scans.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Caller {
-    /// The background reclaimer.
-    Kswapd,
-    /// Whoever needs a frame now.
-    Direct,
-}
+use crate::reclaim::trace::{Caller, Outcome};
 
 /// When the background reclaimer may write a file page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,6 +164,28 @@ pub enum Verdict {
     },
     /// Mark it clean and tagged, and ask its file system or swap to write it.
     PageOut,
+}
+
+impl Verdict {
+    /// What it comes to in the trace, before a file system is asked.
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Verdict::Free => Outcome::Freed,
+            Verdict::Activate => Outcome::Activated,
+            Verdict::Leak { .. } => Outcome::Leaked,
+            Verdict::PageOut => Outcome::WriteStarted,
+            Verdict::Keep { why, tag, .. } => match why {
+                Kept::InUse => Outcome::KeptInUse,
+                Kept::UsedOnce => Outcome::KeptUsedOnce,
+                Kept::Writing => Outcome::KeptWriting,
+                Kept::WritingMetAgain => Outcome::KeptWritingAgain,
+                Kept::NotAllowed if tag => Outcome::Tagged,
+                Kept::NotAllowed => Outcome::Skipped,
+                Kept::Congested => Outcome::KeptCongested,
+                Kept::NoWrites => Outcome::KeptNoWrites,
+            },
+        }
+    }
 }
 
 const fn keep(why: Kept) -> Verdict {

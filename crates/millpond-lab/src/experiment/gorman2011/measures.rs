@@ -4,7 +4,7 @@ use crate::measure::reclaim::{Scans, spread};
 use crate::outcome::Outcome;
 use crate::sim::era::{FILES, Ran, Round, Waits};
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::launder::linux::Caller;
+use millpond_core::reclaim::trace::Caller;
 use millpond_core::stats::Stats;
 use millpond_core::units::Nanos;
 

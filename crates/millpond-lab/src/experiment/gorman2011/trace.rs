@@ -4,8 +4,7 @@
 use super::runs::Run;
 use crate::report::Appendix;
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::launder::linux::Caller;
-use millpond_core::reclaim::trace::{Outcome, SAMPLED_ONE_IN};
+use millpond_core::reclaim::trace::{Caller, Outcome, SAMPLED_ONE_IN};
 
 /// The name that `--table` takes.
 pub(super) const NAME: &str = "trace";

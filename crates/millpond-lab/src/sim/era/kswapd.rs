@@ -15,8 +15,8 @@ use super::shrink::Shrink;
 use millpond_core::reclaim::congestion::WAIT_MAX;
 use millpond_core::reclaim::effort::{BATCH_PAGES, is_hopeless, is_short};
 use millpond_core::reclaim::ladder::Rung;
-use millpond_core::reclaim::launder::linux::Caller;
 use millpond_core::reclaim::launder::{PRIORITY_DEFAULT, PRIORITY_TROUBLE};
+use millpond_core::reclaim::trace::Caller;
 use millpond_core::units::{Instant, Nanos, PageCount};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

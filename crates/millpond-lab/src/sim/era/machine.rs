@@ -22,9 +22,8 @@ use super::task::{Task, TaskScript};
 use super::writeback::Flusher;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::congestion::WAIT_MAX;
-use millpond_core::reclaim::launder::Laundering;
-use millpond_core::reclaim::launder::linux::{Caller, LINUX_3_0, LinuxRules};
-use millpond_core::reclaim::trace::Trace;
+use millpond_core::reclaim::launder::linux::{LINUX_3_0, LinuxRules};
+use millpond_core::reclaim::trace::{Caller, Trace};
 use millpond_core::swap::SwapSlots;
 use millpond_core::units::{Instant, Nanos, PageSize};
 use millpond_sim::disk::ModelParameterError;
@@ -124,10 +123,7 @@ impl Machine {
     /// # Errors
     /// If the disk can't be.
     pub fn new(options: EraOptions) -> Result<Machine, ModelParameterError> {
-        let rules = match options.rung.laundering() {
-            Laundering::Linux(rules) => rules,
-            _ => LINUX_3_0,
-        };
+        let rules = options.rung.rules().unwrap_or(LINUX_3_0);
         let mut machine = Machine {
             options,
             rules,

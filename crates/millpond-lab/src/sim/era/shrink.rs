@@ -23,9 +23,9 @@ use millpond_core::reclaim::effort::{BATCH_PAGES, quota};
 use millpond_core::reclaim::ladder::Rung;
 use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
 use millpond_core::reclaim::launder::filesystem::Answer;
-use millpond_core::reclaim::launder::linux::{Caller, Met, Scan, Tag, Throttle, Verdict, at_cold_end};
+use millpond_core::reclaim::launder::linux::{Met, Scan, Tag, Throttle, Verdict, at_cold_end};
 use millpond_core::reclaim::reference::{self, Bits, Reference};
-use millpond_core::reclaim::trace::Outcome;
+use millpond_core::reclaim::trace::{Caller, Outcome};
 use millpond_core::units::{Instant, Nanos};
 
 /// A pass under way.
@@ -279,7 +279,7 @@ impl Machine {
             reference,
         };
         let verdict = at_cold_end(&self.rules, &met, &scan);
-        let mut outcome = Outcome::of(verdict);
+        let mut outcome = verdict.outcome();
         if verdict == Verdict::PageOut {
             outcome = match kind {
                 PageKind::File => match self.page_out_file(pass, number) {

@@ -13,7 +13,7 @@ use super::memory::{DIRTY, INACTIVE_FILE, MAPPED, Mark, REFERENCED, YOUNG};
 use super::shrink::Shrink;
 use millpond_core::reclaim::effort::BATCH_PAGES;
 use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
-use millpond_core::reclaim::launder::linux::Caller;
+use millpond_core::reclaim::trace::Caller;
 use millpond_core::units::{Instant, Nanos};
 
 /// What a task does.

@@ -41,10 +41,7 @@ fn scan(caller: Caller, priority: u32) -> Scan {
 }
 
 fn rules(rung: Rung) -> LinuxRules {
-    match rung.laundering() {
-        crate::reclaim::launder::Laundering::Linux(rules) => rules,
-        other => panic!("{rung:?} has {other:?}"),
-    }
+    rung.rules().unwrap()
 }
 
 fn decide(rung: Rung, met: &Met, caller: Caller, priority: u32) -> Verdict {
@@ -233,4 +230,16 @@ fn a_congested_queue_and_a_ban_on_writes_keep_the_page() {
     };
     assert_eq!(at_cold_end(&rules, &DIRTY, &congested), keep(Kept::Congested));
     assert_eq!(at_cold_end(&rules, &DIRTY, &banned), keep(Kept::NoWrites));
+}
+
+#[test]
+fn a_dirty_page_that_may_not_be_written_is_skipped_or_tagged_in_the_trace() {
+    let kept = |tag| Verdict::Keep {
+        why: Kept::NotAllowed,
+        tag,
+        activate: false,
+        flag_file: false,
+    };
+    assert_eq!(kept(false).outcome(), Outcome::Skipped);
+    assert_eq!(kept(true).outcome(), Outcome::Tagged);
 }
