@@ -7,82 +7,17 @@
 //! Waiting is a value ([`Effect::Wait`], [`Effect::Pause`], [`Effects::next_tick`]), never a sleep. The same
 //! events at the same times give the same effects, bit for bit.
 
+use crate::dirty::DirtierId;
+use crate::io::{IoError, IoId, Reason};
 use crate::options::Options;
+use crate::readahead::Pattern;
+use crate::reclaim::stall::WaitReason;
 use crate::swap::SlotNo;
 use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex};
+use crate::writeback::SyncTicket;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-
-/// Names a transfer between its start and its end.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct IoId(pub u32);
-
-/// Who dirties pages: a thread or a client, as the driver tells them apart.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DirtierId(pub u32);
-
-/// Names a request for durability. The driver chooses it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SyncTicket(pub u64);
-
-/// Why the device refused, as an operating system's error number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct IoError(pub i32);
-
-/// Why a transfer is made. Every request carries one, through engine, simulator, statistics and reports.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Reason {
-    /// Somebody waits for the page.
-    Fault,
-    /// A sequential reader is expected to want the page soon, or a user said so.
-    ReadAhead,
-    /// The page has been dirty for long, or many are.
-    Background,
-    /// A dirtier waits for pages to become clean.
-    DirtierBlocked,
-    /// Reclaim met the page at the cold end, or somebody waits for a frame.
-    Reclaim,
-    /// Somebody waits for the page to be durable.
-    Sync,
-    /// A page of anonymous memory leaves for the swap file.
-    Swap,
-}
-
-impl Reason {
-    /// How many there are.
-    pub const COUNT: usize = 7;
-    /// All of them, in order.
-    pub const ALL: [Reason; Reason::COUNT] = [
-        Reason::Fault,
-        Reason::ReadAhead,
-        Reason::Background,
-        Reason::DirtierBlocked,
-        Reason::Reclaim,
-        Reason::Sync,
-        Reason::Swap,
-    ];
-
-    /// Whether a transfer for this reason reads.
-    #[inline]
-    pub fn is_read(self) -> bool {
-        matches!(self, Reason::Fault | Reason::ReadAhead)
-    }
-
-    /// The name in statistics and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reason::Fault => "fault",
-            Reason::ReadAhead => "readahead",
-            Reason::Background => "background",
-            Reason::DirtierBlocked => "dirtier_blocked",
-            Reason::Reclaim => "reclaim",
-            Reason::Sync => "sync",
-            Reason::Swap => "swap",
-        }
-    }
-}
 
 /// What a faulting thread is about to do with the pages that it lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,18 +28,6 @@ pub enum Intent {
     Overwrite,
     /// Nothing yet; a user expects to need them. Read in the background; dropped when memory is short.
     Prefetch,
-}
-
-/// How a user expects to use a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Pattern {
-    /// Find out: read ahead when reads turn out to be sequential.
-    #[default]
-    Normal,
-    /// Never read ahead.
-    Random,
-    /// Read ahead with the largest window at once.
-    Sequential,
 }
 
 /// What happened in the world.
@@ -274,15 +197,6 @@ pub enum Event<'a> {
         /// The number of frames that the pool shall have.
         frames: PageCount,
     },
-}
-
-/// Why an allocation has to wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WaitReason {
-    /// What could be reclaimed is being written; a write that ends wakes.
-    Writeback,
-    /// Nothing can be reclaimed at this moment: all is pinned, loading or in other hands.
-    NoProgress,
 }
 
 /// Whom a wake-up is for.

@@ -1,8 +1,69 @@
-//! Transfers between their start and their end.
+//! A transfer: its name, why it is made, how it can fail; and those between their start and their end.
 
-use crate::event::{IoId, Reason};
 use crate::units::{FileId, FrameNo, Instant, PageIndex};
 use alloc::vec::Vec;
+
+/// Names a transfer between its start and its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct IoId(pub u32);
+
+/// Why the device refused, as an operating system's error number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct IoError(pub i32);
+
+/// Why a transfer is made. Every request carries one, through engine, simulator, statistics and reports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Reason {
+    /// Somebody waits for the page.
+    Fault,
+    /// A sequential reader is expected to want the page soon, or a user said so.
+    ReadAhead,
+    /// The page has been dirty for long, or many are.
+    Background,
+    /// A dirtier waits for pages to become clean.
+    DirtierBlocked,
+    /// Reclaim met the page at the cold end, or somebody waits for a frame.
+    Reclaim,
+    /// Somebody waits for the page to be durable.
+    Sync,
+    /// A page of anonymous memory leaves for the swap file.
+    Swap,
+}
+
+impl Reason {
+    /// How many there are.
+    pub const COUNT: usize = 7;
+    /// All of them, in order.
+    pub const ALL: [Reason; Reason::COUNT] = [
+        Reason::Fault,
+        Reason::ReadAhead,
+        Reason::Background,
+        Reason::DirtierBlocked,
+        Reason::Reclaim,
+        Reason::Sync,
+        Reason::Swap,
+    ];
+
+    /// Whether a transfer for this reason reads.
+    #[inline]
+    pub fn is_read(self) -> bool {
+        matches!(self, Reason::Fault | Reason::ReadAhead)
+    }
+
+    /// The name in statistics and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Fault => "fault",
+            Reason::ReadAhead => "readahead",
+            Reason::Background => "background",
+            Reason::DirtierBlocked => "dirtier_blocked",
+            Reason::Reclaim => "reclaim",
+            Reason::Sync => "sync",
+            Reason::Swap => "swap",
+        }
+    }
+}
 
 /// One transfer.
 #[derive(Clone, Debug)]

@@ -4,15 +4,18 @@
 //! a value, and the same events give the same effects, bit for bit. The engine (real threads, real disks)
 //! and the simulator (virtual time, modelled disks) are two drivers of the same [`manager::Manager`].
 //!
-//! Rooms, each importing only from those below it:
+//! Rows of modules. A file, its tests included, names `crate::x` only if `x` is its own module or stands in a lower row;
+//! modules side by side in a row don't know one another. A test of the lab reads this table and the sources.
 //!
 //! ```text
-//!   5  manager   event                            composes; what goes in and out
-//!   4  options                                    gathers what each room lets users choose
-//!   3  reclaim                                    what to do at the cold end; when to wait
-//!   2  lru   writeback  swap                      which page leaves; which dirty page is written; where it goes
-//!   1  list  memory  dirty  admission  readahead  recent  latencies  io  page
-//!   0  units  stats  frame  mutation              the vocabulary
+//!   7  manager                                       composes all of them, step by step
+//!   6  event                                         what goes into a step and comes out of it
+//!   5  options                                       gathers what each module lets users choose
+//!   4  reclaim  writeback                            what to do at the cold end; which dirty page is written
+//!   3  lru  dirty  swap                              which page leaves; how many may be dirty; where it goes
+//!   2  memory  admission  readahead  recent  stats   frames; the device; streams; what is counted
+//!   1  frame  list  io  latencies                    what the world lends; transfers
+//!   0  units  page  mutation                         the vocabulary
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]

@@ -18,10 +18,21 @@
 pub mod fault_around;
 pub mod walks;
 
-use crate::event::Pattern;
 use crate::units::{Bytes, PageCount, PageIndex, PageSize};
 use alloc::vec::Vec;
 use walks::{UnderWay, Walk};
+
+/// How a user expects to use a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pattern {
+    /// Find out: read ahead when reads turn out to be sequential.
+    #[default]
+    Normal,
+    /// Never read ahead.
+    Random,
+    /// Read ahead with the largest window at once.
+    Sequential,
+}
 
 /// The settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

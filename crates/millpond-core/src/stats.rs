@@ -1,6 +1,6 @@
 //! Counters. Where Linux has a counter of the same meaning, it has Linux' name.
 
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::units::Nanos;
 use core::fmt;
 

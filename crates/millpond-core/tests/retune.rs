@@ -6,10 +6,11 @@
 
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
+use millpond_core::dirty::DirtierId;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::dirty::linux::limits::{Caller, KernelLimit};
 use millpond_core::dirty::linux::touch::{Touch, TouchRules, Touched, post_zones_at_boot};
-use millpond_core::event::{DirtierId, Effects, Event};
+use millpond_core::event::{Effects, Event};
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::manager::{Derived, FRAMES_MIN, Manager};
 use millpond_core::memory::watermark::WatermarkRule;

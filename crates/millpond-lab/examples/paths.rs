@@ -14,7 +14,7 @@
 )]
 
 use millpond::{Advice, File, OpenOptions, PageCache};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_lab::measure::process::resident_peak_mib;
 use millpond_sim::draw::Draw;
 use std::hint::black_box;

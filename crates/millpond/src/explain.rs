@@ -30,7 +30,7 @@
 
 use crate::driver::Shared;
 use crate::events;
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::manager::Pressure;
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -10,7 +10,7 @@ use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, LogOrder, OpenOptions, Options, PageCache, explain};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::units::{Bytes, Nanos};
 use std::path::Path;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ mod support;
 use millpond::device::{Asked, Awaited, Device};
 use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, LogOrder, OpenOptions, Options, PageCache, Warning};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::units::Nanos;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

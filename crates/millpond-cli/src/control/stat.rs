@@ -2,7 +2,7 @@
 
 use super::{Cache, Which, count, reclaim};
 use crate::Failure;
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::units::Bytes;
 use millpond_lab::quantity::{micros, number, parse_time, size};
 use serde_json::{Map, Value, json};

@@ -10,7 +10,7 @@
 
 use crate::Failure;
 use crate::control::{Cache, Span, count, list, shown, text};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use serde::Serialize;
 use serde_json::{Value, json};
 

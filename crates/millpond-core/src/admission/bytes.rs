@@ -69,7 +69,7 @@ impl BytesState {
 mod tests {
     use super::super::{Admission, AdmissionOptions};
     use super::*;
-    use crate::event::Reason::{Background, Fault};
+    use crate::io::Reason::{Background, Fault};
     use crate::units::Instant;
 
     #[test]

@@ -16,7 +16,7 @@
 
 use super::gate::Gate;
 use super::{InTransit, Verdict};
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::units::{Instant, Nanos};
 
 /// The depth at step 0: `RWB_DEF_DEPTH`.

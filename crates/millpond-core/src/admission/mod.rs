@@ -16,7 +16,7 @@ pub mod latency;
 pub mod percent;
 mod waits;
 
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::mutation::{self, Mutation};
 use crate::units::{Bytes, Instant, Nanos};
 use alloc::boxed::Box;

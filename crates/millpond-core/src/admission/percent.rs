@@ -16,7 +16,7 @@
 
 use super::gate::Gate;
 use super::{InTransit, Verdict};
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::units::{Instant, Nanos};
 
 /// Axboe 2016 counts no more than this many of the device's slots.

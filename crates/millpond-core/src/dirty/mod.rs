@@ -5,3 +5,7 @@ pub mod limits;
 pub mod linux;
 pub mod queue;
 pub mod throttle;
+
+/// Who dirties pages: a thread or a client, as the driver tells them apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DirtierId(pub u32);

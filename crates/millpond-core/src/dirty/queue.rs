@@ -18,7 +18,7 @@
 //! and may go on.
 
 use super::throttle::Throttle;
-use crate::event::DirtierId;
+use crate::dirty::DirtierId;
 use crate::units::{Instant, Nanos, PageCount, Ratio};
 use alloc::collections::{BTreeMap, VecDeque};
 

@@ -4,7 +4,7 @@
 //! pages. [`decide`] is a pure function of that share, of what is dirty and of the limits.
 
 use super::limits::{Thresholds, dirtier_limit};
-use crate::event::DirtierId;
+use crate::dirty::DirtierId;
 use crate::units::{PageCount, Ratio};
 use alloc::collections::BTreeMap;
 

@@ -27,9 +27,9 @@ mod out;
 
 use super::fault::Want;
 use super::{Manager, PageCount};
-use crate::event::{Effect, Effects, Intent, Reason};
+use crate::event::{Effect, Effects, Intent};
 use crate::frame::FrameTable;
-use crate::io::Io;
+use crate::io::{Io, Reason};
 use crate::memory::reserve::AllocationClass;
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;

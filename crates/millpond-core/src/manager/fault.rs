@@ -1,9 +1,9 @@
 //! Faults: frames for pages that are not in memory, and what is read with them.
 
 use super::{FREE, Manager};
-use crate::event::{Effect, Effects, Intent, IoError, IoId, Reason, Waiters};
+use crate::event::{Effect, Effects, Intent, Waiters};
 use crate::frame::FrameTable;
-use crate::io::Io;
+use crate::io::{Io, IoError, IoId, Reason};
 use crate::lru::PutBack;
 use crate::memory::free::Purpose;
 use crate::memory::reserve::{AllocationClass, may_take};
@@ -197,8 +197,8 @@ impl Manager {
     pub(super) fn wait_for_memory(&mut self, effects: &mut Effects) {
         let (reason, at_most) = stall::wait(self.unclean().0 + self.swap.writing().0);
         match reason {
-            crate::event::WaitReason::Writeback => self.stats.nr_vmscan_throttled_writeback += 1,
-            crate::event::WaitReason::NoProgress => self.stats.nr_vmscan_throttled_noprogress += 1,
+            crate::reclaim::stall::WaitReason::Writeback => self.stats.nr_vmscan_throttled_writeback += 1,
+            crate::reclaim::stall::WaitReason::NoProgress => self.stats.nr_vmscan_throttled_noprogress += 1,
         }
         self.memory_waiters = true;
         effects.list.push(Effect::Wait { reason, at_most });

@@ -1,7 +1,7 @@
 //! What a frame holds and what waits at this moment, for whoever watches. Nothing here decides anything.
 
 use super::Manager;
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::lru::List;
 use crate::page::Phase;
 use crate::units::{FileId, FrameNo, Instant, Nanos};

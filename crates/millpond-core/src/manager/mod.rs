@@ -6,7 +6,7 @@
 //! lists have grown to their size.
 //!
 //! ```
-//! use millpond_core::{event::*, manager::Manager, options::Options, units::*};
+//! use millpond_core::{event::*, io::Reason, manager::Manager, options::Options, units::*};
 //! # use millpond_core::frame::{BeginWrite, FrameTable};
 //! # struct Frames;
 //! # impl FrameTable for Frames {
@@ -42,9 +42,9 @@ mod tests;
 use crate::admission::Admission;
 use crate::dirty::queue::Queue;
 use crate::dirty::throttle::Dirtiers;
-use crate::event::{Effect, Effects, Event, IoId, Waiters};
+use crate::event::{Effect, Effects, Event, Waiters};
 use crate::frame::FrameTable;
-use crate::io::{Io, IoTable};
+use crate::io::{Io, IoId, IoTable};
 use crate::lru::{Lru, Refault};
 use crate::memory::boost::Boost;
 use crate::memory::free::FreeFrames;

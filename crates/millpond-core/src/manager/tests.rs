@@ -6,10 +6,14 @@ mod write;
 
 use super::*;
 use crate::admission::AdmissionOptions;
+use crate::dirty::DirtierId;
 use crate::dirty::limits::DirtyLimit;
-use crate::event::{DirtierId, Effect, Intent, IoError, IoId, Reason, SyncTicket, WaitReason};
+use crate::event::{Effect, Intent};
 use crate::frame::BeginWrite;
+use crate::io::{IoError, IoId, Reason};
+use crate::reclaim::stall::WaitReason;
 use crate::units::{Bytes, PageIndex, Ratio};
+use crate::writeback::SyncTicket;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 

@@ -9,7 +9,7 @@
 //! waits for costs nothing.
 
 use super::Manager;
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::stats::Stats;
 use crate::units::{Bytes, Instant, Nanos, PageCount};
 use core::fmt;

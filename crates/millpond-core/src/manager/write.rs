@@ -2,12 +2,13 @@
 
 use super::{Manager, TICK_WHEN_BUSY};
 use crate::admission::Verdict;
+use crate::dirty::DirtierId;
 use crate::dirty::limits::refuses;
 use crate::dirty::queue::{Ask, Room};
 use crate::dirty::throttle::{Throttle, decide, room, turns};
-use crate::event::{DirtierId, Effect, Effects, IoError, IoId, PauseReason, Reason, Waiters};
+use crate::event::{Effect, Effects, PauseReason, Waiters};
 use crate::frame::{BeginWrite, FrameTable};
-use crate::io::Io;
+use crate::io::{Io, IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, Phase};
 use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};

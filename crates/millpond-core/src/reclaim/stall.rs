@@ -4,8 +4,16 @@
 //! for what nobody announces (a pin that is dropped). Linux 5.16 once slept for lack of progress while
 //! nothing was being written and stalled allocators for minutes: that wait is a few milliseconds here.
 
-use crate::event::WaitReason;
 use crate::units::Nanos;
+
+/// Why an allocation has to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WaitReason {
+    /// What could be reclaimed is being written; a write that ends wakes.
+    Writeback,
+    /// Nothing can be reclaimed at this moment: all is pinned, loading or in other hands.
+    NoProgress,
+}
 
 /// Linux' `reclaim_throttle(WRITEBACK)`: a tenth of a second at most.
 const WRITEBACK_MAX: Nanos = Nanos::from_millis(100);

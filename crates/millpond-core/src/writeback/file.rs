@@ -1,9 +1,10 @@
 //! What the flusher knows of one file: its dirty pages, its sequential writer, its requests for durability.
 
 use crate::dirty::index::PageSet;
-use crate::event::{IoError, IoId, SyncTicket};
+use crate::io::{IoError, IoId};
 use crate::mutation::{self, Mutation};
 use crate::units::{Instant, Nanos, PageCount, PageIndex};
+use crate::writeback::SyncTicket;
 use alloc::vec::Vec;
 
 /// One pass of writing everything that was dirty when it began. Requests that arrive meanwhile wait for

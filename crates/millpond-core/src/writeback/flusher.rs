@@ -19,9 +19,10 @@ mod wanted;
 
 use super::file::{FileWork, Pass, Place};
 use super::{BRIEF, FlusherOptions};
-use crate::event::{IoError, IoId, Reason, SyncTicket};
+use crate::io::{IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, PageCount, PageIndex, PageSize};
+use crate::writeback::SyncTicket;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 

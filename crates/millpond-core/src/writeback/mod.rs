@@ -9,6 +9,10 @@ use crate::units::{Bytes, Nanos};
 /// A sync of no more than this is brief: what a log has to sync at a time, hardly ever a writer of bulk.
 pub(crate) const BRIEF: Bytes = Bytes::from_kib(256);
 
+/// Names a request for durability. The driver chooses it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SyncTicket(pub u64);
+
 /// The settings of the flusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlusherOptions {

@@ -3,7 +3,7 @@
 use super::{Load, Pace, Ran, ReplayOptions, Step};
 use crate::error::{LabError, Result};
 use crate::sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::options::Options;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use std::cell::RefCell;

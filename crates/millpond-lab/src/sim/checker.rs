@@ -14,10 +14,11 @@
 //! * **Progress.** No process waits for longer than [`PATIENCE`] of virtual time (checked by the world).
 
 use super::frames::{SimFrame, SimFrames};
-use millpond_core::event::{Effect, Effects, SyncTicket};
+use millpond_core::event::{Effect, Effects};
 use millpond_core::manager::Manager;
 use millpond_core::page::Phase;
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use millpond_core::writeback::SyncTicket;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The longest that an operation may take on a healthy device: far beyond any of the models.

@@ -4,7 +4,7 @@ use super::axboe::{Reader, Seen, Shared, Writer};
 use super::process::{Done, Op, Script};
 use super::{Costs, Faults, World, WorldOptions};
 use millpond_core::admission::AdmissionOptions;
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use millpond_sim::disk::Model;

@@ -1,7 +1,9 @@
 //! Processes of a simulated world: a script says what a process does next, the world carries it out.
 
-use millpond_core::event::{IoError, Pattern, SyncTicket};
+use millpond_core::io::IoError;
+use millpond_core::readahead::Pattern;
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount};
+use millpond_core::writeback::SyncTicket;
 
 /// What a process does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

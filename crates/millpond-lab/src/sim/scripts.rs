@@ -1,8 +1,8 @@
 //! What the processes of drawn worlds do.
 
 use super::process::{Done, Failure, Op, Script};
-use millpond_core::event::Pattern;
 use millpond_core::manager::FRAMES_MIN;
+use millpond_core::readahead::Pattern;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount};
 use millpond_sim::draw::Draw;
 

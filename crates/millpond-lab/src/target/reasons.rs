@@ -1,7 +1,7 @@
 //! What the device was asked for and why, as metrics: the engine and the simulator count alike.
 
 use crate::outcome::Measure;
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::stats::Stats;
 
 /// Requests, bytes and time in transit for each reason that there was a request for, and what the admission held back.

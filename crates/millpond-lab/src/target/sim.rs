@@ -15,7 +15,7 @@ use crate::workload::axboe2016::actors::{LOG_BYTES, RECORD_PAGES_MAX, SCAN_BYTES
 use crate::workload::axboe2016::phase::{Actor, CACHED_READS, hot_pages};
 use crate::workload::axboe2016::record::{Logged, PER_STEP_TO_MB_PER_S, Read, Scanned, Written};
 use crate::workload::{Progress, Workload};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize};
 use std::io;
 use std::time::Duration;

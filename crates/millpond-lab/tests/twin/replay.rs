@@ -2,8 +2,9 @@
 
 use crate::tape::Recording;
 use millpond::internal::Answer;
-use millpond_core::event::{Effect, Effects, Event, IoId};
+use millpond_core::event::{Effect, Effects, Event};
 use millpond_core::frame::{BeginWrite, FrameTable};
+use millpond_core::io::IoId;
 use millpond_core::manager::Manager;
 use millpond_core::units::{FrameNo, PageKey};
 use millpond_lab::sim::frames::SimFrames;

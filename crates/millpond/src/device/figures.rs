@@ -10,7 +10,7 @@
 //! Nothing is decided by it: admission has figures of its own.
 
 use super::{Asked, FileIdentity};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::recent::Recent;
 use millpond_core::units::{Instant, Nanos};
 

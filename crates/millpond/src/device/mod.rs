@@ -70,7 +70,7 @@ pub(crate) use transfer::{Progress, Step};
 pub(crate) use watched::{Warning, Watched, to_stderr};
 
 use crate::host::RingRefusal;
-pub use millpond_core::event::Reason;
+pub use millpond_core::io::Reason;
 use std::fmt;
 use std::io;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use super::waits::{Awaited, Waits};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use crate::events;
 use crate::hook::{Hook, Teller};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::units::{Nanos, PageSize};
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -62,7 +62,8 @@ use crate::sys::copies::Copies;
 use crate::table::{Table, Turn};
 #[cfg(feature = "trace")]
 use crate::trace::Shards;
-use millpond_core::event::{Effects, Event, IoId};
+use millpond_core::event::{Effects, Event};
+use millpond_core::io::IoId;
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FileId, FrameNo, Instant, PageIndex, PageKey, PageSize};

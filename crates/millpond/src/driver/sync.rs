@@ -6,9 +6,11 @@ use crate::error::{Error, Result};
 use crate::explain::{self, Call, Wait};
 use crate::file::{FileInner, log_failed};
 use crate::own::Waits;
-use millpond_core::event::{Event, IoError, SyncTicket};
+use millpond_core::event::Event;
+use millpond_core::io::IoError;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::FileId;
+use millpond_core::writeback::SyncTicket;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use crate::cache::Inner;
 use crate::device::{DeviceFigures, device_name};
 use crate::stats::Stats;
 use Kind::{Counter, Gauge, Summary};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::units::{Nanos, PageCount};
 
 /// Nanoseconds in the base unit.

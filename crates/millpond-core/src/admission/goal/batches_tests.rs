@@ -2,7 +2,7 @@
 
 use super::super::{Admission, AdmissionOptions};
 use super::*;
-use crate::event::Reason::{Background, Fault};
+use crate::io::Reason::{Background, Fault};
 use alloc::vec::Vec;
 
 const PAGE: Bytes = Bytes::from_kib(4);

@@ -2,7 +2,7 @@
 
 use super::super::{Admission, AdmissionOptions, Verdict};
 use super::GoalOptions;
-use crate::event::Reason::{Background, Fault};
+use crate::io::Reason::{Background, Fault};
 use crate::units::{Bytes, Instant, Nanos};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -49,7 +49,7 @@ impl Lead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Reason::{Background, Sync};
+    use crate::io::Reason::{Background, Sync};
 
     const KIB_800: Bytes = Bytes::from_kib(800);
     /// 800 KiB take 8 ms.

@@ -59,7 +59,7 @@ mod turns;
 mod window;
 
 use super::{InTransit, Verdict};
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
 use aim::Aim;
 use batches::Batches;

@@ -2,7 +2,7 @@
 
 use super::super::{Admission, AdmissionOptions};
 use super::*;
-use crate::event::Reason::{self, Background, Fault, Sync};
+use crate::io::Reason::{self, Background, Fault, Sync};
 use alloc::vec::Vec;
 
 const KIB_64: Bytes = Bytes::from_kib(64);

@@ -18,8 +18,9 @@
 //! Random faults read nothing ahead. Windows are not as large as those of files: what is read too far was written by
 //! somebody else before, to make room.
 
-use crate::event::{Effect, Effects, Reason};
+use crate::event::{Effect, Effects};
 use crate::frame::FrameTable;
+use crate::io::Reason;
 use crate::manager::Manager;
 use crate::manager::fault::Want;
 use crate::memory::reserve::AllocationClass;

@@ -12,9 +12,9 @@
 
 use super::BATCH;
 use crate::admission::Verdict;
-use crate::event::{Effect, Effects, IoError, Reason, Waiters};
+use crate::event::{Effect, Effects, Waiters};
 use crate::frame::{BeginWrite, FrameTable};
-use crate::io::Io;
+use crate::io::{Io, IoError, Reason};
 use crate::manager::Manager;
 use crate::page::{PageEvent, Phase};
 use crate::swap::{SlotNo, SwapSlots};

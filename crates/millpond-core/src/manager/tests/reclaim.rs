@@ -1,9 +1,9 @@
 //! Memory that is taken back: from whom, who waits for it, and a pool that changes its size.
 
 use super::*;
-use crate::event::Pattern;
 use crate::lru::{LinuxOptions, List, Replacement};
 use crate::page::PageKind;
+use crate::readahead::Pattern;
 use crate::reclaim::trace::{Caller, Outcome};
 
 #[test]

@@ -20,7 +20,7 @@ use super::super::RETRY_MAX;
 use super::super::file::{Failing, FileWork, Place};
 use super::Flusher;
 use crate::dirty::index::PageSet;
-use crate::event::IoError;
+use crate::io::IoError;
 use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, Nanos, PageCount, PageIndex};
 

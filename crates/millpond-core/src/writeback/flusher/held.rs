@@ -11,8 +11,8 @@
 
 use super::super::file::FileWork;
 use super::Flusher;
-use crate::event::SyncTicket;
 use crate::units::{FileId, PageCount, PageIndex};
+use crate::writeback::SyncTicket;
 
 impl Flusher {
     /// The page, which was to be written, may not be before [`Flusher::released`].

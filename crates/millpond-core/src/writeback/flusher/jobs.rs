@@ -1,7 +1,7 @@
 //! Which pages are next, by the five sources in their order.
 
 use super::{Flusher, Job, Place, Source};
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::units::{FileId, Instant, PageIndex};
 
 /// Why pages are written for which nobody has asked.

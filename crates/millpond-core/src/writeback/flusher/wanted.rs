@@ -5,7 +5,7 @@
 //! written for nothing). Of several files each has its turn until it has no such pages left.
 
 use super::{Flusher, Job, Source};
-use crate::event::Reason;
+use crate::io::Reason;
 use crate::units::{FileId, PageIndex};
 
 impl Flusher {

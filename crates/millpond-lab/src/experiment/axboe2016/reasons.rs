@@ -4,7 +4,7 @@ use super::EXPERIMENT;
 use crate::report::table::{WIDTH, cell, label, layout, wrap};
 use crate::report::{Appendix, Cell, Metric, RowName, Runs, Table, TableRow, lookup};
 use crate::workload::axboe2016::Phase;
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 
 /// The name that `--table` takes.
 pub(super) const NAME: &str = "reasons";

@@ -12,7 +12,7 @@ use super::disk::{Disk, For, Request};
 use super::options::BsdOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::{Admission, AdmissionOptions, Verdict};
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::{Bytes, Instant, Nanos};
 use millpond_sim::disk::{HddParameters, ModelParameterError, ModelStatistics};

@@ -2,7 +2,7 @@
 
 use super::RegionError;
 use crate::sim::era55::Swap;
-use millpond_core::event::IoId;
+use millpond_core::io::IoId;
 use millpond_core::units::{FrameNo, Instant, Nanos};
 use millpond_sim::disk::{Model, ModelRequest};
 use std::collections::BTreeMap;

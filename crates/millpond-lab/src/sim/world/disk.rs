@@ -4,7 +4,8 @@ use super::{Entry, World};
 use crate::sim::checker::Flushed;
 use crate::sim::faults::Seen;
 use crate::sim::process::{Failure, Op, State};
-use millpond_core::event::{Event, IoError, IoId, Reason};
+use millpond_core::event::Event;
+use millpond_core::io::{IoError, IoId, Reason};
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
 use millpond_sim::disk::{COMMAND_BYTES_MAX, ModelRequest};
 

@@ -2,8 +2,10 @@
 
 use super::{Entry, World};
 use crate::sim::process::{Failure, State};
-use millpond_core::event::{Effect, Effects, Event, IoError, Reason, SyncTicket, Waiters};
+use millpond_core::event::{Effect, Effects, Event, Waiters};
+use millpond_core::io::{IoError, Reason};
 use millpond_core::units::{FrameNo, Nanos, PageKey};
+use millpond_core::writeback::SyncTicket;
 
 /// What the one who raised an event was told.
 #[derive(Default)]

@@ -3,9 +3,10 @@
 use super::{SimFile, World};
 use crate::sim::faults::Seen;
 use crate::sim::process::{Failure, Op, State};
-use millpond_core::event::{Event, SyncTicket};
+use millpond_core::event::Event;
 use millpond_core::manager::Derived;
 use millpond_core::units::{FileId, FrameNo, PageCount, PageIndex, PageKey};
+use millpond_core::writeback::SyncTicket;
 
 impl World {
     /// Adds a file of `pages` pages, which lies behind those before it on the disk.

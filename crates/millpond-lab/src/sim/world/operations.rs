@@ -3,7 +3,8 @@
 use super::effects::Told;
 use super::{Entry, World};
 use crate::sim::process::{Done, Op, Process, State};
-use millpond_core::event::{DirtierId, Event, Intent};
+use millpond_core::dirty::DirtierId;
+use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
 

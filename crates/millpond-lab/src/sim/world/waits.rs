@@ -3,7 +3,8 @@
 use super::{Entry, World};
 use crate::sim::faults::Seen;
 use crate::sim::process::{Failure, State};
-use millpond_core::event::{DirtierId, Event};
+use millpond_core::dirty::DirtierId;
+use millpond_core::event::Event;
 use millpond_core::units::{FileId, Instant, Nanos};
 
 /// After so long without a frame, or without any page being written, an operation gives up.

@@ -4,7 +4,7 @@ use super::PAGE;
 use crate::error::{LabError, Result};
 use crate::outcome::Outcome;
 use millpond::PageCache;
-use millpond_core::event::Reason;
+use millpond_core::io::Reason;
 use std::fs;
 use std::path::Path;
 
