@@ -1,9 +1,11 @@
 //! What can go wrong, for whoever must do something about it.
 
+pub(crate) mod told;
+
+use crate::control::settings::SettingError;
 use crate::device::LengthLimit;
+use crate::error::told::{LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, Size, WRITABLE, apart};
 use crate::host::MemoryLimit;
-use crate::settings::SettingError;
-use crate::told::{LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, Size, WRITABLE, apart};
 use millpond_core::options::OptionError;
 use std::io;
 use std::path::PathBuf;

@@ -51,81 +51,45 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "tokio")]
-mod async_file;
-mod auto;
-mod background;
-mod budget;
-mod builder;
-mod cache;
-mod calibrate;
-mod check;
-mod clock;
-pub mod contents;
+mod api;
 #[cfg(feature = "control")]
 pub mod control;
-mod cursor;
+#[cfg(not(feature = "control"))]
+mod control;
 pub mod device;
-mod driver;
+mod engine;
 mod error;
-mod events;
-pub mod explain;
-mod file;
-mod gate;
-mod guard;
-mod hazard;
-pub mod history;
-mod hook;
+mod frames;
 pub mod host;
-#[cfg(feature = "metrics")]
-mod http;
-mod index;
-mod inspect;
-#[doc(hidden)]
-pub mod internal;
-#[cfg(feature = "metrics")]
-mod metrics;
-pub mod options;
-mod order;
-mod own;
-mod poison;
-mod record;
-mod region;
+mod memory;
+mod observe;
 #[cfg(test)]
 mod scratch;
-pub mod settings;
-mod state;
-pub mod stats;
-mod sync;
 mod sys;
-mod table;
 pub mod testing;
-mod told;
+
+#[doc(hidden)]
+pub use api::internal;
+pub use api::{options, units};
+pub use control::settings;
 #[cfg(feature = "trace")]
-pub mod trace;
-#[cfg(not(feature = "trace"))]
-#[path = "trace/off.rs"]
-mod trace;
-mod tune;
-pub mod units;
-mod wait;
+pub use observe::trace;
+pub use observe::{contents, explain, history, stats};
 
 #[cfg(feature = "tokio")]
-pub use async_file::AsyncFile;
-pub use auto::MemoryRange;
-pub use builder::Builder;
-pub use cache::{MemoryInForce, PageCache};
-pub use check::PageCheck;
-pub use cursor::FileCursor;
+pub use api::async_file::AsyncFile;
+pub use api::builder::Builder;
+pub use api::cache::{MemoryInForce, PageCache};
+pub use api::cursor::FileCursor;
+pub use api::file::{Advice, CloseError, File, OpenOptions, StablePages};
+pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
+pub use api::options::{Options, Preset};
+pub use control::auto::MemoryRange;
 pub use device::watched::Warning;
+pub use engine::check::PageCheck;
+pub use engine::order::LogOrder;
 pub use error::{Error, Result};
 pub use explain::explain;
-pub use file::CloseError;
-pub use file::{Advice, File, OpenOptions, StablePages};
-pub use guard::{OwnedPageMut, OwnedPageRef};
-pub use guard::{PageMut, PageRef};
 pub use host::Notice;
-pub use options::{Options, Preset};
-pub use order::LogOrder;
-pub use region::{Faults, Region, RegionAdvice, RegionOptions, SwapFile};
+pub use memory::{Faults, Region, RegionAdvice, RegionOptions, SwapFile};
 pub use stats::Stats;

@@ -49,7 +49,7 @@ pub(crate) mod watched;
 #[cfg(test)]
 mod conformance;
 
-pub use crate::calibrate::{Calibration, GoalSource};
+pub use crate::engine::calibration::{Calibration, GoalSource};
 pub use crate::sys::buffer::Buffer;
 pub use crate::sys::segment::{Memory, Segments};
 pub(crate) use descriptor::Descriptor;

@@ -15,8 +15,8 @@
 use super::figures::{Counted, DeviceFigures, Figures};
 use super::waits::{Awaited, Waits};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
-use crate::events;
-use crate::hook::{Hook, Teller};
+use crate::host::hook::{Hook, Teller};
+use crate::observe::events;
 use millpond_core::io::Reason;
 use millpond_core::units::{Nanos, PageSize};
 use parking_lot::Mutex;

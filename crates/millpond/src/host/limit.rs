@@ -13,8 +13,8 @@
 //! group, or `/..`) gets the group at the mount point.
 
 use super::{Notice, field};
+use crate::error::told::Size;
 use crate::error::{Error, Result};
-use crate::told::Size;
 use millpond_core::units::Bytes;
 use procfs::process::MountInfos;
 use procfs::{FromRead, ProcessCGroups};

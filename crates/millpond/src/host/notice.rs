@@ -1,9 +1,9 @@
 //! What a host does not allow and the cache does without: one line each, kept, and told once.
 
 use super::{MemoryLimit, RingRefusal, SmallPages};
-use crate::hook::Hook;
+use crate::error::told::{Size, apart};
+use crate::host::hook::Hook;
 use crate::sys::forks::OfProcess;
-use crate::told::{Size, apart};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fmt;

@@ -10,7 +10,7 @@
 
 use super::field;
 use super::limit::groups_below;
-use crate::auto::{Place, Stalls};
+use crate::control::auto::{Place, Stalls};
 use millpond_core::units::Bytes;
 use std::fs;
 use std::path::Path;

@@ -24,6 +24,7 @@
 //! token (both exclusive). The device gets addresses of pages under writeback. `table.rs` makes these
 //! values and states why they exclude each other (T1 to T4 there).
 
+use crate::frames::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
 use crate::host::{self, SmallPages};
 use crate::sys::drops::Drops;
 #[cfg(test)]
@@ -31,7 +32,6 @@ use crate::sys::mapping::HUGE_PAGE;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
 use crate::sys::places::{self, Places, Stale};
 use crate::sys::uffd::Userfault;
-use crate::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
 use millpond_core::units::{Bytes, FrameNo, PageSize};
 use std::io;
 use std::ops::{Deref, DerefMut, Range};

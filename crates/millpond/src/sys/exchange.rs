@@ -13,7 +13,7 @@
 //!
 //! Why safe code can't break memory with this: a frame of a region's page is known under a number that no file has, so
 //! there are no pins of it and no slice but a load's and [`Exchange::bytes`]; and what is moved belongs to the one
-//! holder of an [`InHand`], which is made by [`Pages::take`](crate::region::Pages::take) or with a load. A region's own
+//! holder of an [`InHand`], which is made by [`Pages::take`](crate::memory::Pages::take) or with a load. A region's own
 //! slices stay right whatever happens here, as the content of its pages is what was written there last, always.
 //!
 //! A single page that a thread waits for is copied instead, and is in both places for a while (`driver/twins.rs`): to take it
@@ -26,13 +26,13 @@
 //! moved at all: they are copied, write-protected for that long. Neither readable, they stay. Merged with others that are
 //! alike (`MADV_MERGEABLE`, `PR_SET_MEMORY_MERGE`), they count as pinned: the kernel is told not to.
 
+use crate::frames::table::Table;
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::Arena;
 use crate::sys::drops::Drops;
 use crate::sys::mapping::{HUGE_PAGE, is_there, kernel_page};
 use crate::sys::places::Places;
 use crate::sys::uffd::{Touch, Userfault};
-use crate::table::Table;
 use millpond_core::units::FrameNo;
 use std::io;
 use std::ops::Range;

@@ -13,19 +13,24 @@
 
 mod cache;
 mod evict;
-#[path = "../../src/hazard.rs"]
+#[path = "../../src/frames/hazard.rs"]
 mod hazard;
-#[path = "../../src/index.rs"]
+#[path = "../../src/frames/index.rs"]
 mod index;
 mod pins;
-#[path = "../../src/state.rs"]
+#[path = "../../src/frames/state.rs"]
 mod state;
-#[path = "../../src/table.rs"]
+#[path = "../../src/frames/table.rs"]
 mod table;
-#[path = "../../src/wait.rs"]
+#[path = "../../src/frames/wait.rs"]
 mod wait;
 mod waits;
 mod writes;
+
+/// Where the library has these files.
+mod frames {
+    pub(crate) use crate::{hazard, index, state, sync, wait};
+}
 
 /// The library's `sync`, as shuttle has it.
 mod sync {

@@ -1,4 +1,4 @@
-//! Where the pages of the region are, as the engine's `region/pages.rs` has it, and the frames that the core asks about.
+//! Where the pages of the region are, as the engine's `memory/pages.rs` has it, and the frames that the core asks about.
 //!
 //! Nobody tells of a use or a change of a page that is in the region. When the core asks for its uses it is moved out
 //! behind the step; its next touch is a soft fault, which counts. When it is to leave, it is compared with its slot.

@@ -1,7 +1,7 @@
 //! Frames, their bytes, and the pins that keep them.
 
 use super::*;
-use crate::table::{Lookup, Turn};
+use crate::frames::table::{Lookup, Turn};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FileId, PageIndex, PageKey};
 use std::cell::Cell;

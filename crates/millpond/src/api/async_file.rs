@@ -1,0 +1,374 @@
+//! Files for tasks of tokio: what is in memory is had at once, and what has to wait does so on a thread of the runtime's
+//! blocking pool.
+//!
+//! ```text
+//!   read, page ── in memory? ── yes ──► copied, lent: on the task's thread, no other is asked
+//!                    └── no ──► one of 64 places ──► blocking pool: the device is read, the page is pinned ──► the task
+//!   write ── small, inside the file, its pages in memory, no pause due? ── yes ──► the same
+//!                    └── no ──► one of 32 places ──► blocking pool: as any thread that writes, pauses among it
+//!   sync, close ──► one of 32 places ──► blocking pool
+//! ```
+//!
+//! Places are the cache's, whatever files and tasks there are, and of each kind for itself: writers that pause hold up no
+//! reader. A task that waits for a place has no thread and no memory of the cache; one that has a place needs no more memory
+//! than a thread that makes the same call, out of the same budget.
+
+use crate::api::cache::Handle;
+use crate::api::file::{CloseError, File, FileInner};
+use crate::api::guard::{OwnedPageMut, OwnedPageRef};
+use crate::error::{Error, Result};
+use crate::memory::buffers;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::{coop, spawn_blocking};
+
+/// Reads that wait at a time: what a fast device is busy with. The runtime has 512 threads for this at most, if it was not
+/// told otherwise.
+const READS_MAX: usize = 64;
+
+/// Writes that wait at a time, and syncs: more of them make no device faster.
+const WRITES_MAX: usize = 32;
+
+/// What a task copies on its own thread before it hands a write on: some 10 µs.
+const WRITE_AT_ONCE_MAX: usize = 64 << 10;
+
+/// How many calls of each kind may wait at a time.
+pub(crate) struct Places {
+    reads: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
+    syncs: Arc<Semaphore>,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        let places = |count| Arc::new(Semaphore::new(count));
+        Places {
+            reads: places(READS_MAX),
+            writes: places(WRITES_MAX),
+            syncs: places(WRITES_MAX),
+        }
+    }
+}
+
+/// A file in a cache, for tasks of tokio: a handle as [`File`], of which it is one more.
+///
+/// What is in memory and can be had at once is, on the task's own thread and without an allocation; what has to wait,
+/// for the device, a guard or room, does so on the runtime's blocking pool: at most 64 reads, 32 writes and 32 syncs of a
+/// cache at a time. The pool must have a thread for each of these (tokio's default of 512 has, for four caches): calls that
+/// wait for a guard keep theirs. So keep no guard of a page across the `await` of another call of the same cache: calls that
+/// wait for that page may have all places, and the call would wait for them. A task that finds everything in memory yields now and then, as tokio's own
+/// operations do. `docs/ASYNC.md` says what that costs, and what a blocking call costs beside it.
+///
+/// Every call may be dropped before it is done. Of a read or a page nothing is left but that the page may be in memory. A
+/// write is then as one that has failed: not begun, or in memory in part, from its start on; or it is on its way and is done
+/// all the same, as a sync is. Nobody is told how that ends, but no error is lost: the next sync says what could not be
+/// written.
+///
+/// Dropping the last handle of a file waits for the device. In a runtime that of an `AsyncFile` does so on the blocking pool,
+/// where nobody is told how it ended; [`AsyncFile::close`] tells.
+///
+/// # Panics
+/// A call that has to wait panics outside of a tokio runtime.
+///
+/// ```
+/// use millpond::{AsyncFile, OpenOptions, PageCache};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let cache = PageCache::builder().memory(64 << 20).build()?;
+/// let file = AsyncFile::new(cache.open(&path, OpenOptions::new().create(true))?);
+/// file.write_at("Hello, pond", 0).await?;
+/// file.sync_data().await?;
+/// assert_eq!(&file.page(0).await?[..], b"Hello, pond");
+/// # Ok::<(), millpond::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AsyncFile {
+    file: File,
+}
+
+impl From<File> for AsyncFile {
+    fn from(file: File) -> AsyncFile {
+        AsyncFile::new(file)
+    }
+}
+
+impl AsyncFile {
+    /// One that tasks may use. Opening a file is short but for the first in a cache; where that matters open it on the
+    /// blocking pool.
+    pub fn new(file: File) -> AsyncFile {
+        file.in_tasks();
+        AsyncFile { file }
+    }
+
+    /// The file, for calls that wait for nothing ([`File::len`], [`File::try_page`], [`File::prefetch`]).
+    pub fn get_ref(&self) -> &File {
+        &self.file
+    }
+
+    /// Any other call, on the blocking pool, in a place for writes.
+    ///
+    /// # Errors
+    /// The call's; [`Error::Runtime`].
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&File) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.wait(&self.places().writes, call).await
+    }
+
+    /// As [`File::read_at`]. If it is dropped before it is done, any part of `buf` may have been read.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; [`Error::Runtime`].
+    pub async fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let size = self.file.page_size();
+        let is_apart = buffers::are_in_region(buf);
+        let mut done = 0;
+        while done < buf.len() {
+            coop::consume_budget().await;
+            let at = offset.saturating_add(done as u64);
+            let left = self.file.len().saturating_sub(at).min((buf.len() - done) as u64);
+            if left == 0 {
+                break;
+            }
+            let (page, from) = (at / size, (at % size) as usize);
+            let to = &mut buf[done..];
+            let copied = match self.file.try_page(page) {
+                Ok(Some(guard)) => copy(guard, from, to, is_apart),
+                Ok(None) => {
+                    let last = (at + left - 1) / size;
+                    let read = move |file: &File| Ok(file.page_of_run(page, last)?.hand_on());
+                    match self.wait(&self.places().reads, read).await {
+                        Ok(guard) => copy(guard, from, to, is_apart),
+                        Err(Error::OutOfRange { .. }) => 0,
+                        Err(error) => return Err(error),
+                    }
+                }
+                // It was cut meanwhile.
+                Err(Error::OutOfRange { .. }) => 0,
+                Err(error) => return Err(error),
+            };
+            if copied == 0 {
+                break;
+            }
+            done += copied;
+        }
+        Ok(done)
+    }
+
+    /// As [`File::read_exact_at`]. If it is dropped before it is done, any part of `buf` may have been read.
+    ///
+    /// # Errors
+    /// As [`File::read_exact_at`]; [`Error::Runtime`].
+    pub async fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let read = self.read_at(buf, offset).await?;
+        self.file.check_all(read, buf.len(), offset)
+    }
+
+    /// As [`File::page_owned`]. If it is dropped before it is done, the page may be read all the same.
+    ///
+    /// # Errors
+    /// As [`File::page`]; [`Error::Runtime`].
+    pub async fn page(&self, page: u64) -> Result<OwnedPageRef> {
+        coop::consume_budget().await;
+        if let Some(guard) = self.file.try_page_owned(page)? {
+            return Ok(guard);
+        }
+        let read = move |file: &File| Ok(file.page_owned(page)?.hand_on());
+        self.wait(&self.places().reads, read).await
+    }
+
+    /// As [`File::page_mut_owned`]. Whoever wants the page waits as long as the guard is there, and so does a sync of the
+    /// file: change it and drop it, before the task waits for anything else. If this is dropped before it is done, nothing
+    /// is changed; the page may be written once more as it was.
+    ///
+    /// # Errors
+    /// As [`File::page_mut`]; [`Error::Runtime`].
+    pub async fn page_mut(&self, page: u64) -> Result<OwnedPageMut> {
+        coop::consume_budget().await;
+        if let Some(guard) = self.file.try_page_mut_owned(page)? {
+            return Ok(guard);
+        }
+        let lock = move |file: &File| Ok(file.page_mut_owned(page)?.hand_on());
+        self.wait(&self.places().writes, lock).await
+    }
+
+    /// As [`File::write_at`], of a buffer that it keeps until it is done: a `Vec<u8>`, `bytes::Bytes` or `&'static str`, or
+    /// an `Arc<[u8]>` that the caller has as well. Up to 64 KiB inside the file, in pages that are in memory, are written at
+    /// once; others may see the first pages of such a write before the rest has its turn.
+    ///
+    /// If it is dropped before it is done, none of it may be written, a part from its start on, or all.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; [`Error::Runtime`].
+    pub async fn write_at(&self, buf: impl AsRef<[u8]> + Send + 'static, offset: u64) -> Result<()> {
+        coop::consume_budget().await;
+        let done = self.write_at_once(buf.as_ref(), offset)?;
+        if done > 0 && done == buf.as_ref().len() {
+            return Ok(());
+        }
+        // All of it once more: a cut meanwhile would have taken the first pages, and the call is behind it.
+        let write = move |file: &File| file.write_at(buf.as_ref(), offset);
+        self.wait(&self.places().writes, write).await
+    }
+
+    /// As [`File::append`], of a buffer as in [`AsyncFile::write_at`], always on the blocking pool. If it is dropped before it
+    /// is done, it is done all the same, or not begun.
+    ///
+    /// # Errors
+    /// As [`File::append`]; [`Error::Runtime`].
+    pub async fn append(&self, buf: impl AsRef<[u8]> + Send + 'static) -> Result<u64> {
+        self.blocking(move |file| file.append(buf.as_ref())).await
+    }
+
+    /// As [`File::sync_data`], always on the blocking pool. If it is dropped before it is done, nothing is known to be durable;
+    /// what it would have said of what can't be written, the next one says.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`]; [`Error::Runtime`].
+    pub async fn sync_data(&self) -> Result<()> {
+        self.wait(&self.places().syncs, File::sync_data).await
+    }
+
+    /// As [`File::sync_all`], and as [`AsyncFile::sync_data`].
+    ///
+    /// # Errors
+    /// As [`File::sync_all`]; [`Error::Runtime`].
+    pub async fn sync_all(&self) -> Result<()> {
+        self.wait(&self.places().syncs, File::sync_all).await
+    }
+
+    /// As [`File::close`], on the blocking pool, where the handle is dropped as well. If it is dropped before it is done, the
+    /// handle is dropped, and perhaps synced before.
+    ///
+    /// # Errors
+    /// As [`File::close`], with the handle; [`Error::Runtime`].
+    pub async fn close(self) -> std::result::Result<(), CloseError> {
+        let place = self.places().syncs.clone().acquire_owned().await;
+        // For a call that the runtime does not make any more: its end gives the handle back.
+        let slot = Arc::new(Mutex::new(Some(self.file)));
+        let taken = slot.clone();
+        let close = move || {
+            let _place = place;
+            let file = taken.lock().take();
+            file.map_or(Ok(()), File::close)
+        };
+        match on_pool(close).await {
+            Ok(closed) => closed,
+            Err(error) => match slot.lock().take() {
+                Some(file) => Err(CloseError { error, file }),
+                None => unreachable!("a call that was not made took the handle"),
+            },
+        }
+    }
+
+    fn places(&self) -> &Places {
+        &self.file.cache.places
+    }
+
+    /// Makes a call on the blocking pool when there is one of the `places`.
+    async fn wait<T: Send + 'static>(
+        &self,
+        places: &Arc<Semaphore>,
+        call: impl FnOnce(&File) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let place = places.clone().acquire_owned().await;
+        let file = self.file.clone();
+        let call = move || {
+            let _place = place;
+            call(&file)
+        };
+        on_pool(call).await?
+    }
+
+    /// Writes what can be written without waiting, from the start of `buf` on: how many bytes.
+    fn write_at_once(&self, buf: &[u8], offset: u64) -> Result<usize> {
+        let size = self.file.page_size();
+        let is_inside = |end| end <= self.file.len();
+        let end = offset.checked_add(buf.len() as u64);
+        if buf.len() > WRITE_AT_ONCE_MAX || !end.is_some_and(is_inside) || buffers::are_in_region(buf) {
+            return Ok(0);
+        }
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let (page, from) = (at / size, (at % size) as usize);
+            let mut guard = match self.file.try_page_mut(page) {
+                Ok(Some(guard)) => guard,
+                Ok(None) | Err(Error::OutOfRange { .. }) => break,
+                Err(error) => return Err(error),
+            };
+            let part = (size as usize - from).min(buf.len() - done);
+            // It may have been cut meanwhile.
+            let Some(to) = guard.get_mut(from..from + part) else {
+                break;
+            };
+            to.copy_from_slice(&buf[done..done + part]);
+            done += part;
+        }
+        Ok(done)
+    }
+}
+
+async fn on_pool<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let call = move || {
+        MAY_WAIT.set(true);
+        let done = call();
+        MAY_WAIT.set(false);
+        done
+    };
+    match spawn_blocking(call).await {
+        Ok(done) => Ok(done),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => Err(Error::Runtime { source: error.into() }),
+    }
+}
+
+/// Copies from a page, as much as there is room for and the page has. A region is touched with no page in hand
+/// (`memory/buffers.rs`).
+fn copy(guard: impl AsRef<[u8]>, from: usize, to: &mut [u8], is_apart: bool) -> usize {
+    let bytes = guard.as_ref().get(from..).unwrap_or_default();
+    let len = bytes.len().min(to.len());
+    if is_apart {
+        let own = bytes[..len].to_vec();
+        drop(guard);
+        to[..len].copy_from_slice(&own);
+    } else {
+        to[..len].copy_from_slice(&bytes[..len]);
+    }
+    len
+}
+
+thread_local! {
+    /// It makes a call on the blocking pool.
+    static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What the last owner of a file leaves to be done, which waits for the device: done when this is dropped.
+struct Closing {
+    cache: Arc<Handle>,
+    inner: Arc<FileInner>,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.cache.file_dropped(&self.inner);
+    }
+}
+
+/// The last handle or guard of a file that tasks had is dropped: on a thread of a runtime that is left to its blocking pool.
+pub(crate) fn file_dropped(cache: Arc<Handle>, inner: Arc<FileInner>) {
+    let closing = Closing { cache, inner };
+    if !MAY_WAIT.get()
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        // Also if the runtime ends before: then the closure is dropped, and that does it.
+        runtime.spawn_blocking(move || drop(closing));
+    }
+}

@@ -1,0 +1,388 @@
+//! What a cache is made of: the budget, the options, the device, and who is told what is missing.
+
+use crate::api::cache::{Budget, Handle, PageCache};
+use crate::control::auto::{self, MemoryRange};
+#[cfg(feature = "control")]
+use crate::control::socket::Place;
+use crate::device::{self, Device, Warning, Watched};
+use crate::engine::background;
+use crate::engine::budget::{self, Aside};
+use crate::engine::calibration::{Calibrating, Calibration};
+use crate::engine::driver::Shared;
+use crate::error::{Error, Result};
+use crate::frames::table::Table;
+use crate::host::hook::Hook;
+use crate::host::{self, Notice, Notices};
+use crate::memory::{Regions, SwapFile, handlers, swap};
+use crate::observe::record::Recorder;
+use crate::sys::arena::Arena;
+use millpond_core::admission::AdmissionOptions;
+use millpond_core::event::Event;
+use millpond_core::manager::Manager;
+use millpond_core::options::{OptionError, Options, Preset};
+use millpond_core::units::{Bytes, Nanos, PageSize};
+#[cfg(feature = "metrics")]
+use std::net::SocketAddr;
+#[cfg(feature = "control")]
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes a [`PageCache`].
+///
+/// ```
+/// use millpond::PageCache;
+/// use std::time::Duration;
+/// let cache = PageCache::builder()
+///     .memory(256 << 20) // one budget: pages, metadata, transfers
+///     .page_size(16 << 10) // as the engine's own pages
+///     .read_latency_goal(Duration::from_millis(5)) // writers give way to reads beyond it
+///     .on_warning(|warning| eprintln!("cache: {warning}")) // a disk that does not answer
+///     .build()?;
+/// assert!(cache.stats().occupancy.frames.0 > 15_000);
+/// # Ok::<(), millpond::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Builder {
+    memory: u64,
+    memory_auto: Option<MemoryRange>,
+    page_size: u64,
+    /// `None`: Millpond's own.
+    options: Option<std::result::Result<Options, OptionError>>,
+    goal: Option<Duration>,
+    populate: bool,
+    calibrate: bool,
+    calibration: Option<Calibration>,
+    device: Option<Arc<dyn Device>>,
+    recorder: Option<Box<dyn Recorder>>,
+    memory_beyond_limit: bool,
+    notice_hook: Hook<Notice>,
+    warning_hook: Hook<Warning>,
+    #[cfg(feature = "control")]
+    control: Option<Place>,
+    #[cfg(feature = "metrics")]
+    metrics: Option<SocketAddr>,
+    name: Option<String>,
+    swap: Vec<SwapFile>,
+}
+
+impl Builder {
+    /// The budget in bytes, for frames, metadata and what input and output need together. Default 64 MiB.
+    pub fn memory(mut self, bytes: u64) -> Builder {
+        self.memory = bytes;
+        self.memory_auto = None;
+        self
+    }
+
+    /// A budget that follows the host, between `min` and `max` bytes: lowered at once when the machine or a control group
+    /// above this process has little free, or programs there wait for memory; raised while there is more and the cache is full.
+    /// It begins with `min`, and grows as it is filled. The same as `set("memory", "auto:256M..4G")`; [`PageCache::memory`]
+    /// says what it is now. Costs a thread, which looks once a second.
+    pub fn memory_auto(mut self, min: u64, max: u64) -> Builder {
+        let (min, max) = (Bytes(min), Bytes(max));
+        self.memory_auto = Some(MemoryRange { min, max });
+        self
+    }
+
+    /// The size of a page in bytes: a power of two from 4 KiB (the default) to 64 KiB.
+    pub fn page_size(mut self, bytes: u64) -> Builder {
+        self.page_size = bytes;
+        self
+    }
+
+    /// All options at once, the goal for read latency among them: it is not calibrated then. The page size is that of
+    /// [`Builder::page_size`].
+    pub fn options(mut self, options: Options) -> Builder {
+        self.options = Some(Ok(options));
+        self.calibrate = false;
+        self
+    }
+
+    /// A named set of options: `millpond` (the default), `linux-5`, `dillon-2000`.
+    pub fn preset(mut self, name: &str) -> Builder {
+        self.options = Some(Preset::from_name(name).map(Preset::options));
+        self
+    }
+
+    /// What 99 of 100 reads that miss should not exceed while writers are at work, 50 us to 10 s. Default: sixteen
+    /// times what the device needs for a read when nothing else is asked of it, measured when the first file with
+    /// content is opened, between 2 and 60 ms. Only for options with a goal.
+    pub fn read_latency_goal(mut self, goal: Duration) -> Builder {
+        self.goal = Some(goal);
+        self
+    }
+
+    /// Whether the read latency goal is derived from the device when the first file with content is opened. The
+    /// default, unless [`Builder::read_latency_goal`] or [`Builder::options`] gave one.
+    pub fn calibrate(mut self, calibrate: bool) -> Builder {
+        self.calibrate = calibrate;
+        self
+    }
+
+    /// What the device is like, as an earlier cache found it ([`PageCache::calibration`]): nothing is measured then, and
+    /// the read latency goal follows from this unless [`Builder::read_latency_goal`] gave it.
+    pub fn calibration(mut self, calibration: Calibration) -> Builder {
+        self.calibration = Some(calibration);
+        self
+    }
+
+    /// Whether all frames get their memory when the cache is made (the default) rather than one huge page after the
+    /// other at first use, in the path of some read. Takes about 0.1 s for 512 MiB, and 1.4 s in a virtual machine
+    /// whose host gives it memory by and by. Not done for a budget beyond a limit ([`Builder::memory_beyond_limit`]).
+    pub fn populate(mut self, populate: bool) -> Builder {
+        self.populate = populate;
+        self
+    }
+
+    /// What does the transfers, instead of the best that the system allows: a modelled disk, one that fails.
+    pub fn device(mut self, device: Arc<dyn Device>) -> Builder {
+        self.device = Some(device);
+        self
+    }
+
+    /// Who gets to see all that the state machine is told and answers, from its first step on.
+    #[doc(hidden)]
+    pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Builder {
+        self.recorder = Some(Box::new(recorder));
+        self
+    }
+
+    /// Whether a budget above the memory limit of a control group, or above what the machine has, is taken, the former with
+    /// a notice. Default: no, as the kernel kills processes that reach it. Its tables have to fit in any case, a 65th of it.
+    pub fn memory_beyond_limit(mut self, allowed: bool) -> Builder {
+        self.memory_beyond_limit = allowed;
+        self
+    }
+
+    /// Who is told, on the thread whose call found it, what the cache has to do without; each once a cache.
+    /// Default: [`host::to_stderr`](crate::host::to_stderr), a line on stderr, each once a process.
+    pub fn on_notice(mut self, hook: impl Fn(&Notice) + Send + Sync + 'static) -> Builder {
+        self.notice_hook = Hook::new(hook);
+        self
+    }
+
+    /// Who is told what a user should know of though no call fails: a device that has not answered for the option
+    /// `hung_io_timeout` (10 s). Default: a line on standard error. [`Stats::warnings`](crate::Stats::warnings) counts. It is
+    /// called by the cache's own thread, or by one that waits: it should note the warning and return. If it panics, the
+    /// cache is poisoned.
+    pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Builder {
+        self.warning_hook = Hook::new(hook);
+        self
+    }
+
+    /// Whether the cache can be looked into and retuned by `millpond stat`, `inspect` and `set` of the same user, through a
+    /// socket among the user's run-time files ([`control`](crate::control) says where). Default: no. Costs a thread, which
+    /// sleeps.
+    #[cfg(feature = "control")]
+    pub fn control(mut self, wanted: bool) -> Builder {
+        self.control = wanted.then_some(Place::Default);
+        self
+    }
+
+    /// The same, with a socket of this name, for `--cache PATH`. What a cache that is gone has left there is replaced.
+    #[cfg(feature = "control")]
+    pub fn control_at(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.control = Some(Place::At(path.into()));
+        self
+    }
+
+    /// What the cache is called where several are listed: `millpond caches` and `top` show it, and `--cache` takes it. A mount
+    /// is called by the directory where it is mounted. Default: nothing. A metric tells it too, to whoever reads these.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Serves figures for Prometheus at `http://ADDRESS/metrics`, in its text format. Default: no. There is no password:
+    /// give a loopback address such as `127.0.0.1:9464`, or one that only those reach who may know how much the cache does;
+    /// no name of a file is told. Port 0 is one that is free: [`PageCache::metrics_address`]. Costs a thread, which sleeps,
+    /// and at most 32 connections.
+    #[cfg(feature = "metrics")]
+    pub fn metrics(mut self, address: SocketAddr) -> Builder {
+        self.metrics = Some(address);
+        self
+    }
+
+    /// Where pages of regions go that have no room in memory: without it there can be no regions ([`PageCache::region`]).
+    /// Frames are in small pages then, and all of them get their memory when the cache is made. Needs pages of 4 KiB, and
+    /// userfaultfd of Linux 6.8 or newer. Options that nobody has given are [`Options::with_regions`].
+    pub fn swap(mut self, swap: SwapFile) -> Builder {
+        self.swap.push(swap);
+        self
+    }
+
+    /// Makes the cache and starts its thread.
+    ///
+    /// # Errors
+    /// [`Error::Control`] if its control socket can't be there, [`Error::Metrics`] if its metrics can't;
+    /// [`Error::Option`], [`Error::BudgetTooSmall`], [`Error::MemoryLimit`], [`Error::MemoryOfMachine`] or
+    /// [`Error::MemoryForTables`], with what is possible, before any memory is taken;
+    /// [`Error::Setup`] if the system gives no memory or thread, or no userfaultfd; [`Error::Swap`].
+    pub fn build(self) -> Result<PageCache> {
+        let page_size = PageSize::from_bytes(self.page_size).ok_or_else(|| OptionError {
+            option: "page_size",
+            value: format!("{} bytes", self.page_size),
+            allowed: "4096, 8192, 16384, 32768 or 65536 bytes".into(),
+        })?;
+        let options = match self.options {
+            Some(options) => options?,
+            None if self.swap.is_empty() => Options::default(),
+            None => Options::with_regions(),
+        };
+        let mut options = Options { page_size, ..options };
+        // All sizes before anything is made of them: tables grow with them, and memory that is not there ends the process.
+        for swap in &self.swap {
+            swap.check(page_size)?;
+        }
+        if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
+            g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
+        }
+        let aside = Aside {
+            region_bytes: self.swap.iter().map(|swap| swap.metadata_bytes(page_size)).sum(),
+            ..match self.swap.is_empty() {
+                true => Aside::default(),
+                false => Aside::with_regions(page_size),
+            }
+        };
+        let auto = self.memory_auto;
+        if let Some(MemoryRange { min, max }) = auto {
+            if min > max {
+                return Err(OptionError {
+                    option: "memory",
+                    value: format!("auto from {min}"),
+                    allowed: format!("up to the maximum, {max}"),
+                }
+                .into());
+            }
+            budget::frames(min, page_size, aside)?;
+        }
+        let memory = auto.map_or(Bytes(self.memory), |range| auto::first(range, &host::places()));
+        let frames = budget::frames(memory, page_size, aside)?;
+        options.check()?;
+        let beyond = host::check_memory(memory.0, budget::tables(frames), self.memory_beyond_limit)?;
+        let is_beyond = beyond.is_some() || memory.0 > crate::sys::machine_memory_bytes();
+        let setup = |what| move |source| Error::Setup { what, source };
+        let notices = Notices::new(self.notice_hook);
+        for notice in beyond.into_iter().chain(host::free_memory(memory.0)) {
+            notices.add(notice, 0);
+        }
+        let (device, refusal) = match self.device {
+            Some(device) => (device, None),
+            None => device::best_or_why(),
+        };
+        if let Some(refusal) = refusal {
+            notices.add(Notice::NoRing(refusal), 0);
+        }
+        let device = Watched::new(device, page_size, options.hung_io_timeout, self.warning_hook);
+        // More than the machine has is of no use where the host decides.
+        let memory_max = Bytes(crate::sys::machine_memory_bytes().max(memory.0));
+        let auto = auto.map(|range| MemoryRange {
+            max: range.max.min(memory_max),
+            ..range
+        });
+        let arena = Arena::new(memory_max, page_size, !self.swap.is_empty())
+            .map_err(setup("reserving addresses for the frames"))?;
+        if let Some(why) = arena.small_pages() {
+            notices.add(Notice::NoHugePages(why), 0);
+        }
+        let (table, mut turn) = Table::new(arena).map_err(setup("reserving addresses for the table"))?;
+        table
+            .locked(&mut turn)
+            .grow(frames.0 as u32)
+            .map_err(setup("getting memory for the frames"))?;
+        // What is beyond a limit would end the process at once.
+        if self.populate && !is_beyond {
+            table.memory().populate(0..frames.0 as u32);
+        }
+        let table = Arc::new(table);
+        let regions = match self.swap.is_empty() {
+            true => None,
+            false => Some(swap::make(&self.swap, &table, page_size)?),
+        };
+        if regions.as_ref().is_some_and(Regions::misses_system_calls) {
+            notices.add(Notice::NoKernelFaults, 0);
+        }
+        // It takes memory by the frame, which can't be refused: after all that can.
+        let manager = Manager::new(options, frames)?;
+        let shared = Shared::new(table, turn, manager, device, self.recorder, regions);
+        let shared = Arc::new(shared);
+        if let Some(regions) = &shared.regions {
+            let whole = shared.exchange_frames(frames.0 as u32);
+            whole.map_err(setup("making the frames exchangeable"))?;
+            regions.twins.fit(frames);
+            regions.tables.fit(frames.0);
+            for (slots, priority) in regions.swap_areas() {
+                shared.tell(Event::SwapAdded { slots, priority });
+            }
+        }
+        let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
+        let handlers = handlers::start(&shared).map_err(setup("starting the threads that serve faults"))?;
+        let calibrating = match self.calibration {
+            Some(calibration) => Calibrating::Done(calibration),
+            None if self.calibrate && self.goal.is_none() => Calibrating::Due,
+            None => Calibrating::Off,
+        };
+        let handle = Handle::new(
+            shared,
+            thread,
+            handlers,
+            calibrating,
+            notices,
+            Budget { memory, auto, aside },
+            self.memory_beyond_limit,
+        );
+        if let Some(name) = self.name {
+            // It is set once, here.
+            let _ = handle.name.set(name);
+        }
+        if let Some(calibration) = self.calibration.filter(|_| self.goal.is_none()) {
+            handle.take(calibration);
+        }
+        if auto.is_some() {
+            handle.follow_from_now_on()?;
+        }
+        #[cfg(any(feature = "control", feature = "metrics"))]
+        let mut handle = handle;
+        #[cfg(feature = "control")]
+        if let Some(place) = &self.control {
+            handle.listen(place)?;
+        }
+        #[cfg(feature = "metrics")]
+        if let Some(address) = self.metrics {
+            handle.serve_metrics(address)?;
+        }
+        if let Some(regions) = &handle.shared.regions {
+            regions.keep_swap();
+        }
+        Ok(PageCache {
+            handle: Arc::new(handle),
+        })
+    }
+}
+
+impl Default for Builder {
+    /// 64 MiB, pages of 4 KiB, Millpond's own options.
+    fn default() -> Builder {
+        Builder {
+            memory: 64 << 20,
+            memory_auto: None,
+            page_size: 4096,
+            options: None,
+            goal: None,
+            populate: true,
+            calibrate: true,
+            calibration: None,
+            device: None,
+            recorder: None,
+            memory_beyond_limit: false,
+            notice_hook: Hook::new(host::to_stderr),
+            warning_hook: Hook::new(device::to_stderr),
+            #[cfg(feature = "control")]
+            control: None,
+            #[cfg(feature = "metrics")]
+            metrics: None,
+            name: None,
+            swap: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What could not be written, and is kept no more.
+
+use super::{Handle, PageCache};
+use crate::api::file::FileInner;
+use crate::error::Error;
+use crate::observe::events;
+use std::io;
+
+impl PageCache {
+    /// What could not be written when the last handle of its file was dropped, since this was asked last, and what
+    /// [`File::write_promised`](crate::File::write_promised) could not keep: of each file one range, from the first to the
+    /// last byte that is lost. Two of a file that was dropped if its log refused and its device as well.
+    pub fn take_lost(&self) -> Vec<Error> {
+        std::mem::take(&mut self.handle.files.lock().lost)
+    }
+}
+
+impl Handle {
+    /// Notes that these bytes of the file are lost, and says so. The error that names them.
+    pub(crate) fn lost(&self, file: &FileInner, (from, to): (u64, u64), errno: i32) -> Error {
+        let lost = |start, end| Error::Lost {
+            path: file.path.clone(),
+            start,
+            end,
+            source: io::Error::from_raw_os_error(errno),
+        };
+        let mut files = self.files.lock();
+        let known = files.lost.iter_mut().rev().find_map(|error| match error {
+            Error::Lost { path, start, end, .. } if *path == file.path => Some((start, end)),
+            _ => None,
+        });
+        // There may be thousands of a file, a page each: told again when it has become twice as much.
+        let size = |from: u64, to: u64| to.saturating_sub(from).checked_ilog2();
+        let (before, all) = match known {
+            Some((start, end)) => {
+                let before = size(*start, *end);
+                (*start, *end) = (from.min(*start), to.max(*end));
+                (before, (*start, *end))
+            }
+            None => {
+                files.lost.push(lost(from, to));
+                (None, (from, to))
+            }
+        };
+        drop(files);
+        if size(all.0, all.1) > before {
+            events::lost(&file.path, &lost(all.0, all.1));
+        }
+        lost(from, to)
+    }
+}

@@ -1,0 +1,245 @@
+//! Files that are opened: found among those that are open already, or taken in.
+//!
+//! ```text
+//!   path ──► which file is it? (no descriptor) ── it is open here ──────────────────────────► a handle
+//!                       └── opened ──► which file is it? ── it is open here, if only since then ──► a handle
+//!                                                └── who else writes it? ──► taken in ──────────────► a handle
+//! ```
+
+use super::writers::{self, Writes};
+use super::{Files, PageCache};
+use crate::api::file::{self, File, FileInner, Keeping, OpenOptions};
+use crate::device::{Awaited, DeviceFile, FileIdentity, identity_at};
+use crate::error::{Error, Result};
+use crate::host::Notice;
+use crate::observe::events;
+use crate::sys::direct;
+use millpond_core::event::Event;
+use millpond_core::units::PageCount;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl PageCache {
+    /// Opens a file or block device. A file that is open already, by whatever name, is the same file: its handles
+    /// see one another's writes at once. In another cache of the process it may be open for reading; for writing only if
+    /// one of the two asks for no more, or says [`OpenOptions::beside_other_caches`].
+    ///
+    /// # Errors
+    /// [`Error::Open`], which says why: it does not exist, may not be read or written, is a directory, has no length (such
+    /// as what is in `/proc`), is longer than 2^52 bytes, is open already with another log or check, is written by another
+    /// cache of the process or is swap of one. With [`OpenOptions::truncate`] also as [`File::set_len`].
+    /// [`Error::BudgetTooSmall`] if there is no room for the copies that the first
+    /// file with stable pages needs.
+    pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
+        let path = path.as_ref();
+        self.handle.shared.poison.check()?;
+        let failed = |error| open_failed(path, error);
+        let keeping = Keeping::new(&options).map_err(failed)?;
+        // If it is open here it is not opened once more, not even to be closed again at once.
+        if !options.makes_new()
+            && let Some(identity) = identity_at(path, options.access())
+        {
+            let device = self.device_of(identity);
+            if let Some(device) = &device {
+                self.handle.calibrate(device, device.len().map_err(failed)?);
+            }
+            let mut files = self.handle.files.lock();
+            let joined = self.join(&mut files, (identity, None), path, &options)?;
+            drop(files);
+            if let Some(file) = joined {
+                return cut(self.tell_writers(file), &options);
+            }
+        }
+        let device = DeviceFile::open_as(path, options.access(), options.making()).map_err(failed)?;
+        cut(self.admit(Arc::new(device), path, &options, keeping)?, &options)
+    }
+
+    /// Takes a file that is open already, for instance one that has no name any more, or that only whoever has made it
+    /// may write. For writing with [`OpenOptions::write`], for which it must be open for both reading and writing, and
+    /// not for appending; [`OpenOptions::create`] and [`OpenOptions::create_new`] ask for nothing else here. Its cursor is neither used nor moved. It is
+    /// opened once more for direct I/O, through `/proc/self/fd`, and if that is refused its transfers go through the
+    /// kernel's page cache.
+    ///
+    /// # Errors
+    /// As [`PageCache::open`]; [`Error::Open`] also if it is to be written and is not open for that.
+    pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
+        self.handle.shared.poison.check()?;
+        let here = Path::new("a file that is open");
+        let keeping = Keeping::new(&options).map_err(|e| open_failed(here, e))?;
+        let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
+        let appends = direct::appends(&file);
+        let device = DeviceFile::from_file(file).map_err(|e| open_failed(here, e))?;
+        let path = PathBuf::from(device.name());
+        if options.writes() && (!is_writable || appends) {
+            let why = match is_writable {
+                true => {
+                    "it is open for appending, where no write goes to its place: open it without O_APPEND"
+                }
+                false => "it is open for reading only",
+            };
+            let why = io::Error::new(io::ErrorKind::PermissionDenied, why);
+            return Err(open_failed(&path, why));
+        }
+        cut(self.admit(Arc::new(device), &path, &options, keeping)?, &options)
+    }
+
+    /// As a device sees the file, if it is open.
+    fn device_of(&self, identity: FileIdentity) -> Option<Arc<DeviceFile>> {
+        let files = self.handle.files.lock();
+        files.open.get(&identity).map(|(inner, _)| inner.device())
+    }
+
+    /// One more handle of a file that is open and not being closed; `None` if it is not, or if it has to be written, was
+    /// opened for reading and is not open as `device` here.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    fn join(
+        &self,
+        files: &mut Files,
+        (identity, device): (FileIdentity, Option<&Arc<DeviceFile>>),
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<Option<File>> {
+        let failed = |source| open_failed(path, source);
+        let writable = options.writes();
+        let Some((inner, handles)) = files.open.get_mut(&identity) else {
+            return Ok(None);
+        };
+        let is_missing = writable && !inner.is_writable();
+        if *handles == 0 || (is_missing && device.is_none()) {
+            return Ok(None);
+        }
+        inner.keeping.agrees_with(options).map_err(failed)?;
+        if is_missing && let Some(device) = device {
+            let writes = self.writes(identity, options).map_err(failed)?;
+            if options.is_exclusive() {
+                device.lock().map_err(failed)?;
+            }
+            *inner.writes.lock() = Some(writes);
+            inner.reopen(device.clone());
+        } else if options.is_exclusive() {
+            inner.device().lock().map_err(failed)?;
+        }
+        *handles += 1;
+        Ok(Some(File::new(inner.clone(), self.handle.clone(), writable)))
+    }
+
+    /// Says that this cache writes the file.
+    ///
+    /// # Errors
+    /// If another one does.
+    fn writes(&self, identity: FileIdentity, options: &OpenOptions) -> io::Result<Writes> {
+        let cache = Arc::as_ptr(&self.handle.shared).addr();
+        Writes::by(identity, cache, options.is_beside_others())
+    }
+
+    /// Tells who has opened it for writing if another cache does so, too. Not under a lock: a hook may open files.
+    fn tell_writers(&self, file: File) -> File {
+        let is_shared = |writes: &Option<Writes>| writes.as_ref().is_some_and(|w| w.is_shared);
+        if file.writable && is_shared(&file.inner.writes.lock()) {
+            let path = file.inner.path.clone();
+            let notice = Notice::WrittenTwice { path };
+            self.handle
+                .notices
+                .add(notice, file.inner.device().identity().device);
+        }
+        file
+    }
+
+    /// A handle of the file that is open as `device`.
+    fn admit(
+        &self,
+        device: Arc<DeviceFile>,
+        path: &Path,
+        options: &OpenOptions,
+        keeping: Keeping,
+    ) -> Result<File> {
+        let shared = &self.handle.shared;
+        let failed = |source| open_failed(path, source);
+        let identity = device.identity();
+        writers::check_no_swap(identity).map_err(failed)?;
+        self.handle.calibrate(&device, device.len().map_err(failed)?);
+        for notice in device.notices() {
+            self.handle.notices.add(notice, identity.device);
+        }
+        let mut files = self.handle.files.lock();
+        // A file whose last handle is being dropped has to be written and forgotten first.
+        let mut wait = None;
+        while let Some((inner, 0)) = files.open.get(&identity) {
+            if let Some(&page) = inner.stuck.get() {
+                return Err(failed(stuck(page)));
+            }
+            wait.get_or_insert_with(|| shared.device.waits(path, Awaited::Close, Duration::ZERO));
+            self.handle.closed.wait(&mut files);
+            shared.poison.check()?;
+        }
+        drop(wait);
+        if let Some(file) = self.join(&mut files, (identity, Some(&device)), path, options)? {
+            drop(files);
+            return Ok(self.tell_writers(file));
+        }
+        let writable = options.writes();
+        let writes = match writable {
+            true => Some(self.writes(identity, options).map_err(failed)?),
+            false => None,
+        };
+        if options.is_exclusive() {
+            device.lock().map_err(failed)?;
+        }
+        // Not before: another last handle may have made it longer until now.
+        let len = device.len().and_then(file::check_len).map_err(failed)?;
+        self.handle.set_aside(&keeping)?;
+        if let Some(held) = &keeping.held {
+            held.log.join(shared);
+        }
+        let id = files.take_id();
+        let inner = FileInner::new(id, device, path, len, writable, keeping);
+        *inner.writes.lock() = writes;
+        let inner = Arc::new(inner);
+        {
+            let mut core = shared.core();
+            let at = id.0 as usize;
+            if at >= core.files.len() {
+                core.files.resize(at + 1, None);
+            }
+            core.files[at] = Some(inner.clone());
+        }
+        shared.tell(Event::Opened {
+            file: id,
+            pages: PageCount(len.div_ceil(shared.page_size.bytes())),
+        });
+        files.open.insert(identity, (inner.clone(), 1));
+        shared.note_opened(&inner);
+        drop(files);
+        events::opened(path, len.div_ceil(shared.page_size.bytes()));
+        Ok(self.tell_writers(File::new(inner, self.handle.clone(), writable)))
+    }
+}
+
+/// The file as `options` want it: nobody else's before it is this cache's and no other's.
+fn cut(file: File, options: &OpenOptions) -> Result<File> {
+    if options.truncates() && !file.is_empty() {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+fn open_failed(path: &Path, source: io::Error) -> Error {
+    Error::Open {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Why a file can't be opened any more: what is in memory of it could be written over what comes later.
+fn stuck(page: u64) -> io::Error {
+    let said = format!(
+        "its last handle was dropped while a guard of page {page} had been forgotten (mem::forget), whose change can be \
+         neither written nor given up: drop guards before the file; only a new cache can open it"
+    );
+    io::Error::new(io::ErrorKind::ResourceBusy, said)
+}

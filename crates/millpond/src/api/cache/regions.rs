@@ -1,0 +1,87 @@
+//! Regions of a cache: made within its swap file, and forgotten.
+
+use super::{Files, Handle, PageCache};
+use crate::error::{Error, Result};
+use crate::memory::{PAGE_BYTES, Region, RegionOptions};
+use millpond_core::event::Event;
+use millpond_core::units::{FileId, PageCount};
+
+impl PageCache {
+    /// Anonymous memory of `len` bytes, zeros at first, whose pages share the cache's budget with those of files.
+    ///
+    /// What is known of its pages takes 16 bytes for each at once, 0.4 % of `len`, out of the budget.
+    ///
+    /// # Errors
+    /// [`Error::NoSwap`] if the cache was made without [`Builder::swap`](crate::Builder::swap), [`Error::SwapTooSmall`] if
+    /// not all regions would fit into it, [`Error::BudgetTooSmall`] if what is known of its pages does not fit into the
+    /// budget, [`Error::Setup`] if the process may not have so many addresses.
+    pub fn region(&self, len: usize) -> Result<Region> {
+        self.region_with(len, &RegionOptions::new())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`PageCache::region`].
+    pub fn region_with(&self, len: usize, options: &RegionOptions) -> Result<Region> {
+        let handle = &self.handle;
+        let shared = &handle.shared;
+        shared.poison.check()?;
+        if shared.regions.is_none() {
+            return Err(Error::NoSwap);
+        }
+        let size = shared.page_size.bytes();
+        let pages = (len as u64).div_ceil(size);
+        let slots = shared.core().manager.swap_slots().map_or(0, |(_, slots)| slots.0);
+        let id = {
+            let mut files = handle.files.lock();
+            let left = slots - files.region_pages;
+            if pages == 0 || pages > left {
+                return Err(Error::SwapTooSmall {
+                    given: len as u64,
+                    left: left * size,
+                    swap: slots * size,
+                });
+            }
+            files.region_pages += pages;
+            files.take_id()
+        };
+        let undo = |error| {
+            handle.forget_region(id, pages);
+            error
+        };
+        handle
+            .set_aside_for_regions((pages * PAGE_BYTES) as i64)
+            .map_err(undo)?;
+        let pages = PageCount(pages);
+        shared.tell(Event::RegionOpened { file: id, pages });
+        // From here on dropping it undoes all.
+        Region::new(handle.clone(), (len, options), id, pages.0 as usize)
+            .inspect_err(|_| handle.region_dropped(id, pages.0))
+    }
+}
+
+impl Files {
+    pub(super) fn take_id(&mut self) -> FileId {
+        FileId(self.free_ids.pop().unwrap_or_else(|| {
+            self.next_id += 1;
+            self.next_id - 1
+        }))
+    }
+}
+
+impl Handle {
+    /// A region without pages in memory is no more.
+    pub(crate) fn region_dropped(&self, id: FileId, pages: u64) {
+        self.shared.tell(Event::Closed { file: id });
+        // More frames than before: that can fail only for want of memory, and then the pool stays as it is.
+        let _ = self.set_aside_for_regions(-((pages * PAGE_BYTES) as i64));
+        self.forget_region(id, pages);
+    }
+
+    fn forget_region(&self, id: FileId, pages: u64) {
+        let mut files = self.files.lock();
+        files.region_pages -= pages;
+        files.free_ids.push(id.0);
+    }
+}

@@ -1,0 +1,85 @@
+//! The budget: so many frames as it has room for, beside what some files need.
+//!
+//! Copies of pages and the map of pages that wait for a log cost nothing before the first file that needs them is opened.
+//! Then the pool becomes smaller by as much, as if the budget had: at once in number, and in memory as pages leave.
+
+use super::Inner;
+use crate::api::file::{Keeping, StablePages};
+use crate::control::auto::MemoryRange;
+use crate::control::settings::Memory;
+use crate::engine::budget::{self, Aside};
+use crate::engine::order::FRAME_ORDER_BYTES;
+use crate::error::Result;
+use crate::observe::history::By;
+use crate::sys::copies::Copies;
+use millpond_core::units::{Bytes, PageCount};
+
+/// What the cache may have in all, and what of it is not for frames.
+#[derive(Clone, Copy)]
+pub(crate) struct Budget {
+    pub(crate) memory: Bytes,
+    /// The host decides between these.
+    pub(crate) auto: Option<MemoryRange>,
+    pub(crate) aside: Aside,
+}
+
+impl Budget {
+    /// As it was set.
+    pub(crate) fn setting(&self) -> Memory {
+        self.auto.map_or(Memory::Fixed(self.memory), Memory::Auto)
+    }
+
+    /// The same with another setting; where the host decides it begins with what is there.
+    pub(crate) fn with(self, setting: Memory) -> Budget {
+        let (memory, auto) = match setting {
+            Memory::Fixed(memory) => (memory, None),
+            Memory::Auto(range) => (range.clamp(self.memory), Some(range)),
+        };
+        Budget { memory, auto, ..self }
+    }
+
+    /// It is never less.
+    fn least(&self) -> Bytes {
+        self.auto.map_or(self.memory, |range| range.min)
+    }
+}
+
+impl Inner {
+    /// Sets memory aside for `bytes` more of what is known of regions' pages, or as much less.
+    ///
+    /// # Errors
+    /// As [`PageCache::set_memory`]; then nothing changes.
+    pub(super) fn set_aside_for_regions(&self, bytes: i64) -> Result<()> {
+        let mut budget = self.budget.lock();
+        let mut aside = budget.aside;
+        aside.region_bytes = aside.region_bytes.saturating_add_signed(bytes);
+        let with_it = Budget { aside, ..*budget };
+        self.apply(By::Region, &mut budget, Some(with_it), None)?;
+        Ok(())
+    }
+
+    /// Sets memory aside for what the file needs beside its pages, if no file before it needed that.
+    ///
+    /// # Errors
+    /// As [`PageCache::set_memory`]; then nothing changes.
+    pub(super) fn set_aside(&self, keeping: &Keeping) -> Result<()> {
+        let mut budget = self.budget.lock();
+        let page_size = self.shared.page_size;
+        let mut aside = budget.aside;
+        if keeping.stable == StablePages::Copy && aside.copies == PageCount(0) {
+            aside.copies = budget::copies(budget.least(), page_size);
+        }
+        if keeping.held.is_some() {
+            aside.frame_bytes = FRAME_ORDER_BYTES;
+        }
+        if aside != budget.aside {
+            let with_it = Budget { aside, ..*budget };
+            self.apply(By::File, &mut budget, Some(with_it), None)?;
+        }
+        if aside.copies > PageCount(0) {
+            let copies = || Copies::new(aside.copies.0 as u32, page_size.bytes() as usize);
+            self.shared.copies.get_or_init(copies);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,356 @@
+//! Pages lent to users: pinned for reading, locked for changing.
+
+use super::{File, LEN_MAX};
+use crate::api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
+use crate::engine::driver::{Dirtying, Reach};
+use crate::error::{Error, Result};
+use crate::frames::own::Waits;
+use crate::frames::table::{ExclusivePin, Lookup, SharedPin, Table};
+use crate::observe::explain::{self, Call};
+use crate::observe::trace::What;
+use crate::sys::arena::Arena;
+use millpond_core::event::Intent;
+use millpond_core::units::{PageIndex, PageKey};
+
+impl File {
+    /// Pins page number `page` for reading. It is read from the device if it is not in memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] behind the end of the file; otherwise as [`File::read_at`].
+    #[inline]
+    pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
+        let len = self.page_len(page)?;
+        // One look at what is in the processor's cache anyway: no difference was measurable.
+        if self.shared().poison.is_usual()
+            && let Some(pin) = self.shared().table.hit(self.key(page))
+        {
+            self.passed(page);
+            return Ok(PageRef::new(pin, len, self.key(page)));
+        }
+        self.page_slowly(page, len)
+    }
+
+    /// As [`File::page`], with a guard that borrows nothing and keeps the file open.
+    ///
+    /// # Errors
+    /// As [`File::page`].
+    pub fn page_owned(&self, page: u64) -> Result<OwnedPageRef> {
+        if let Some(guard) = self.try_page_owned(page)? {
+            return Ok(guard);
+        }
+        let len = self.page_len(page)?;
+        Ok(self.page_slowly(page, len)?.into_owned(&self.opened))
+    }
+
+    /// Pins page number `page` for reading if it is in memory and free to be read at this moment; `None` if it is being read
+    /// from the device or not there, or if somebody has it for changing, the calling thread too, or waits to.
+    ///
+    /// It waits for no device and no guard. Where the page is the one at which read-ahead goes on, that is started, under the
+    /// core's lock. `None` starts nothing: [`File::prefetch`] has the page read.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] behind the end of the file; [`Error::Poisoned`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// # std::fs::write(&path, [7; 100_000])?;
+    /// # let cache = millpond::PageCache::builder().memory(2 << 20).build()?;
+    /// # let file = cache.open(&path, millpond::OpenOptions::new())?;
+    /// assert!(file.try_page(20)?.is_none());
+    /// let read = file.page(20)?[0];
+    /// assert_eq!(file.try_page(20)?.expect("it was read")[0], read);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_page(&self, page: u64) -> Result<Option<PageRef<'_>>> {
+        let len = self.page_len(page)?;
+        let hit = self.try_pin(page, len, |key| self.shared().table.hit(key))?;
+        Ok(hit.map(|pin| PageRef::new(pin, len, self.key(page))))
+    }
+
+    /// As [`File::try_page`], with a guard that borrows nothing and keeps the file open.
+    ///
+    /// # Errors
+    /// As [`File::try_page`].
+    pub fn try_page_owned(&self, page: u64) -> Result<Option<OwnedPageRef>> {
+        let len = self.page_len(page)?;
+        let hit = self.try_pin(page, len, |key| self.shared().table.hit_counted(key))?;
+        Ok(hit.map(|pin| OwnedPageRef::new(pin, len, self.key(page), &self.opened)))
+    }
+
+    fn try_pin<'a>(
+        &'a self,
+        page: u64,
+        len: usize,
+        hit: impl FnOnce(PageKey) -> Option<SharedPin<&'a Table<Arena>>>,
+    ) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
+        if !self.shared().poison.is_usual() {
+            self.shared().poison.check()?;
+        }
+        let Some(pin) = hit(self.key(page)) else {
+            return Ok(None);
+        };
+        let _noted = self.begin(page << self.shared().page_size.shift(), len, false)?;
+        self.passed(page);
+        Ok(Some(pin))
+    }
+
+    #[cold]
+    fn page_slowly(&self, page: u64, len: usize) -> Result<PageRef<'_>> {
+        let _noted = self.begin(page << self.shared().page_size.shift(), len, false)?;
+        self.shared()
+            .check_guards(&self.inner, page..page + 1, Waits::ForWriters)?;
+        loop {
+            self.shared().poison.check()?;
+            match self.pin(self.key(page), Call::Read(len)) {
+                Lookup::Found(pin) => {
+                    self.passed(page);
+                    return Ok(PageRef::new(pin, len, self.key(page)));
+                }
+                Lookup::Loading(frame) | Lookup::Busy(frame) => {
+                    self.wait_loading(frame, self.key(page), Call::Read(len))
+                }
+                Lookup::Absent => {
+                    explain::waits_in(Call::Read(len));
+                    if self.bring_around(page)? {
+                        continue;
+                    }
+                    let why = (Intent::Read, Reach::Inside);
+                    let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+                    if fault.outside {
+                        self.page_len(page)?;
+                    }
+                    if let Some(own) = fault.own
+                        && let Some(pin) = self.shared().read(&self.inner, own, |_, _| {}, true)?
+                    {
+                        return Ok(PageRef::new(pin, len, self.key(page)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Locks page number `page` for changing it, after waiting for others who read or change it. It is read from the
+    /// device if it is not in memory. Pauses before if too much is dirty.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file ([`File::page_mut_or_grow`] extends it);
+    /// otherwise as [`File::read_at`] and [`File::write_at`].
+    pub fn page_mut(&self, page: u64) -> Result<PageMut<'_>> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        let len = self.page_len(page)? as u64;
+        self.check_within_limit((page << self.shared().page_size.shift()) + len)?;
+        self.shared()
+            .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
+        let what = What::Write {
+            keeps_first: true,
+            keeps_last: false,
+        };
+        let _noted = self.shared().note(self.inner.id, (page, 1), what);
+        self.shared().accept(&self.inner, Dirtying::Asked, 1)?;
+        self.shared().throttle(&self.inner)?;
+        let pin = self.lock_page(page)?;
+        if pin.first_dirty() {
+            self.shared()
+                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+        }
+        // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
+        let len = self.page_len(page)?;
+        Ok(PageMut::new(pin, len, &self.inner, page))
+    }
+
+    /// As [`File::page_mut`], with a guard that borrows nothing and keeps the file open.
+    ///
+    /// # Errors
+    /// As [`File::page_mut`].
+    pub fn page_mut_owned(&self, page: u64) -> Result<OwnedPageMut> {
+        Ok(self.page_mut(page)?.into_owned(&self.opened))
+    }
+
+    /// Locks page number `page` for changing it if it is in memory and nobody uses it at this moment, the calling thread
+    /// neither; `None` if it is not, or is being written and must stay as it is meanwhile, or if whoever makes pages dirty
+    /// has to pause now.
+    ///
+    /// It waits for no device, no guard and no room; it takes the core's lock for a moment.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file; [`Error::TooLong`]; [`Error::Write`] if more of
+    /// this file can't be written than the option `dirty.failed` allows; [`Error::Poisoned`].
+    pub fn try_page_mut(&self, page: u64) -> Result<Option<PageMut<'_>>> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        let len = self.page_len(page)? as u64;
+        self.check_within_limit((page << self.shared().page_size.shift()) + len)?;
+        if !self.shared().may_dirty(&self.inner)? {
+            return Ok(None);
+        }
+        let Lookup::Found(mut pin) = self.shared().table.try_lock(self.key(page)) else {
+            return Ok(None);
+        };
+        let what = What::Write {
+            keeps_first: true,
+            keeps_last: false,
+        };
+        let _noted = self.shared().note(self.inner.id, (page, 1), what);
+        let is_in_hole = self.inner.hole.takes(page, &mut pin);
+        if pin.first_dirty() {
+            self.shared()
+                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+        }
+        if is_in_hole {
+            return Ok(None);
+        }
+        let len = self.page_len(page)?;
+        Ok(Some(PageMut::new(pin, len, &self.inner, page)))
+    }
+
+    /// As [`File::try_page_mut`], with a guard that borrows nothing and keeps the file open.
+    ///
+    /// # Errors
+    /// As [`File::try_page_mut`].
+    pub fn try_page_mut_owned(&self, page: u64) -> Result<Option<OwnedPageMut>> {
+        let locked = self.try_page_mut(page)?;
+        Ok(locked.map(|guard| guard.into_owned(&self.opened)))
+    }
+
+    /// As [`File::page_mut`], for the whole page: a file that ends before the end of page `page` grows up to there. What
+    /// is new reads as zeros. A file that is only made longer in this way consists of whole pages.
+    ///
+    /// # Errors
+    /// As [`File::page_mut`], but [`Error::OutOfRange`] only beyond what a file can have; [`Error::TooLong`];
+    /// [`Error::FixedLength`] of a block device.
+    pub fn page_mut_or_grow(&self, page: u64) -> Result<PageMut<'_>> {
+        self.check_writable()?;
+        let size = self.shared().page_size.bytes();
+        let page_max = LEN_MAX / size - 1;
+        if page > page_max {
+            return Err(Error::OutOfRange {
+                path: self.inner.path.clone(),
+                what: "page",
+                given: page,
+                max: Some(page_max),
+            });
+        }
+        loop {
+            if self.len() < (page + 1) * size {
+                if let Some(grown) = self.grow_by_page(page)? {
+                    return Ok(grown);
+                }
+                continue;
+            }
+            match self.page_mut(page) {
+                // Somebody has cut it meanwhile.
+                Err(Error::OutOfRange { .. }) => {}
+                Ok(guard) if (guard.len() as u64) < size => {}
+                locked => return locked,
+            }
+        }
+    }
+
+    /// Makes the file end with the whole of page `page`, and locks it. `None`: look again at how long it is.
+    fn grow_by_page(&self, page: u64) -> Result<Option<PageMut<'_>>> {
+        let size = self.shared().page_size.bytes();
+        let end = (page + 1) * size;
+        self.shared().poison.check()?;
+        self.shared()
+            .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
+        self.shared().accept(&self.inner, Dirtying::Asked, 1)?;
+        self.shared().throttle(&self.inner)?;
+        let resize = self.lock_length(Call::Write(size as usize));
+        if self.len() >= end {
+            return Ok(None);
+        }
+        let _noted = self.begin(page * size, size as usize, true)?;
+        self.make_room_for(end)?;
+        let pin = match self.lock_behind(page) {
+            Ok(Lookup::Found(pin)) => pin,
+            other => {
+                self.leave_room(true);
+                drop(resize);
+                // Not while nobody else can change the length: whoever holds the page may want to.
+                if let Lookup::Busy(frame) | Lookup::Loading(frame) = other? {
+                    self.shared().wait_unused(&self.inner, frame, page);
+                }
+                return Ok(None);
+            }
+        };
+        self.grow_to(end);
+        if pin.first_dirty() {
+            self.shared()
+                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+        }
+        Ok(Some(PageMut::new(pin, size as usize, &self.inner, page)))
+    }
+
+    /// Locks a page that ends behind the end of the file. The caller keeps others from changing the length. `Absent`:
+    /// try again.
+    fn lock_behind(&self, page: u64) -> Result<Lookup<ExclusivePin<&Table<Arena>>>> {
+        let (key, start) = (self.key(page), page << self.shared().page_size.shift());
+        match self.shared().table.try_lock(key) {
+            Lookup::Absent if start < self.len() => {
+                self.bring(page, Reach::Inside)?;
+                Ok(self.shared().table.try_lock(key))
+            }
+            Lookup::Absent => {
+                let why = (Intent::Overwrite, Reach::Beyond);
+                let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+                let Some(mut load) = fault.granted.into_iter().next() else {
+                    return Ok(Lookup::Absent);
+                };
+                self.shared().table.load_bytes(&mut load).fill(0);
+                Ok(Lookup::Found(self.shared().table.finish_load_exclusive(load)))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Locks a page, reading it if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if it is missing and the file ends before it by now; those of reading.
+    pub(super) fn lock_page(&self, page: u64) -> Result<ExclusivePin<&Table<Arena>>> {
+        let key = self.key(page);
+        let call = Call::Write(self.shared().page_size.bytes() as usize);
+        loop {
+            self.shared().poison.check()?;
+            match self.lock(key, call) {
+                Lookup::Found(mut pin) => {
+                    if !self.inner.hole.takes(page, &mut pin) {
+                        return Ok(pin);
+                    }
+                    if pin.first_dirty() {
+                        self.shared()
+                            .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+                    }
+                    drop(pin);
+                    drop(self.lock_length(call));
+                }
+                Lookup::Loading(frame) | Lookup::Busy(frame) => self.wait_loading(frame, key, call),
+                Lookup::Absent => {
+                    explain::waits_in(call);
+                    if !self.bring_around(page)? && !self.bring(page, Reach::Inside)? {
+                        self.page_len(page)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The length of page `page` up to the end of the file.
+    fn page_len(&self, page: u64) -> Result<usize> {
+        let size = self.shared().page_size;
+        let start = page.saturating_mul(size.bytes());
+        let left = self.len().saturating_sub(start).min(size.bytes()) as usize;
+        if left == 0 {
+            let pages = self.len().div_ceil(size.bytes());
+            return Err(Error::OutOfRange {
+                path: self.inner.path.clone(),
+                what: "page",
+                given: page,
+                max: pages.checked_sub(1),
+            });
+        }
+        Ok(left)
+    }
+}

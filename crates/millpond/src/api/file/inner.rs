@@ -1,0 +1,280 @@
+//! What all handles of one file share.
+//!
+//! Its length is here twice: as users see it (`len`), and as the file on the device has it (`room`), which goes ahead
+//! of the writes that extend it.
+
+use super::punch::Hole;
+use super::{Keeping, LEN_MAX};
+use crate::api::cache::Writes;
+use crate::device::{Device, DeviceFile};
+use crate::error::Error;
+use crate::observe::explain::{self, Wait};
+use millpond_core::units::FileId;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Whoever appends makes the file on the device longer after so much.
+const ROOM_STEP: u64 = 4 << 20;
+
+/// How soon whoever waits for the length looks whether it is being made shorter: nothing beside a cut, which takes seconds.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// The length of a file that is to be opened, if a cache can have it.
+///
+/// # Errors
+/// If it is too long.
+pub(crate) fn check_len(len: u64) -> io::Result<u64> {
+    if len <= LEN_MAX {
+        return Ok(len);
+    }
+    let said = format!("it is {len} bytes long, and a cache takes files of up to {LEN_MAX}");
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, said))
+}
+
+/// What all handles of one file share: one per file, whatever its name.
+pub(crate) struct FileInner {
+    pub(crate) id: FileId,
+    device: RwLock<Arc<DeviceFile>>,
+    /// Whether the device's file can be written.
+    writable: AtomicBool,
+    /// That this cache writes it, as other caches of the process are told.
+    pub(crate) writes: Mutex<Option<Writes>>,
+    pub(crate) path: PathBuf,
+    /// A block device: its length is its size.
+    pub(super) is_fixed: bool,
+    pub(crate) keeping: Keeping,
+    /// Its length before a cut of which the device has not heard yet, or which it has refused.
+    pub(super) cut_from: AtomicU64,
+    /// Its length as users see it.
+    pub(super) len: AtomicU64,
+    /// How far the file on the device goes; grows ahead of the writes.
+    pub(super) room: Mutex<u64>,
+    /// Whoever holds `room` makes the file on the device shorter.
+    pub(super) is_shortening: AtomicBool,
+    /// Whoever changes the length holds this.
+    pub(super) resize: Mutex<()>,
+    /// The pages of which a hole is being made.
+    pub(super) hole: Hole,
+    /// The page whose use asks for the next read-ahead.
+    pub(crate) readahead_mark: AtomicU64,
+    /// Some of its pages could not be written, when the core was asked last: whoever changes the file asks it first.
+    pub(crate) failing: AtomicBool,
+    /// A sync of the device failed: nobody knows what it holds.
+    pub(crate) sync_error: OnceLock<i32>,
+    /// A page that its last handle left in a forgotten guard, if one was left that is not written: it stays in the list of
+    /// open files.
+    pub(crate) stuck: OnceLock<u64>,
+}
+
+impl FileInner {
+    pub(crate) fn new(
+        id: FileId,
+        device: impl Into<Arc<DeviceFile>>,
+        path: &Path,
+        len: u64,
+        writable: bool,
+        keeping: Keeping,
+    ) -> FileInner {
+        let device = device.into();
+        FileInner {
+            id,
+            is_fixed: device.is_block_device(),
+            device: RwLock::new(device),
+            writable: AtomicBool::new(writable),
+            writes: Mutex::new(None),
+            path: path.to_owned(),
+            keeping,
+            len: AtomicU64::new(len),
+            cut_from: AtomicU64::new(0),
+            room: Mutex::new(len),
+            is_shortening: AtomicBool::new(false),
+            resize: Mutex::new(()),
+            hole: Hole::default(),
+            readahead_mark: AtomicU64::new(u64::MAX),
+            failing: AtomicBool::new(false),
+            sync_error: OnceLock::new(),
+            stuck: OnceLock::new(),
+        }
+    }
+
+    /// The file as the device sees it.
+    pub(crate) fn device(&self) -> Arc<DeviceFile> {
+        self.device.read().clone()
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable.load(Ordering::Acquire)
+    }
+
+    /// The same file, opened for writing, takes the place of the one that was opened for reading.
+    pub(crate) fn reopen(&self, device: Arc<DeviceFile>) {
+        *self.device.write() = device;
+        self.writable.store(true, Ordering::Release);
+    }
+
+    /// SeqCst, and stored so: a writer who has locked a page and then sees the old length locked it before whoever
+    /// cuts the file looks for pages in use.
+    pub(crate) fn len(&self) -> u64 {
+        self.len.load(Ordering::SeqCst)
+    }
+
+    /// How far writes to the device go. While a cut has not reached the device, what is behind it is written like all
+    /// else: a sync may promise it, and the cut may be refused. In this order; see `cut`.
+    pub(crate) fn len_to_write(&self) -> u64 {
+        let len = self.len();
+        len.max(self.cut_from.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn write_failed(&self, errno: i32) -> Error {
+        Error::Write {
+            path: self.path.clone(),
+            source: io::Error::from_raw_os_error(errno),
+        }
+    }
+
+    /// As [`FileInner::make_room`], by the one who makes the file longer, so that the cache's thread finds it done, and
+    /// so that a length which the file system does not have is refused before anything is written.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn make_room_ahead(&self, disk: &dyn Device, end: u64) -> io::Result<()> {
+        let room = self.room.lock();
+        if end.saturating_sub(*room) >= ROOM_STEP {
+            return self.extend(disk, room, end);
+        }
+        Ok(())
+    }
+
+    /// The file on the device will be written up to `end`: gives it its length before the write, because a file system
+    /// does writes that extend a file one after the other.
+    ///
+    /// Only the length: `fallocate` would give it blocks as well, but on ext4 (`ext4_fallocate`, Linux 6.18) it waits
+    /// for all writes of the file that are in transit, which emptied the device's queue every few MiB.
+    ///
+    /// Waits for who makes the file longer at the moment: the length that he sets is that of the file as he found it, so
+    /// what is written behind it meanwhile would be cut off. Not for who makes it shorter, which takes seconds for a large
+    /// file, and the cache's thread, which calls this, has other files' writes to see to: he keeps others from making it
+    /// longer until all writes behind the cut are over.
+    pub(crate) fn make_room(&self, disk: &dyn Device, end: u64) {
+        let mut taken = self.room.try_lock();
+        let room = loop {
+            match taken {
+                Some(room) => break room,
+                None if self.is_shortening.load(Ordering::SeqCst) => return,
+                // Who shortens says so a moment after he has taken the lock, so that is looked at again. Before it he
+                // must not: who makes the file longer may have the lock then, and that one has to be waited for.
+                None => taken = self.room.try_lock_for(LOOK_AGAIN),
+            }
+        };
+        // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
+        let _ = self.extend(disk, room, end);
+    }
+
+    fn extend(&self, disk: &dyn Device, mut room: MutexGuard<'_, u64>, end: u64) -> io::Result<()> {
+        if end <= *room {
+            return Ok(());
+        }
+        // All that was appended so far, not only this write.
+        let target = self.len().max(end);
+        explain::timed(Wait::Length, || disk.set_len(&self.device(), target))?;
+        *room = target;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::file::OpenOptions;
+    use crate::device::{Access, Threads};
+    use crate::testing::{Fault, FaultRule, FaultTarget, Faulty};
+    use std::os::unix::fs::FileExt;
+
+    const PAGE: u64 = 4096;
+
+    /// Who makes a file longer on the device sets the length that the file has at that moment. What another thread
+    /// wrote behind it meanwhile, without waiting for him, was cut off: zeros in the file, and no error anywhere. A long
+    /// history found it, once in some ten thousand times.
+    #[test]
+    fn a_write_behind_a_length_that_is_just_being_set_is_not_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let direct = std::fs::File::create(&path).unwrap();
+        let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
+        let keeping = Keeping::new(&OpenOptions::new()).unwrap();
+        let file = FileInner::new(FileId(1), device, &path, 0, true, keeping);
+        let disk = Faulty::new(Arc::new(Threads::new("for a test")), 1);
+        disk.add(FaultRule {
+            times: 1,
+            ..FaultRule::always(FaultTarget::Lengths, Fault::Hold)
+        });
+        let write = |end: u64| {
+            file.make_room(&disk, end);
+            direct.write_all_at(&[1; PAGE as usize], end - PAGE).unwrap();
+        };
+        std::thread::scope(|scope| {
+            file.len.store(PAGE, Ordering::SeqCst);
+            let first = scope.spawn(|| write(PAGE));
+            while disk.held() == 0 {
+                std::thread::yield_now();
+            }
+            file.len.store(2 * PAGE, Ordering::SeqCst);
+            let second = scope.spawn(|| write(2 * PAGE));
+            // It is over in a moment if it waits for nobody.
+            let began = std::time::Instant::now();
+            while !second.is_finished() && began.elapsed().as_millis() < 50 {
+                std::thread::yield_now();
+            }
+            disk.release().unwrap();
+            first.join().unwrap();
+            second.join().unwrap();
+        });
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(
+            bytes == [1; 2 * PAGE as usize],
+            "{} bytes, the last is {:?}",
+            bytes.len(),
+            bytes.last()
+        );
+    }
+
+    /// The lock is taken first, the flag set then. Who came between the two waited for all of a cut, which takes seconds for
+    /// a large file.
+    #[test]
+    fn who_finds_the_lock_taken_and_the_flag_not_yet_set_does_not_wait_for_the_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, [0; PAGE as usize]).unwrap();
+        let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
+        let keeping = Keeping::new(&OpenOptions::new()).unwrap();
+        let file = FileInner::new(FileId(1), device, &path, PAGE, true, keeping);
+        let disk = Threads::new("for a test");
+        let is_waiting = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let cut = file.room.lock();
+            let write = scope.spawn(|| {
+                is_waiting.store(true, Ordering::SeqCst);
+                file.make_room(&disk, 2 * PAGE);
+            });
+            while !is_waiting.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            // Long enough for the writer to come to the lock; if it does not, the test sees nothing.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!write.is_finished());
+            file.is_shortening.store(true, Ordering::SeqCst);
+            // The lock stays taken: the scope ends only if the writer has left. A minute is for a machine that is slow.
+            let began = std::time::Instant::now();
+            while !write.is_finished() && began.elapsed().as_secs() < 60 {
+                std::thread::yield_now();
+            }
+            let has_left = write.is_finished();
+            drop(cut);
+            assert!(has_left, "it waits for the cut");
+        });
+    }
+}

@@ -1,0 +1,101 @@
+//! Files that others change behind the cache's back: what is in memory is forgotten, and the length is asked for again.
+//!
+//! ```text
+//!   the device says it is   longer ──► so it is                         ┐
+//!                           shorter ─► so it is, unless a page behind   ├─► then the clean pages of the range leave
+//!                                      that end waits to be written     ┘
+//! ```
+//!
+//! What this cache has changed and not written yet wins: it stays, and is written over what others have put there. A
+//! length that is shorter on the device is most often ours, of appended pages that are still to be written.
+
+use super::{File, check_len};
+use crate::error::{Error, Result};
+use crate::frames::table::Lookup;
+use crate::observe::explain::Call;
+use millpond_core::units::PageIndex;
+use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::Ordering;
+
+impl File {
+    /// Forgets the pages that hold the bytes `range`, so that whoever reads them next asks the device; `..` means the
+    /// whole file. Takes the length that the file has on the device, too. For files that others have changed: another
+    /// program, another cache, the kernel.
+    ///
+    /// Returns how many pages of the range stay in memory because they are changed and not written yet: 0 after a
+    /// [`File::sync_data`], if nobody has changed the file since. Those are written over what others have put there, and
+    /// a file that others have cut stays as long as such a page needs it.
+    ///
+    /// Waits for [`PageRef`](crate::PageRef) guards and for transfers of the pages that go; not for
+    /// [`PageMut`](crate::PageMut) guards, whose pages stay.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the device does not say how long the file is, or it is longer than a cache can have; nothing is
+    /// forgotten then. [`Error::Poisoned`].
+    ///
+    /// [`Error::Read`]: crate::Error::Read
+    /// [`Error::Poisoned`]: crate::Error::Poisoned
+    pub fn invalidate(&self, range: impl RangeBounds<u64>) -> Result<u64> {
+        self.shared().poison.check()?;
+        self.take_len()?;
+        let size = self.shared().page_size.bytes();
+        let first = match range.start_bound() {
+            Bound::Included(&at) => at,
+            Bound::Excluded(&at) => at.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&at) => at.saturating_add(1),
+            Bound::Excluded(&at) => at,
+            Bound::Unbounded => u64::MAX,
+        };
+        let end = end.min(self.len());
+        if first >= end {
+            return Ok(0);
+        }
+        let pages = first / size..end.div_ceil(size);
+        self.shared().drop_clean(&self.inner, pages)
+    }
+
+    /// Takes the length of the file on the device, if others have changed it.
+    fn take_len(&self) -> Result<()> {
+        let size = self.shared().page_size.bytes();
+        let _resize = self.inner.resize.lock();
+        let len = {
+            let mut room = self.inner.room.lock();
+            let asked = self.inner.device().len().and_then(check_len);
+            *room = asked.map_err(|source| Error::Read {
+                path: self.inner.path.clone(),
+                offset: 0,
+                source,
+            })?;
+            *room
+        };
+        let old = self.len();
+        let last = old.div_ceil(size);
+        if len == old || len < old && self.shared().is_changed(&self.inner, len / size..last)? {
+            return Ok(());
+        }
+        if len < old {
+            self.check_own_guards(len / size)?;
+        }
+        // From here on as in a cut: SeqCst, and before the pages behind it are looked for.
+        self.inner.len.store(len, Ordering::SeqCst);
+        self.resized(len);
+        self.shared().discard(&self.inner, len.div_ceil(size)..last)?;
+        // The page in which one of the two ends lies has zeros behind it.
+        let end = len.min(old) / size;
+        if self.shared().drop_clean(&self.inner, end..end + 1)? > 0
+            && let Lookup::Found(mut pin) = self.lock(self.key(end), Call::Write(size as usize))
+        {
+            // Changed meanwhile: what others have cut off must not come back.
+            let cut = len.saturating_sub(end * size).min(size) as usize;
+            pin[cut..].fill(0);
+            if pin.first_dirty() {
+                self.shared()
+                    .dirtied(self.inner.id, PageIndex(end), &[pin.frame()]);
+            }
+        }
+        Ok(())
+    }
+}

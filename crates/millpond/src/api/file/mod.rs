@@ -1,0 +1,342 @@
+//! Files: what users read, write and sync.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | a handle, and what is not about bytes |
+//! | `options` | how a file is opened and used |
+//! | `keeping` | what pages are kept to on their way to the device: whole, after the log, checked |
+//! | `inner` | what all handles of one file share, and the length of the file on the device |
+//! | `opened` | what a handle and its clones keep open, until the last of them is dropped |
+//! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
+//! | `pieces` | buffers in several pieces |
+//! | `whole` | the calls of `std::os::unix::fs::FileExt` that are made of those |
+//! | `resize` | the length as users see it |
+//! | `punch` | ranges that are given back to the file system |
+//! | `unwritten` | what the device has not got yet: written out, asked for |
+//! | `invalidate` | files that others have changed |
+
+mod guards;
+mod inner;
+mod invalidate;
+mod keeping;
+mod opened;
+mod options;
+mod pieces;
+mod punch;
+mod read;
+mod resize;
+mod unwritten;
+mod whole;
+mod write;
+
+pub(crate) use inner::{FileInner, check_len};
+pub(crate) use keeping::{Keeping, log_failed};
+pub use opened::CloseError;
+pub(crate) use opened::Opened;
+pub use options::{Advice, OpenOptions, StablePages};
+
+use crate::api::cache::Handle;
+use crate::engine::driver::Shared;
+use crate::error::{Error, Result};
+use crate::frames::own::Waits;
+use crate::frames::table::{ExclusivePin, Lookup, SharedPin, Table};
+use crate::frames::wait::Slow;
+use crate::observe::events;
+use crate::observe::explain::{self, Call, Wait};
+use crate::observe::trace::{Note, What};
+use crate::sys::arena::Arena;
+use millpond_core::event::Event;
+use millpond_core::readahead::Pattern;
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use parking_lot::MutexGuard;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Pages that one fault asks for at most: 1 MiB of 4 KiB pages, what one read of the device takes.
+const FAULT_PAGES_MAX: u64 = 256;
+
+/// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
+const LEN_MAX: u64 = 1 << 52;
+
+/// A file in a cache: a handle, which any thread may use at any time. A clone is the same handle once more, for another
+/// thread or another owner; it costs three atomic additions.
+///
+/// Dropping the last handle of a file, clones among them, writes what is dirty and forgets the file's pages, which waits for
+/// the device and can't say whether it went well; [`File::close`] can.
+///
+/// What each call promises when it returns, fails, or the machine stops, is in `docs/SEMANTICS.md`.
+///
+/// ```
+/// use millpond::{OpenOptions, PageCache};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let cache = PageCache::builder().build()?;
+/// let file = cache.open(&path, OpenOptions::new().create(true))?;
+///
+/// file.write_at(b"some bytes", 10_000)?; // copied into memory; the device gets them in the background
+/// file.page_mut(2)?[..4].copy_from_slice(b"page"); // the third page, changed where it is
+/// let mut bytes = [0; 10];
+/// assert_eq!(file.read_at(&mut bytes, 10_000)?, 10); // copied out
+/// assert_eq!(&file.page(2)?[..4], b"page"); // lent: no copy, no lock
+///
+/// file.sync_data()?; // all of it durable, or an error that comes again until it is
+/// file.close()?; // the same, and says what dropping the file can't
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct File {
+    pub(crate) inner: Arc<FileInner>,
+    pub(crate) cache: Arc<Handle>,
+    pub(crate) writable: bool,
+    opened: Arc<Opened>,
+}
+
+impl File {
+    /// A handle that the cache has counted.
+    pub(crate) fn new(inner: Arc<FileInner>, cache: Arc<Handle>, writable: bool) -> File {
+        let opened = Arc::new(Opened::new(inner.clone(), cache.clone()));
+        File {
+            inner,
+            cache,
+            writable,
+            opened,
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.cache.shared
+    }
+
+    /// The begin of a call that reads or writes `len` bytes from `offset` on: what is to be kept until its end, if calls
+    /// are recorded. One load if they are not.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    #[inline]
+    fn begin(&self, offset: u64, len: usize, writes: bool) -> Result<Option<Note<'_>>> {
+        if self.shared().poison.is_usual() {
+            return Ok(None);
+        }
+        self.shared().poison.check()?;
+        Ok(self.note_bytes(offset, len, writes))
+    }
+
+    fn key(&self, page: u64) -> PageKey {
+        PageKey::new(self.inner.id, PageIndex(page))
+    }
+
+    /// Waits for a page that is being loaded, in `call`. The core is told: what was read ahead has somebody who waits now.
+    #[cold]
+    fn wait_loading(&self, frame: FrameNo, key: PageKey, call: Call) {
+        explain::waits_in(call);
+        self.shared().tell(Event::Awaited {
+            file: key.file(),
+            page: key.index(),
+        });
+        explain::timed(Wait::Read, || self.shared().table.wait_loading(frame, key));
+    }
+
+    /// Pins a page for reading in `call`. Never `Busy`.
+    #[inline]
+    fn pin(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
+        match self.shared().table.hit(key) {
+            Some(pin) => Lookup::Found(pin),
+            None => self.pin_patiently(key, call),
+        }
+    }
+
+    #[cold]
+    fn pin_patiently(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
+        explain::waits_in(call);
+        let pin = || {
+            let page = key.index().0;
+            let watched = |slow: Slow<'_>| self.shared().table.pin(key, slow);
+            self.shared().watched(&self.inner, page, watched)
+        };
+        explain::timed(Wait::Busy, pin)
+    }
+
+    /// Locks a page for changing it in `call`, as [`Table::lock`].
+    fn lock(&self, key: PageKey, call: Call) -> Lookup<ExclusivePin<&Table<Arena>>> {
+        match self.shared().table.try_lock(key) {
+            Lookup::Busy(_) => {
+                explain::waits_in(call);
+                let lock = || {
+                    let watched = |slow: Slow<'_>| self.shared().table.lock(key, slow);
+                    self.shared().watched(&self.inner, key.index().0, watched)
+                };
+                explain::timed(Wait::Busy, lock)
+            }
+            other => other,
+        }
+    }
+
+    /// Keeps others from changing the length, in `call`.
+    fn lock_length(&self, call: Call) -> MutexGuard<'_, ()> {
+        if let Some(resize) = self.inner.resize.try_lock() {
+            return resize;
+        }
+        explain::waits_in(call);
+        explain::timed(Wait::Busy, || self.inner.resize.lock())
+    }
+
+    /// The path it was opened by first.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The length in bytes, with all writes that have returned. No system call.
+    pub fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes a page has, of whichever file of the cache.
+    pub fn page_size(&self) -> u64 {
+        self.shared().page_size.bytes()
+    }
+
+    /// Whether the whole page that holds byte `offset` is in memory at this moment. For measuring; by the time it
+    /// returns it may not be.
+    pub fn is_resident(&self, offset: u64) -> bool {
+        offset < LEN_MAX
+            && self
+                .shared()
+                .table
+                .holds(self.key(offset >> self.shared().page_size.shift()))
+    }
+
+    /// Says how the file will be used from now on, by all handles.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn advise(&self, advice: Advice) -> Result<()> {
+        self.shared().poison.check()?;
+        let pattern = match advice {
+            Advice::Normal => Pattern::Normal,
+            Advice::Random => Pattern::Random,
+            Advice::Sequential => Pattern::Sequential,
+        };
+        self.shared().tell(Event::Advised {
+            file: self.inner.id,
+            pattern,
+        });
+        Ok(())
+    }
+
+    /// Makes everything durable that was written to the file before, by any handle: when this returns, it would
+    /// survive a loss of power. Waits for [`PageMut`](crate::PageMut) guards of the file to be dropped.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if a write fails; its pages stay in memory, dirty, and every sync says so until they are
+    /// written. [`Error::Sync`] if the device can't say that it has kept what it took: latched until the file is
+    /// opened anew. [`Error::Log`] if the log of its pages can't be made durable: pages that don't wait for it were
+    /// written, if they can be. Without a callback to ask it waits until the log advances.
+    pub fn sync_data(&self) -> Result<()> {
+        self.shared().poison.check()?;
+        let _noted = self.shared().note(self.inner.id, (0, 0), What::Sync);
+        self.check_own_changes()?;
+        explain::waits_in(Call::Sync);
+        let log = self.shared().log_first(&self.inner);
+        let syncing = self.shared().sync_begin(self.inner.id, log)?;
+        let synced = self.shared().sync_file(&self.inner, syncing);
+        synced.inspect_err(|error| events::sync_failed(&self.inner.path, error))
+    }
+
+    /// As [`File::sync_data`]; the length and other metadata that reading the data needs are made durable by both.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`].
+    pub fn sync_all(&self) -> Result<()> {
+        self.sync_data()
+    }
+
+    /// Gives up what can't be written: the pages whose last write has failed are dropped, and with them the error that
+    /// every sync gives. They are read from the device again when somebody wants them, and are there what it has: the
+    /// content before the change, or any part of it, or zeros. All other pages stay as they are, dirty or not, and so
+    /// does the length. How many pages were dropped; 0 if none was known that can't be written.
+    ///
+    /// Waits for guards and transfers of these pages; what is written meanwhile is kept. An [`Error::Sync`] stays: it is
+    /// about what the device has taken.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::Write`] if the file on the device is shorter than this one and can't be made as
+    /// long; [`Error::Poisoned`].
+    pub fn discard_unwritten(&self) -> Result<u64> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        // Not while nobody else can change the length: whoever holds one of the pages may want to.
+        let given_up = self.shared().discard_failed(&self.inner)?;
+        let _resize = self.inner.resize.lock();
+        // What was appended and never written: the next sync promises the length all the same.
+        let on_device = self.inner.device().len();
+        if given_up > 0 && on_device.is_ok_and(|len| len < self.len()) {
+            self.resize_device(self.len())?;
+        }
+        Ok(given_up)
+    }
+
+    /// Before a sync: it waits for guards that change pages of the file.
+    ///
+    /// # Errors
+    /// [`Error::OwnGuard`] if the calling thread has one.
+    fn check_own_changes(&self) -> Result<()> {
+        self.shared()
+            .check_guards(&self.inner, 0..u64::MAX, Waits::ForWriters)
+    }
+
+    /// Before pages from `first` on leave memory, which waits for guards of them.
+    ///
+    /// # Errors
+    /// [`Error::OwnGuard`] if the calling thread has one.
+    fn check_own_guards(&self, first: u64) -> Result<()> {
+        self.shared()
+            .check_guards(&self.inner, first..u64::MAX, Waits::ForAll)
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.writable {
+            Ok(())
+        } else {
+            Err(Error::ReadOnly {
+                path: self.inner.path.clone(),
+            })
+        }
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "File({}, {} bytes)", self.inner.path.display(), self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{OpenOptions, PageCache};
+    use millpond_core::frame::FrameTable;
+
+    #[test]
+    fn asking_whether_a_page_is_resident_is_no_use_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+        let path = folder.path().join("data");
+        let file = cache.open(path, OpenOptions::new().create(true)).unwrap();
+        file.write_at(&[1; 4096], 0).unwrap();
+        let uses = || {
+            let mut core = file.shared().core();
+            let mut table = file.shared().table.locked(&mut core.turn);
+            let frame = table.lookup(file.key(0)).unwrap();
+            table.take_uses(frame)
+        };
+        uses();
+        assert!((0..10).all(|_| file.is_resident(0)));
+        assert_eq!(uses(), 0);
+        drop(file.page(0).unwrap());
+        assert_eq!(uses(), 1);
+    }
+}

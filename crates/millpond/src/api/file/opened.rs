@@ -1,0 +1,159 @@
+//! What a handle and its clones keep open, until the last of them is dropped; and closing with an answer.
+
+use super::{File, FileInner};
+use crate::api::cache::Handle;
+use crate::device::DeviceFile;
+use crate::error::Error;
+use crate::frames::table::{Holder, Table};
+use crate::sys::arena::Arena;
+use crate::sys::threads;
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, OnceLock};
+
+/// A file that was opened, for as long as somebody has it: one of the handles that the cache counts.
+pub(crate) struct Opened {
+    pub(crate) inner: Arc<FileInner>,
+    pub(crate) cache: Arc<Handle>,
+    /// Tasks have it: a runtime's own thread does not wait for its end.
+    #[cfg(feature = "tokio")]
+    pub(crate) in_tasks: std::sync::atomic::AtomicBool,
+    /// The one whose descriptor was lent. The file may have another by now, which was opened for writing as well.
+    lent: OnceLock<Arc<DeviceFile>>,
+}
+
+impl Opened {
+    pub(super) fn new(inner: Arc<FileInner>, cache: Arc<Handle>) -> Opened {
+        Opened {
+            inner,
+            cache,
+            #[cfg(feature = "tokio")]
+            in_tasks: false.into(),
+            lent: OnceLock::new(),
+        }
+    }
+}
+
+impl Holder for Arc<Opened> {
+    type Memory = Arena;
+
+    fn table(&self) -> &Table<Arena> {
+        &self.cache.shared.table
+    }
+
+    fn gives_back(&self) -> bool {
+        !self.cache.shared.poison.is_of_another()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let (cache, inner) = (self.cache.clone(), self.inner.clone());
+        if cache.shared.poison.is_of_another() {
+            // In a forked child nothing is done, nor closed.
+            return std::mem::forget((cache, inner, self.lent.take()));
+        }
+        let log = inner.keeping.held.as_ref().map(|held| &held.log);
+        if log.is_some_and(|log| log.is_own_callback()) {
+            // What it may have to wait for is this thread.
+            let (cache, inner) = (cache.clone(), inner.clone());
+            if threads::spawn("millpond-close", move || cache.file_dropped(&inner)).is_ok() {
+                return;
+            }
+        }
+        #[cfg(feature = "tokio")]
+        if self.in_tasks.load(std::sync::atomic::Ordering::Relaxed) {
+            return crate::api::async_file::file_dropped(cache, inner);
+        }
+        cache.file_dropped(&inner);
+    }
+}
+
+impl File {
+    /// Writes what is dirty, makes it durable and drops this handle, saying whether that went well; dropping it alone
+    /// can't say. A handle for reading only is dropped and nothing else: what others wrote is theirs to sync. Other handles of the file, clones of this one and its owned guards stay as they are: what they change
+    /// later is theirs to sync.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`], with the handle: what could not be written is still there, and can be synced again once the
+    /// cause is gone, or given up by dropping the handle.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// # let cache = millpond::PageCache::builder().memory(2 << 20).build()?;
+    /// let mut file = cache.open(&path, millpond::OpenOptions::new().create(true))?;
+    /// file.write_at(b"pond", 0)?;
+    /// for again in (0..3).rev() {
+    ///     match file.close() {
+    ///         Ok(()) => break,
+    ///         Err(failed) if again == 0 => return Err(failed.into()), // drops the handle
+    ///         Err(failed) => file = failed.file,                      // make room, then try again
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn close(self) -> std::result::Result<(), CloseError> {
+        let synced = if self.writable { self.sync_data() } else { Ok(()) };
+        synced.map_err(|error| CloseError { error, file: self })
+    }
+
+    /// From now on tasks have it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn in_tasks(&self) {
+        self.opened
+            .in_tasks
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// The descriptor of the file below, as the cache itself has it: to ask for attributes, to pass to `ioctl`, to lock by
+/// `flock`. It is open for all that any handle of the file was opened for, so that of a handle for reading may write. It is
+/// the file's as long as this handle or a clone of it lives. Don't change its flags (`O_APPEND`, `O_DIRECT`): the cache's own
+/// transfers would go elsewhere, or fail.
+///
+/// What goes through it goes past the cache. What is read by it is what has reached the device; what is written, cut or
+/// punched by it is not seen here before [`File::invalidate`], and a page that is changed here is written over it. Its cursor
+/// is not used. And closing any descriptor of the file, a duplicate of this one too, gives up all locks by
+/// `fcntl` that the process has on it, as the system has it.
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        let lent = self.opened.lent.get_or_init(|| self.inner.device());
+        lent.descriptor(false)
+    }
+}
+
+/// A handle that could not be closed, because what was written through it is not all durable.
+///
+/// As an [`Error`], or an [`io::Error`](std::io::Error), which `?` makes of it, it has dropped the handle.
+#[derive(Debug)]
+pub struct CloseError {
+    /// Why.
+    pub error: Error,
+    /// The handle.
+    pub file: File,
+}
+
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for CloseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}
+
+impl From<CloseError> for Error {
+    fn from(failed: CloseError) -> Error {
+        failed.error
+    }
+}
+
+impl From<CloseError> for std::io::Error {
+    fn from(failed: CloseError) -> std::io::Error {
+        failed.error.into()
+    }
+}

@@ -1,0 +1,126 @@
+//! Holes: a range of a file reads as zeros and its blocks go back to the file system.
+//!
+//! ```text
+//!   pages that the range holds in part   zeros are written to them, as by any write
+//!   pages that it holds whole            1 leave memory, changed or not   2 the file system drops their blocks
+//!                                        3 those that came back between 1 and 2, as they were, leave once more
+//! ```
+//!
+//! Nobody changes the length meanwhile. A write beside it comes, page by page, before it or after it: one that has its
+//! page before 1 goes with the rest, one that gets it later leaves it and waits for the end ([`Hole`]).
+
+use super::File;
+use crate::engine::driver::Dirtying;
+use crate::error::Result;
+use crate::frames::own::Waits;
+use crate::frames::table::{ExclusivePin, Table};
+use crate::observe::explain::{self, Call, Wait};
+use crate::sys::arena::Arena;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Zeros that are written at a time to a page that stays: the largest page.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// The pages of a file that are on their way out, for those who would change them. One at a time: whoever makes it keeps
+/// others from changing the length.
+///
+/// SeqCst: a writer who has locked a page and then finds no hole here locked it before whoever makes the hole looks for
+/// pages in use. The two numbers need not be read at once for that: who sees an old one has looked before.
+#[derive(Default)]
+pub(crate) struct Hole {
+    first: AtomicU64,
+    end: AtomicU64,
+}
+
+impl Hole {
+    /// Whether the page, which the caller has locked to change it, is on its way out. Then he lets go of it and waits until
+    /// nobody changes the length. Locked it counts as changed and stays, so that it must not have what is to go; if it was
+    /// changed before, that is out already or will be taken out.
+    pub(super) fn takes(&self, page: u64, pin: &mut ExclusivePin<&Table<Arena>>) -> bool {
+        let is_in = self.first.load(Ordering::SeqCst) <= page && page < self.end.load(Ordering::SeqCst);
+        if is_in && pin.first_dirty() {
+            pin.fill(0);
+        }
+        is_in
+    }
+
+    fn make(&self, pages: &Range<u64>) -> Making<'_> {
+        self.first.store(pages.start, Ordering::SeqCst);
+        self.end.store(pages.end, Ordering::SeqCst);
+        Making(self)
+    }
+}
+
+/// Until it is dropped the pages are on their way out.
+struct Making<'a>(&'a Hole);
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.0.end.store(0, Ordering::SeqCst);
+    }
+}
+
+impl File {
+    /// Makes the `len` bytes from `offset` on zeros, as far as the file goes, and gives the blocks of whole pages among
+    /// them back to the file system. The length stays. A write of the same range at the same time comes before it or
+    /// after it, page by page.
+    ///
+    /// Waits for guards and transfers of the pages that go, and keeps others from changing the length meanwhile.
+    ///
+    /// # Errors
+    /// As [`File::write_at`] for the pages at both ends. [`Error::Write`](crate::Error::Write) if the file system has no holes, or can't make
+    /// one, and for a block device: the range may hold what it held on the device then, where that was written, or zeros.
+    pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        if self.inner.is_fixed {
+            return Err(self.inner.write_failed(libc::EOPNOTSUPP));
+        }
+        let size = self.shared().page_size.bytes();
+        let touched = offset / size..offset.saturating_add(len).div_ceil(size);
+        self.shared().check_guards(&self.inner, touched, Waits::ForAll)?;
+        let mut resize = Some(self.lock_length(Call::Write(len as usize)));
+        let length = self.len();
+        let end = offset.saturating_add(len).min(length);
+        if offset >= end {
+            return Ok(());
+        }
+        let first = offset.div_ceil(size);
+        // Nothing of the last page is behind the end of the file.
+        let last = if end == length {
+            end.div_ceil(size)
+        } else {
+            end / size
+        };
+        let mut zero = |from: u64, to: u64| match to > from {
+            true => self.write_all(&ZEROS[..(to - from) as usize], from, &mut resize, Dirtying::Asked),
+            false => Ok(()),
+        };
+        if first > last {
+            return zero(offset, end);
+        }
+        zero(offset, (first * size).min(end))?;
+        zero((last * size).max(offset), end)?;
+        if first == last {
+            return Ok(());
+        }
+        self.give_back(first..last)
+    }
+
+    /// Gives the blocks of whole pages back. The caller keeps others from changing the length.
+    fn give_back(&self, pages: Range<u64>) -> Result<()> {
+        let size = self.shared().page_size.bytes();
+        let _hole = self.inner.hole.make(&pages);
+        self.shared().discard(&self.inner, pages.clone())?;
+        let device = self.inner.device();
+        let (from, len) = (pages.start * size, (pages.end - pages.start) * size);
+        let punched = explain::timed(Wait::Length, || device.punch(from, len));
+        // What was to make the file longer on the device may be gone with its pages: the length is promised all the same.
+        if device.len().is_ok_and(|on_device| on_device < self.len()) {
+            self.resize_device(self.len())?;
+        }
+        self.shared().drop_clean(&self.inner, pages)?;
+        punched.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
+    }
+}

@@ -1,0 +1,204 @@
+//! The length: `set_len`, and writes that go beyond the end.
+
+use super::{File, LEN_MAX};
+use crate::device::{Device, LengthLimit, is_behind_limit};
+use crate::error::{Error, Result};
+use crate::frames::table::ExclusivePin;
+use crate::observe::explain::{self, Wait};
+use crate::observe::trace::What;
+use millpond_core::event::Event;
+use millpond_core::mutation::{self, Mutation};
+use millpond_core::units::{PageCount, PageIndex};
+use std::sync::atomic::Ordering;
+
+impl File {
+    /// Makes the file `len` bytes long: what lies behind is gone, what is new reads as zeros. Waits for guards and
+    /// transfers of the pages that go.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::TooLong`], [`Error::FixedLength`] of a block device, [`Error::Write`] if the file
+    /// system refuses. [`Error::Read`], [`Error::Check`] and [`Error::NoFrames`] if `len` lies inside a page, which is read
+    /// so that its rest can be zeroed; restore the page, or cut at its start. Nothing has changed then.
+    /// [`Error::Poisoned`].
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        self.check_writable()?;
+        self.shared().poison.check()?;
+        if len > LEN_MAX {
+            return Err(Error::OutOfRange {
+                path: self.inner.path.clone(),
+                what: "length",
+                given: len,
+                max: Some(LEN_MAX),
+            });
+        }
+        if len < self.len() {
+            self.check_own_guards(len / self.shared().page_size.bytes())?;
+        }
+        let _resize = self.inner.resize.lock();
+        if len == self.len() {
+            return self.resize_device(len);
+        }
+        self.check_elastic(len)?;
+        if len < self.len() {
+            let first = len.div_ceil(self.shared().page_size.bytes());
+            let _noted = self.shared().note(self.inner.id, (first, 0), What::Cut);
+            return self.cut(len);
+        }
+        self.check_length(len)?;
+        self.resize_device(len)?;
+        self.inner.len.store(len, Ordering::SeqCst);
+        self.resized(len);
+        Ok(())
+    }
+
+    /// Makes the file `len` bytes long, which is inside it. The caller keeps others from changing the length.
+    fn cut(&self, len: u64) -> Result<()> {
+        let size = self.shared().page_size.bytes();
+        let (page, cut, old) = (len / size, (len % size) as usize, self.len());
+        // The page that stays in part is ours until everybody sees the new length.
+        let pin = if cut > 0 {
+            Some(self.lock_page(page)?)
+        } else {
+            None
+        };
+        self.inner.cut_from.store(old, Ordering::SeqCst);
+        self.inner.len.store(len, Ordering::SeqCst);
+        // Whether it can be at all, before anything is thrown away.
+        let refused = self.resize_device(len);
+        if refused.is_err() {
+            self.inner.len.store(old, Ordering::SeqCst);
+        } else {
+            // Not after a refusal: whoever has seen the new length must see this.
+            self.inner.cut_from.store(0, Ordering::SeqCst);
+        }
+        let frame = pin.as_ref().map(ExclusivePin::frame);
+        if let Some(mut pin) = pin {
+            if refused.is_ok() && !mutation::is(Mutation::OldBytesBehindCut) {
+                // It reads as zeros if the file grows again.
+                pin[cut..].fill(0);
+            }
+            if pin.first_dirty() {
+                self.shared()
+                    .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+            }
+        }
+        refused?;
+        // Before the discard: read-ahead goes no further from here on.
+        self.resized(len);
+        if let Some(frame) = frame
+            && !mutation::is(Mutation::CutBeforeWrites)
+        {
+            self.shared().table.wait_written(frame, self.key(page));
+        }
+        self.shared()
+            .discard(&self.inner, len.div_ceil(size)..old.div_ceil(size))?;
+        // Writes that had begun before went up to the old end and may have made it long again; now there is none.
+        self.resize_device(len)
+    }
+
+    /// Makes the file on the device `len` bytes long, if it is not.
+    ///
+    /// Setting the length that a file has is no empty call. On ext4 it zeroes the rest of the last block through the
+    /// page cache and, unlike a cut, waits for no direct writes (`ext4_setattr`, Linux 6.18): one that is on its way to
+    /// that block then collides with the cached copy, whose old bytes may win, and the next sync fails.
+    pub(super) fn resize_device(&self, len: u64) -> Result<()> {
+        let mut room = self.inner.room.lock();
+        let device = self.inner.device();
+        let present = device.len();
+        if present.as_ref().is_ok_and(|&present| present == len) {
+            *room = len;
+            return Ok(());
+        }
+        let shortens = present.is_ok_and(|present| len < present);
+        self.inner.is_shortening.store(shortens, Ordering::SeqCst);
+        let resized = explain::timed(Wait::Length, || self.shared().device.set_len(&device, len));
+        self.inner.is_shortening.store(false, Ordering::SeqCst);
+        resized.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        *room = len;
+        Ok(())
+    }
+
+    /// Before the file becomes longer than it is on the device: that the file system has files of `end` bytes. It would
+    /// refuse the writes in the background, when it is too late to tell who made them. The caller keeps others from
+    /// changing the length, and calls [`File::leave_room`] if it comes to nothing.
+    ///
+    /// # Errors
+    /// [`Error::FixedLength`]; [`Error::TooLong`]; [`Error::Write`] if the file system refuses.
+    pub(super) fn make_room_for(&self, end: u64) -> Result<()> {
+        if end <= self.len() {
+            return Ok(());
+        }
+        self.check_elastic(end)?;
+        self.check_length(end)?;
+        let made = self.inner.make_room_ahead(&self.shared().device, end);
+        made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
+    }
+
+    /// What was to make the file longer has failed: the file on the device becomes as long as it is for users again.
+    /// `at_end`: the caller keeps others from changing the length; else it has not made it longer.
+    pub(super) fn leave_room(&self, at_end: bool) {
+        if at_end && *self.inner.room.lock() > self.len() {
+            // The error that brought us here is the one to tell.
+            let _ = self.resize_device(self.len());
+        }
+    }
+
+    /// # Errors
+    /// [`Error::FixedLength`] if the file can't become `len` bytes long, whoever asks.
+    fn check_elastic(&self, len: u64) -> Result<()> {
+        if self.inner.is_fixed {
+            return Err(Error::FixedLength {
+                path: self.inner.path.clone(),
+                len: self.len(),
+                given: len,
+            });
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::TooLong`] if the file, which is shorter, can't become `len` bytes long.
+    fn check_length(&self, len: u64) -> Result<()> {
+        let limit = self.inner.device().length_limit(len);
+        limit.map_or(Ok(()), |limit| Err(self.too_long(len, limit)))
+    }
+
+    /// Whether this process may write up to byte `end` of the file: its limit is for what is there as well.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    #[inline]
+    pub(super) fn check_within_limit(&self, end: u64) -> Result<()> {
+        match is_behind_limit(end).filter(|_| !self.inner.is_fixed) {
+            None => Ok(()),
+            Some(limit) => Err(self.too_long(end, limit)),
+        }
+    }
+
+    #[cold]
+    fn too_long(&self, given: u64, limit: LengthLimit) -> Error {
+        Error::TooLong {
+            path: self.inner.path.clone(),
+            given,
+            limit,
+        }
+    }
+
+    /// Tells the core how long the file is now.
+    pub(super) fn resized(&self, len: u64) {
+        self.shared().tell(Event::Resized {
+            file: self.inner.id,
+            pages: PageCount(len.div_ceil(self.shared().page_size.bytes())),
+        });
+    }
+
+    /// The file is at least `end` bytes long from now on. The caller holds the pages behind the old end, and keeps
+    /// others from changing the length.
+    pub(super) fn grow_to(&self, end: u64) {
+        let before = self.inner.len.fetch_max(end, Ordering::SeqCst);
+        let size = self.shared().page_size.bytes();
+        if end.div_ceil(size) > before.div_ceil(size) {
+            self.resized(end);
+        }
+    }
+}

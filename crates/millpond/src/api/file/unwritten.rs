@@ -1,0 +1,47 @@
+//! What has not reached the device yet: written out without a flush of the device, and asked for.
+
+use super::File;
+use crate::error::{Error, Result};
+use crate::observe::explain::{self, Call};
+use std::sync::atomic::Ordering;
+
+impl File {
+    /// Writes everything to the device that was written to the file before, by any handle, and waits until it has taken
+    /// it. Other programs then see it there; it would survive the end of this process, but not a loss of power, for
+    /// which there is [`File::sync_data`].
+    ///
+    /// # Errors
+    /// [`Error::Write`] and [`Error::Log`] as of [`File::sync_data`]; [`Error::Poisoned`].
+    pub fn write_out(&self) -> Result<()> {
+        self.shared().poison.check()?;
+        explain::waits_in(Call::Sync);
+        self.check_own_changes()?;
+        let log = self.shared().log_first(&self.inner);
+        let syncing = self.shared().sync_begin(self.inner.id, log)?;
+        let written = self.shared().sync_end(&self.inner, syncing)?;
+        written.map(|_| ()).map_err(|e| self.inner.write_failed(e.0))
+    }
+
+    /// Why some of the file's pages can't be written, if the device has refused any and not taken them since: what the
+    /// next sync would say. `None` says that no write has failed yet, not that all is on the device. Takes the core's lock
+    /// only while there is such a page.
+    pub fn failure(&self) -> Option<Error> {
+        if !self.inner.failing.load(Ordering::Relaxed) {
+            return None;
+        }
+        let core = self.shared().core();
+        let failing = core.manager.failing(self.inner.id);
+        failing.map(|(_, error)| self.inner.write_failed(error.0))
+    }
+
+    /// Whether some of its pages are changed and not on the device. Looks at each of its pages or at each frame,
+    /// whichever are fewer, and takes the core's lock for some of them at a time: some milliseconds for a gigabyte. By
+    /// the time it returns it may be otherwise, unless nobody writes to the file.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn is_unwritten(&self) -> Result<bool> {
+        let pages = self.len().div_ceil(self.shared().page_size.bytes());
+        self.shared().is_changed(&self.inner, 0..pages)
+    }
+}

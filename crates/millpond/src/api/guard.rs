@@ -1,0 +1,150 @@
+//! Page guards: pins as values.
+
+mod owned;
+
+pub use owned::{OwnedPageMut, OwnedPageRef};
+
+use crate::api::file::FileInner;
+use crate::error::{Error, Result};
+use crate::frames::own::OwnGuard;
+use crate::frames::table::{ExclusivePin, SharedPin, Table};
+use crate::sys::arena::Arena;
+use millpond_core::units::{PageIndex, PageKey};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// A page, pinned for reading: its bytes stay where they are and nobody changes them while this lives.
+///
+/// Dereferences to the page's bytes up to the end of the file as it was when the page was pinned. Many may read a page
+/// at a time; whoever wants to change it waits for them all, so keep it short, and don't ask for [`PageMut`] of a page
+/// of which the same thread holds a `PageRef`: it would wait for itself, which is an
+/// [`Error::OwnGuard`](crate::Error::OwnGuard) where debug assertions are on. Pinning and dropping take about
+/// 20 ns together when the page is in memory, allocate nothing and take no lock.
+#[must_use = "dropping a guard unpins its page"]
+pub struct PageRef<'a> {
+    pin: SharedPin<&'a Table<Arena>>,
+    len: usize,
+    own: OwnGuard,
+}
+
+impl<'a> PageRef<'a> {
+    #[inline]
+    pub(crate) fn new(pin: SharedPin<&'a Table<Arena>>, len: usize, key: PageKey) -> PageRef<'a> {
+        let own = OwnGuard::new(pin.table(), key, false);
+        PageRef { pin, len, own }
+    }
+}
+
+impl Deref for PageRef<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.own.is_used();
+        &self.pin[..self.len]
+    }
+}
+
+impl AsRef<[u8]> for PageRef<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for PageRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageRef({} bytes)", self.len)
+    }
+}
+
+/// A page, locked for changing it: nobody else sees it while this lives.
+///
+/// Dereferences mutably to the page's bytes up to the end of the file. The page is dirty from the moment it is locked; it
+/// is not written to its file before the guard is dropped, and a sync waits for that.
+#[must_use = "dropping a guard unlocks its page"]
+pub struct PageMut<'a> {
+    pin: ExclusivePin<&'a Table<Arena>>,
+    len: usize,
+    file: &'a FileInner,
+    page: u64,
+    own: OwnGuard,
+}
+
+impl<'a> PageMut<'a> {
+    pub(crate) fn new(
+        pin: ExclusivePin<&'a Table<Arena>>,
+        len: usize,
+        file: &'a FileInner,
+        page: u64,
+    ) -> PageMut<'a> {
+        let own = OwnGuard::new(pin.table(), PageKey::new(file.id, PageIndex(page)), true);
+        PageMut {
+            pin,
+            len,
+            file,
+            page,
+            own,
+        }
+    }
+
+    /// The page's bytes depend on record `n` of the file's log: they do not go to the file before the log is durable up
+    /// to it. Call it after the record was given its number and before the guard is dropped. A page keeps the largest
+    /// number that it was given since it was last written. It is a map look-up under a lock of the file.
+    ///
+    /// A page that is changed without a new order keeps what it had. A page whose order rises all the time, always ahead
+    /// of what is durable, is held still for one advance of the log when it has to be written.
+    ///
+    /// # Errors
+    /// [`Error::NoLog`] if the file was opened without [`OpenOptions::log`](crate::OpenOptions::log).
+    pub fn set_order(&mut self, n: u64) -> Result<()> {
+        set_order(self.file, self.page, n)
+    }
+}
+
+/// # Errors
+/// [`Error::NoLog`].
+fn set_order(file: &FileInner, page: u64, n: u64) -> Result<()> {
+    let Some(held) = &file.keeping.held else {
+        return Err(Error::NoLog {
+            path: file.path.clone(),
+        });
+    };
+    held.raise(page, n);
+    Ok(())
+}
+
+impl Deref for PageMut<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.own.is_used();
+        &self.pin[..self.len]
+    }
+}
+
+impl DerefMut for PageMut<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.own.is_used();
+        &mut self.pin[..self.len]
+    }
+}
+
+impl AsRef<[u8]> for PageMut<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsMut<[u8]> for PageMut<'_> {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+impl fmt::Debug for PageMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageMut({} bytes)", self.len)
+    }
+}

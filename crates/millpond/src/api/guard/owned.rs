@@ -1,0 +1,180 @@
+//! Page guards that keep their file open themselves: `'static`, for whoever can't borrow the file.
+//!
+//! ```text
+//!   PageRef       pin ──► table, borrowed from the file      by a hazard of the thread, or counted in the page's word
+//!   OwnedPageRef  pin ──► Opened ──► cache ──► table         counted, if the page was had at once; else as `PageRef`
+//! ```
+//!
+//! Whichever way a page is pinned, the pin is the same to whoever wants the page (T1 in `table.rs`): a count is in the word,
+//! and a hazard is cleared by whichever thread drops it (H5 in `hazard.rs`). So these go to other threads, as borrowed ones
+//! may. What is noted of a guard by thread is for errors only, with debug assertions (`own.rs`).
+
+use super::{PageMut, PageRef, set_order};
+use crate::api::file::Opened;
+use crate::error::Result;
+use crate::frames::own::OwnGuard;
+use crate::frames::table::{ExclusivePin, SharedPin, Table};
+use crate::sys::arena::Arena;
+use millpond_core::units::PageKey;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// A page, pinned for reading as by a [`PageRef`], that keeps its file open, and so its cache: it borrows nothing.
+///
+/// It may go to another thread and stay there: into a `bytes::Bytes` without a copy, an iterator, a task of a runtime.
+/// [`File::page_owned`](crate::File::page_owned) gets it; that and dropping it take about twice the time of a `PageRef`, since
+/// both write the page's word and a count of the file, which all threads share.
+///
+/// As long as it lives the page stays in memory, beyond a smaller budget too, nobody changes it, and whoever wants to waits;
+/// what else waits is as with `PageRef`. And the file counts as open: dropped as the last of the file's handles and owned
+/// guards, it closes the file as the last [`File`](crate::File) does, which writes what is dirty and may take long. Where
+/// that must not be, as on a runtime's thread, keep a `File`.
+///
+/// In a forked child it keeps nothing, as touching it is a fault there; dropping it does nothing.
+///
+/// ```
+/// use bytes::Bytes;
+/// # let folder = tempfile::tempdir()?;
+/// # let cache = millpond::PageCache::builder().memory(2 << 20).build()?;
+/// # let file = cache.open(folder.path().join("data"), millpond::OpenOptions::new().create(true))?;
+/// file.write_at(b"head and body", 0)?;
+/// let page = Bytes::from_owner(file.page_owned(0)?); // no copy: it is the page in the cache
+/// let body = page.slice(9..);
+/// drop((page, file, cache));
+/// assert_eq!(body, "body"); // the file is closed when this is dropped
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping a guard unpins its page"]
+pub struct OwnedPageRef {
+    // In this order: nobody is noted for a page that is not pinned any more while the file is being closed.
+    own: OwnGuard,
+    pin: SharedPin<Arc<Opened>>,
+    len: usize,
+}
+
+impl OwnedPageRef {
+    pub(crate) fn new(
+        pin: SharedPin<&Table<Arena>>,
+        len: usize,
+        key: PageKey,
+        opened: &Arc<Opened>,
+    ) -> OwnedPageRef {
+        PageRef::new(pin, len, key).into_owned(opened)
+    }
+
+    /// It is for another thread, which has not looked at it yet.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn hand_on(self) -> OwnedPageRef {
+        self.own.hand_on();
+        self
+    }
+}
+
+impl PageRef<'_> {
+    /// # Panics
+    /// If `opened` is another cache's.
+    pub(crate) fn into_owned(self, opened: &Arc<Opened>) -> OwnedPageRef {
+        let PageRef { pin, len, own } = self;
+        let pin = pin.hold_by(opened.clone());
+        OwnedPageRef { own, pin, len }
+    }
+}
+
+impl Deref for OwnedPageRef {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.own.is_used();
+        &self.pin[..self.len]
+    }
+}
+
+impl AsRef<[u8]> for OwnedPageRef {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for OwnedPageRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedPageRef({} bytes)", self.len)
+    }
+}
+
+/// A page, locked for changing it as by a [`PageMut`], that keeps its file open as an [`OwnedPageRef`] does.
+///
+/// A sync of the file waits until it is dropped, and so does whoever wants the page: don't keep it across a wait of a task.
+#[must_use = "dropping a guard unlocks its page"]
+pub struct OwnedPageMut {
+    own: OwnGuard,
+    pin: ExclusivePin<Arc<Opened>>,
+    len: usize,
+    page: u64,
+}
+
+impl OwnedPageMut {
+    /// As [`PageMut::set_order`].
+    ///
+    /// # Errors
+    /// As [`PageMut::set_order`].
+    pub fn set_order(&mut self, n: u64) -> Result<()> {
+        set_order(&self.pin.holder().inner, self.page, n)
+    }
+
+    /// It is for another thread, which has not looked at it yet.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn hand_on(self) -> OwnedPageMut {
+        self.own.hand_on();
+        self
+    }
+}
+
+impl PageMut<'_> {
+    /// # Panics
+    /// If `opened` is another cache's.
+    pub(crate) fn into_owned(self, opened: &Arc<Opened>) -> OwnedPageMut {
+        let PageMut {
+            pin, len, page, own, ..
+        } = self;
+        let pin = pin.hold_by(opened.clone());
+        OwnedPageMut { own, pin, len, page }
+    }
+}
+
+impl Deref for OwnedPageMut {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.own.is_used();
+        &self.pin[..self.len]
+    }
+}
+
+impl DerefMut for OwnedPageMut {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.own.is_used();
+        &mut self.pin[..self.len]
+    }
+}
+
+impl AsRef<[u8]> for OwnedPageMut {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsMut<[u8]> for OwnedPageMut {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+impl fmt::Debug for OwnedPageMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnedPageMut({} bytes)", self.len)
+    }
+}

@@ -1,0 +1,329 @@
+//! The settings of a running cache by name: one table, which `set`, `inspect` and the documents read.
+//!
+//! For programs that pass settings on: from a configuration file, a command line, an administrator. A program that knows
+//! what it wants takes [`options`](crate::options) instead, which the compiler checks. [`PageCache::set`] takes names and
+//! values, [`PageCache::settings`] lists what they are, and [`PageCache::inspect_limits`] what every limit came to and why.
+//!
+//! ```
+//! # let cache = millpond::PageCache::builder().build()?;
+//! cache.set(&[("memory", "256M"), ("dirty.background", "10%")])?; // both or neither
+//! let wrong = cache.set(&[("dirty.backgroud", "10%")]).unwrap_err();
+//! assert_eq!(wrong.to_string(), "there is no setting \"dirty.backgroud\": did you mean dirty.background?");
+//! for setting in millpond::settings::SETTINGS {
+//!     println!("{:32} {}", setting.name, setting.about);
+//! }
+//! # Ok::<(), millpond::Error>(())
+//! ```
+//!
+//! [`PageCache::set`]: crate::PageCache::set
+//! [`PageCache::settings`]: crate::PageCache::settings
+//! [`PageCache::inspect_limits`]: crate::PageCache::inspect_limits
+//!
+//! # How a name becomes a value
+//!
+//! ```text
+//!   "dirty.hard=64M" ──► table: name ──► its place in Options ──► Options::check ──► in force, or nothing is
+//! ```
+//!
+//! A name is the place in [`Options`] where the value is; `memory` is the budget. Not all of the options are settings: those
+//! for which an operator has no reason are set by the program only, with [`Options`]. What belongs to one form of a choice
+//! (`admission.read_latency` to `admission=goal`) can be set while that form is chosen; choosing another form gives that
+//! one's defaults, choosing the same changes nothing. Several settings are taken from left to right, all or none.
+
+mod table;
+mod value;
+
+pub use crate::observe::inspect::Limit;
+pub use millpond_core::manager::{DerivedValue, GoalInForce};
+pub use table::{SETTINGS, Setting};
+pub use value::{Kind, Value};
+
+use crate::control::auto::MemoryRange;
+use crate::error::{Error, Result};
+use millpond_core::options::Options;
+use millpond_core::units::Bytes;
+use std::fmt;
+
+/// All that can be set while a cache runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Settings {
+    pub(crate) options: Options,
+    pub(crate) memory: Memory,
+}
+
+/// The budget: as it was set, or as the host lets it be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    Fixed(Bytes),
+    Auto(MemoryRange),
+}
+
+/// With `memory=auto` and no bounds the budget can go down to this part of what it is. Ours; not measured.
+const AUTO_MIN: u64 = 8;
+
+impl Memory {
+    fn value(self) -> Value {
+        match self {
+            Memory::Fixed(bytes) => Value::Size(bytes),
+            Memory::Auto(range) => Value::Auto(range),
+        }
+    }
+
+    /// The host decides from now on: what was set is the most then.
+    fn auto(self) -> MemoryRange {
+        match self {
+            Memory::Auto(range) => range,
+            Memory::Fixed(max) => MemoryRange {
+                min: Bytes(max.0 / AUTO_MIN),
+                max,
+            },
+        }
+    }
+}
+
+/// A setting that can't be set so. It changes nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// There is none of this name.
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// One with a name much like it.
+        nearest: Option<&'static str>,
+    },
+    /// It is not `NAME=VALUE`.
+    NotAPair {
+        /// What was asked for.
+        text: String,
+    },
+    /// The value is not of the setting's kind.
+    NotOfItsKind {
+        /// The setting.
+        setting: &'static str,
+        /// What was asked for.
+        value: String,
+        /// What may be typed, and the range.
+        allowed: String,
+    },
+    /// The setting belongs to another form of a choice than the present one.
+    NotNow {
+        /// The setting.
+        setting: &'static str,
+        /// The choice: `admission`.
+        choice: &'static str,
+        /// The forms to which the setting belongs.
+        forms: &'static [&'static str],
+        /// The present form.
+        present: String,
+    },
+    /// The rule that the program has chosen with its [`Options`] has no such number.
+    NotThere {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// The same setting twice.
+    Twice {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// Nothing to set.
+    Nothing,
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingError::Unknown { name, nearest } => {
+                write!(f, "there is no setting {name:?}")?;
+                match nearest {
+                    Some(nearest) => write!(f, ": did you mean {nearest}?"),
+                    None => write!(f, "; there are: {}", names().collect::<Vec<_>>().join(", ")),
+                }
+            }
+            SettingError::NotAPair { text } => {
+                write!(
+                    f,
+                    "{text:?} is not NAME=VALUE, such as dirty.background=64M, without blanks"
+                )
+            }
+            SettingError::NotOfItsKind {
+                setting,
+                value,
+                allowed,
+            } => write!(f, "{setting} can't be {value:?}: it is {allowed}"),
+            SettingError::NotNow {
+                setting,
+                choice,
+                forms,
+                present,
+            } => write!(
+                f,
+                "{setting} belongs to {choice}={}, and {choice} is {present} now: set {choice}={} before it in the \
+                 same command",
+                forms.join(" or "),
+                forms[0]
+            ),
+            SettingError::NotThere { setting } => write!(
+                f,
+                "the rule that the program has chosen has no {setting}: only the program can choose another, with its Options"
+            ),
+            SettingError::Twice { setting } => write!(f, "{setting} is given twice"),
+            SettingError::Nothing => write!(
+                f,
+                "nothing to set: give NAME=VALUE once or more, such as dirty.background=64M"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SettingError {}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|setting| setting.name)
+}
+
+/// The setting of this name.
+///
+/// # Errors
+/// [`SettingError::Unknown`], with the nearest name if one is near.
+pub fn find(name: &str) -> std::result::Result<&'static Setting, SettingError> {
+    let setting = SETTINGS.iter().find(|setting| setting.name == name);
+    setting.ok_or_else(|| SettingError::Unknown {
+        name: name.into(),
+        nearest: nearest(name),
+    })
+}
+
+/// The name that was meant, if that can be guessed: the same last word, or a slip of the fingers away.
+fn nearest(name: &str) -> Option<&'static str> {
+    let wanted = name.to_ascii_lowercase().replace(['-', '/', ':'], ".");
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let distance = |known: &str| strsim::damerau_levenshtein(&wanted, known);
+    let slip = names()
+        .map(|known| (distance(known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= (known.len() / 4).max(1));
+    let by_last_word = || names().find(|known| last(known) == last(&wanted));
+    slip.map(|(_, known)| known).or_else(by_last_word)
+}
+
+impl Settings {
+    /// What `setting` has; `None` if it belongs to another form than is chosen.
+    pub(crate) fn value(&self, setting: &Setting) -> Option<Value> {
+        match setting.slot {
+            None => Some(self.memory.value()),
+            Some(slot) => slot(&mut self.options.clone()).map(|slot| slot.value()),
+        }
+    }
+
+    /// Takes the value that `text` says.
+    fn set(&mut self, setting: &'static Setting, text: &str) -> std::result::Result<(), SettingError> {
+        let allowed = || format!("{}: {}", setting.kind.syntax(), setting.allowed);
+        let wrong = || SettingError::NotOfItsKind {
+            setting: setting.name,
+            value: text.into(),
+            allowed: match setting.kind {
+                Kind::Word(_) | Kind::Switch => setting.kind.syntax(),
+                _ => allowed(),
+            },
+        };
+        let value = match text {
+            "default" => Settings::default_of(setting),
+            "auto" if setting.slot.is_none() => Some(Value::Auto(self.memory.auto())),
+            text => Value::parse(setting.kind, text),
+        };
+        let value = value.ok_or_else(wrong)?;
+        let Some(slot) = setting.slot else {
+            match value {
+                Value::Size(bytes) => self.memory = Memory::Fixed(bytes),
+                Value::Auto(range) => self.memory = Memory::Auto(range),
+                _ => {}
+            }
+            return Ok(());
+        };
+        let present = setting.of.and_then(|(choice, _)| {
+            let choice = SETTINGS.iter().find(|s| s.name == choice)?;
+            self.value(choice)
+        });
+        match (slot(&mut self.options), setting.of) {
+            (Some(slot), _) => slot.put(value).ok_or_else(wrong),
+            (None, Some((choice, forms))) => Err(SettingError::NotNow {
+                setting: setting.name,
+                choice,
+                forms,
+                present: present.map_or(String::new(), |form| form.to_string()),
+            }),
+            (None, None) => Err(SettingError::NotThere {
+                setting: setting.name,
+            }),
+        }
+    }
+
+    /// Takes all of them, from left to right, and says which they were.
+    ///
+    /// # Errors
+    /// The first that can't be; some before it may have been taken.
+    pub(crate) fn set_all(&mut self, pairs: &[(&str, &str)]) -> Result<Vec<&'static Setting>> {
+        if pairs.is_empty() {
+            return Err(Error::Setting(SettingError::Nothing));
+        }
+        let mut taken: Vec<&'static Setting> = Vec::new();
+        for (name, text) in pairs {
+            let setting = find(name)?;
+            if taken.iter().any(|before| before.name == setting.name) {
+                return Err(SettingError::Twice {
+                    setting: setting.name,
+                }
+                .into());
+            }
+            self.set(setting, text)?;
+            taken.push(setting);
+        }
+        Ok(taken)
+    }
+
+    fn default_of(setting: &Setting) -> Option<Value> {
+        let slot = setting.slot?;
+        let mut options = Options::default();
+        if let Some((choice, forms)) = setting.of {
+            let choice = find(choice).ok()?;
+            let form = Value::parse(choice.kind, forms[0])?;
+            choice.slot?(&mut options)?.put(form)?;
+        }
+        slot(&mut options).map(|slot| slot.value())
+    }
+}
+
+/// Reads a budget as `memory` takes it: `64M`, `auto:256M..4G`, or `auto`, which is an eighth of `present` up to all of it.
+///
+/// # Errors
+/// [`SettingError::NotOfItsKind`].
+pub fn memory(text: &str, present: Bytes) -> Result<Value> {
+    let mut settings = Settings {
+        options: Options::default(),
+        memory: Memory::Fixed(present),
+    };
+    settings.set_all(&[("memory", text)])?;
+    Ok(settings.memory.value())
+}
+
+/// Takes `NAME=VALUE` apart.
+///
+/// # Errors
+/// [`SettingError::NotAPair`].
+pub fn pair(text: &str) -> std::result::Result<(&str, &str), SettingError> {
+    let pair = text.split_once('=');
+    pair.filter(|(name, value)| !name.is_empty() && !value.is_empty())
+        .ok_or_else(|| SettingError::NotAPair { text: text.into() })
+}
+
+impl Setting {
+    /// What it has in a new cache with Millpond's own options, in the first form that has it; `None` for the budget.
+    pub fn default_value(&self) -> Option<Value> {
+        Settings::default_of(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

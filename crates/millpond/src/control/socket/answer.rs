@@ -1,0 +1,356 @@
+//! What a cache answers to a line of words.
+//!
+//! | line | answer |
+//! |---|---|
+//! | `help` | the lines that are understood |
+//! | `about` | who and what this is, since when |
+//! | `set NAME=VALUE …` | what has changed, and what the limits became |
+//! | `inspect limits` | every derived value with formula, inputs, settings, and when and by whom one was set last |
+//! | `inspect options` | every setting, what it is, what it may be |
+//! | `inspect history` | the last changes of settings |
+//! | `stat` | how full the cache is and with what, who waits, and its counters |
+//! | `files [COUNT] [by ORDER]` | pages in memory by state, and the files that have most of them |
+//! | `devices` | what each device has done, and how long reads of it take |
+//! | `record start BYTES PATH` | calls are recorded into a new file, of that size at most; the path is the rest of the line |
+//! | `record state` | how the recording goes, or how the last one has ended |
+//! | `record stop` | the same, after its end |
+//!
+//! An answer is an object; one with `error` says what was wrong and what is allowed, and nothing was changed. `kind` is
+//! `request` if the line was not understood, `setting` if a value can't be, `refused`, or `cache` for whatever else.
+
+use super::{reclaim, watch};
+use crate::api::cache::Inner;
+use crate::control::settings::{Kind, Value as SettingValue, pair};
+use crate::error::Error;
+use crate::error::told::Surface;
+use crate::observe::history::{By, Change, LimitChange, SettingChange};
+use crate::observe::inspect::Limit;
+use crate::observe::stats::Stats;
+use crate::observe::trace::{Ended, Progress};
+use millpond_core::dirty::limits::DirtyLimit;
+use millpond_core::units::{Nanos, PageCount};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// Of the lines and answers: it becomes another when what a client knows does not hold any more.
+const PROTOCOL: u32 = 1;
+
+const COMMANDS: [&str; 13] = [
+    "help",
+    "about",
+    "set NAME=VALUE ...",
+    "inspect limits",
+    "inspect options",
+    "inspect history",
+    "stat",
+    "reclaim",
+    "record start BYTES PATH",
+    "record state",
+    "record stop",
+    "files [COUNT] [by ORDER]",
+    "devices",
+];
+
+pub(super) fn error(kind: &str, why: &str) -> Value {
+    json!({ "error": why, "kind": kind })
+}
+
+/// Whether the answer may wait for a disk.
+pub(super) fn is_slow(line: &str) -> bool {
+    line.split_ascii_whitespace().next() == Some("record")
+}
+
+pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    match words[..] {
+        ["help"] => json!({ "commands": COMMANDS }),
+        ["about"] => about(cache),
+        ["set", ref pairs @ ..] => match set(cache, by, pairs) {
+            Ok(change) => {
+                let mut answer = changed(&change, cache);
+                answer["notes"] = cuts(cache, &change).into();
+                answer
+            }
+            Err(why) => {
+                let kind = match why {
+                    Error::Poisoned { .. } | Error::Setup { .. } => "cache",
+                    _ => "setting",
+                };
+                error(kind, &why.told(Surface::CommandLine))
+            }
+        },
+        ["inspect", "limits"] => limits(cache),
+        ["inspect", "options"] => options(cache),
+        ["inspect", "history"] => history(cache),
+        ["stat"] => stat(cache),
+        ["reclaim"] => reclaim::reclaim(cache),
+        ["record", "start", bytes, ..] => record(cache, bytes, line),
+        ["record", "state"] => recording(cache.record_progress()),
+        ["record", "stop"] => recording(cache.record_stop(None).as_ref().map(Progress::from)),
+        ["files", ref words @ ..] => watch::files(cache, words),
+        ["devices"] => watch::devices(cache),
+        _ => {
+            let shown: String = line.chars().take(60).collect();
+            let why = format!("{shown:?} is no command; there are: {}", COMMANDS.join(", "));
+            error("request", &why)
+        }
+    }
+}
+
+fn about(cache: &Inner) -> Value {
+    let program = std::env::current_exe().ok();
+    let program = program.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    json!({
+        "protocol": PROTOCOL,
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "program": program,
+        "name": cache.name.get(),
+        "age_s": seconds(cache.age()),
+        "memory_bytes": cache.budget.lock().memory.0,
+        "page_bytes": cache.shared.page_size.bytes(),
+        "device": Stats::of(&cache.shared).device,
+    })
+}
+
+fn set(cache: &Inner, by: &By, pairs: &[&str]) -> Result<Change, Error> {
+    let pairs: Result<Vec<_>, _> = pairs.iter().map(|text| pair(text)).collect();
+    cache.set(by.clone(), &pairs?)
+}
+
+/// Limits on dirty pages that were just set and are not what was asked for, because others bound them: in sentences.
+fn cuts(cache: &Inner, change: &Change) -> Vec<String> {
+    let dirty = cache.options().dirty;
+    let asked = |name: &str| match name {
+        "dirty.hard" => Some(dirty.hard),
+        "dirty.background" => Some(dirty.background),
+        _ => None,
+    };
+    let is_set = |name: &str| change.settings.iter().any(|setting| setting.name == name);
+    let cut = |limit: &Limit| {
+        let derived = &limit.derived;
+        let asked = asked(derived.name).filter(|_| is_set(derived.name))?;
+        let dirtyable = derived.inputs.iter().find(|(name, _)| *name == "dirtyable")?.1;
+        let pages = match asked {
+            DirtyLimit::Share(share) => PageCount(share.of(dirtyable)),
+            DirtyLimit::Size(bytes) => bytes.to_pages(cache.shared.page_size),
+        };
+        // What stands behind the comma are its bounds.
+        let bounds = derived.formula.rsplit_once(", ").map_or("", |(_, bounds)| bounds);
+        (pages != derived.pages).then(|| {
+            format!(
+                "{} is {} pages now, not the {} that this asks for: it is {bounds}",
+                derived.name, derived.pages.0, pages.0
+            )
+        })
+    };
+    cache.inspect_limits().iter().filter_map(cut).collect()
+}
+
+fn changed(change: &Change, cache: &Inner) -> Value {
+    let page = cache.shared.page_size;
+    let setting = |s: &SettingChange| json!({ "name": s.name, "old": s.old, "new": s.new });
+    let limit = |l: &LimitChange| {
+        json!({
+            "name": l.name,
+            "old_pages": l.old.0,
+            "new_pages": l.new.0,
+            "old_bytes": l.old.to_bytes(page).0,
+            "new_bytes": l.new.to_bytes(page).0,
+        })
+    };
+    let since = change.at.duration_since(SystemTime::UNIX_EPOCH);
+    json!({
+        "number": change.number,
+        "at_unix_s": seconds(since.unwrap_or_default()),
+        "age_s": seconds(change.age),
+        "by": change.by.to_string(),
+        "settings": change.settings.iter().map(setting).collect::<Vec<_>>(),
+        "limits": change.limits.iter().map(limit).collect::<Vec<_>>(),
+    })
+}
+
+fn limits(cache: &Inner) -> Value {
+    let history = cache.history();
+    let one = |limit: &Limit| {
+        let d = &limit.derived;
+        let inputs: Map<String, Value> = d.inputs.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
+        let is_last = |change: &&Change| {
+            let named = |s: &SettingChange| d.set_last.is_some_and(|last| s.name.starts_with(last));
+            let by_file =
+                d.set_last == Some("memory") && matches!(change.by, By::File | By::Region | By::Host);
+            by_file || change.settings.iter().any(named)
+        };
+        let by = history.changes.iter().rev().find(is_last);
+        json!({
+            "name": d.name,
+            "pages": d.pages.0,
+            "bytes": limit.bytes.0,
+            "formula": d.formula,
+            "inputs": inputs,
+            "setting": d.setting,
+            "settings": d.settings,
+            "set_last": d.set_last,
+            "set_by": by.map(|change| change.by.to_string()),
+            "set_ago_s": seconds(limit.set_ago),
+        })
+    };
+    let limits: Vec<_> = cache.inspect_limits().iter().map(one).collect();
+    let goal = cache.inspect_goal().map(|goal| {
+        let named = |s: &SettingChange| s.name == "admission.read_latency";
+        let by = history
+            .changes
+            .iter()
+            .rev()
+            .find(|change| change.settings.iter().any(named));
+        json!({
+            "name": "admission.goal",
+            "ns": goal.goal.0,
+            "formula": goal.formula,
+            "inputs": { "unloaded_p99_ns": goal.unloaded_p99.0, "admission.read_latency_ns": goal.setting.0 },
+            "setting": SettingValue::Time(goal.setting).to_string(),
+            "source": cache.goal_source().map(|source| source.to_string()),
+            "set_by": by.map(|change| change.by.to_string()),
+            "set_ago_s": seconds(by.map_or(cache.age(), |change| cache.age() - change.age)),
+        })
+    });
+    json!({
+        "age_s": seconds(cache.age()),
+        "page_bytes": cache.shared.page_size.bytes(),
+        "limits": limits,
+        "goal": goal,
+    })
+}
+
+fn options(cache: &Inner) -> Value {
+    let one = |(setting, value): (&'static crate::control::settings::Setting, Option<String>)| {
+        let allowed = match setting.kind {
+            Kind::Word(_) | Kind::Switch => setting.kind.syntax(),
+            _ => setting.allowed.to_owned(),
+        };
+        json!({
+            "name": setting.name,
+            "value": value,
+            "default": setting.default_value().map(|value| value.to_string()),
+            "allowed": allowed,
+            "about": setting.about,
+            "belongs_to": setting.of.map(|(choice, forms)| format!("{choice}={}", forms.join("|"))),
+        })
+    };
+    json!({ "options": cache.settings_now().into_iter().map(one).collect::<Vec<_>>() })
+}
+
+fn history(cache: &Inner) -> Value {
+    let history = cache.history();
+    let changes: Vec<_> = history
+        .changes
+        .iter()
+        .map(|change| changed(change, cache))
+        .collect();
+    json!({
+        "age_s": seconds(cache.age()),
+        "page_bytes": cache.shared.page_size.bytes(),
+        "forgotten": history.forgotten,
+        "changes": changes,
+    })
+}
+
+fn stat(cache: &Inner) -> Value {
+    let stats = Stats::of(&cache.shared);
+    let (now, pressure) = (&stats.occupancy, &stats.pressure);
+    let mut counters = Map::new();
+    stats.counters.for_each(|name, reason, value| {
+        let name = match reason {
+            None => name.to_owned(),
+            Some(reason) => format!("{name}_{}", reason.name()),
+        };
+        counters.insert(name, value.into());
+    });
+    for (name, value) in watch::more_counters(&stats) {
+        counters.insert(name.into(), value.into());
+    }
+    let ns = |span: Option<Nanos>| span.map(|span| span.0);
+    json!({
+        "age_s": seconds(cache.age()),
+        "page_bytes": cache.shared.page_size.bytes(),
+        "memory": memory(cache),
+        "now": {
+            "frames": now.frames.0,
+            "free": now.free.0,
+            "active": now.active.0,
+            "inactive": now.inactive.0,
+            "dirty": now.dirty.0,
+            "writing": now.writing.0,
+            "failed": now.failed.0,
+            "dirty_background": stats.derived.dirty.background.0,
+            "dirty_hard": stats.derived.dirty.hard.0,
+            "dirtiers_blocked": now.dirtiers_blocked,
+            "in_transit_writes_bytes": pressure.in_transit.0,
+            "in_transit_limit_bytes": pressure.in_transit_limit.map(|bytes| bytes.0),
+            "read_p50_ns": ns(stats.read_p50),
+            "read_p99_ns": ns(pressure.read_p99),
+            "read_goal_ns": ns(pressure.read_goal),
+            "read_goal_source": cache.goal_source().map(|source| source.to_string()),
+            "read_file_ns": stats.refault_costs.file.0,
+            "read_region_ns": stats.refault_costs.region.0,
+            "scan_balance_per_mille": stats.refault_costs.scan_balance_per_mille,
+            "metadata_bytes": stats.metadata.0,
+            "warnings": stats.warnings,
+            "guard_wait_ns": stats.guard_wait.as_nanos() as u64,
+            "log_wait_ns": stats.log_wait.as_nanos() as u64,
+            "swap_used": stats.swap_used.0,
+            "swap_total": stats.swap_total.0,
+        },
+        "waiting": watch::waiting(&stats.waiting),
+        "counters": counters,
+    })
+}
+
+fn memory(cache: &Inner) -> Value {
+    let memory = cache.memory_in_force();
+    json!({
+        "bytes": memory.bytes.0,
+        "auto": memory.auto.map(|range| json!({ "min_bytes": range.min.0, "max_bytes": range.max.0 })),
+        "why": memory.why,
+    })
+}
+
+fn record(cache: &Inner, bytes: &str, line: &str) -> Value {
+    // The path as it is, with whatever blanks it has.
+    let path = line.split_once(bytes).map_or("", |(_, path)| path);
+    let (Ok(bytes), Some(path)) = (bytes.parse(), path.strip_prefix(' ')) else {
+        return error("request", "say record start BYTES PATH");
+    };
+    match cache.record_start(Path::new(path), bytes) {
+        Ok(_) => recording(cache.record_progress()),
+        Err(why) => error("refused", &why.told(Surface::CommandLine)),
+    }
+}
+
+fn recording(progress: Option<Progress>) -> Value {
+    let Some(progress) = progress else {
+        return error("refused", "nothing was recorded of this cache");
+    };
+    let failed = match &progress.ended {
+        Some(Ended::Failed(why)) => Some(why.clone()),
+        _ => None,
+    };
+    json!({
+        "path": progress.path.display().to_string(),
+        "accesses": progress.accesses,
+        "lost": progress.lost,
+        "bytes": progress.bytes,
+        "took_s": seconds(progress.took),
+        "ended": progress.ended.map(|ended| match ended {
+            Ended::Failed(_) => "failed".to_owned(),
+            other => other.to_string(),
+        }),
+        "failed": failed,
+    })
+}
+
+pub(super) fn seconds(span: Duration) -> f64 {
+    // Microseconds are enough, and shorter to read.
+    (span.as_secs_f64() * 1e6).round() / 1e6
+}

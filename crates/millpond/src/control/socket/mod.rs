@@ -1,0 +1,96 @@
+//! The server of a control socket, its client, and where sockets are; [`control`](crate::control) says what goes over it.
+
+mod answer;
+mod client;
+mod place;
+mod reclaim;
+mod serve;
+mod slow;
+mod watch;
+
+pub use client::Client;
+pub use place::sockets;
+
+use crate::api::cache::Inner;
+use crate::error::{Error, Result};
+use crate::sys::threads;
+use place::Bound;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A line that is longer is refused: the longest that says something sets all settings.
+pub const LINE_BYTES_MAX: usize = 8 << 10;
+
+/// So many clients are served at a time; one more takes the place of the one that has said nothing for longest.
+pub const CLIENTS_MAX: usize = 32;
+
+/// Where the socket is to be.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// Among the user's run-time files.
+    Default,
+    /// There.
+    At(PathBuf),
+}
+
+/// The socket and its thread. Both end with this.
+pub(crate) struct Control {
+    path: PathBuf,
+    /// Its end is the sign to stop.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Opens the socket and serves it.
+    ///
+    /// # Errors
+    /// [`Error::Control`], [`Error::Setup`] if the system gives no thread.
+    pub(crate) fn start(cache: Arc<Inner>, place: &Place) -> Result<Control> {
+        let bound = match place {
+            Place::Default => place::bind_default()?,
+            Place::At(path) => Bound::new(path)?,
+        };
+        let failed = |source| Error::Setup {
+            what: "starting the control socket's thread",
+            source,
+        };
+        let path = bound.path().to_owned();
+        let (stop, stopped) = UnixStream::pair().map_err(failed)?;
+        let thread = threads::spawn("millpond-control", move || {
+            if let Err(error) = serve::run(&bound, &cache, &stopped) {
+                // There is nobody else to tell; the cache needs none of this.
+                let _ = writeln!(io::stderr(), "millpond: the control socket has ended: {error}");
+            }
+        })
+        .map_err(failed)?;
+        Ok(Control {
+            path,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stop = None;
+        let Some(thread) = self.thread.take() else { return };
+        // A hook of the user's that this thread has called may drop the cache.
+        if thread.thread().id() != std::thread::current().id() {
+            // It has said so itself if it has panicked.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn other(why: impl Into<String>) -> io::Error {
+    io::Error::other(why.into())
+}

@@ -1,0 +1,145 @@
+//! What those who watch ask for beside `stat`: the files that have most in memory, and what each device does.
+//!
+//! What it costs is bounded: `devices` is a list of as many entries as there are devices, `files` looks at 2^20 frames at
+//! most, a thousand of them at a time under the core lock, and names 1000 files at most.
+
+use super::answer::{error, seconds};
+use crate::api::cache::Inner;
+use crate::device::{DeviceFigures, device_name};
+use crate::observe::contents::{Contents, FRAMES_MAX, FileContents, Order, Pages};
+use millpond_core::units::Nanos;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Files in an answer, where no number is given.
+const FILES: usize = 20;
+
+/// And at most.
+const FILES_MAX: usize = 1000;
+
+/// `files [COUNT] [by ORDER]`.
+pub(super) fn files(cache: &Inner, words: &[&str]) -> Value {
+    let (count, words) = match words {
+        [count, rest @ ..] if *count != "by" => (count.parse().ok(), rest),
+        rest => (Some(FILES), rest),
+    };
+    let order = match words {
+        [] => Some(Order::default()),
+        ["by", name] => Order::ALL.into_iter().find(|order| order.name() == *name),
+        _ => None,
+    };
+    let (Some(count), Some(order)) = (count.filter(|&count| count <= FILES_MAX), order) else {
+        let orders: Vec<_> = Order::ALL.iter().map(|order| order.name()).collect();
+        let why = format!(
+            "files takes a number up to {FILES_MAX} and an order: `files 20 by {}`",
+            orders.join("|")
+        );
+        return error("request", &why);
+    };
+    // Asked for once each: few devices have many files.
+    let mut names = HashMap::new();
+    let contents = Contents::of(&cache.shared, count, order, FRAMES_MAX);
+    json!({
+        "age_s": seconds(cache.age()),
+        "page_bytes": cache.shared.page_size.bytes(),
+        "frames": contents.frames.0,
+        "frames_scanned": contents.frames_scanned.0,
+        "order": order.name(),
+        "of_files": pages(&contents.of_files),
+        "anonymous": pages(&contents.anonymous),
+        "files_open": contents.files_open,
+        "files": contents.files.iter().map(|one| file(one, &mut names)).collect::<Vec<_>>(),
+    })
+}
+
+fn file(file: &FileContents, names: &mut HashMap<u64, String>) -> Value {
+    let mut value = pages(&file.pages);
+    value["path"] = match &file.path {
+        Some(path) => path.display().to_string().into(),
+        None => Value::Null,
+    };
+    let mut name = |device| names.entry(device).or_insert_with(|| device_name(device)).clone();
+    value["device"] = file.device.map(&mut name).into();
+    value["bytes"] = file.len.into();
+    value["refaults"] = file.refaults.into();
+    value
+}
+
+/// In pages.
+fn pages(pages: &Pages) -> Value {
+    json!({
+        "resident": pages.resident().0,
+        "clean_active": pages.clean_active.0,
+        "clean_inactive": pages.clean_inactive.0,
+        "dirty": pages.unsaved().0,
+        "writing": (pages.writing + pages.redirtied).0,
+        "redirtied": pages.redirtied.0,
+        "loading": pages.loading.0,
+        "tagged": pages.tagged.0,
+    })
+}
+
+/// `devices`.
+pub(super) fn devices(cache: &Inner) -> Value {
+    let devices: Vec<_> = cache.shared.device.figures().iter().map(device).collect();
+    json!({
+        "age_s": seconds(cache.age()),
+        "devices": devices,
+    })
+}
+
+fn device(figures: &DeviceFigures) -> Value {
+    let ns = |span: Option<Nanos>| span.map(|span| span.0);
+    json!({
+        "name": device_name(figures.device),
+        "number": figures.device,
+        "reads": figures.reads,
+        "read_bytes": figures.read_bytes,
+        "waited_reads": figures.waited_reads,
+        "waited_read_ns": figures.waited_read_time.0,
+        "writes": figures.writes,
+        "write_bytes": figures.write_bytes,
+        "write_ns": figures.write_time.0,
+        "syncs": figures.syncs,
+        "sync_ns": figures.sync_time.0,
+        "errors": figures.errors,
+        "reads_in_transit": figures.reads_in_transit,
+        "writes_in_transit": figures.writes_in_transit,
+        "write_bytes_in_transit": figures.write_bytes_in_transit,
+        "read_p50_ns": ns(figures.read_p50),
+        "read_p99_ns": ns(figures.read_p99),
+    })
+}
+
+/// Who waits, for `stat`.
+pub(super) fn waiting(waiting: &crate::observe::stats::Waiting) -> Value {
+    json!({
+        "held_back": waiting.held_back.map(|(reason, _)| reason.name()),
+        "held_back_ns": waiting.held_back.map(|(_, span)| span.0),
+        "sync_blocked_ns": waiting.sync_blocked.map(|span| span.0),
+        "dirtiers_blocked": waiting.dirtiers_blocked,
+        "for_memory": waiting.memory,
+    })
+}
+
+/// Counters that are not the core's own: of the replacement, and what threads have waited for frames.
+pub(super) fn more_counters(stats: &crate::Stats) -> [(&'static str, u64); 14] {
+    let (lru, waits) = (&stats.replacement, &stats.frame_waits);
+    let ns = |span: std::time::Duration| span.as_nanos() as u64;
+    [
+        ("pgactivate", lru.pgactivate),
+        ("pgdeactivate", lru.pgdeactivate),
+        ("pgrefill", lru.pgrefill),
+        ("pgrotated", lru.pgrotated),
+        ("workingset_refault_file", lru.workingset_refault_file),
+        ("workingset_activate_file", lru.workingset_activate_file),
+        ("workingset_restore_file", lru.workingset_restore_file),
+        ("bimodal_activate_file", lru.bimodal_activate_file),
+        ("no_reuse_file", lru.no_reuse_file),
+        ("scan_balance_rotated", lru.scan_balance_rotated),
+        ("frame_waits", waits.count),
+        ("frame_wait_ns", ns(waits.total)),
+        ("direct_reclaim_ns", ns(waits.reclaiming)),
+        ("swap_ra_hit", stats.swap_ahead_hits),
+    ]
+}

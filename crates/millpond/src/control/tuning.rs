@@ -1,0 +1,277 @@
+//! Changes of settings and budget while the cache runs: one at a time, each of them whole or not at all.
+//!
+//! ```text
+//!   set_options · set_memory · set · the control socket · calibration · a file that needs memory aside
+//!        └──► under the budget's lock: what is there ──► what shall be ──► checks
+//!                                                                            │ all of them passed
+//!             history ◄── who, old and new, limits before and after ◄── frames, then options, in one hold of the core
+//! ```
+//!
+//! Whoever changes one setting reads all and writes all, so two at the same time must not meet: the budget's lock is
+//! held from the reading to the writing. The lock of the calibration is taken before it, never after.
+
+use crate::api::cache::{Budget, Inner, PageCache};
+use crate::control::settings::{Memory, SETTINGS, Setting, Settings};
+use crate::engine::calibration::Calibrating;
+use crate::engine::driver::Deferred;
+use crate::error::{Error, Result};
+use crate::host;
+use crate::observe::events;
+use crate::observe::history::{By, Change, History, SettingChange, limit_changes};
+use millpond_core::event::Event;
+use millpond_core::options::{OptionError, Options};
+use millpond_core::units::{Bytes, PageCount};
+use std::time::{Duration, SystemTime};
+
+/// What a change sets, whether it is another value or the same.
+#[derive(Clone, Copy, Default)]
+struct Sets {
+    options: bool,
+    memory: bool,
+    /// The goal for read latency among them: it is not measured any more then.
+    goal: bool,
+}
+
+impl Inner {
+    pub(crate) fn options(&self) -> Options {
+        self.shared.core().manager.options().clone()
+    }
+
+    pub(crate) fn set_options(&self, options: Options) -> Result<()> {
+        self.tune(By::Program, |settings| {
+            let page_size = self.shared.page_size;
+            settings.options = Options { page_size, ..options };
+            Ok(Sets {
+                options: true,
+                goal: true,
+                ..Sets::default()
+            })
+        })
+        .map(drop)
+    }
+
+    pub(crate) fn set_memory(&self, bytes: u64) -> Result<()> {
+        self.tune(By::Program, |settings| {
+            settings.memory = Memory::Fixed(Bytes(bytes));
+            Ok(Sets {
+                memory: true,
+                ..Sets::default()
+            })
+        })
+        .map(drop)
+    }
+
+    /// Takes settings by name.
+    pub(crate) fn set(&self, by: By, pairs: &[(&str, &str)]) -> Result<Change> {
+        self.tune(by, |settings| {
+            let taken = settings.set_all(pairs)?;
+            let any = |is: &dyn Fn(&Setting) -> bool| taken.iter().any(|setting| is(setting));
+            Ok(Sets {
+                memory: any(&|s| s.name == "memory"),
+                options: any(&|s| s.name != "memory"),
+                goal: any(&|s| s.name == "admission" || s.name == "admission.read_latency"),
+            })
+        })
+    }
+
+    fn tune(&self, by: By, edit: impl FnOnce(&mut Settings) -> Result<Sets>) -> Result<Change> {
+        self.shared.poison.check()?;
+        let (change, notices) = {
+            let mut calibrating = self.calibrating.lock();
+            let mut budget = self.budget.lock();
+            let mut new = self.settings(&budget);
+            let sets = edit(&mut new)?;
+            new.options.check()?;
+            let mut notices = Vec::new();
+            let memory = budget.with(new.memory);
+            if sets.memory {
+                // Those that there are need no room any more.
+                let more = self.frames(&memory)?.saturating_sub(self.frames(&budget)?);
+                let tables = crate::engine::budget::tables(more);
+                notices.extend(host::check_memory(
+                    memory.memory.0,
+                    tables,
+                    self.memory_beyond_limit,
+                )?);
+                let added = memory.memory.0.saturating_sub(budget.memory.0);
+                notices.extend(host::free_memory(added));
+                if memory.auto.is_some() {
+                    self.follower.start(self.me.clone())?;
+                }
+            }
+            let (memory, options) = (sets.memory.then_some(memory), sets.options.then_some(new.options));
+            let change = self.apply(by, &mut budget, memory, options)?;
+            if sets.goal && matches!(*calibrating, Calibrating::Due | Calibrating::Presumed) {
+                *calibrating = Calibrating::Off;
+            }
+            (change, notices)
+        };
+        events::changed(&change);
+        // Without the locks: whoever is told may use the cache.
+        for notice in notices {
+            self.notices.add(notice, 0);
+        }
+        Ok(change)
+    }
+
+    fn settings(&self, budget: &Budget) -> Settings {
+        Settings {
+            options: self.options(),
+            memory: budget.setting(),
+        }
+    }
+
+    /// Makes the pool as large as the new budget allows, and takes the options, which are checked. What is `None` stays as it is.
+    ///
+    /// # Errors
+    /// As [`PageCache::set_memory`]; then nothing changes.
+    pub(crate) fn apply(
+        &self,
+        by: By,
+        budget: &mut Budget,
+        memory: Option<Budget>,
+        options: Option<Options>,
+    ) -> Result<Change> {
+        let shared = &self.shared;
+        let old = self.settings(budget);
+        if let Some((memory, range)) = memory.and_then(|memory| Some((memory, memory.auto?))) {
+            // Whatever the host does later, the budget can follow it.
+            for memory in [range.min, range.max].map(|at| Budget { memory: at, ..memory }) {
+                self.frames(&memory)?;
+            }
+        }
+        let frames = memory.map(|memory| self.frames(&memory)).transpose()?;
+        let watchdog = options.as_ref().map(|options| options.hung_io_timeout);
+        let mut deferred = Deferred::default();
+        let (before, after) = {
+            let mut core = shared.core();
+            if let Some(frames) = frames {
+                let mut table = shared.table.locked(&mut core.turn);
+                let (before, after) = (table.frames(), frames.0 as u32);
+                let failed = |source| Error::Setup {
+                    what: "growing the pool",
+                    source,
+                };
+                if after > before {
+                    table.grow(after).map_err(failed)?;
+                }
+                shared.exchange_frames(after).map_err(failed)?;
+            }
+            let before = *core.manager.derived();
+            if let Some(frames) = frames {
+                shared.step(&mut core, Event::MemoryChanged { frames }, &mut deferred);
+            }
+            if let Some(options) = options {
+                shared.step(&mut core, Event::Retuned(Box::new(options)), &mut deferred);
+            }
+            (before, *core.manager.derived())
+        };
+        shared.finish(&mut deferred);
+        if let Some(regions) = &shared.regions {
+            regions.twins.fit(after.frames);
+            regions.tables.fit(after.frames.0);
+        }
+        if let Some(watchdog) = watchdog {
+            shared.device.set_limit(watchdog);
+        }
+        if let Some(memory) = memory {
+            *budget = memory;
+            self.follower.look();
+        }
+        let mut change = Change {
+            number: 0,
+            at: SystemTime::now(),
+            age: Duration::from_nanos(shared.clock.now().0),
+            by,
+            settings: differences(&old, &self.settings(budget)),
+            limits: limit_changes(&before, &after),
+        };
+        self.history.lock().add(&mut change);
+        Ok(change)
+    }
+
+    /// How many frames a budget has room for.
+    fn frames(&self, budget: &Budget) -> Result<PageCount> {
+        let shared = &self.shared;
+        let frames = crate::engine::budget::frames(budget.memory, shared.page_size, budget.aside)?;
+        let frames_max = crate::frames::table::Memory::frames_max(shared.table.memory());
+        if frames.0 > u64::from(frames_max) {
+            let max = PageCount(u64::from(frames_max)).to_bytes(shared.page_size);
+            let (value, allowed) = (budget.memory.to_string(), format!("up to {max}"));
+            return Err(OptionError {
+                option: "memory",
+                value,
+                allowed,
+            }
+            .into());
+        }
+        Ok(frames)
+    }
+
+    pub(crate) fn history(&self) -> History {
+        self.history.lock().clone()
+    }
+
+    /// Every setting that the forms which are chosen have, and what it is.
+    pub(crate) fn settings_now(&self) -> Vec<(&'static Setting, Option<String>)> {
+        let settings = self.settings(&self.budget.lock());
+        let value = |setting| settings.value(setting).map(|value| value.to_string());
+        SETTINGS.iter().map(|setting| (setting, value(setting))).collect()
+    }
+}
+
+/// What is not the same in both.
+fn differences(old: &Settings, new: &Settings) -> Vec<SettingChange> {
+    let mut changes: Vec<_> = SETTINGS
+        .iter()
+        .map(|setting| (setting.name, old.value(setting), new.value(setting)))
+        .filter(|(_, old, new)| old != new)
+        .map(|(name, old, new)| SettingChange {
+            name,
+            old: old.map(|value| value.to_string()),
+            new: new.map(|value| value.to_string()),
+        })
+        .collect();
+    if changes.is_empty() && old != new {
+        // What only a program can give.
+        changes.push(SettingChange {
+            name: "options",
+            old: None,
+            new: Some("others, which only the program can set".into()),
+        });
+    }
+    changes
+}
+
+impl PageCache {
+    /// Sets some settings by name, as `millpond set` does: `[("dirty.background", "64M"), ("memory", "1G")]`. They are taken
+    /// from left to right, all at once or none. Says what has changed, and what the limits became.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a name or value that can't be, with what can; and as of [`PageCache::set_options`] and
+    /// [`PageCache::set_memory`]. Then nothing changes.
+    ///
+    /// ```
+    /// # fn main() -> millpond::Result<()> {
+    /// let cache = millpond::PageCache::builder().memory(64 << 20).build()?;
+    /// let change = cache.set(&[("dirty.hard", "8M"), ("dirty.background", "2M")])?;
+    /// assert_eq!(change.settings[0].old.as_deref(), Some("10%"));
+    /// assert!(cache.set(&[("dirty.hard", "1M"), ("watermarks.scale", "31%")]).is_err()); // and neither is set
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set(&self, settings: &[(&str, &str)]) -> Result<Change> {
+        self.handle.set(By::Program, settings)
+    }
+
+    /// Every [`Setting`] with what it is, as it can be typed; `None` for those of forms that are not chosen. What is listed,
+    /// set again in this order, brings back exactly what is there.
+    pub fn settings(&self) -> Vec<(&'static Setting, Option<String>)> {
+        self.handle.settings_now()
+    }
+
+    /// The last changes of settings, by whomever: [`CHANGES_MAX`](crate::history::CHANGES_MAX) are kept.
+    pub fn history(&self) -> History {
+        self.handle.history()
+    }
+}

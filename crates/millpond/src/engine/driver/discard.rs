@@ -1,0 +1,208 @@
+//! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones, of
+//! one that can't be written those that failed.
+
+use super::{Deferred, Shared};
+use crate::api::file::FileInner;
+use crate::error::Result;
+use crate::frames::own::{self, Waits};
+use millpond_core::event::Event;
+use millpond_core::frame::FrameTable;
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::ops::Range;
+
+/// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
+const DISCARD_BATCH: u64 = 1024;
+
+impl Shared {
+    /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for those who use
+    /// them. None comes into memory meanwhile: the file is closed, or shorter by now ([`Reach`](super::Reach)).
+    pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {
+        self.each_held(file, pages, |held| {
+            loop {
+                self.poison.check()?;
+                self.take_out(file, held, true);
+                let Some(&(key, frame)) = held.first() else {
+                    return Ok(());
+                };
+                self.wait_unused(file, frame, key.index().0);
+            }
+        })
+    }
+
+    /// As [`Shared::discard`], but for pages of which the calling thread has guards: the first of those.
+    pub(crate) fn discard_but_own(&self, file: &FileInner, pages: Range<u64>) -> Result<Option<u64>> {
+        let (mut at, mut first) = (pages.start, None);
+        while at < pages.end {
+            let own = own::held(&*self.table, file.id, at..pages.end, Waits::ForAll);
+            let to = own.map_or(pages.end, |page| page.0);
+            self.discard(file, at..to)?;
+            first = first.or(own.map(|page| page.0));
+            at = to + 1;
+        }
+        Ok(first)
+    }
+
+    /// Takes the clean ones of the pages out of memory, after waiting for those who read or write them. How many are
+    /// left, because they are dirty.
+    pub(crate) fn drop_clean(&self, file: &FileInner, pages: Range<u64>) -> Result<u64> {
+        let mut left = 0;
+        self.each_held(file, pages, |held| {
+            loop {
+                self.poison.check()?;
+                self.take_out(file, held, false);
+                let all = held.len();
+                held.retain(|&(_, frame)| !self.table.word(frame).is_dirty());
+                left += (all - held.len()) as u64;
+                let Some(&(key, frame)) = held.first() else {
+                    return Ok(());
+                };
+                let page = key.index().0;
+                self.check_guards(file, page..page + 1, Waits::ForAll)?;
+                self.wait_unused(file, frame, page);
+            }
+        })?;
+        Ok(left)
+    }
+
+    /// Whether one of the pages is dirty, or being written.
+    pub(crate) fn is_changed(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
+        let mut is_changed = false;
+        self.each_held(file, pages, |held| {
+            is_changed |= held.iter().any(|&(_, frame)| {
+                let word = self.table.word(frame);
+                word.is_dirty() || word.is_writeback()
+            });
+            Ok(())
+        })?;
+        Ok(is_changed)
+    }
+
+    /// Goes through the pages `pages` of the file that are in memory, some at a time. Looks at each of the pages or at
+    /// each frame, whichever are fewer, and lets go of the core lock in between.
+    pub(super) fn each_held(
+        &self,
+        file: &FileInner,
+        pages: Range<u64>,
+        mut each: impl FnMut(&mut Vec<(PageKey, FrameNo)>) -> Result<()>,
+    ) -> Result<()> {
+        let page_count = pages.end.saturating_sub(pages.start);
+        let by_page = page_count <= u64::from(self.table.locked(&mut self.core().turn).frames());
+        let mut at = 0;
+        loop {
+            let mut held: Vec<_> = {
+                let mut core = self.core();
+                let table = self.table.locked(&mut core.turn);
+                let end = if by_page {
+                    page_count
+                } else {
+                    table.frames().into()
+                };
+                if at >= end {
+                    return Ok(());
+                }
+                let found = |n: u64| {
+                    if by_page {
+                        let key = PageKey::new(file.id, PageIndex(pages.start + n));
+                        return table.lookup(key).map(|frame| (key, frame));
+                    }
+                    let (frame, key) = (FrameNo(n as u32), table.key(FrameNo(n as u32)));
+                    let is_ours =
+                        key != PageKey::NONE && key.file() == file.id && pages.contains(&key.index().0);
+                    (is_ours && table.lookup(key) == Some(frame)).then_some((key, frame))
+                };
+                (at..end.min(at + DISCARD_BATCH)).filter_map(found).collect()
+            };
+            each(&mut held)?;
+            at += DISCARD_BATCH;
+        }
+    }
+
+    /// Takes what nobody uses of `held` out of memory, and leaves in it what is still there, and where.
+    fn take_out(&self, file: &FileInner, held: &mut Vec<(PageKey, FrameNo)>, dirty_too: bool) {
+        let mut deferred = Deferred::default();
+        {
+            let mut core = self.core();
+            let mut table = self.table.locked(&mut core.turn);
+            held.retain_mut(|(key, frame)| {
+                let now = table.lookup(*key);
+                *frame = now.unwrap_or(*frame);
+                now.is_some()
+            });
+            let mut gone: Vec<FrameNo> = held.iter().map(|&(_, frame)| frame).collect();
+            if dirty_too {
+                table.forget(&mut gone);
+            } else {
+                table.evict(&mut gone);
+            }
+            let mut gone = gone.into_iter().peekable();
+            let mut discarded = Vec::with_capacity(gone.len());
+            held.retain(|&(key, frame)| {
+                let is_gone = gone.next_if_eq(&frame).is_some();
+                if is_gone {
+                    file.keeping.forget(key.index());
+                    discarded.push((key.index(), frame));
+                }
+                !is_gone
+            });
+            if !discarded.is_empty() {
+                self.step(
+                    &mut core,
+                    Event::Discarded {
+                        file: file.id,
+                        pages: &discarded,
+                    },
+                    &mut deferred,
+                );
+            }
+        }
+        self.finish(&mut deferred);
+    }
+
+    /// Gives up the pages of the file that can't be written, after waiting for those who use them; what is written
+    /// meanwhile is kept. How many they were.
+    pub(crate) fn discard_failed(&self, file: &FileInner) -> Result<u64> {
+        let mut left: Vec<PageIndex> = self.core().manager.failed_pages(file.id).collect();
+        let waits_for = |page: &PageIndex| self.check_guards(file, page.0..page.0 + 1, Waits::ForAll);
+        left.iter().try_for_each(waits_for)?;
+        let mut given_up = 0;
+        while !left.is_empty() {
+            self.poison.check()?;
+            let mut deferred = Deferred::default();
+            let busy = {
+                let mut core = self.core();
+                let batch = left.split_off(left.len().saturating_sub(DISCARD_BATCH as usize));
+                let still_failed = |page: &PageIndex| core.manager.has_failed(file.id, *page);
+                let batch: Vec<_> = batch.into_iter().filter(still_failed).collect();
+                let mut table = self.table.locked(&mut core.turn);
+                let frame_of = |page| {
+                    table
+                        .lookup(PageKey::new(file.id, page))
+                        .map(|frame| (page, frame))
+                };
+                let all: Vec<_> = batch.into_iter().filter_map(frame_of).collect();
+                let mut gone: Vec<FrameNo> = all.iter().map(|&(_, frame)| frame).collect();
+                table.forget(&mut gone);
+                let mut forgotten = gone.iter().copied().peekable();
+                let (pages, busy): (Vec<_>, Vec<_>) = all
+                    .into_iter()
+                    .partition(|&(_, frame)| forgotten.next_if_eq(&frame).is_some());
+                given_up += pages.len() as u64;
+                pages.iter().for_each(|&(page, _)| file.keeping.forget(page));
+                if !pages.is_empty() {
+                    let event = Event::Discarded {
+                        file: file.id,
+                        pages: &pages,
+                    };
+                    self.step(&mut core, event, &mut deferred);
+                }
+                busy
+            };
+            self.finish(&mut deferred);
+            left.extend(busy.iter().map(|&(page, _)| page));
+            if let Some(&(page, frame)) = busy.first() {
+                self.wait_unused(file, frame, page.0);
+            }
+        }
+        Ok(given_up)
+    }
+}

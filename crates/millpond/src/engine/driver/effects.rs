@@ -1,0 +1,285 @@
+//! The core's effects: what is done under the core lock, and what is left for after it.
+//!
+//! Under the lock: pages enter the table, transfers begin. After it, in [`Shared::finish`]: requests go to the device,
+//! threads wake up. Waits and pauses are for the thread that sent the event.
+
+use super::spare::{Batch, Marked};
+use super::swap_in::SwapRead;
+use super::sync::Answer;
+use super::transfers::{Kind, OwnRead, Transfer};
+use super::writes::Copying;
+use super::{Core, Shared, file_of};
+use crate::api::file::FileInner;
+use crate::device::{Device, Op, Warning};
+use crate::engine::order::Log;
+use crate::frames::table::Load;
+use crate::memory::RegionInner;
+use crate::observe::events;
+use millpond_core::event::{Effect, Effects, Waiters};
+use millpond_core::io::{IoError, Reason};
+use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What is left to do when the core lock has been let go.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    requests: Option<Batch>,
+    /// Writes whose pages are to be copied first.
+    copying: Vec<Copying>,
+    /// Logs that shall be durable up to a record, because pages wait for it.
+    pub(super) asks: Vec<(Arc<Log>, u64)>,
+    pub(crate) own: Option<OwnRead>,
+    /// A page of a region that the faulting thread reads, or hands on.
+    pub(super) swap_read: Option<SwapRead>,
+    /// Pages of regions whose next use is to be seen, and such as are to be written, with their frames: their checksums come
+    /// first.
+    pub(super) marked: Marked,
+    pub(crate) granted: Vec<Load>,
+    /// Room for the pages of a fault, which has asked for it before it took the core lock.
+    pub(super) loads: Vec<Load>,
+    /// None of the pages is within the fault's [`Reach`](super::Reach).
+    pub(crate) outside: bool,
+    /// Pages that are read in the background.
+    pub(crate) ahead: u64,
+    pub(crate) wait: Option<Nanos>,
+    pub(crate) pause: Option<Nanos>,
+    /// To be told when the lock has been let go: who is told may use the cache.
+    pub(super) warnings: Vec<Warning>,
+    /// Pages of regions that are lost, and why: in our hands until that was said.
+    pub(super) lost: Vec<(Arc<RegionInner>, u64, String)>,
+    /// The same, of writes that have failed: of which file, from which page on, how many, why.
+    pub(super) failed: Vec<(Arc<FileInner>, PageIndex, usize, IoError)>,
+    wake_memory: bool,
+    wake_dirtiers: bool,
+    wake_syncs: bool,
+    pub(super) wake_background: bool,
+    pub(crate) reclaim_more: bool,
+}
+
+impl Deferred {
+    /// What it has for the device, with lists that were set aside.
+    pub(super) fn batch(&mut self, shared: &Shared) -> &mut Batch {
+        self.requests.get_or_insert_with(|| shared.spare.batch())
+    }
+}
+
+impl Shared {
+    pub(super) fn carry_out(
+        &self,
+        core: &mut Core,
+        effect: &Effect,
+        effects: &Effects,
+        deferred: &mut Deferred,
+    ) {
+        match effect {
+            Effect::Read {
+                io,
+                reason,
+                file,
+                first,
+                frames,
+            } => {
+                let loads = match reason {
+                    Reason::Fault => std::mem::take(&mut deferred.loads),
+                    _ => Vec::new(),
+                };
+                let mut loads = self.insert(core, *file, *first, effects.frames(frames), loads);
+                if *reason == Reason::Fault {
+                    deferred.own = Some(OwnRead {
+                        io: *io,
+                        first: *first,
+                        loads,
+                    });
+                    return;
+                }
+                deferred.ahead += loads.len() as u64;
+                let file = file_of(core, *file);
+                let request = self.read_request((u64::from(io.0), *reason), &file, *first, &mut loads);
+                deferred.batch(self).push(file.clone(), request);
+                core.transfers.insert(
+                    *io,
+                    Transfer {
+                        file,
+                        first: *first,
+                        kind: Kind::Read(loads),
+                    },
+                );
+            }
+            Effect::Grant { file, first, frames } => {
+                let loads = std::mem::take(&mut deferred.loads);
+                deferred.granted = self.insert(core, *file, *first, effects.frames(frames), loads);
+                self.hold_granted(*file, *first);
+            }
+            Effect::Write {
+                io,
+                reason,
+                file,
+                first,
+                frames,
+            } => {
+                let file = file_of(core, *file);
+                let frames = effects.frames(frames);
+                let token = (u64::from(io.0), *reason);
+                let pins = if file.keeping.is_plain() {
+                    Vec::new()
+                } else {
+                    let copied = self.copy_later(core, &file, token, *first, frames);
+                    match copied {
+                        Ok(copying) => {
+                            deferred.copying.push(copying);
+                            let kind = Kind::Write(Vec::new());
+                            let first = *first;
+                            core.transfers.insert(*io, Transfer { file, first, kind });
+                            return;
+                        }
+                        Err(pins) => pins,
+                    }
+                };
+                let request = self.write_request(token, &file, *first, frames);
+                deferred.batch(self).push(file.clone(), request);
+                core.transfers.insert(
+                    *io,
+                    Transfer {
+                        file,
+                        first: *first,
+                        kind: Kind::Write(pins),
+                    },
+                );
+            }
+            Effect::SwapIn {
+                io,
+                reason,
+                file,
+                page,
+                slot,
+                frames,
+            } => {
+                let loads = self.insert(core, *file, *page, effects.frames(frames), Vec::new());
+                let (io, reason, slot, count) = (*io, *reason, *slot, loads.len());
+                let read = self.hold_read(io, reason, PageKey::new(*file, *page), slot, loads);
+                if reason == Reason::Fault {
+                    deferred.swap_read = Some(read);
+                } else {
+                    deferred.ahead += count as u64;
+                    self.read_later(core, read, deferred);
+                }
+            }
+            Effect::SwapOut { io, first, frames } => {
+                self.write_swap(core, *io, *first, effects.frames(frames), deferred);
+            }
+            Effect::Wait { at_most, .. } => deferred.wait = Some(*at_most),
+            Effect::Pause { at_most, .. } => {
+                self.throttling.store(true, Ordering::Relaxed);
+                deferred.pause = Some(*at_most);
+            }
+            Effect::Wake(Waiters::Memory) => deferred.wake_memory = true,
+            Effect::Wake(Waiters::Dirtiers) => deferred.wake_dirtiers = true,
+            Effect::Synced {
+                ticket,
+                result,
+                brief,
+            } => {
+                if let Some(answer) = core.tickets.answers.get_mut(ticket) {
+                    *answer = Answer::Ended(*result, *brief);
+                }
+                deferred.wake_syncs = true;
+            }
+            Effect::SyncHeld { ticket } => {
+                if let Some(answer) = core.tickets.answers.get_mut(ticket) {
+                    *answer = Answer::Held;
+                }
+                deferred.wake_syncs = true;
+            }
+            Effect::MarkReadAhead { file, at } => {
+                if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(*file)) {
+                    return self.mark_ahead(&region, at.0);
+                }
+                file_of(core, *file).readahead_mark.store(at.0, Ordering::Relaxed);
+            }
+            Effect::WakeReclaimer => {
+                self.reclaim_wanted.store(true, Ordering::Relaxed);
+                deferred.wake_background = true;
+            }
+            Effect::ReclaimMore => deferred.reclaim_more = true,
+            Effect::Withdraw { frame } => {
+                self.table.locked(&mut core.turn).give_back(*frame);
+                self.keep_whole(*frame);
+            }
+        }
+    }
+
+    fn insert(
+        &self,
+        core: &mut Core,
+        file: FileId,
+        first: PageIndex,
+        frames: &[FrameNo],
+        mut loads: Vec<Load>,
+    ) -> Vec<Load> {
+        let mut table = self.table.locked(&mut core.turn);
+        table.insert_run(PageKey::new(file, first), frames, &mut loads);
+        loads
+    }
+
+    /// Does what was left for after the lock.
+    pub(crate) fn finish(&self, deferred: &mut Deferred) {
+        let _dart = self.dart("device");
+        for copying in deferred.copying.drain(..) {
+            let (file, request) = self.copy(copying);
+            deferred
+                .requests
+                .get_or_insert_with(|| self.spare.batch())
+                .push(file, request);
+        }
+        if let Some(regions) = &self.regions
+            && regions.exchange.take_unlocked()
+        {
+            self.device.warn_soon(Warning::RegionUnlocked);
+        }
+        for warning in deferred.warnings.drain(..) {
+            self.device.warn(warning);
+        }
+        // Whoever has touched such a page may end the process: it is said before he can.
+        for (region, page, why) in deferred.lost.drain(..) {
+            self.mark_lost(&region, page, &why);
+        }
+        for (file, first, pages, error) in deferred.failed.drain(..) {
+            events::write_failed(&file.path, first, pages, error.0);
+        }
+        self.sum_up(&mut deferred.marked.written);
+        for (log, n) in deferred.asks.drain(..) {
+            log.ask(n);
+        }
+        if let Some(mut batch) = deferred.requests.take() {
+            for (file, request) in batch.files.drain(..).zip(&batch.requests) {
+                if request.op == Op::Write {
+                    file.make_room(&self.device, request.offset + request.segments.bytes() as u64);
+                }
+            }
+            if let Err(error) = self.device.submit(&mut batch.requests) {
+                self.poison(format!("the device takes no requests any more: {error}"));
+            }
+            self.spare.give_back(batch);
+        }
+        if std::mem::take(&mut deferred.wake_memory) {
+            self.memory_gate.announce();
+            if let Some(regions) = &self.regions {
+                regions.memory_came();
+            }
+        }
+        if std::mem::take(&mut deferred.wake_dirtiers) {
+            self.dirtier_gate.announce();
+        }
+        if std::mem::take(&mut deferred.wake_syncs) {
+            self.sync_gate.announce();
+        }
+        if std::mem::take(&mut deferred.wake_background) {
+            self.device.wake();
+        }
+        if self.regions.is_some() {
+            self.sample(&mut deferred.marked);
+            self.spare.take_back(deferred);
+        }
+    }
+}

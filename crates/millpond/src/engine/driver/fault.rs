@@ -1,0 +1,232 @@
+//! A thread that needs pages: asks the core for frames, and waits while there are none.
+
+use super::{Deferred, Shared};
+use crate::api::file::FileInner;
+use crate::error::{Error, Result};
+use crate::observe::explain::Wait;
+use millpond_core::event::{Event, Intent};
+use millpond_core::frame::FrameTable;
+use millpond_core::units::{Instant, Nanos, PageCount, PageIndex, PageKey};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long calls have waited for frames, for [`Stats`](crate::Stats). In nanoseconds.
+#[derive(Default)]
+pub(crate) struct FrameWaits {
+    pub(crate) count: AtomicU64,
+    pub(crate) ns: AtomicU64,
+    pub(crate) ns_max: AtomicU64,
+    /// Of the part of a wait during which reclaim could have had pages without waiting for a write.
+    pub(crate) clean_ns_max: AtomicU64,
+    /// Steps in which a call has reclaimed for itself.
+    pub(crate) reclaim_ns: AtomicU64,
+}
+
+/// The wait of one call, which may have to ask several times.
+#[derive(Default)]
+struct Waiting {
+    /// When it was told to wait first.
+    since: Option<Instant>,
+    /// When it was told last, if there were clean pages then.
+    clean_since: Option<Instant>,
+    clean: Nanos,
+}
+
+impl Waiting {
+    /// It was told to wait, with so many clean pages in memory, or to go on.
+    fn told(&mut self, to_wait: bool, clean: PageCount, shared: &Shared) {
+        if !to_wait && self.since.is_none() {
+            return;
+        }
+        let now = shared.clock.now();
+        if let Some(since) = self.clean_since.take() {
+            self.clean = Nanos(self.clean.0 + now.since(since).0);
+        }
+        if to_wait {
+            self.since.get_or_insert(now);
+            self.clean_since = (clean > PageCount(0)).then_some(now);
+        } else if let Some(since) = self.since.take() {
+            let (waits, ns) = (&shared.frame_waits, now.since(since).0);
+            waits.count.fetch_add(1, Ordering::Relaxed);
+            waits.ns.fetch_add(ns, Ordering::Relaxed);
+            waits.ns_max.fetch_max(ns, Ordering::Relaxed);
+            waits.clean_ns_max.fetch_max(self.clean.0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A call that waits for a frame asks again after so long at most.
+const ASKS_EVERY: Duration = Duration::from_millis(250);
+
+/// How long who has `waited` for a frame waits before it asks again, where the core says `at_most`. That bound is for what
+/// nobody announces, a guard that is dropped, and asking has all of memory looked through: every 4 ms that was 20 to 40 %
+/// of a processor. So it costs a quarter more time, a quarter of a second at most.
+pub(crate) fn until_asking(at_most: Duration, waited: Duration) -> Duration {
+    at_most.max((waited / 4).min(ASKS_EVERY))
+}
+
+/// Which pages a fault may bring in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// Those of the file as it is when it is this fault's turn. Whoever cuts the file stores its new length before
+    /// he takes the core lock to discard what is behind, so nothing comes back afterwards.
+    Inside,
+    /// Any, if the file has at least so many bytes.
+    Within(u64),
+    /// Any: the caller is making the file longer.
+    Beyond,
+}
+
+impl Shared {
+    /// Asks for frames for the pages from `first` on that are missing, at most `count`, and waits until some can be
+    /// had. An answer without any: the first page is there, or on its way, or outside of `reach`.
+    ///
+    /// # Errors
+    /// [`Error::NoFrames`], [`Error::Poisoned`].
+    pub(crate) fn fault(
+        &self,
+        file: &FileInner,
+        first: PageIndex,
+        count: u32,
+        (intent, reach): (Intent, Reach),
+        may_wait: bool,
+    ) -> Result<Deferred> {
+        let began = std::time::Instant::now();
+        let mut waiting = Waiting::default();
+        loop {
+            self.poison.check()?;
+            let seen = self.memory_gate.count();
+            let mut deferred = Deferred::default();
+            // Not under the lock, which whoever cleans memory needs.
+            deferred.loads.reserve(count as usize);
+            let has_reclaimed;
+            {
+                let mut core = self.core();
+                let within = match reach {
+                    Reach::Inside => file
+                        .len()
+                        .div_ceil(self.page_size.bytes())
+                        .saturating_sub(first.0),
+                    Reach::Within(bytes) if file.len() < bytes => 0,
+                    Reach::Within(_) | Reach::Beyond => u64::MAX,
+                };
+                deferred.outside = within == 0;
+                let missing = {
+                    let table = self.table.locked(&mut core.turn);
+                    let is_missing = |n: &u64| table.lookup(PageKey::new(file.id, first.after(*n))).is_none();
+                    let wanted = 0..u64::from(count).min(within);
+                    wanted.take_while(is_missing).count() as u32
+                };
+                if missing == 0 {
+                    waiting.told(false, PageCount(0), self);
+                    return Ok(deferred);
+                }
+                let event = Event::Fault {
+                    file: file.id,
+                    first,
+                    count: missing,
+                    intent,
+                };
+                let stalls = core.manager.stats().allocstall;
+                let stepped = self.clock.now();
+                self.step(&mut core, event, &mut deferred);
+                has_reclaimed = core.manager.stats().allocstall > stalls;
+                if has_reclaimed {
+                    let ns = self.clock.now().since(stepped).0;
+                    self.frame_waits.reclaim_ns.fetch_add(ns, Ordering::Relaxed);
+                }
+                waiting.told(deferred.wait.is_some() && may_wait, core.manager.clean(), self);
+            }
+            self.finish(&mut deferred);
+            if has_reclaimed && may_wait {
+                // The cache's thread was woken long ago: if it only waits for a processor, it may have this one.
+                std::thread::yield_now();
+            }
+            let Some(at_most) = deferred.wait else {
+                return Ok(deferred);
+            };
+            if !may_wait {
+                return Ok(deferred);
+            }
+            self.look();
+            let waited = began.elapsed();
+            if waited > self.patience() {
+                waiting.told(false, PageCount(0), self);
+                return Err(self.no_frames(waited));
+            }
+            let at_most = until_asking(Duration::from_nanos(at_most.0), waited);
+            self.timed_writes(Wait::Frame, || self.memory_gate.wait(seen, at_most));
+        }
+    }
+
+    /// How long a call waits for a frame, or for pages to be written, before it gives up.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_nanos(self.core().manager.options().alloc_timeout.0)
+    }
+
+    pub(super) fn no_frames(&self, waited: Duration) -> Error {
+        Error::NoFrames {
+            frames: self.core().manager.derived().frames.0,
+            waited,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, OpenOptions, PageCache};
+
+    /// Every 4 ms all of memory was looked through, twice.
+    #[test]
+    fn who_waits_for_a_frame_while_guards_have_them_all_asks_now_and_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, [7; 1 << 20]).unwrap();
+        let cache = PageCache::builder().memory(800 << 10).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new()).unwrap();
+        cache.set(&[("alloc_timeout", "10ms")]).unwrap();
+        let mut guards = Vec::new();
+        while let Ok(guard) = file.page(guards.len() as u64) {
+            guards.push(guard);
+        }
+        cache.set(&[("alloc_timeout", "2s")]).unwrap();
+        let before = cache.stats().counters;
+        let error = file.page(guards.len() as u64).unwrap_err();
+        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        let after = cache.stats().counters;
+        // Some 25 each; there were 400 and more.
+        let asked = after.allocstall - before.allocstall;
+        let woken = after.kswapd_wakeups - before.kswapd_wakeups;
+        assert!(asked < 100 && woken < 100, "{asked} times, {woken} times");
+    }
+
+    #[test]
+    fn who_holds_all_frames_and_wants_one_more_is_told_so_and_gets_it_after_letting_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, [7; 1 << 20]).unwrap();
+        let cache = PageCache::builder().memory(800 << 10).build().unwrap();
+        cache.set(&[("alloc_timeout", "3s")]).unwrap();
+        let file = cache.open(&path, OpenOptions::new()).unwrap();
+        let mut guards = Vec::new();
+        let error = loop {
+            match file.page(guards.len() as u64) {
+                Ok(guard) => guards.push(guard),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        let wanted = guards.len() as u64;
+        assert!(guards.iter().all(|guard| guard[4095] == 7));
+        let error = file.read_at(&mut [0; 10], wanted << 12).unwrap_err();
+        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        // Clean pages all of them, and in use.
+        let waits = cache.stats().frame_waits;
+        assert!(waits.count >= 2, "{waits:?}");
+        let second = std::time::Duration::from_secs(1);
+        assert!(waits.longest_with_clean > second && waits.longest >= waits.longest_with_clean);
+        assert!(waits.total > 2 * second);
+        guards.truncate(guards.len() / 2);
+        assert_eq!(file.page(wanted).unwrap()[0], 7);
+    }
+}

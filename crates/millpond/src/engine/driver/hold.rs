@@ -1,0 +1,76 @@
+//! Waits for those who have a page in hand: known to the watchdog when they take long, and refused where the thread would
+//! wait for itself.
+
+use super::Shared;
+use crate::api::file::FileInner;
+use crate::device::Awaited;
+use crate::error::{Error, Result};
+use crate::frames::own::{self, Waits};
+use crate::frames::wait::{SLOW_AFTER, Slow};
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::cell::Cell;
+use std::ops::Range;
+
+impl Shared {
+    /// Waits for the page by `wait_for`, which calls what it gets if that takes long: from then on the watchdog knows.
+    pub(crate) fn watched<T>(&self, file: &FileInner, page: u64, wait_for: impl FnOnce(Slow<'_>) -> T) -> T {
+        let wait = Cell::new(None);
+        let slow = || {
+            wait.set(Some(self.device.waits(
+                &file.path,
+                Awaited::Page { page },
+                SLOW_AFTER,
+            )))
+        };
+        wait_for(Some(&slow))
+    }
+
+    /// Waits until nobody uses the page, which is in `frame`, as [`Table::wait_unused`](crate::frames::table::Table::wait_unused).
+    pub(crate) fn wait_unused(&self, file: &FileInner, frame: FrameNo, page: u64) {
+        let key = PageKey::new(file.id, PageIndex(page));
+        self.watched(file, page, |slow| self.table.wait_unused(frame, key, slow));
+    }
+
+    /// Before a call that waits for guards of these pages.
+    ///
+    /// # Errors
+    /// [`Error::OwnGuard`] if the calling thread has one, with debug assertions.
+    #[inline]
+    pub(crate) fn check_guards(&self, file: &FileInner, pages: Range<u64>, waits: Waits) -> Result<()> {
+        match own::held(&*self.table, file.id, pages, waits) {
+            None => Ok(()),
+            Some(page) => Err(Error::OwnGuard {
+                path: file.path.clone(),
+                page: page.0,
+            }),
+        }
+    }
+
+    /// A page of the file that somebody is changing now, if there is one.
+    pub(super) fn page_in_change(&self, file: &FileInner) -> Option<u64> {
+        let mut found = None;
+        let pages = file.len().div_ceil(self.page_size.bytes());
+        let look = self.each_held(file, 0..pages, |held| {
+            let mut pages = held.iter();
+            let in_change = pages.find(|&&(_, frame)| self.table.word(frame).is_exclusive());
+            found = found.or(in_change.map(|(key, _)| key.index().0));
+            Ok(())
+        });
+        look.ok().and(found)
+    }
+
+    /// Whether all of the file was written but what somebody is changing now, and what can't be written.
+    pub(super) fn has_written_all_but_changed(&self, file: &FileInner) -> Result<bool> {
+        let pages = file.len().div_ceil(self.page_size.bytes());
+        let mut is_so = true;
+        self.each_held(file, 0..pages, |held| {
+            is_so &= held.iter().all(|&(key, frame)| {
+                let word = self.table.word(frame);
+                let is_left = || word.is_exclusive() || self.core().manager.has_failed(file.id, key.index());
+                !word.is_writeback() && (!word.is_dirty() || is_left())
+            });
+            Ok(())
+        })?;
+        Ok(is_so)
+    }
+}

@@ -1,0 +1,323 @@
+//! The engine's driver: carries events to the core and its effects to the table, the device and the threads.
+//!
+//! ```text
+//!   a thread's call ──┐                        ┌── table: insert, finish, evict     (under the core lock)
+//!   completions ──────┼─► core lock ─► step ───┤
+//!   ticks ────────────┘                        └── Deferred ── after the lock: submit, wake, wait
+//! ```
+//!
+//! One lock is around the core and around every change of which page is where. Nothing slow happens under it:
+//! transfers are handed to the device, and threads are woken, after it was let go. A holder of the core lock never
+//! waits for a page; a holder of a page may take the core lock. That order is what keeps it free of deadlock.
+
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | what the lock protects; `step`, the only place that calls the core |
+//! | `effects` | what an effect does under the lock, and what it leaves for after it |
+//! | `fault` | a thread that needs pages asks for frames, and waits for memory |
+//! | `spare` | what transfers are made of, set aside |
+//! | `transfers` | reads and writes between their start and their end |
+//! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
+//! | `throttle` | a thread that makes pages dirty, and pauses |
+//! | `sync` | requests for durability |
+//! | `hold` | waits for those who have a page in hand |
+//! | `discard` | pages of a file that is closed or cut leave memory |
+//! | `region` | faults on anonymous memory |
+//! | `swap_in` | its pages on their way back from swap |
+//! | `tables` | the kernel's page tables for them, given back when they are empty |
+//! | `twins` | how they come to a thread, and are in two places for a while |
+//! | `leave` | its pages on their way out |
+
+mod discard;
+mod effects;
+mod fault;
+mod hold;
+mod leave;
+mod region;
+mod spare;
+mod swap_in;
+mod sync;
+mod tables;
+mod throttle;
+mod transfers;
+mod twins;
+mod writes;
+
+pub(crate) use effects::Deferred;
+pub(crate) use fault::{FrameWaits, Reach, until_asking};
+pub(crate) use region::Fault;
+pub(crate) use throttle::Dirtying;
+
+use crate::api::file::FileInner;
+use crate::device::Watched;
+use crate::engine::clock::Clock;
+use crate::engine::poison::{Dart, Poison};
+use crate::frames::gate::Gate;
+use crate::frames::table::{Table, Turn};
+use crate::host::hook;
+use crate::memory::Regions;
+use crate::observe::record::{self, Recorder};
+#[cfg(feature = "trace")]
+use crate::observe::trace::Shards;
+use crate::sys::arena::Arena;
+use crate::sys::copies::Copies;
+use millpond_core::event::{Effects, Event};
+use millpond_core::io::IoId;
+use millpond_core::manager::Manager;
+use millpond_core::mutation::{self, Mutation};
+use millpond_core::units::{FileId, FrameNo, Instant, PageIndex, PageKey, PageSize};
+use parking_lot::{Mutex, MutexGuard};
+use spare::Spare;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use sync::Tickets;
+use transfers::Transfer;
+use writes::{Begun, Frames, Still};
+
+/// What the core lock protects.
+pub(crate) struct Core {
+    pub(crate) manager: Manager,
+    pub(crate) turn: Turn,
+    effects: Effects,
+    transfers: HashMap<IoId, Transfer>,
+    /// Pages whose writes the present step begins, in order, of files that keep them whole.
+    begun: VecDeque<Begun>,
+    /// Pages that are held still until their log follows.
+    still: Vec<Still>,
+    /// Files with pages that the core holds until their log has come.
+    waiting: Vec<FileId>,
+    /// Pages of regions that turned out to differ from their slots in the present step.
+    changed: Vec<FrameNo>,
+    /// Pages of regions whose next use is to be seen, since the present step.
+    sampled: Vec<PageKey>,
+    /// Room for those that leave in it, and for the frames of a write to swap that has ended.
+    leaving: leave::Lists,
+    pub(crate) files: Vec<Option<Arc<FileInner>>>,
+    tickets: Tickets,
+    recorder: Option<Box<dyn Recorder>>,
+}
+
+/// What all handles and threads of a cache share.
+pub(crate) struct Shared {
+    pub(crate) table: Arc<Table<Arena>>,
+    pub(crate) device: Watched,
+    /// If it has a swap file.
+    pub(crate) regions: Option<Regions>,
+    pub(crate) clock: Clock,
+    pub(crate) page_size: PageSize,
+    pub(crate) poison: Poison,
+    /// What is recorded of calls, on its way to a trace.
+    #[cfg(feature = "trace")]
+    pub(crate) calls: Shards,
+    core: Mutex<Core>,
+    memory_gate: Gate,
+    pub(crate) frame_waits: FrameWaits,
+    /// What transfers are made of.
+    spare: Spare,
+    dirtier_gate: Gate,
+    sync_gate: Gate,
+    /// A dirtier was told to pause: the next one asks first.
+    throttling: AtomicBool,
+    /// Some file has pages that can't be written, when the core was asked last.
+    failing: AtomicBool,
+    /// Since when they have left no room for others, and how many pages were written by then.
+    full: Mutex<Option<(u64, std::time::Instant)>>,
+    /// Pages that are read together where one of them is used through a guard and memory is free; 0 or 1 on devices where
+    /// that gains nothing.
+    pub(crate) around_pages: AtomicU64,
+    /// Memory for copies of pages that are being written, from the first file that needs it on.
+    pub(crate) copies: OnceLock<Arc<Copies>>,
+    /// A log has advanced that something waits for.
+    pub(crate) log_moved: AtomicBool,
+    pub(crate) reclaim_wanted: AtomicBool,
+    /// When the background thread sends the next tick; `u64::MAX`: never.
+    pub(crate) tick_at: AtomicU64,
+    pub(crate) stopping: AtomicBool,
+    /// Allocations of the cache's thread.
+    #[cfg(test)]
+    pub(crate) allocations: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        table: Arc<Table<Arena>>,
+        turn: Turn,
+        manager: Manager,
+        device: Watched,
+        recorder: Option<Box<dyn Recorder>>,
+        regions: Option<Regions>,
+    ) -> Shared {
+        let page_size = manager.options().page_size;
+        let core = Core {
+            manager,
+            turn,
+            effects: Effects::default(),
+            transfers: HashMap::with_capacity(spare::TRANSFERS),
+            begun: VecDeque::new(),
+            still: Vec::new(),
+            waiting: Vec::new(),
+            changed: Vec::new(),
+            sampled: Vec::with_capacity(spare::MARKED),
+            leaving: leave::Lists::default(),
+            files: Vec::new(),
+            tickets: Tickets::default(),
+            recorder,
+        };
+        Shared {
+            table,
+            device,
+            regions,
+            clock: Clock::new(),
+            page_size,
+            poison: Poison::new(),
+            #[cfg(feature = "trace")]
+            calls: Shards::default(),
+            core: Mutex::new(core),
+            memory_gate: Gate::default(),
+            frame_waits: FrameWaits::default(),
+            spare: Spare::new(),
+            dirtier_gate: Gate::default(),
+            sync_gate: Gate::default(),
+            throttling: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            full: Mutex::new(None),
+            around_pages: AtomicU64::new(0),
+            copies: OnceLock::new(),
+            log_moved: AtomicBool::new(false),
+            reclaim_wanted: AtomicBool::new(false),
+            tick_at: AtomicU64::new(u64::MAX),
+            stopping: AtomicBool::new(false),
+            #[cfg(test)]
+            allocations: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        hook::check_outside(self);
+        self.core.lock()
+    }
+
+    /// Takes one event to the core and carries out what belongs under its lock.
+    ///
+    /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
+    pub(crate) fn step(&self, core: &mut Core, event: Event<'_>, deferred: &mut Deferred) {
+        let _dart = self.dart("state machine");
+        if matches!(event, Event::Tick) {
+            self.let_move(core);
+            self.ask_again(core, deferred);
+        }
+        let Core {
+            manager,
+            turn,
+            effects,
+            recorder,
+            files,
+            begun,
+            still,
+            waiting,
+            changed,
+            sampled,
+            leaving,
+            ..
+        } = core;
+        let mut table = Frames {
+            table: self.table.locked(turn),
+            shared: self,
+            files,
+            begun,
+            asks: &mut deferred.asks,
+            still,
+            waiting,
+            changed,
+            leaving,
+            sampled,
+        };
+        let now = self.clock.now();
+        match recorder.as_deref_mut() {
+            None => manager.step(now, event, &mut table, effects),
+            Some(recorder) => hook::inside(self, || {
+                record::step(recorder, manager, (now, event), &mut table, effects);
+            }),
+        }
+        let effects = std::mem::take(&mut core.effects);
+        for effect in &effects.list {
+            self.carry_out(core, effect, &effects, deferred);
+        }
+        let tick_at = effects.next_tick.map_or(u64::MAX, |at| at.0);
+        let before = self.tick_at.swap(tick_at, Ordering::Relaxed);
+        deferred.wake_background |= tick_at < before;
+        core.effects = effects;
+        if !core.sampled.is_empty() {
+            self.spare.lend(deferred);
+            deferred.marked.sampled.append(&mut core.sampled);
+        }
+        if !core.changed.is_empty() {
+            let mut frames = std::mem::take(&mut core.changed);
+            self.step(core, Event::Changed { frames: &frames }, deferred);
+            frames.clear();
+            core.changed = frames;
+        }
+    }
+
+    /// One event from a thread that wants no answer.
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        let mut deferred = Deferred::default();
+        self.step(&mut self.core(), event, &mut deferred);
+        self.finish(&mut deferred);
+    }
+
+    /// Poisons the cache if there is a panic while the answer lives: of `who`.
+    pub(crate) fn dart(&self, who: &'static str) -> Dart<impl Fn(String)> {
+        Dart {
+            who,
+            hit: |why| self.poison(why),
+            before: std::thread::panicking(),
+        }
+    }
+
+    /// Nothing of the cache can be trusted any more: says so to everybody who waits, and to every later call.
+    pub(crate) fn poison(&self, why: String) {
+        if self.regions.as_ref().is_some_and(Regions::any) {
+            // Nobody would serve its faults any more, and a thread that touches it can't be given an error.
+            // Past whatever may have redirected what this thread prints.
+            let _ = writeln!(
+                io::stderr().lock(),
+                "millpond: a cache with regions is unusable: {why}; the process ends"
+            );
+            std::process::abort();
+        }
+        self.poison.set(why);
+        if mutation::is(Mutation::PoisonWakesNobody) {
+            return;
+        }
+        self.table.call_off();
+        for gate in [&self.memory_gate, &self.dirtier_gate, &self.sync_gate] {
+            gate.announce();
+        }
+    }
+
+    /// Whoever waits looks whether what he waits for is overdue: the cache's thread may be what hangs.
+    fn look(&self) {
+        let _dart = self.dart("hook for warnings");
+        self.device.look();
+    }
+
+    fn offset(&self, page: PageIndex) -> u64 {
+        page.0 << self.page_size.shift()
+    }
+}
+
+fn file_of(core: &Core, file: FileId) -> Arc<FileInner> {
+    core.files[file.0 as usize]
+        .clone()
+        .expect("the core names only files that are open")
+}
+
+/// Turns what the background thread measures into a time-out.
+pub(crate) fn until(now: Instant, tick_at: u64) -> Option<Duration> {
+    (tick_at != u64::MAX).then(|| Duration::from_nanos(tick_at.saturating_sub(now.0)))
+}

@@ -1,0 +1,321 @@
+//! Pages of regions that come: faults served, pages read.
+//!
+//! ```text
+//!   soft fault   Out: copied in, or moved with those behind it, uses noted   no lock but for a page that is hard to find
+//!   first touch  core lock: a frame ─► zeros, copied in
+//!   swap-in      core lock: a frame ─► read, compared with its checksum, copied in ─► ReadDone
+//!   ahead        the same by the device, and left in its frame, where its first use is seen
+//! ```
+//!
+//! How they leave is in `leave.rs`.
+
+use super::{Deferred, Shared, until_asking};
+use crate::device::Warning;
+use crate::memory::{Ahead, At, RegionInner, Regions};
+use crate::observe::trace::What;
+use crate::sys::exchange::InHand;
+use crate::sys::uffd::Access;
+use millpond_core::event::{Event, Intent};
+use millpond_core::frame::FrameTable;
+use millpond_core::readahead::fault_around;
+use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a thread waits at most for a page that another has in hand before it looks again: nobody forgets to announce
+/// it, so this is for the day when somebody does.
+const SETTLED_WAIT: Duration = Duration::from_millis(100);
+
+/// A page that we hold, on its way back from its frame.
+struct Back<'a> {
+    page: InHand<'a>,
+    was_read_ahead: bool,
+}
+
+/// What has become of a fault.
+pub(crate) enum Fault {
+    /// Served, or somebody else does.
+    Served,
+    /// No frame can be had: again when memory is there, or after so long.
+    NoFrame(Duration),
+}
+
+impl Shared {
+    /// The regions, whose pages the caller knows.
+    pub(super) fn regions(&self) -> &Regions {
+        self.regions.as_ref().expect("there is a region")
+    }
+
+    /// A thread has touched a page that is not there. `may_read`: the calling thread may read it itself; else the device
+    /// does it in the background.
+    pub(crate) fn region_fault(
+        &self,
+        region: &Arc<RegionInner>,
+        page: u64,
+        access: Access,
+        may_read: bool,
+    ) -> Fault {
+        let noted = self.note(region.id, (page, 1), What::Region);
+        let fault = self.serve_fault(region, page, access, may_read);
+        if matches!(fault, Fault::NoFrame(_)) {
+            // It comes again.
+            std::mem::forget(noted);
+        }
+        fault
+    }
+
+    fn serve_fault(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Fault {
+        let pages = &region.pages;
+        loop {
+            match pages.at(page) {
+                At::In => {
+                    if pages.take(page, &[At::In]).is_some() {
+                        self.come_late(region, page, access);
+                        return Fault::Served;
+                    }
+                }
+                At::Poisoned => {
+                    self.regions().exchange.wake(&region.memory, page);
+                    return Fault::Served;
+                }
+                At::Out => {
+                    if pages.take(page, &[At::Out]).is_some() {
+                        self.soft_fault(region, page, access);
+                        return Fault::Served;
+                    }
+                }
+                At::Held | At::Writing => {
+                    if pages.want(page) {
+                        return Fault::Served;
+                    }
+                }
+                At::Nowhere => {
+                    if let Some(fault) = self.miss(region, page, access, may_read) {
+                        return fault;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A page that we hold comes back from its frame, and those behind it that whoever touched it will come to.
+    fn soft_fault(&self, region: &RegionInner, page: u64, access: Access) {
+        let ahead = region.pages.ahead(page);
+        let mut count = region.around.lock().touched(PageIndex(page));
+        if ahead.was_read {
+            count = count.max(fault_around::TOGETHER);
+        }
+        let in_hand = |page, ahead: Ahead| Back {
+            page: InHand {
+                memory: &region.memory,
+                page,
+                frame: self.frame_of(region, page),
+            },
+            was_read_ahead: ahead.was_read,
+        };
+        let mut pages = vec![in_hand(page, ahead)];
+        let behind = page + 1..region.pages.len().min(page + count);
+        pages.extend(behind.filter_map(|page| Some(in_hand(page, region.pages.take_with_another(page)?))));
+        self.come_back(region, &pages, access);
+        if ahead.is_mark {
+            let mut deferred = Deferred::default();
+            {
+                let mut core = self.core();
+                // Whoever touched the page went on when it landed, and may have dropped the region since.
+                if !region.closed.load(Ordering::Relaxed) {
+                    let (file, at) = (region.id, PageIndex(page));
+                    self.step(&mut core, Event::ReadAheadDue { file, at }, &mut deferred);
+                }
+            }
+            self.finish(&mut deferred);
+        }
+    }
+
+    /// Pages that we hold come back: the first of them, and of the others what the kernel moves at once.
+    fn come_back(&self, region: &RegionInner, pages: &[Back<'_>], access: Access) {
+        let in_hand: Vec<_> = pages.iter().map(|back| back.page).collect();
+        let exchange = &self.regions().exchange;
+        let (mut left, mut hits) = (pages, 0);
+        while let [first, ..] = left {
+            let hands = &in_hand[pages.len() - left.len()..];
+            let run;
+            (run, left) = left.split_at(exchange.run(hands));
+            let moved = match run {
+                [_] => self.bring(region, &first.page, access).into(),
+                _ => exchange.move_in_run(&hands[..run.len()]),
+            };
+            let (came, stayed) = run.split_at(moved);
+            for back in came {
+                // The first use of one that was read ahead is what it was read for: no use is noted of it, as none is of a
+                // page whose fault read it. That it is in its region says that it had one.
+                match back.was_read_ahead {
+                    true => hits += 1,
+                    false => self.table.note_use(back.page.frame),
+                }
+                // Whoever was woken by its coming may wait again: for one that is shut, and that he writes.
+                self.settle(region, back.page.page, At::In);
+                self.line_up(region, back.page.page, false);
+            }
+            let settled = usize::from(moved == 0);
+            stayed[..settled]
+                .iter()
+                .for_each(|back| self.stays_out(region, back.page.page));
+            stayed[settled..]
+                .iter()
+                .for_each(|back| self.settle(region, back.page.page, At::Out));
+        }
+        self.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
+    }
+
+    /// A thread serves its own touch of a page that is not there. `false`: the page is lost.
+    pub(crate) fn region_touched(&self, region: &Arc<RegionInner>, page: u64, access: Access) -> bool {
+        let began = std::time::Instant::now();
+        loop {
+            let (settled, memory) = (region.settled.count(), self.memory_gate.count());
+            match region.pages.at(page) {
+                At::Poisoned => return false,
+                At::Held | At::Writing => {
+                    if region.pages.want(page) {
+                        region.settled.wait(settled, SETTLED_WAIT);
+                    }
+                }
+                At::In | At::Out | At::Nowhere => {
+                    let Fault::NoFrame(at_most) = self.region_fault(region, page, access, true) else {
+                        return true;
+                    };
+                    self.look();
+                    if began.elapsed() > self.patience() {
+                        self.give_up_fault(region, page);
+                    } else {
+                        self.memory_gate
+                            .wait(memory, until_asking(at_most, began.elapsed()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The frame of a page that we hold.
+    pub(super) fn frame_of(&self, region: &RegionInner, page: u64) -> FrameNo {
+        let key = PageKey::new(region.id, PageIndex(page));
+        self.table.frame_of(key).unwrap_or_else(|| {
+            let mut core = self.core();
+            let found = self.table.locked(&mut core.turn).lookup(key);
+            found.unwrap_or_else(|| panic!("{key:?} is held and has no frame"))
+        })
+    }
+
+    /// A page that has no frame gets one. `None`: it has one by now.
+    fn miss(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Option<Fault> {
+        let mut deferred = Deferred::default();
+        {
+            let mut core = self.core();
+            if region.closed.load(Ordering::Relaxed) {
+                return Some(Fault::Served);
+            }
+            if region.pages.at(page) != At::Nowhere {
+                return None;
+            }
+            let event = Event::Fault {
+                file: region.id,
+                first: PageIndex(page),
+                count: 1,
+                intent: Intent::Read,
+            };
+            self.step(&mut core, event, &mut deferred);
+            if let Some(read) = &mut deferred.swap_read {
+                read.access = access;
+            }
+            if !may_read && let Some(read) = deferred.swap_read.take() {
+                self.read_later(&mut core, read, &mut deferred);
+            }
+        }
+        let granted = std::mem::take(&mut deferred.granted);
+        let read = deferred.swap_read.take();
+        self.finish(&mut deferred);
+        for mut load in granted {
+            self.table.load_bytes(&mut load).fill(0);
+            let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
+            let is_in = self.bring(region, &InHand { memory, page, frame }, access);
+            self.table.finish_load_dirty(load);
+            match is_in {
+                true => {
+                    self.settle(region, page, At::In);
+                    self.line_up(region, page, true);
+                }
+                false => self.stays_out(region, page),
+            }
+        }
+        if let Some(read) = read {
+            self.read_now(read);
+        }
+        Some(match deferred.wait {
+            None => Fault::Served,
+            Some(at_most) => Fault::NoFrame(Duration::from_nanos(at_most.0)),
+        })
+    }
+
+    /// A page that was never touched has got a frame, if it is one of a region: it is ours until it is filled.
+    pub(super) fn hold_granted(&self, file: FileId, first: PageIndex) {
+        if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(file)) {
+            let taken = region.pages.take(first.0, &[At::Nowhere]);
+            assert_eq!(taken, Some(At::Nowhere), "{first:?} was granted");
+        }
+    }
+
+    /// There are so many frames: those that are new get their memory at once, and can be exchanged.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn exchange_frames(&self, frames: u32) -> io::Result<()> {
+        match &self.regions {
+            None => Ok(()),
+            Some(regions) => regions.exchange.add_frames(frames),
+        }
+    }
+
+    /// A frame has given its memory back. Where pages are exchanged with regions no place of a frame is without memory.
+    pub(super) fn keep_whole(&self, frame: FrameNo) {
+        if let Some(regions) = &self.regions {
+            regions.exchange.fill(frame);
+        }
+    }
+
+    /// Nobody will have the page's content any more: whoever touches it gets `SIGBUS`, as soon as that was said. The page is
+    /// loading or nowhere, and in our hands.
+    pub(super) fn lose(&self, region: &Arc<RegionInner>, page: u64, why: String, deferred: &mut Deferred) {
+        deferred.warnings.push(Warning::PageLost {
+            page,
+            why: why.clone(),
+        });
+        deferred.lost.push((region.clone(), page, why));
+    }
+
+    /// The rest of it.
+    pub(super) fn mark_lost(&self, region: &RegionInner, page: u64, why: &str) {
+        if let Err(error) = self.regions().exchange.poison(&region.memory, page) {
+            // Anything else it could get would be wrong data.
+            self.poison(format!(
+                "page {page} of a region is lost ({why}) and can't be marked: {error}"
+            ));
+        }
+        self.settle(region, page, At::Poisoned);
+    }
+
+    /// No frame could be had for a page for as long as a call waits at most.
+    pub(crate) fn give_up_fault(&self, region: &Arc<RegionInner>, page: u64) {
+        let mut deferred = Deferred::default();
+        let core = self.core();
+        if region.pages.take(page, &[At::Nowhere]).is_some() {
+            let frames = core.manager.derived().frames.0;
+            let why = format!(
+                "no frame of {frames} became free for it: drop page guards, mend the swap file or raise the memory budget"
+            );
+            self.lose(region, page, why, &mut deferred);
+        }
+        drop(core);
+        self.finish(&mut deferred);
+    }
+}

@@ -1,0 +1,217 @@
+//! Pages of regions that are read from their slots of the swap file.
+//!
+//! One that a thread waits for is read by that thread, or handed to the device if the thread has others to serve; those read
+//! ahead are the device's, and stay in their frames, where their first use is seen.
+
+use super::transfers::{Kind, Transfer};
+use super::{Core, Deferred, Shared};
+use crate::device::{Device, Request};
+use crate::error::Result;
+use crate::frames::table::Load;
+use crate::memory::{Ahead, At, RegionInner};
+use crate::sys::exchange::InHand;
+use crate::sys::uffd::Access;
+use millpond_core::event::{Event, Intent};
+use millpond_core::io::{IoError, IoId, Reason};
+use millpond_core::swap::SlotNo;
+use millpond_core::units::{PageIndex, PageKey};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Pages that are asked for at a time with [`RegionAdvice::WillNeed`](crate::RegionAdvice::WillNeed): 1 MiB.
+const AHEAD_BATCH: u64 = 256;
+
+/// Pages that are being read from their slots: they follow one another.
+pub(crate) struct SwapRead {
+    pub(super) io: IoId,
+    pub(super) region: Arc<RegionInner>,
+    /// The first.
+    pub(super) page: u64,
+    pub(super) slot: SlotNo,
+    pub(super) reason: Reason,
+    /// What the thread that waits for it, if one does, will do first.
+    pub(super) access: Access,
+    pub(super) loads: Vec<Load>,
+}
+
+impl Shared {
+    fn swap_request(&self, read: &mut SwapRead, token: u64) -> Request {
+        let reason = read.reason;
+        let (file, slot) = self.regions().place(read.slot);
+        self.read_request((token, reason), &file, slot, &mut read.loads)
+    }
+
+    /// Reads a page on this thread.
+    pub(super) fn read_now(&self, mut read: SwapRead) {
+        let request = self.swap_request(&mut read, 0);
+        let dart = self.dart("device");
+        let result = self.device.transfer(&request);
+        drop(dart);
+        drop(request);
+        let mut deferred = Deferred::default();
+        self.swapped_in(read, result, &mut deferred);
+        self.finish(&mut deferred);
+    }
+
+    /// Has a page read by the device.
+    pub(super) fn read_later(&self, core: &mut Core, mut read: SwapRead, deferred: &mut Deferred) {
+        let (io, first) = (read.io, PageIndex(read.page));
+        let request = self.swap_request(&mut read, u64::from(io.0));
+        let (file, _) = self.regions().place(read.slot);
+        deferred.batch(self).push(file.clone(), request);
+        let kind = Kind::SwapIn(read);
+        core.transfers.insert(io, Transfer { file, first, kind });
+    }
+
+    /// Pages are to be read from their slots: they are ours until they are.
+    pub(super) fn hold_read(
+        &self,
+        io: IoId,
+        reason: Reason,
+        key: PageKey,
+        slot: SlotNo,
+        loads: Vec<Load>,
+    ) -> SwapRead {
+        let (file, page) = (key.file(), key.index().0);
+        let region = self.regions().of(file);
+        let region = region.unwrap_or_else(|| panic!("{file:?} is no region"));
+        for page in (page..).take(loads.len()) {
+            let taken = region.pages.take(page, &[At::Nowhere]);
+            assert_eq!(taken, Some(At::Nowhere), "page {page} of {file:?} is to be read");
+            let was_read = reason == Reason::ReadAhead;
+            let is_mark = false;
+            region.pages.note_ahead(page, Ahead { was_read, is_mark });
+        }
+        SwapRead {
+            io,
+            region,
+            page,
+            slot,
+            reason,
+            access: Access::Read,
+            loads,
+        }
+    }
+
+    /// Whoever touches this page of a region first asks for more; if it is not on its way, nobody does.
+    pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
+        if region.pages.at(page) == At::Held {
+            let (was_read, is_mark) = (false, true);
+            region.pages.note_ahead(page, Ahead { was_read, is_mark });
+        }
+    }
+
+    /// Pages were read from their slots, or could not be. One that was touched goes there if it is what was written, else
+    /// whoever touches it gets `SIGBUS`. Those read ahead wait in their frames; if one of them is wrong they all go, and
+    /// whoever touches one has it read again.
+    pub(super) fn swapped_in(&self, mut read: SwapRead, result: io::Result<usize>, deferred: &mut Deferred) {
+        let wrong = self.wrong(&mut read, result);
+        let SwapRead {
+            io,
+            region,
+            page,
+            slot,
+            reason,
+            access,
+            loads,
+        } = read;
+        let pages = page..page + loads.len() as u64;
+        if let Some(why) = wrong {
+            let mut core = self.core();
+            for load in loads {
+                self.table.locked(&mut core.turn).fail_load(load);
+            }
+            if reason == Reason::Fault {
+                let why = format!("slot {} of the swap file can't be read: {why}", slot.0);
+                self.lose(&region, page, why, deferred);
+            }
+            let result = Err(IoError(libc::EIO));
+            self.step(&mut core, Event::ReadDone { io, result }, deferred);
+            if reason != Reason::Fault {
+                pages.for_each(|page| self.settle(&region, page, At::Nowhere));
+            }
+            return;
+        }
+        // Where its first use will be seen, unless it is one that was touched.
+        let (mut to, mut stayed) = (At::Out, Vec::new());
+        for (load, page) in loads.into_iter().zip(page..) {
+            region.pages.note_same(page);
+            if reason == Reason::Fault {
+                let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
+                to = At::In;
+                if !self.bring(&region, &InHand { memory, page, frame }, access) {
+                    stayed.push(page);
+                }
+            }
+            self.table.finish_load(load);
+        }
+        self.step(&mut self.core(), Event::ReadDone { io, result: Ok(()) }, deferred);
+        // Not before the core knows: who discards pages discards none that is loading. From the last one on: whoever waits for
+        // the first, as most do, brings back with it what is there behind it.
+        for page in pages.rev() {
+            if stayed.contains(&page) {
+                self.stays_out(&region, page);
+                continue;
+            }
+            self.settle(&region, page, to);
+            if to == At::In {
+                self.line_up(&region, page, true);
+            }
+        }
+    }
+
+    /// What is wrong with pages that were read.
+    fn wrong(&self, read: &mut SwapRead, result: io::Result<usize>) -> Option<String> {
+        let SwapRead { region, loads, .. } = read;
+        let size = self.page_size.bytes() as usize;
+        match result {
+            Ok(len) if len != loads.len() * size => return Some(format!("only {len} bytes were read")),
+            Ok(_) => {}
+            Err(error) => return Some(error.to_string()),
+        }
+        let sums = loads.iter_mut().zip(read.page..);
+        let mut sums =
+            sums.map(|(load, page)| (xxh3_64(self.table.load_bytes(load)), region.pages.sum(page)));
+        let is_wrong = sums.any(|(is, was)| is != was);
+        is_wrong.then(|| "it is not what was written there".to_owned())
+    }
+
+    /// Reads pages of the region that are in their slots, in the background, as far as there is memory for them.
+    pub(crate) fn region_ahead(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
+        let mut at = pages.start;
+        while at < pages.end {
+            self.poison.check()?;
+            let mut deferred = Deferred::default();
+            let count;
+            {
+                let mut core = self.core();
+                let is_away = |page: &u64| {
+                    region.pages.at(*page) == At::Nowhere
+                        && core.manager.has_slot(region.id, PageIndex(*page))
+                };
+                let most = pages.end.min(at + AHEAD_BATCH);
+                count = (at..most).take_while(is_away).count() as u64;
+                if count == 0 {
+                    at += 1;
+                    continue;
+                }
+                let event = Event::Fault {
+                    file: region.id,
+                    first: PageIndex(at),
+                    count: count as u32,
+                    intent: Intent::Prefetch,
+                };
+                self.step(&mut core, event, &mut deferred);
+            }
+            let came = deferred.ahead;
+            self.finish(&mut deferred);
+            if came < count {
+                break;
+            }
+            at += count;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Requests for durability: the core says when everything is written, the device makes it last.
+
+use super::{Deferred, Shared};
+use crate::api::file::{FileInner, log_failed};
+use crate::device::{Awaited, Device};
+use crate::error::{Error, Result};
+use crate::frames::own::Waits;
+use crate::observe::explain::{self, Call, Wait};
+use millpond_core::event::Event;
+use millpond_core::io::IoError;
+use millpond_core::mutation::{self, Mutation};
+use millpond_core::units::FileId;
+use millpond_core::writeback::{SyncTicket};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// When a sync that has not ended looks for the first time whether somebody has a page in hand that it waits for; then after
+/// twice as long, as it looks at all pages of the file.
+const LOOK_AT: Duration = Duration::from_millis(20);
+
+/// Requests for durability and how they ended.
+#[derive(Default)]
+pub(super) struct Tickets {
+    pub(super) answers: HashMap<SyncTicket, Answer>,
+    next: u64,
+}
+
+/// What is known of a request for durability.
+#[derive(Clone, Copy)]
+pub(super) enum Answer {
+    /// Pages are still to be written.
+    None,
+    /// Of those that are, or were, all that is left waits for a log.
+    Held,
+    /// How it has ended, and whether it was a matter of few pages.
+    Ended(std::result::Result<(), IoError>, bool),
+}
+
+/// A request for durability that somebody waits for.
+pub(crate) struct Syncing {
+    ticket: SyncTicket,
+    /// Whether the log could be made durable before.
+    log: Result<()>,
+}
+
+impl Shared {
+    /// Asks for everything that is dirty in the file to be written. `log`: what [`Shared::log_first`] said; what does
+    /// not wait for it is written all the same.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub(crate) fn sync_begin(&self, file: FileId, log: Result<()>) -> Result<Syncing> {
+        self.poison.check()?;
+        let mut deferred = Deferred::default();
+        let ticket = {
+            let mut core = self.core();
+            let ticket = SyncTicket(core.tickets.next);
+            core.tickets.next += 1;
+            core.tickets.answers.insert(ticket, Answer::None);
+            self.step(&mut core, Event::Sync { file, ticket }, &mut deferred);
+            ticket
+        };
+        self.finish(&mut deferred);
+        Ok(Syncing { ticket, log })
+    }
+
+    /// What the file's pages wait for in its log becomes durable first: asks for it and waits. Pages that are changed
+    /// later have nothing to do with a sync that begins now.
+    ///
+    /// # Errors
+    /// [`Error::Log`].
+    pub(crate) fn log_first(&self, file: &FileInner) -> Result<()> {
+        let Some(held) = &file.keeping.held else {
+            return Ok(());
+        };
+        if let Some(last) = held.last_record() {
+            let awaited = || Awaited::Log {
+                wanted: last,
+                durable: held.log.durable(),
+            };
+            let wait = self.device.waits(&file.path, awaited(), Duration::ZERO);
+            let gives_up = || {
+                wait.is_for(awaited());
+                self.poison.is_set()
+            };
+            let waited = explain::timed(Wait::Log, || held.log.wait(last, gives_up));
+            waited.map_err(|source| log_failed(&file.path, source))?;
+        }
+        Ok(())
+    }
+
+    /// A log could not be made durable: whoever waits for pages that need it is told.
+    pub(crate) fn log_refused(&self) {
+        self.sync_gate.announce();
+    }
+
+    /// Waits until that has ended; whether it was a matter of few pages.
+    ///
+    /// # Errors
+    /// The first error of a write; [`Error::Log`] if nothing is left but pages whose log can't be made durable, perhaps
+    /// because they were changed since it began; [`Error::OwnGuard`] if nothing is left but pages that the calling thread
+    /// changes itself; [`Error::Poisoned`].
+    pub(crate) fn sync_end(
+        &self,
+        file: &FileInner,
+        syncing: Syncing,
+    ) -> Result<std::result::Result<bool, IoError>> {
+        explain::waits_in(Call::Sync);
+        self.timed_writes(Wait::Writes, || self.written(file, syncing))
+    }
+
+    fn written(&self, file: &FileInner, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
+        let Syncing { ticket, mut log } = syncing;
+        let calls = file.keeping.log_calls();
+        let began = Instant::now();
+        let mut wait = None;
+        let mut look_at = LOOK_AT;
+        loop {
+            let seen = self.sync_gate.count();
+            let answer = self.core().tickets.answers.get(&ticket).copied();
+            if let Some(Answer::Ended(result, brief)) = answer {
+                self.core().tickets.answers.remove(&ticket);
+                return Ok(result.map(|()| brief));
+            }
+            self.poison.check()?;
+            self.look();
+            if let Some(Answer::Held) = answer {
+                log = log.and_then(|()| file.keeping.check_log(&file.path, calls));
+                if let Some(held) = &file.keeping.held {
+                    let caller = held.log.check_caller();
+                    log = log.and(caller.map_err(|source| log_failed(&file.path, source)));
+                }
+                if log.is_err() {
+                    self.give_up(file.id, ticket);
+                    return log.map(|()| Ok(true));
+                }
+            }
+            if began.elapsed() >= look_at {
+                look_at *= 2;
+                let own = self.check_guards(file, 0..u64::MAX, Waits::ForWriters);
+                if own.is_err() && self.has_written_all_but_changed(file)? {
+                    self.give_up(file.id, ticket);
+                    return own.map(|()| Ok(true));
+                }
+                wait = self.waits_for(file, answer).map(|awaited| {
+                    // Not twice at a time.
+                    drop(wait.take());
+                    self.device.waits(&file.path, awaited, began.elapsed())
+                });
+            }
+            let at_most = look_at.saturating_sub(began.elapsed());
+            self.sync_gate.wait(seen, at_most.min(Duration::from_secs(1)));
+        }
+    }
+
+    /// What a sync waits for that is no device's, if that can be told.
+    fn waits_for(&self, file: &FileInner, answer: Option<Answer>) -> Option<Awaited> {
+        if let (Some(Answer::Held), Some(held)) = (answer, &file.keeping.held)
+            && let Some(wanted) = held.last_record()
+        {
+            let durable = held.log.durable();
+            return Some(Awaited::Log { wanted, durable });
+        }
+        self.page_in_change(file).map(|page| Awaited::Changed { page })
+    }
+
+    /// Nobody waits for the answer any more, so nothing has to be done for it.
+    fn give_up(&self, file: FileId, ticket: SyncTicket) {
+        let mut deferred = Deferred::default();
+        {
+            let mut core = self.core();
+            core.tickets.answers.remove(&ticket);
+            self.step(&mut core, Event::SyncGivenUp { file, ticket }, &mut deferred);
+        }
+        self.finish(&mut deferred);
+    }
+
+    /// Waits for a request for durability and lets the device make its part of it.
+    pub(crate) fn sync_file(&self, file: &FileInner, syncing: Syncing) -> Result<()> {
+        let brief = self
+            .sync_end(file, syncing)?
+            .map_err(|e| file.write_failed(e.0))?;
+        if let Some(&errno) = file.sync_error.get()
+            && !mutation::is(Mutation::SyncErrorForgotten)
+        {
+            return Err(sync_failed(file, errno));
+        }
+        let dart = self.dart("device");
+        let synced = match mutation::is(Mutation::SyncWithoutDevice) {
+            true => Ok(()),
+            false => {
+                // What the file system writes for it meets the same queue as the cache's own writes.
+                if brief {
+                    self.tell(Event::DeviceSync { begun: true });
+                }
+                let synced = explain::timed(Wait::Flush, || self.device.sync(&file.device()));
+                if brief {
+                    self.tell(Event::DeviceSync { begun: false });
+                }
+                synced
+            }
+        };
+        drop(dart);
+        match synced {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let errno = *file
+                    .sync_error
+                    .get_or_init(|| error.raw_os_error().unwrap_or(libc::EIO));
+                Err(sync_failed(file, errno))
+            }
+        }
+    }
+}
+
+fn sync_failed(file: &FileInner, errno: i32) -> Error {
+    Error::Sync {
+        path: file.path.clone(),
+        source: std::io::Error::from_raw_os_error(errno),
+    }
+}

@@ -1,0 +1,44 @@
+//! Page tables of regions that are empty and go (`memory/tables.rs`).
+
+use super::Shared;
+use crate::memory::{At, RegionInner, Tables};
+
+/// Bits for the pages of a table.
+const WORDS: usize = (crate::memory::TABLE_PAGES / 64) as usize;
+
+impl Shared {
+    /// Gives the table back if there are too many and none of its pages is there, nor in other hands. The caller has the core
+    /// lock, for without it nobody takes a page that is nowhere.
+    pub(super) fn free_table(&self, region: &RegionInner, table: u64) {
+        let (regions, pages) = (self.regions(), &region.pages);
+        if !regions.tables.are_many() || !region.tables.is_there(table) {
+            return;
+        }
+        let all = Tables::pages(table, pages.len());
+        let is_away = |page| matches!(pages.at(page), At::Nowhere | At::Out);
+        if !all.clone().all(is_away) {
+            return;
+        }
+        let (mut out, mut held) = ([0_u64; WORDS], all.start);
+        let bit = |page: u64| (((page - all.start) / 64) as usize, 1 << (page % 64));
+        while held < all.end {
+            match pages.take(held, &[At::Nowhere, At::Out]) {
+                Some(At::Out) => out[bit(held).0] |= bit(held).1,
+                Some(_) => {}
+                None => break,
+            }
+            held += 1;
+        }
+        if held == all.end {
+            regions.exchange.drop_table(&region.memory, table);
+            region.tables.gone(table..table + 1, &regions.tables);
+        }
+        for page in all.start..held {
+            let was = match out[bit(page).0] & bit(page).1 {
+                0 => At::Nowhere,
+                _ => At::Out,
+            };
+            self.settle(region, page, was);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! A thread that makes pages dirty: reports them, and pauses while too much is.
+
+use super::{Core, Deferred, Shared};
+use crate::api::file::FileInner;
+use crate::engine::order;
+use crate::error::Result;
+use crate::observe::explain::Wait;
+use millpond_core::dirty::DirtierId;
+use millpond_core::event::Event;
+use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Of what room is left beside pages that can't be written, so much is one call's: others look at the same time.
+const SHARE: u64 = 8;
+
+/// How soon whoever finds no room looks again: nothing beside the seconds that a try takes to come.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How soon whoever has a page tried looks whether it was: nobody else is told.
+const TRY: Duration = Duration::from_millis(1);
+
+/// What is to be told of pages that there is no room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dirtying {
+    /// An error, to whoever changes them.
+    Asked,
+    /// Nothing: their writer was told long ago that they are written, and to refuse them is to lose them.
+    Promised,
+}
+
+/// How long a dirtier waits while nothing is written and a file is known that can't be. Rare: pages that can't be
+/// written are not among those that it waits for, unless there are so many that memory has no room beside them.
+const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
+
+impl Shared {
+    /// Reports pages that went from clean to dirty, which the caller owns. Whether it has to pause afterwards.
+    pub(crate) fn dirtied(&self, file: FileId, first: PageIndex, frames: &[FrameNo]) -> bool {
+        let mut deferred = Deferred::default();
+        let event = Event::Dirtied {
+            file,
+            first,
+            frames,
+            dirtier: dirtier(),
+        };
+        self.step(&mut self.core(), event, &mut deferred);
+        self.finish(&mut deferred);
+        deferred.pause.is_some()
+    }
+
+    /// Pauses a dirtier that was told to, until it may go on. Not a log's callback: what is dirty may wait for it.
+    ///
+    /// # Errors
+    /// `Error::Write` or `Error::Log` if too much of this file can't be written, or after a while without any write of
+    /// another;
+    /// `Error::NoFrames` if nothing is written for long, because guards are held; `Error::Poisoned`.
+    pub(crate) fn pause(&self, file: &FileInner) -> Result<()> {
+        self.timed_writes(Wait::DirtyLimit, || self.pause_until_told(file))
+    }
+
+    fn pause_until_told(&self, file: &FileInner) -> Result<()> {
+        let mut progress = (self.written_pages(), std::time::Instant::now());
+        let calls = file.keeping.log_calls();
+        loop {
+            self.poison.check()?;
+            self.check_accepts(file)?;
+            file.keeping.check_log(&file.path, calls)?;
+            if order::is_callback() {
+                return Ok(());
+            }
+            // Asks before it sleeps: its wake-up may have come between the answer and this line, and there is only one. And it
+            // has let go of its pages since, which may be all that can be written.
+            let seen = self.dirtier_gate.count();
+            match self.resume() {
+                None => return Ok(()),
+                Some(at_most) => self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0)),
+            };
+            let written = self.written_pages();
+            if written != progress.0 {
+                progress = (written, std::time::Instant::now());
+                continue;
+            }
+            self.look();
+            let (stuck, patience) = (progress.1.elapsed(), self.patience());
+            if stuck > patience.min(PATIENCE_WITH_ERRORS) {
+                self.check_none_fails()?;
+            }
+            if stuck > patience {
+                return self.check_none_is_late().and(Err(self.no_frames(stuck)));
+            }
+        }
+    }
+
+    /// Before pages of the file become dirty: how many may, of `most`. Waits, for a bounded time, while those that can't be
+    /// written leave no room. What was promised may have all room that there is, and has the device asked once more.
+    ///
+    /// # Errors
+    /// As [`Shared::pause`]; not `Error::Write` of this file for what was promised, as long as there is room.
+    pub(crate) fn accept(&self, file: &FileInner, why: Dirtying, most: usize) -> Result<usize> {
+        if why == Dirtying::Asked {
+            self.check_accepts(file)?;
+        }
+        match self.failing.load(Ordering::Relaxed) {
+            true => self.timed_writes(Wait::DirtyLimit, || self.wait_for_room(file, why, most)),
+            false => Ok(most),
+        }
+    }
+
+    fn wait_for_room(&self, file: &FileInner, why: Dirtying, most: usize) -> Result<usize> {
+        let began = std::time::Instant::now();
+        let mut has_asked = why == Dirtying::Asked;
+        loop {
+            self.poison.check()?;
+            let left = self.room(file);
+            if left > 0 {
+                // Who is without room later waits anew.
+                *self.full.lock() = None;
+                return Ok(most.min((left / SHARE).max(1) as usize));
+            }
+            if why == Dirtying::Asked {
+                self.check_accepts(file)?;
+            }
+            if order::is_callback() {
+                // What is dirty may wait for it.
+                return Ok(1);
+            }
+            self.look();
+            let patience = self.patience();
+            if has_asked && self.full_for() > patience.min(PATIENCE_WITH_ERRORS) || began.elapsed() > patience
+            {
+                self.check_none_fails()?;
+                return self
+                    .check_none_is_late()
+                    .and(Err(self.no_frames(began.elapsed())));
+            }
+            if why == Dirtying::Promised {
+                // Its own next try may be half a minute away.
+                self.try_failed(file);
+                if !std::mem::replace(&mut has_asked, true) {
+                    continue;
+                }
+            }
+            let seen = self.dirtier_gate.count();
+            self.dirtier_gate.wait(seen, LOOK_AGAIN);
+        }
+    }
+
+    /// How many pages may become dirty beside those that can't be written.
+    fn room(&self, file: &FileInner) -> u64 {
+        let core = self.core();
+        let left = core.manager.left(file.id);
+        // Under the lock, where it is set as well.
+        self.failing.store(left.is_some(), Ordering::Relaxed);
+        left.map_or(u64::MAX, |left| left.0)
+    }
+
+    /// Whether a page of the file may become dirty now, without [waiting for room](Shared::accept) and
+    /// [pausing](Shared::throttle).
+    ///
+    /// # Errors
+    /// `Error::Write` if too much of this file can't be written.
+    pub(crate) fn may_dirty(&self, file: &FileInner) -> Result<bool> {
+        self.check_accepts(file)?;
+        let has_room = !self.failing.load(Ordering::Relaxed) || self.room(file) > 0;
+        Ok(has_room && (!self.throttling.load(Ordering::Relaxed) || self.resume().is_none()))
+    }
+
+    /// For how long there has been no room and nothing was written, whoever has looked.
+    fn full_for(&self) -> Duration {
+        let written = self.written_pages();
+        let mut full = self.full.lock();
+        match *full {
+            Some((seen, since)) if seen == written => since.elapsed(),
+            _ => {
+                *full = Some((written, std::time::Instant::now()));
+                Duration::ZERO
+            }
+        }
+    }
+
+    /// Has the device try a page that it has refused, of this file or another, and waits for what it says.
+    fn try_failed(&self, file: &FileInner) {
+        let tried = |core: &Core| core.manager.stats().nr_written + core.manager.stats().nr_write_failed;
+        let mut deferred = Deferred::default();
+        let before = {
+            let mut core = self.core();
+            let fails = |id| core.manager.failing(id).is_some();
+            let mut others = core.files.iter().flatten().map(|file| file.id);
+            let failing = fails(file.id).then_some(file.id);
+            let Some(failing) = failing.or_else(|| others.find(|&id| fails(id))) else {
+                return;
+            };
+            let before = tried(&core);
+            // Under the same lock: it may be closed right behind it.
+            self.step(&mut core, Event::Retry { file: failing }, &mut deferred);
+            before
+        };
+        self.finish(&mut deferred);
+        let began = std::time::Instant::now();
+        while tried(&self.core()) == before && began.elapsed() < LOOK_AGAIN {
+            let seen = self.dirtier_gate.count();
+            self.dirtier_gate.wait(seen, TRY);
+        }
+    }
+
+    /// Whether the file may be changed: not while too many of its pages can't be written. Asks the core only if a write
+    /// of the file has failed.
+    ///
+    /// # Errors
+    /// `Error::Write` with what the device said last.
+    pub(crate) fn check_accepts(&self, file: &FileInner) -> Result<()> {
+        if !file.failing.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let core = self.core();
+        // Under the lock, where it is set as well.
+        let is_failing = core.manager.failing(file.id).is_some();
+        file.failing.store(is_failing, Ordering::Relaxed);
+        match core.manager.refuses(file.id) {
+            None => Ok(()),
+            Some(error) => Err(file.write_failed(error.0)),
+        }
+    }
+
+    /// # Errors
+    /// `Error::Write` or `Error::Log` of the first file that can't be written, if there is one.
+    fn check_none_fails(&self) -> Result<()> {
+        let core = self.core();
+        core.files.iter().flatten().try_for_each(|file| {
+            let failing = core.manager.failing(file.id);
+            failing.map_or(Ok(()), |(_, error)| Err(file.write_failed(error.0)))?;
+            file.keeping.check_log(&file.path, 0)
+        })
+    }
+
+    /// # Errors
+    /// `Error::Log` of the first file whose pages wait for their log, if there is one.
+    fn check_none_is_late(&self) -> Result<()> {
+        let files: Vec<_> = self.core().files.iter().flatten().cloned().collect();
+        let mut files = files.iter();
+        files.try_for_each(|file| file.keeping.check_late(&file.path))
+    }
+
+    /// Pages that were written since the cache was made.
+    fn written_pages(&self) -> u64 {
+        self.core().manager.stats().nr_written
+    }
+
+    /// Asks whether a dirtier may go on; if not, for how long at most to wait before asking again.
+    fn resume(&self) -> Option<Nanos> {
+        let mut deferred = Deferred::default();
+        {
+            let mut core = self.core();
+            self.step(&mut core, Event::Resume { dirtier: dirtier() }, &mut deferred);
+            if deferred.pause.is_none() {
+                self.throttling.store(false, Ordering::Relaxed);
+            }
+        }
+        self.finish(&mut deferred);
+        deferred.pause
+    }
+
+    /// Before a page is dirtied by a guard: pauses if dirtiers have to.
+    ///
+    /// # Errors
+    /// As [`Shared::pause`].
+    pub(crate) fn throttle(&self, file: &FileInner) -> Result<()> {
+        match self.throttling.load(Ordering::Relaxed) {
+            true => self.pause(file),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The calling thread, as the throttle tells dirtiers apart.
+fn dirtier() -> DirtierId {
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicU32;
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    thread_local! {
+        static OWN: Cell<u32> = const { Cell::new(0) };
+    }
+    OWN.with(|own| {
+        if own.get() == 0 {
+            own.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        DirtierId(own.get())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, OpenOptions, Options, PageCache};
+    use millpond_core::units::Nanos;
+
+    /// Whoever holds guards of more changed pages than may be dirty waits for himself. He waited for ever.
+    #[test]
+    fn a_thread_that_holds_as_many_changed_pages_as_may_be_dirty_is_told_to_drop_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            alloc_timeout: Nanos::from_millis(50),
+            ..Options::default()
+        };
+        let builder = PageCache::builder().memory(800 << 10).options(options);
+        let cache = builder.build().unwrap();
+        let file = cache
+            .open(folder.path().join("data"), OpenOptions::new().create(true))
+            .unwrap();
+        file.set_len(1 << 20).unwrap();
+        let mut guards = Vec::new();
+        let error = loop {
+            match file.page_mut(guards.len() as u64) {
+                Ok(guard) => guards.push(guard),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        drop(guards);
+        // As soon as some of them are written; each call waits for 50 ms at most.
+        assert!((0..600).any(|_| file.page_mut(100).is_ok()));
+    }
+}

@@ -1,0 +1,311 @@
+//! Transfers between their start and their end: requests for the device, and what follows when they are over.
+//!
+//! A read that a thread needs is done by that thread ([`Shared::read`]); read-ahead and writes are handed to the device,
+//! and the cache's thread takes their ends in ([`Shared::completed`]).
+
+use super::swap_in::SwapRead;
+use super::writes::WritePin;
+use super::{Core, Deferred, Shared};
+use crate::api::file::FileInner;
+use crate::device::{Device, Op, Request, Segments};
+use crate::error::{Error, Result};
+use crate::frames::table::{Load, SharedPin, Table};
+use crate::host::hook;
+use crate::observe::explain::{self, Wait};
+use crate::sys::arena::Arena;
+use millpond_core::event::Event;
+use millpond_core::io::{IoError, IoId, Reason};
+use millpond_core::mutation::{self, Mutation};
+use millpond_core::units::{FrameNo, PageIndex};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the core is told of a page that its file's check refuses.
+const BAD: IoError = IoError(libc::EBADMSG);
+
+/// A transfer between its start and its end.
+pub(super) struct Transfer {
+    pub(super) file: Arc<FileInner>,
+    pub(super) first: PageIndex,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    Read(Vec<Load>),
+    /// The pins of what is to stay as it is until the write is over. Its frames are known to the core.
+    Write(Vec<WritePin>),
+    /// A page of a region from the swap file.
+    SwapIn(SwapRead),
+    /// Pages of regions to the swap file. Their frames are known to the core.
+    SwapOut,
+}
+
+/// A read that the thread which needs the pages does itself.
+pub(crate) struct OwnRead {
+    pub(super) io: IoId,
+    pub(super) first: PageIndex,
+    pub(super) loads: Vec<Load>,
+}
+
+/// Pages that were read and have to pass a check.
+pub(crate) enum Unchecked {
+    /// Their file's, read ahead.
+    Of(Arc<FileInner>, OwnRead),
+    /// That of their checksum, from the swap file.
+    Swap(SwapRead, io::Result<usize>),
+}
+
+impl Shared {
+    pub(super) fn read_request(
+        &self,
+        (token, reason): (u64, Reason),
+        file: &Arc<FileInner>,
+        first: PageIndex,
+        loads: &mut [Load],
+    ) -> Request {
+        let size = self.page_size.bytes() as usize;
+        let mut segments = Segments::set_aside(self.table.clone(), &self.spare.ranges);
+        for load in loads {
+            let frame = self.table.loading_frame(load);
+            segments.push(self.table.memory().offset(frame), size);
+        }
+        Request {
+            token,
+            op: Op::Read,
+            reason: Some(reason),
+            file: file.device(),
+            offset: self.offset(first),
+            segments,
+        }
+    }
+
+    /// The pages as far as the file goes: what lies beyond its end in the last one is not written.
+    pub(super) fn write_request(
+        &self,
+        (token, reason): (u64, Reason),
+        file: &Arc<FileInner>,
+        first: PageIndex,
+        frames: &[FrameNo],
+    ) -> Request {
+        let (size, offset) = (self.page_size.bytes(), self.offset(first));
+        let mut left = file.len_to_write().saturating_sub(offset);
+        if mutation::is(Mutation::SkipTail) {
+            left -= left % size;
+        }
+        let mut segments = Segments::set_aside(self.table.clone(), &self.spare.ranges);
+        for &frame in frames {
+            let len = left.min(size);
+            let frame = self.table.writing_frame(frame);
+            segments.push(self.table.memory().offset(frame), len as usize);
+            left -= len;
+        }
+        Request {
+            token,
+            op: Op::Write,
+            reason: Some(reason),
+            file: file.device(),
+            offset,
+            segments,
+        }
+    }
+
+    /// Does the read that a fault has left to its thread. `each` sees every page before anybody else does.
+    ///
+    /// # Errors
+    /// [`Error::Read`], [`Error::Check`]; the pages are not in memory then.
+    pub(crate) fn read(
+        &self,
+        file: &Arc<FileInner>,
+        own: OwnRead,
+        mut each: impl FnMut(PageIndex, &[u8]),
+        keep: bool,
+    ) -> Result<Option<SharedPin<&Table<Arena>>>> {
+        let OwnRead { io, first, mut loads } = own;
+        let request = self.read_request((0, Reason::Fault), file, first, &mut loads);
+        let dart = self.dart("device");
+        let result = explain::timed(Wait::Read, || self.device.transfer(&request));
+        drop(dart);
+        drop(request);
+        let result = match result {
+            Ok(bytes) => {
+                self.zero_rest(&mut loads, bytes);
+                self.check_read(file, first, &mut loads).map_err(|e| (e, BAD))
+            }
+            Err(source) => {
+                let (path, offset) = (file.path.clone(), self.offset(first));
+                let errno = io_error(&source);
+                Err((Error::Read { path, offset, source }, errno))
+            }
+        };
+        let mut deferred = Deferred::default();
+        let answer = match result {
+            Ok(()) => {
+                for (n, load) in loads.iter_mut().enumerate() {
+                    each(first.after(n as u64), self.table.load_bytes(load));
+                }
+                let mut pinned = None;
+                let mut core = self.core();
+                for (n, load) in loads.into_iter().enumerate() {
+                    if keep && n == 0 {
+                        pinned = Some(self.table.finish_load_pinned(load));
+                    } else {
+                        self.table.finish_load(load);
+                    }
+                }
+                self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, &mut deferred);
+                Ok(pinned)
+            }
+            Err((error, errno)) => {
+                self.fail_read(&mut self.core(), io, loads, errno, &mut deferred);
+                Err(error)
+            }
+        };
+        self.finish(&mut deferred);
+        answer
+    }
+
+    /// Lets the file's check look at what was read.
+    ///
+    /// # Errors
+    /// [`Error::Check`] for the first page that it refuses.
+    fn check_read(&self, file: &FileInner, first: PageIndex, loads: &mut [Load]) -> Result<()> {
+        let Some(check) = &file.keeping.check else {
+            return Ok(());
+        };
+        let _dart = self.dart("page check");
+        for (n, load) in loads.iter_mut().enumerate() {
+            let page = first.after(n as u64).0;
+            let bytes = self.table.load_bytes(load);
+            if let Err(what) = hook::inside(self, || check.after_read(page, bytes)) {
+                let path = file.path.clone();
+                return Err(Error::Check { path, page, what });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the device did not deliver lies beyond the end of the file: zeros.
+    fn zero_rest(&self, loads: &mut [Load], bytes: usize) {
+        let size = self.page_size.bytes() as usize;
+        for (n, load) in loads.iter_mut().enumerate().skip(bytes / size) {
+            let have = bytes.saturating_sub(n * size).min(size);
+            self.table.load_bytes(load)[have..].fill(0);
+        }
+    }
+
+    fn fail_read(
+        &self,
+        core: &mut Core,
+        io: IoId,
+        loads: Vec<Load>,
+        error: IoError,
+        deferred: &mut Deferred,
+    ) {
+        for load in loads {
+            self.table.locked(&mut core.turn).fail_load(load);
+        }
+        self.step(
+            core,
+            Event::ReadDone {
+                io,
+                result: Err(error),
+            },
+            deferred,
+        );
+    }
+
+    /// A transfer that the device had been handed is over. Gives it back if its pages are to be checked, which takes too
+    /// long for the core lock: [`Shared::check_ahead`].
+    pub(crate) fn completed(
+        &self,
+        core: &mut Core,
+        token: u64,
+        result: io::Result<usize>,
+        deferred: &mut Deferred,
+    ) -> Option<Unchecked> {
+        let io = IoId(token as u32);
+        let Some(Transfer { file, first, kind }) = core.transfers.remove(&io) else {
+            self.poison(format!(
+                "the device completed request {token}, which it was not given"
+            ));
+            return None;
+        };
+        match (kind, result) {
+            (Kind::Read(mut loads), Ok(bytes)) => {
+                self.zero_rest(&mut loads, bytes);
+                if file.keeping.check.is_some() {
+                    let read = OwnRead { io, first, loads };
+                    return Some(Unchecked::Of(file, read));
+                }
+                for load in loads {
+                    self.table.finish_load(load);
+                }
+                self.step(core, Event::ReadDone { io, result: Ok(()) }, deferred);
+            }
+            (Kind::SwapIn(read), result) => return Some(Unchecked::Swap(read, result)),
+            (Kind::SwapOut, result) => {
+                self.swapped_out(core, io, result.is_ok());
+                let result = result.map(|_| ()).map_err(|error| io_error(&error));
+                self.step(core, Event::WriteDone { io, result }, deferred);
+            }
+            (Kind::Read(loads), Err(error)) => self.fail_read(core, io, loads, io_error(&error), deferred),
+            (Kind::Write(_pins), Ok(_)) => {
+                for &frame in core.manager.frames_of(io) {
+                    self.table.end_write(frame);
+                }
+                self.step(core, Event::WriteDone { io, result: Ok(()) }, deferred);
+                if file.failing.load(Ordering::Relaxed) {
+                    let is_failing = core.manager.failing(file.id).is_some();
+                    file.failing.store(is_failing, Ordering::Relaxed);
+                }
+            }
+            (Kind::Write(_pins), Err(error)) => {
+                let pages = core.manager.frames_of(io);
+                for &frame in pages {
+                    self.table.fail_write(frame);
+                }
+                // Once until all of them are written: a full disk refuses thousands.
+                if !file.failing.load(Ordering::Relaxed) {
+                    let failed = (file.clone(), first, pages.len(), io_error(&error));
+                    deferred.failed.push(failed);
+                }
+                self.step(
+                    core,
+                    Event::WriteDone {
+                        io,
+                        result: Err(io_error(&error)),
+                    },
+                    deferred,
+                );
+                file.failing.store(true, Ordering::Relaxed);
+                self.failing.store(true, Ordering::Relaxed);
+            }
+        }
+        None
+    }
+
+    /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor what was
+    /// read with it; whoever wants such a page reads it, and is told.
+    pub(crate) fn check_ahead(&self, unchecked: Unchecked, deferred: &mut Deferred) {
+        let (file, read) = match unchecked {
+            Unchecked::Of(file, read) => (file, read),
+            Unchecked::Swap(read, result) => return self.swapped_in(read, result, deferred),
+        };
+        let OwnRead { io, first, mut loads } = read;
+        let checked = self.check_read(&file, first, &mut loads);
+        let mut core = self.core();
+        if checked.is_err() {
+            return self.fail_read(&mut core, io, loads, BAD, deferred);
+        }
+        for load in loads {
+            self.table.finish_load(load);
+        }
+        self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, deferred);
+    }
+}
+
+/// The system's error number, or `EIO` for what has none.
+fn io_error(error: &io::Error) -> IoError {
+    IoError(error.raw_os_error().unwrap_or(libc::EIO))
+}

@@ -1,0 +1,198 @@
+//! Pages of regions in two places: how a page comes to a thread that waits for it.
+//!
+//! ```text
+//!   read into its frame ─► copied into its region: a twin ─┬─ others have come: its copy in the region goes  ─► Out
+//!   back from its frame ─► copied into its region: a twin ─┼─ others have come: its copy in the frame goes   ─► In
+//!                                                          └─ written: that in the frame is old, goes soon   ─► In
+//! ```
+//!
+//! To move a page makes each processor that runs the process forget where it was, by an interrupt: 12 us with a second
+//! thread running instead of 1.1 us, in a virtual machine, and it would have to be moved once in and once out. To put a
+//! copy where nothing was makes nobody forget anything (2.3 us), and the second memory is given back with those of others in
+//! one system call (1 us a page). Who only reads a page gets it *shut*, write-protected, so that both memories stay equal
+//! and either may go; a write of it is a fault that opens it. One that is shut and no twin any more is made one again when
+//! it is to leave, so what is only read is never moved.
+//!
+//! A page that was read and is shut stays a twin until 128 others have come, and then is where its uses are seen: whoever
+//! touches it has a soft fault, and what nobody touches leaves from there without a copy. Of one that came back from its
+//! frame the next use is seen when replacement asks for it. All second memories together are one frame in 80, and 192 at
+//! most; they are out of the budget (`memory/twins.rs`).
+
+use super::Shared;
+use super::leave::Leaving;
+use crate::device::Warning;
+use crate::memory::{At, Pages, RegionInner, Twin};
+use crate::sys::exchange::{Copy, Exchange, InHand};
+use crate::sys::uffd::Access;
+use millpond_core::mutation::{self, Mutation};
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::sync::atomic::Ordering;
+
+/// Which memory of a page that leaves its region is given up, if it has two.
+pub(super) fn copy_of<'a>(pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
+    match pages.twin(page.page) {
+        Twin { is_one: false, .. } => None,
+        Twin { is_shut: true, .. } => Some(Copy::InRegion(page)),
+        Twin { is_shut: false, .. } => Some(Copy::InFrame(page)),
+    }
+}
+
+/// Makes a twin of a page that leaves its region, if it is shut: it need not be moved then. It takes memory, so nobody who
+/// does this has the core lock.
+fn make_twin(exchange: &Exchange, pages: &Pages, page: &InHand<'_>) {
+    let Twin { is_one, is_shut } = pages.twin(page.page);
+    if !is_one && is_shut && exchange.copy_out(page) {
+        let is_one = true;
+        pages.note_twin(page.page, Twin { is_one, is_shut });
+    }
+}
+
+/// The page, which we hold in its region and which is to leave it, has given up that memory. Whether it is out; else it is
+/// to be moved.
+pub(super) fn leave_twin(pages: &Pages, page: u64) -> bool {
+    let is_out = end_twin(pages, page);
+    if !is_out {
+        // The program may have had the kernel drop it.
+        pages.note_changed(page);
+    }
+    is_out
+}
+
+/// The page, which we hold in its region, has given up one memory. Whether it is out.
+fn end_twin(pages: &Pages, page: u64) -> bool {
+    let Twin { is_one, is_shut } = pages.twin(page);
+    // If it stays, because it is pinned, it is still shut.
+    pages.note_twin(
+        page,
+        Twin {
+            is_one: false,
+            is_shut,
+        },
+    );
+    is_one && is_shut
+}
+
+impl Shared {
+    /// Brings a page that we hold from its frame into its region, and wakes who waits for it there. `false`: it can't be
+    /// brought now, and [`Shared::stays_out`] is due.
+    pub(super) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) -> bool {
+        let exchange = &self.regions().exchange;
+        let shut = access == Access::Read && region.shut.is_next();
+        match exchange.copy_in(page, shut) {
+            Some(is_shut) => {
+                let is_one = true;
+                region.pages.note_twin(page.page, Twin { is_one, is_shut });
+                true
+            }
+            None => exchange.move_in(page),
+        }
+    }
+
+    /// A page that somebody has touched is in its frame still, since the system has no memory: who waits for it touches it
+    /// again, and so on until there is some.
+    pub(super) fn stays_out(&self, region: &RegionInner, page: u64) {
+        if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
+            self.device.warn_soon(Warning::NoMemory { page });
+        }
+        self.settle(region, page, At::Out);
+        self.regions().exchange.wake(&region.memory, page);
+    }
+
+    /// A page has been brought, `is_new` to replacement. Those whose turn it is now give up one of their memories: new ones
+    /// that could not be written that in the region, where nobody sees their uses. Nobody who calls this has the core lock.
+    pub(super) fn line_up(&self, region: &RegionInner, page: u64, is_new: bool) {
+        let twin = region.pages.twin(page);
+        if !twin.is_one {
+            return;
+        }
+        let twins = &self.regions().twins;
+        let are_new = is_new && twin.is_shut;
+        let due = twins.enter(PageKey::new(region.id, PageIndex(page)), are_new);
+        if due.is_empty() {
+            return;
+        }
+        let mut held = Vec::with_capacity(due.len());
+        for key in due {
+            let (page, region) = (key.index().0, self.regions().of(key.file()));
+            let Some(region) = region.filter(|region| page < region.pages.len()) else {
+                continue;
+            };
+            match region.pages.take(page, &[At::In]) {
+                Some(_) if region.pages.twin(page).is_one => {
+                    let frame = self.frame_of(&region, page);
+                    held.push(Leaving { region, page, frame });
+                }
+                Some(_) => self.settle(&region, page, At::In),
+                // Others have it, or had a moment ago.
+                None if matches!(region.pages.at(page), At::Held | At::In) => twins.again(key),
+                None => {}
+            }
+        }
+        let goes_out = |page: &Leaving| are_new && page.region.pages.twin(page.page).is_shut;
+        let copies = held.iter().map(|page| match goes_out(page) {
+            true => Copy::InRegion(page.in_hand()),
+            false => Copy::InFrame(page.in_hand()),
+        });
+        self.regions().exchange.drop_copies(copies);
+        for page in held {
+            let to = if goes_out(&page) { At::Out } else { At::In };
+            end_twin(&page.region.pages, page.page);
+            self.settle(&page.region, page.page, to);
+        }
+    }
+
+    /// A thread has come for a page that we hold in its region: it is shut, or was brought meanwhile.
+    pub(super) fn come_late(&self, region: &RegionInner, page: u64, access: Access) {
+        let (exchange, twin) = (&self.regions().exchange, region.pages.twin(page));
+        if access == Access::Read || !twin.is_shut {
+            if exchange.restore(&region.memory, page) {
+                // What is in its frame, if anything is, has nothing to do with it any more.
+                let is_shut = false;
+                region.pages.note_twin(page, Twin { is_shut, ..twin });
+            }
+            return self.settle(region, page, At::In);
+        }
+        if !exchange.open(&region.memory, page) {
+            // Who was woken comes again.
+            return self.settle(region, page, At::In);
+        }
+        region.shut.opened();
+        if mutation::is(Mutation::OldTwinIsKept) {
+            return self.settle(region, page, At::In);
+        }
+        let is_shut = false;
+        region.pages.note_twin(page, Twin { is_shut, ..twin });
+        self.settle(region, page, At::In);
+        self.line_up(region, page, false);
+    }
+
+    /// Of pages that we hold in their region and that are to leave it, those that are shut become twins.
+    pub(super) fn make_twins(&self, region: &RegionInner, held: &[(u64, FrameNo)]) {
+        let memory = &*region.memory;
+        for &(page, frame) in held {
+            let page = InHand { memory, page, frame };
+            make_twin(&self.regions().exchange, &region.pages, &page);
+        }
+    }
+
+    /// Of pages that we hold in their region, those that are in two places give up one. What remains is to be moved.
+    pub(super) fn part(&self, region: &RegionInner, held: &mut Vec<(u64, FrameNo)>) {
+        let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
+            memory: &region.memory,
+            page,
+            frame,
+        };
+        let exchange = &self.regions().exchange;
+        let copies = held
+            .iter()
+            .filter_map(|page| copy_of(&region.pages, in_hand(page)));
+        exchange.drop_copies(copies);
+        held.retain(|&(page, _)| {
+            let is_out = leave_twin(&region.pages, page);
+            if is_out {
+                self.settle(region, page, At::Out);
+            }
+            !is_out
+        });
+    }
+}

@@ -1,0 +1,385 @@
+//! Which dirty pages may be written now, and how those stay as they are that must.
+//!
+//! ```text
+//!   the core: begin_write ──► durable enough? ──► marked and pinned in one step ──► still? ──► written
+//!                                  │ no: asks the log, the page is held               │ no: as it was
+//!                                  ▼
+//!                         the log has come so far ──► Released: the core may ask again
+//!   pinned: whoever wants to change the page waits
+//!     Copy   until the page was copied, after the core lock was let go; the device gets the copy
+//!     Wait   until the write is over; the device gets the page
+//! ```
+//!
+//! A page that is changed all the time may always be ahead of its log. When the log has come as far as was asked for the
+//! page, and the page has moved on, it is pinned without a write until the log has come so far once more, so that it
+//! can be written at all. Only with a log that can be asked, so that this does not wait for whoever changes the page.
+//!
+//! The core does not ask for a held page again before it is released, so a page that waits costs one look each time that
+//! its log comes as far as was asked ([`Held`](crate::engine::order::Held) lists them by record).
+//!
+//! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
+//! it is pinned it can't, so the second look is about the bytes that will be written.
+
+use super::{Core, Deferred, Shared};
+use crate::api::file::{FileInner, StablePages};
+use crate::device::{Device, Op, Request};
+use crate::engine::order::{Held, Log};
+use crate::frames::table::{LockedTable, SharedPin, Table};
+use crate::host::hook;
+use crate::sys::arena::Arena;
+use crate::sys::copies::{self, Slot};
+use millpond_core::event::Event;
+use millpond_core::frame::{BeginWrite, FrameTable};
+use millpond_core::io::{Reason};
+use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Keeps a page as it is while it is being written.
+pub(super) type WritePin = SharedPin<Arc<Table<Arena>>>;
+
+/// The engine's frames as the core sees them: the table, and what files say of their pages' writes.
+pub(super) struct Frames<'a> {
+    pub(super) table: LockedTable<'a, Arena>,
+    pub(super) shared: &'a Shared,
+    pub(super) files: &'a [Option<Arc<FileInner>>],
+    pub(super) begun: &'a mut VecDeque<Begun>,
+    pub(super) asks: &'a mut Vec<(Arc<Log>, u64)>,
+    pub(super) still: &'a mut Vec<Still>,
+    pub(super) waiting: &'a mut Vec<FileId>,
+    /// Pages of regions that turn out to differ from their slots.
+    pub(super) changed: &'a mut Vec<FrameNo>,
+    /// Room for pages of regions that leave.
+    pub(super) leaving: &'a mut super::leave::Lists,
+    /// Pages of regions whose uses were asked for.
+    pub(super) sampled: &'a mut Vec<PageKey>,
+}
+
+/// A page that is held still until its log has come as far as it has.
+pub(super) struct Still {
+    pin: WritePin,
+    since: Instant,
+}
+
+/// How long a page is held still: some flushes of a log, and no more, in case the log waits for whoever wants to change
+/// the page. It ends at a tick, of which there is one each 100 ms while anything is dirty.
+const STILL_MAX: Duration = Duration::from_millis(100);
+
+/// How many are at a time: few are changed so often.
+const STILL_PAGES_MAX: usize = 64;
+
+/// Pages that are released at a time, before others get the core lock: about 0.2 ms.
+const RELEASE_BATCH: usize = 1024;
+
+/// A page whose write has begun.
+pub(super) struct Begun {
+    frame: FrameNo,
+    pin: WritePin,
+    slot: Option<Slot>,
+}
+
+/// A write whose pages are to be copied.
+pub(super) struct Copying {
+    file: Arc<FileInner>,
+    token: u64,
+    reason: Reason,
+    first: PageIndex,
+    /// Up to the end of the file.
+    bytes: usize,
+    pages: Vec<(WritePin, Slot)>,
+}
+
+impl FrameTable for Frames<'_> {
+    fn key(&self, frame: FrameNo) -> PageKey {
+        self.table.key(frame)
+    }
+
+    fn lookup(&self, key: PageKey) -> Option<FrameNo> {
+        self.table.lookup(key)
+    }
+
+    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+        if self.shared.regions.is_some() {
+            self.note_sampled(frame);
+        }
+        self.table.take_uses(frame)
+    }
+
+    fn sees_uses(&self, frame: FrameNo) -> bool {
+        self.shared.regions.is_none() || !self.is_in_region(frame)
+    }
+
+    fn evict(&mut self, frames: &mut Vec<FrameNo>) {
+        match self.shared.regions {
+            Some(_) => self.evict_with_regions(frames),
+            None => self.table.evict(frames),
+        }
+    }
+
+    fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
+        if let Some(begun) = self.begin_swap_out(frame) {
+            return begun;
+        }
+        let key = self.table.key(frame);
+        let file = self.files.get(key.file().0 as usize);
+        match file.and_then(Option::as_ref) {
+            Some(file) if !file.keeping.is_plain() => self.begin_kept(frame, key.index(), file),
+            _ => self.table.begin_write(frame),
+        }
+    }
+}
+
+impl Frames<'_> {
+    /// As `begin_write`, of a page that has to stay as it is.
+    fn begin_kept(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) -> BeginWrite {
+        if let Some(held) = &file.keeping.held
+            && held.awaits(page)
+        {
+            if held.has_moved_on(page) {
+                self.hold_still(frame);
+            }
+            return self.hold(page, file.id, held);
+        }
+        let slot = match file.keeping.stable {
+            StablePages::Copy => self.shared.copies.get().and_then(|copies| copies.take()),
+            _ => None,
+        };
+        if slot.is_none() && file.keeping.check.is_some() {
+            // A check needs a copy; one will be free when a write has ended.
+            return BeginWrite::Busy;
+        }
+        self.begin_pinned(frame, page, file, slot)
+    }
+
+    /// The second look, and the beginning of the write.
+    fn begin_pinned(
+        &mut self,
+        frame: FrameNo,
+        page: PageIndex,
+        file: &FileInner,
+        slot: Option<Slot>,
+    ) -> BeginWrite {
+        let holder = self.shared.table.clone();
+        let Some(pin) = self.table.begin_write_pinned(frame, holder) else {
+            return BeginWrite::Busy;
+        };
+        if let Some(held) = &file.keeping.held
+            && held.awaits(page)
+        {
+            self.shared.table.fail_write(frame);
+            return self.hold(page, file.id, held);
+        }
+        file.keeping.forget(page);
+        self.still.retain(|still| still.pin.frame() != frame);
+        self.begun.push_back(Begun { frame, pin, slot });
+        BeginWrite::Begun
+    }
+
+    /// Keeps the page, whose order rises faster than its log follows, as it is until the log has come so far, or for
+    /// [`STILL_MAX`].
+    fn hold_still(&mut self, frame: FrameNo) {
+        let is_still = self.still.iter().any(|still| still.pin.frame() == frame);
+        if is_still || self.still.len() == STILL_PAGES_MAX {
+            return;
+        }
+        let holder = self.shared.table.clone();
+        if let Some(pin) = self.table.begin_write_pinned(frame, holder) {
+            self.shared.table.fail_write(frame);
+            let since = Instant::now();
+            self.still.push(Still { pin, since });
+        }
+    }
+
+    /// The page waits for its log, which is asked for what the page has now.
+    fn hold(&mut self, page: PageIndex, file: FileId, held: &Held) -> BeginWrite {
+        let Some((n, is_only)) = held.list(page) else {
+            return BeginWrite::Busy;
+        };
+        if is_only && !self.waiting.contains(&file) {
+            self.waiting.push(file);
+        }
+        match self.asks.iter_mut().find(|(log, _)| Arc::ptr_eq(log, &held.log)) {
+            Some((_, most)) => *most = n.max(*most),
+            None => self.asks.push((held.log.clone(), n)),
+        }
+        BeginWrite::Held
+    }
+}
+
+impl Shared {
+    /// A write of pages that were pinned: what is to be copied before it, or the pins if not all pages have room for
+    /// their copy.
+    pub(super) fn copy_later(
+        &self,
+        core: &mut Core,
+        file: &Arc<FileInner>,
+        (token, reason): (u64, Reason),
+        first: PageIndex,
+        frames: &[FrameNo],
+    ) -> Result<Copying, Vec<WritePin>> {
+        let begun: Vec<Begun> = core.begun.drain(..frames.len()).collect();
+        assert!(
+            begun.iter().map(|page| page.frame).eq(frames.iter().copied()),
+            "other pages are written than were begun"
+        );
+        if begun.iter().any(|page| page.slot.is_none()) {
+            return Err(begun.into_iter().map(|page| page.pin).collect());
+        }
+        let left = file.len_to_write().saturating_sub(self.offset(first));
+        Ok(Copying {
+            file: file.clone(),
+            token,
+            reason,
+            first,
+            bytes: left.min(frames.len() as u64 * self.page_size.bytes()) as usize,
+            pages: begun
+                .into_iter()
+                .filter_map(|page| Some((page.pin, page.slot?)))
+                .collect(),
+        })
+    }
+
+    /// Copies the pages, lets the file's check stamp them, and lets go of them.
+    pub(super) fn copy(&self, copying: Copying) -> (Arc<FileInner>, Request) {
+        let Copying {
+            file,
+            token,
+            reason,
+            first,
+            bytes,
+            pages,
+        } = copying;
+        let mut slots = Vec::with_capacity(pages.len());
+        for (n, (pin, mut slot)) in pages.into_iter().enumerate() {
+            slot.bytes().copy_from_slice(&pin);
+            drop(pin);
+            if let Some(check) = &file.keeping.check {
+                let _dart = self.dart("page check");
+                let (page, bytes) = (first.after(n as u64).0, slot.bytes());
+                hook::inside(self, || check.before_write(page, bytes));
+            }
+            slots.push(slot);
+        }
+        let request = Request {
+            token,
+            op: Op::Write,
+            reason: Some(reason),
+            file: file.device(),
+            offset: self.offset(first),
+            segments: copies::segments(slots, bytes),
+        };
+        (file, request)
+    }
+
+    /// Lets go of pages that were held still for long.
+    pub(super) fn let_move(&self, core: &mut Core) {
+        core.still.retain(|still| still.since.elapsed() < STILL_MAX);
+    }
+
+    /// A log has advanced: what has waited for it may be written. Whether that is all.
+    pub(crate) fn release(&self, deferred: &mut Deferred) -> bool {
+        let mut core = self.core();
+        let mut left = RELEASE_BATCH;
+        for id in core.waiting.clone() {
+            let file = open_file(&core, id);
+            let Some(held) = file.as_ref().and_then(|file| file.keeping.held.as_ref()) else {
+                continue;
+            };
+            let pages = held.released(left);
+            left -= pages.len();
+            if !pages.is_empty() {
+                let (file, pages) = (id, &*pages);
+                self.step(&mut core, Event::Released { file, pages }, deferred);
+            }
+        }
+        let mut waiting = std::mem::take(&mut core.waiting);
+        waiting.retain(|&id| listed(&core, id).is_some());
+        core.waiting = waiting;
+        left > 0
+    }
+
+    /// Asks once more for what pages wait for: the log may have failed since.
+    pub(super) fn ask_again(&self, core: &Core, deferred: &mut Deferred) {
+        let asks = core.waiting.iter().filter_map(|&id| listed(core, id));
+        deferred.asks.extend(asks);
+    }
+
+    /// A log has advanced that pages of this cache may wait for.
+    pub(crate) fn log_moved(&self) {
+        self.log_moved.store(true, Ordering::SeqCst);
+        self.device.wake();
+    }
+}
+
+fn open_file(core: &Core, id: FileId) -> Option<Arc<FileInner>> {
+    core.files.get(id.0 as usize)?.clone()
+}
+
+/// The log of a file, and the last record of it that a page which is held waits for.
+fn listed(core: &Core, id: FileId) -> Option<(Arc<Log>, u64)> {
+    let file = open_file(core, id)?;
+    let held = file.keeping.held.as_ref()?;
+    Some((held.log.clone(), held.last_listed()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LogOrder, OpenOptions, PageCache};
+    use millpond_core::units::{FileId, PageKey};
+
+    /// The first look found nothing, then the page got a later order: a race that no other test meets often enough.
+    #[test]
+    fn a_page_whose_order_rises_after_the_first_look_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(1 << 20).build().unwrap();
+        let log = LogOrder::new();
+        let options = OpenOptions::new().create(true).log(&log);
+        let file = cache.open(folder.path().join("pages"), options).unwrap();
+        file.set_len(4096).unwrap();
+        file.page_mut(0).unwrap().set_order(7).unwrap();
+        let shared = &*file.cache.shared;
+        let begin = || {
+            let mut core = shared.core();
+            let Core {
+                turn,
+                files,
+                begun,
+                still,
+                waiting,
+                ..
+            } = &mut *core;
+            let mut asks = Vec::new();
+            let mut frames = Frames {
+                table: shared.table.locked(turn),
+                shared,
+                files,
+                begun,
+                still,
+                waiting,
+                changed: &mut Vec::new(),
+                leaving: &mut crate::engine::driver::leave::Lists::default(),
+                sampled: &mut Vec::new(),
+                asks: &mut asks,
+            };
+            let page = PageIndex(0);
+            let frame = frames.lookup(PageKey::new(FileId(0), page)).unwrap();
+            let has_begun = frames.begin_pinned(frame, page, &file.inner, None) == BeginWrite::Begun;
+            let word = shared.table.word(frame);
+            if has_begun {
+                drop(begun.pop_back());
+                shared.table.fail_write(frame);
+            }
+            (has_begun, word.is_dirty(), word.pins(), asks.len())
+        };
+        assert_eq!(
+            begin(),
+            (false, true, 0, 1),
+            "dirty as before, and the log is asked"
+        );
+        log.advance(7);
+        assert_eq!(begin(), (true, false, 1, 0));
+    }
+}

@@ -1,0 +1,264 @@
+//! Errors in the words of whoever reads them.
+//!
+//! An error says what is wrong, and behind that the way out. What is wrong has the same words everywhere; the way out names
+//! a call in Rust, an option on a command line, an argument in Python. `Display` is for who writes Rust; a program or
+//! another language that hands an error on takes [`Error::told`].
+
+use crate::error::Error;
+use std::fmt;
+
+/// Where an error is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Surface {
+    /// By who calls this crate: as `Display`.
+    Rust,
+    /// By who has typed a command, or looks into a log.
+    CommandLine,
+    /// By who uses the Python package.
+    Python,
+}
+
+/// The end of an error's text.
+pub(crate) struct WayOut {
+    rust: &'static str,
+    command_line: &'static str,
+    python: &'static str,
+}
+
+impl WayOut {
+    fn on(&self, surface: Surface) -> &'static str {
+        match surface {
+            Surface::Rust => self.rust,
+            Surface::CommandLine => self.command_line,
+            Surface::Python => self.python,
+        }
+    }
+}
+
+/// In Rust's words.
+impl fmt::Display for WayOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.on(Surface::Rust))
+    }
+}
+
+pub(crate) const LESS_MEMORY: WayOut = WayOut {
+    rust: "ask for less, or allow it with Builder::memory_beyond_limit(true)",
+    command_line: "ask for less",
+    python: "ask for less",
+};
+
+pub(crate) const SOCKET: WayOut = WayOut {
+    rust: "give it another path (Builder::control_at), or do without",
+    command_line: "set XDG_RUNTIME_DIR or TMPDIR to a folder of this user's, or do without (--no-control)",
+    python: "do without",
+};
+
+pub(crate) const SWAP: WayOut = WayOut {
+    rust: "give the cache one with Builder::swap",
+    command_line: "its program gives the cache none",
+    python: "make them in a Pond, which has one",
+};
+
+pub(crate) const MORE_SWAP: WayOut = WayOut {
+    rust: "give the cache a larger swap file",
+    command_line: "its program has to give the cache a larger swap file",
+    python: "give the pond a larger size",
+};
+
+pub(crate) const WRITABLE: WayOut = WayOut {
+    rust: "open it with OpenOptions::write(true) to change it",
+    command_line: "its program has not opened it for writing",
+    python: "open it for writing to change it",
+};
+
+pub(crate) const LOG: WayOut = WayOut {
+    rust: "give it one with OpenOptions::log",
+    command_line: "its program gives it none",
+    python: "it can't have one in Python",
+};
+
+pub(crate) const MORE_FRAMES: WayOut = WayOut {
+    rust: "drop page guards or raise the memory budget",
+    command_line: "raise the budget, as `millpond set memory=` does",
+    python: "raise the pond's budget (set_memory)",
+};
+
+impl Error {
+    /// What is wrong and what to do about it, in the words of `surface`.
+    #[doc(hidden)]
+    pub fn told(&self, surface: Surface) -> String {
+        let text = self.to_string();
+        match self.way_out() {
+            Some(way) if surface != Surface::Rust => {
+                let what = text.strip_suffix(way.rust).unwrap_or(&text);
+                let told = format!("{what}{}", way.on(surface));
+                match (self, surface) {
+                    // What a program in Python has of the kind is arrays.
+                    (Error::NoSwap | Error::SwapTooSmall { .. }, Surface::Python) => {
+                        told.replace("a region", "an array").replace("region", "array")
+                    }
+                    _ => told,
+                }
+            }
+            _ => text,
+        }
+    }
+
+    fn way_out(&self) -> Option<&'static WayOut> {
+        match self {
+            Error::MemoryLimit { .. } | Error::MemoryOfMachine { .. } => Some(&LESS_MEMORY),
+            Error::Control { .. } => Some(&SOCKET),
+            Error::NoSwap => Some(&SWAP),
+            Error::SwapTooSmall { .. } => Some(&MORE_SWAP),
+            Error::ReadOnly { .. } => Some(&WRITABLE),
+            Error::NoLog { .. } => Some(&LOG),
+            Error::NoFrames { .. } => Some(&MORE_FRAMES),
+            _ => None,
+        }
+    }
+}
+
+/// A size as people write one: `200G`, `772K`, `1000 bytes`. Exact if that takes no more than four digits, else three of
+/// them.
+pub(crate) struct Size(pub(crate) u64);
+
+/// Those below count in bytes.
+const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
+
+/// A size beside another: in bytes where they are so near that rounding could make them alike, as that does not say which is
+/// larger.
+pub(crate) fn apart(bytes: u64, other: u64) -> String {
+    match bytes != other && bytes.abs_diff(other) < bytes.max(other) / 64 {
+        true => format!("{bytes} bytes"),
+        false => Size(bytes).to_string(),
+    }
+}
+
+impl Size {
+    /// The next size that can be written in KiB: one that is enough where `bytes` are needed.
+    pub(crate) fn enough(bytes: u64) -> Size {
+        Size(bytes.checked_next_multiple_of(1 << 10).unwrap_or(bytes))
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0;
+        let exact = UNITS.iter().rev().find(|(_, shift)| {
+            let unit = 1_u64 << shift;
+            bytes >= unit && bytes.is_multiple_of(unit) && bytes >> shift < 10_000
+        });
+        if let Some((name, shift)) = exact {
+            return write!(f, "{}{name}", bytes >> shift);
+        }
+        let Some((name, shift)) = UNITS
+            .iter()
+            .rev()
+            .find(|(_, shift)| bytes >= 1 << shift)
+            .filter(|_| bytes > 99_999)
+        else {
+            return write!(f, "{bytes} bytes");
+        };
+        // To the nearest: in so many parts of a unit.
+        let in_parts = |parts: u128| (u128::from(bytes) * parts + (1 << (shift - 1))) >> shift;
+        match (in_parts(100), in_parts(10)) {
+            (hundredths @ ..1000, _) => write!(f, "{}.{:02}{name}", hundredths / 100, hundredths % 100),
+            (_, tenths @ ..1000) => write!(f, "{}.{}{name}", tenths / 10, tenths % 10),
+            _ => write!(f, "{}{name}", in_parts(1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::MemoryLimit;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    #[test]
+    fn sizes_are_written_as_people_type_them() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1000, "1000 bytes"),
+            (4096, "4K"),
+            (64 << 20, "64M"),
+            (200 << 30, "200G"),
+            (1000 << 20, "1000M"),
+            (25_276_502_016, "23.5G"),
+            (790_464, "772K"),
+            (10_480_000, "9.99M"),
+            (10_485_759, "10.0M"),
+            (u64::MAX, "16777216T"),
+        ] {
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+        assert_eq!(Size::enough(790_464).to_string(), "772K");
+    }
+
+    #[test]
+    fn no_error_names_a_call_in_rust_on_a_command_line_or_in_python() {
+        let path = || PathBuf::from("file");
+        let limit = MemoryLimit {
+            bytes: 64 << 20,
+            group: "/box".into(),
+            file: "/box/memory.max".into(),
+        };
+        let given = 200 << 30;
+        let machine = 24 << 30;
+        let errors = [
+            Error::MemoryLimit { given, limit },
+            Error::MemoryOfMachine { given, machine },
+            Error::Control {
+                path: path(),
+                source: std::io::ErrorKind::AddrInUse.into(),
+            },
+            Error::NoSwap,
+            Error::SwapTooSmall {
+                given,
+                left: 0,
+                swap: 1 << 30,
+            },
+            Error::ReadOnly { path: path() },
+            Error::NoLog { path: path() },
+            Error::NoFrames {
+                frames: 64,
+                waited: Duration::from_secs(30),
+            },
+        ];
+        for error in errors {
+            let way = error.way_out().unwrap();
+            assert!(error.to_string().ends_with(way.rust), "{error}");
+            for surface in [Surface::CommandLine, Surface::Python] {
+                let told = error.told(surface);
+                assert!(told.ends_with(way.on(surface)) && !told.contains("::"), "{told}");
+            }
+        }
+        let full = Error::SwapTooSmall {
+            given,
+            left: 0,
+            swap: 1 << 30,
+        };
+        assert!(
+            full.told(Surface::Python).starts_with("an array of 200G"),
+            "{full}"
+        );
+        let machine = Error::MemoryOfMachine { given, machine };
+        assert_eq!(
+            machine.told(Surface::CommandLine),
+            "a budget of 200G is more than this machine's 24G: ask for less"
+        );
+    }
+
+    /// Others have to be ways out, above.
+    #[test]
+    fn no_text_of_an_error_names_a_call_in_rust() {
+        let source = include_str!("../error.rs");
+        let texts = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for call in ["Builder::", "OpenOptions::", "PageCache::", "File::"] {
+            let named: Vec<_> = texts.clone().filter(|line| line.contains(call)).collect();
+            assert!(named.is_empty(), "{named:?}");
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! The state of a frame: one atomic word, and every step that it may take.
+//!
+//! ```text
+//!            Add          Load            Loaded…             Evict           Leave
+//!   Absent ───────► Free ───────► Loading ───────► Resident ─────────► Leaving ───────► Free
+//!          ◄───────      ◄───────                     ▲  ◄─────────────
+//!          Withdraw       Failed                      └── Pin, Unpin, Use, Claim, Own, Release, …
+//!                                                              Stay
+//! ```
+//!
+//! [`Word::after`] is the whole table of legal steps; nothing else computes a word, and nothing but
+//! [`step`] and the few single-instruction forms beside it stores one. A step that may fail in a healthy
+//! program is refused with the reason; one that only a mistake can ask for panics with the word.
+//!
+//! What a resident page's marks promise each other:
+//!
+//! - S1. BIASED implies HAZARDS, and EXCLUSIVE implies not BIASED.
+//! - S2. While HAZARDS is clear no hazard record names the frame to good effect (`hazard.rs`, H3).
+//! - S3. EXCLUSIVE is never granted, and a page never leaves, while the count of pins is not zero.
+//! - S4. DIRTY is set before its owner may change a byte, so a page that is evicted as clean is clean.
+//! - S5. WAITERS and WANTED are requests: they change nobody's rights, only who is woken and who goes
+//!   first.
+
+use crate::frames::sync::{AtomicU64, Ordering};
+use core::fmt;
+use millpond_core::frame::USES_MAX;
+
+/// What a frame is used for. `Absent` is zero, so that memory fresh from the kernel reads as no frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// No memory behind it: never added, or withdrawn.
+    Absent,
+    /// Memory without a page.
+    Free,
+    /// Found under its key; its bytes belong to whoever loads them.
+    Loading,
+    /// A page that can be pinned.
+    Resident,
+    /// Being taken out of the table by the holder of the core lock.
+    Leaving,
+}
+
+const STATE: u64 = 0b111;
+const USES_SHIFT: u32 = 3;
+const USES: u64 = 0b11 << USES_SHIFT;
+const DIRTY: u64 = 1 << 5;
+const WRITEBACK: u64 = 1 << 6;
+const EXCLUSIVE: u64 = 1 << 7;
+const BIASED: u64 = 1 << 8;
+const HAZARDS: u64 = 1 << 9;
+const WAITERS: u64 = 1 << 10;
+const WANTED: u64 = 1 << 11;
+const HEAT_SHIFT: u32 = 12;
+const HEAT: u64 = 0b11_1111 << HEAT_SHIFT;
+const PIN_SHIFT: u32 = 20;
+const PIN: u64 = 1 << PIN_SHIFT;
+const PINS: u64 = 0xff_ffff << PIN_SHIFT;
+
+/// How many counted pins since the last change make a page biased again: 63, what six bits hold. Taking
+/// the bias away costs the next writer a read of every thread's hazard record, most likely a cache miss
+/// each; the pins in between save two atomic read-modify-writes of a shared line each.
+const HEAT_MAX: u64 = HEAT >> HEAT_SHIFT;
+
+/// A value of a frame's word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(u64);
+
+/// A change of a frame's word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(
+    dead_code,
+    reason = "the table names every step; two are taken by single instructions or tests"
+)]
+pub(crate) enum Step {
+    /// Memory is there.
+    Add,
+    /// Memory goes away.
+    Withdraw,
+    /// A page will be read (or made) here; the caller owns the bytes.
+    Load,
+    /// The bytes are there, for readers.
+    Loaded,
+    /// The same, with one counted pin for the loader.
+    LoadedPinned,
+    /// The same, with the loader as exclusive owner who makes the page dirty.
+    LoadedExclusive,
+    /// The bytes did not come.
+    Failed,
+    /// One more counted pin. A polite reader lets a waiting writer go first.
+    Pin { polite: bool },
+    /// One counted pin less.
+    Unpin,
+    /// One more use, by a reader with a hazard pin.
+    Use,
+    /// Back to no uses.
+    TakeUses,
+    /// Exclusive, unless there may be hazards: then the caller looks, and takes `Unclaim` or `Own`.
+    Claim,
+    /// A hazard says no.
+    Unclaim,
+    /// No hazard names the page, and perhaps it will be changed.
+    Own { change: bool },
+    /// The exclusive owner is done.
+    Release,
+    /// Somebody sleeps until the word changes; `wanted` if a writer waits for pins to go.
+    Wait { wanted: bool },
+    /// Sleepers have been woken.
+    Wake,
+    /// A writer that waited does not want this page. One that does asks again when it is woken.
+    Unwant,
+    /// Nobody but the caller may pin it from now on. Dirty pages only if they are given up.
+    Evict { dirty_too: bool },
+    /// A hazard says no; the page stays.
+    Stay,
+    /// The page is out of the table.
+    Leave,
+    /// Its present content goes to the device.
+    BeginWrite,
+    /// The same, with one counted pin, so that it stays as it is. No use: nobody wanted to read it.
+    BeginWritePinned,
+    /// It is there.
+    EndWrite,
+    /// It is not.
+    FailWrite,
+}
+
+/// Why a step cannot be taken now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// The frame holds no page that could be pinned, or is about to lose it.
+    Gone,
+    /// The page's bytes are not there yet.
+    Loading,
+    /// Somebody may change the page.
+    Exclusive,
+    /// Somebody reads the page.
+    Pinned,
+    /// A writer waits for readers to go.
+    Wanted,
+    /// The page has content that its file has not.
+    Dirty,
+    /// The device reads the page.
+    Writeback,
+    /// Only a mistake asks for this.
+    Illegal,
+}
+
+impl Word {
+    /// The word of a frame that does not exist.
+    pub(crate) const ABSENT: Word = Word(0);
+
+    #[inline]
+    pub(crate) fn load(word: &AtomicU64, order: Ordering) -> Word {
+        Word(word.load(order))
+    }
+
+    #[inline]
+    pub(crate) fn state(self) -> State {
+        match self.0 & STATE {
+            0 => State::Absent,
+            1 => State::Free,
+            2 => State::Loading,
+            3 => State::Resident,
+            4 => State::Leaving,
+            n => panic!("state {n} of word {:#x}", self.0),
+        }
+    }
+
+    /// Whether a reader may use a hazard pin.
+    #[inline]
+    pub(crate) fn is_biased(self) -> bool {
+        self.0 & (STATE | BIASED) == State::Resident as u64 | BIASED
+    }
+
+    /// How often the page was used since this was asked last, 0 to [`USES_MAX`].
+    #[inline]
+    pub(crate) fn uses(self) -> u8 {
+        ((self.0 & USES) >> USES_SHIFT) as u8
+    }
+
+    /// The number of counted pins.
+    #[inline]
+    pub(crate) fn pins(self) -> u64 {
+        (self.0 & PINS) >> PIN_SHIFT
+    }
+
+    /// Whether the page has content that its file has not.
+    #[inline]
+    pub(crate) fn is_dirty(self) -> bool {
+        self.has(DIRTY)
+    }
+
+    /// Whether the device reads the page.
+    #[inline]
+    pub(crate) fn is_writeback(self) -> bool {
+        self.has(WRITEBACK)
+    }
+
+    /// Whether somebody may change the page.
+    #[inline]
+    pub(crate) fn is_exclusive(self) -> bool {
+        self.has(EXCLUSIVE)
+    }
+
+    /// Whether hazard pins may exist.
+    #[inline]
+    pub(crate) fn has_hazards(self) -> bool {
+        self.has(HAZARDS)
+    }
+
+    /// Whether somebody sleeps until this word changes.
+    #[inline]
+    pub(crate) fn has_waiters(self) -> bool {
+        self.has(WAITERS)
+    }
+
+    /// Whether a writer waits for readers to go.
+    #[inline]
+    pub(crate) fn is_wanted(self) -> bool {
+        self.has(WANTED)
+    }
+
+    #[inline]
+    fn has(self, bits: u64) -> bool {
+        self.0 & bits != 0
+    }
+
+    #[inline]
+    fn with(self, bits: u64) -> Word {
+        Word(self.0 | bits)
+    }
+
+    #[inline]
+    fn without(self, bits: u64) -> Word {
+        Word(self.0 & !bits)
+    }
+
+    #[inline]
+    fn to(self, state: State) -> Word {
+        Word(self.0 & !STATE | state as u64)
+    }
+
+    #[inline]
+    fn used(self) -> Word {
+        if self.uses() < USES_MAX {
+            Word(self.0 + (1 << USES_SHIFT))
+        } else {
+            self
+        }
+    }
+
+    /// One more pin.
+    #[inline]
+    fn held(self) -> Word {
+        assert!(
+            self.pins() < PINS >> PIN_SHIFT,
+            "no room for one more pin in {self:?}"
+        );
+        Word(self.0 + PIN)
+    }
+
+    #[inline]
+    fn pinned(self) -> Word {
+        let used = self.used().held();
+        match (used.0 & HEAT) >> HEAT_SHIFT {
+            _ if used.has(BIASED | WANTED) => used,
+            HEAT_MAX => used.without(HEAT).with(BIASED | HAZARDS),
+            _ => Word(used.0 + (1 << HEAT_SHIFT)),
+        }
+    }
+
+    /// The word after `step`, or why not: every legal step of every state, and nothing else.
+    #[inline]
+    pub(crate) fn after(self, step: Step) -> Result<Word, Refusal> {
+        use State::{Absent, Free, Leaving, Loading, Resident};
+        let refused = |why| Err(why);
+        match (self.state(), step) {
+            (Absent, Step::Add) => Ok(self.to(Free)),
+            (Free, Step::Withdraw) => Ok(Word::ABSENT),
+            (Free, Step::Load) => Ok(self.to(Loading)),
+            (Loading, Step::Loaded) => Ok(self.to(Resident).with(BIASED | HAZARDS)),
+            (Loading, Step::LoadedPinned) => Ok(self.to(Resident).with(BIASED | HAZARDS | PIN)),
+            (Loading, Step::LoadedExclusive) => Ok(self.to(Resident).with(EXCLUSIVE | DIRTY)),
+            (Loading, Step::Failed) => Ok(self.to(Free)),
+
+            (Resident, Step::Pin { .. }) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
+            (Resident, Step::Pin { polite: true }) if self.has(WANTED) => refused(Refusal::Wanted),
+            (Resident, Step::Pin { .. }) => Ok(self.pinned()),
+            (Resident, Step::Unpin) if self.pins() > 0 => Ok(Word(self.0 - PIN)),
+            (Resident, Step::Use) => Ok(self.used()),
+            (Free | Loading | Resident, Step::TakeUses) => Ok(self.without(USES)),
+
+            (Resident, Step::Claim) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
+            (Resident, Step::Claim) if self.pins() > 0 => refused(Refusal::Pinned),
+            (Resident, Step::Claim) => Ok(self.used().with(EXCLUSIVE).without(BIASED | WANTED | HEAT)),
+            (Resident, Step::Unclaim) if self.has(EXCLUSIVE) && self.has(HAZARDS) => {
+                Ok(self.without(EXCLUSIVE))
+            }
+            (Resident, Step::Own { change }) if self.has(EXCLUSIVE) => {
+                Ok(self.without(HAZARDS).with(if change { DIRTY } else { 0 }))
+            }
+            (Resident, Step::Release) if self.has(EXCLUSIVE) => Ok(self.without(EXCLUSIVE)),
+
+            (Resident, Step::Evict { .. }) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
+            (Resident, Step::Evict { .. }) if self.pins() > 0 => refused(Refusal::Pinned),
+            (Resident, Step::Evict { .. }) if self.has(WRITEBACK) => refused(Refusal::Writeback),
+            (Resident, Step::Evict { dirty_too: false }) if self.has(DIRTY) => refused(Refusal::Dirty),
+            (Resident, Step::Evict { .. }) => Ok(self.to(Leaving)),
+            (Leaving, Step::Stay) => Ok(self.to(Resident)),
+            (Leaving, Step::Leave) => Ok(Word(self.0 & WAITERS).to(Free)),
+
+            (Resident, Step::BeginWrite | Step::BeginWritePinned) if self.has(EXCLUSIVE) => {
+                refused(Refusal::Exclusive)
+            }
+            (Resident, Step::BeginWrite) if self.has(DIRTY) && !self.has(WRITEBACK) => {
+                Ok(self.without(DIRTY).with(WRITEBACK))
+            }
+            (Resident, Step::BeginWritePinned) if self.has(DIRTY) && !self.has(WRITEBACK) => {
+                Ok(self.without(DIRTY).with(WRITEBACK).held())
+            }
+            (Resident, Step::EndWrite) if self.has(WRITEBACK) => Ok(self.without(WRITEBACK)),
+            (Resident, Step::FailWrite) if self.has(WRITEBACK) => Ok(self.without(WRITEBACK).with(DIRTY)),
+
+            (Resident, Step::Wait { wanted: true }) => Ok(self.with(WAITERS | WANTED)),
+            (Resident | Loading, Step::Wait { wanted: false }) => Ok(self.with(WAITERS)),
+            (_, Step::Wake) => Ok(self.without(WAITERS)),
+            (_, Step::Unwant) => Ok(self.without(WANTED)),
+
+            (Loading, Step::Pin { .. } | Step::Claim | Step::Evict { .. }) => refused(Refusal::Loading),
+            (
+                Absent | Free | Leaving,
+                Step::Pin { .. } | Step::Claim | Step::Evict { .. } | Step::Wait { .. },
+            ) => refused(Refusal::Gone),
+            (Loading, Step::Wait { wanted: true }) => refused(Refusal::Loading),
+            _ => refused(Refusal::Illegal),
+        }
+    }
+}
+
+/// A frame's word before and after a step.
+#[derive(Clone, Copy)]
+pub(crate) struct Stepped {
+    pub(crate) old: Word,
+    pub(crate) new: Word,
+}
+
+/// Takes `step` on `word`, trying again while others change it. One compare-and-swap where nobody does.
+///
+/// # Panics
+/// If the step is illegal.
+#[inline]
+pub(crate) fn step(word: &AtomicU64, step: Step) -> Result<Stepped, Refusal> {
+    let mut old = Word::load(word, Ordering::Acquire);
+    loop {
+        let new = match old.after(step) {
+            Ok(new) => new,
+            Err(Refusal::Illegal) => illegal(old, step),
+            Err(why) => return Err(why),
+        };
+        // SeqCst: the half of the evictor's and the writer's bargain with hazard pins (H2).
+        match word.compare_exchange_weak(old.0, new.0, Ordering::SeqCst, Ordering::Acquire) {
+            Ok(_) => return Ok(Stepped { old, new }),
+            Err(seen) => old = Word(seen),
+        }
+    }
+}
+
+/// Takes a step that whoever holds the frame's rights can always take.
+///
+/// # Panics
+/// If the step is refused or illegal.
+#[inline]
+pub(crate) fn must(word: &AtomicU64, what: Step) -> Stepped {
+    match step(word, what) {
+        Ok(stepped) => stepped,
+        Err(_) => illegal(Word::load(word, Ordering::Relaxed), what),
+    }
+}
+
+/// `Step::Unpin` in one instruction. Gives the word after it.
+#[inline]
+pub(crate) fn unpin(word: &AtomicU64) -> Word {
+    let old = Word(word.fetch_sub(PIN, Ordering::Release));
+    debug_assert!(old.after(Step::Unpin).is_ok(), "{:?} of {old:?}", Step::Unpin);
+    Word(old.0.wrapping_sub(PIN))
+}
+
+/// `Step::Release` in one instruction. Gives the word after it.
+#[inline]
+pub(crate) fn release(word: &AtomicU64) -> Word {
+    let old = Word(word.fetch_and(!EXCLUSIVE, Ordering::Release));
+    debug_assert!(old.after(Step::Release).is_ok(), "{:?} of {old:?}", Step::Release);
+    old.without(EXCLUSIVE)
+}
+
+/// `Step::Use`, if nobody else is changing the word: a use that is lost now and then does no harm.
+#[inline]
+pub(crate) fn note_use(word: &AtomicU64, seen: Word) {
+    debug_assert!(seen.after(Step::Use).is_ok(), "{:?} of {seen:?}", Step::Use);
+    let _ = word.compare_exchange(seen.0, seen.used().0, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// `Step::TakeUses` in one instruction, or none if there are no uses. Gives the uses.
+#[inline]
+pub(crate) fn take_uses(word: &AtomicU64) -> u8 {
+    let seen = Word::load(word, Ordering::Relaxed);
+    debug_assert!(
+        seen.after(Step::TakeUses).is_ok(),
+        "{:?} of {seen:?}",
+        Step::TakeUses
+    );
+    if seen.uses() == 0 {
+        0
+    } else {
+        Word(word.fetch_and(!USES, Ordering::Relaxed)).uses()
+    }
+}
+
+/// `Step::Wake` in one instruction.
+pub(crate) fn wake(word: &AtomicU64) {
+    word.fetch_and(!WAITERS, Ordering::Relaxed);
+}
+
+/// `Step::Unwant` in one instruction.
+#[cold]
+pub(crate) fn unwant(word: &AtomicU64) {
+    word.fetch_and(!WANTED, Ordering::Relaxed);
+}
+
+#[cold]
+#[inline(never)]
+fn illegal(word: Word, step: Step) -> ! {
+    panic!("{step:?} is no step of {word:?}")
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} uses={} pins={}", self.state(), self.uses(), self.pins())?;
+        let marks = [
+            (DIRTY, "dirty"),
+            (WRITEBACK, "writeback"),
+            (EXCLUSIVE, "exclusive"),
+            (BIASED, "biased"),
+            (HAZARDS, "hazards"),
+            (WAITERS, "waiters"),
+            (WANTED, "wanted"),
+        ];
+        marks
+            .iter()
+            .filter(|mark| self.has(mark.0))
+            .try_for_each(|mark| write!(f, " {}", mark.1))
+    }
+}
+
+#[cfg(test)]
+#[path = "state/tests.rs"]
+mod tests;

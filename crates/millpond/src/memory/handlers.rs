@@ -1,0 +1,145 @@
+//! The threads that serve faults of regions.
+//!
+//! Each reads as many faults as there are, up to 16, and serves them: the last one's read itself, which is the lowest
+//! latency there is, those before it through the device, so that they are under way together. Whoever gets no frame is
+//! kept until memory is there; the thread goes on meanwhile, as soft faults need none. A handler waits for nobody but the
+//! core lock and its own read, and touches no region.
+//!
+//! Two threads a processor, so that one is there for the next fault while others read; each fault wakes one of them. Who
+//! is on another processor than the thread that waits takes two wake-ups across processors, which is most of a fault's
+//! time (16 instead of 7 us where that was measured); the scheduler finds the near one as long as there is one.
+
+use super::{RegionInner, Regions};
+use crate::engine::driver::{Fault, Shared, until_asking};
+use crate::sys::threads;
+use crate::sys::uffd::{Access, Ear, Message, Userfault};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Faults that are read at a time.
+const FAULTS: usize = 16;
+/// How long a handler sleeps at least and at most while faults wait for memory; it is woken when some is there.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+const THREADS_MIN: usize = 4;
+const THREADS_MAX: usize = 8;
+
+/// What wakes a handler.
+pub(crate) struct Bell {
+    ear: Ear,
+    /// It has faults that wait for memory.
+    waits: AtomicBool,
+}
+
+/// As many bells as there will be handlers.
+///
+/// # Errors
+/// If the process has too many descriptors.
+pub(crate) fn bells(uffd: &Userfault) -> io::Result<Vec<Bell>> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let count = (2 * processors).clamp(THREADS_MIN, THREADS_MAX);
+    let bell = |_| {
+        Ok(Bell {
+            ear: Ear::new(uffd)?,
+            waits: AtomicBool::new(false),
+        })
+    };
+    (0..count).map(bell).collect()
+}
+
+impl Regions {
+    /// Memory may be there for faults that wait for it.
+    pub(crate) fn memory_came(&self) {
+        for bell in &self.bells {
+            if bell.waits.load(Ordering::SeqCst) {
+                bell.ear.ring();
+            }
+        }
+    }
+
+    /// Handlers are to look whether they should end.
+    pub(crate) fn wake_handlers(&self) {
+        self.bells.iter().for_each(|bell| bell.ear.ring());
+    }
+}
+
+/// Starts them.
+///
+/// # Errors
+/// If the system gives no thread.
+pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
+    let count = shared.regions.as_ref().map_or(0, |regions| regions.bells.len());
+    let handler = |n| {
+        let shared = shared.clone();
+        threads::spawn(&format!("millpond-fault{n}"), move || {
+            let _dart = shared.dart("fault handler");
+            if let Some(regions) = &shared.regions {
+                run(&shared, regions, &regions.bells[n]);
+            }
+        })
+    };
+    (0..count).map(handler).collect()
+}
+
+/// A fault that waits for memory.
+struct Waiting {
+    region: Arc<RegionInner>,
+    page: u64,
+    access: Access,
+    since: Instant,
+}
+
+fn run(shared: &Shared, regions: &Regions, bell: &Bell) {
+    let mut messages = [Message::default(); FAULTS];
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut pause = Duration::ZERO;
+    while !shared.stopping.load(Ordering::Acquire) {
+        let at_most = pause.clamp(PAUSE_MIN, PAUSE_MAX);
+        bell.ear.wait((!waiting.is_empty()).then_some(at_most));
+        let faults = match regions.exchange.uffd().read(&mut messages) {
+            Ok(faults) => faults,
+            Err(error) => return shared.poison(format!("faults can't be read any more: {error}")),
+        };
+        let touched = messages[..faults]
+            .iter()
+            .filter_map(|message| Some((message.address()?, message.access())));
+        for (n, (address, access)) in touched.enumerate() {
+            let Some((region, page)) = regions.at(address) else {
+                regions.exchange.fill_at(address);
+                continue;
+            };
+            if let Fault::NoFrame(_) = shared.region_fault(&region, page, access, n + 1 == faults) {
+                let since = Instant::now();
+                waiting.push(Waiting {
+                    region,
+                    page,
+                    access,
+                    since,
+                });
+            }
+        }
+        if !waiting.is_empty() {
+            // First the flag: memory that comes after this look rings.
+            bell.waits.store(true, Ordering::SeqCst);
+            pause = PAUSE_MAX;
+            waiting.retain(|fault| again(shared, fault, &mut pause));
+            bell.waits.store(!waiting.is_empty(), Ordering::SeqCst);
+        }
+    }
+}
+
+/// Tries a fault again. Whether it goes on waiting.
+fn again(shared: &Shared, fault: &Waiting, pause: &mut Duration) -> bool {
+    let Fault::NoFrame(at_most) = shared.region_fault(&fault.region, fault.page, fault.access, false) else {
+        return false;
+    };
+    *pause = until_asking(at_most, fault.since.elapsed()).min(*pause);
+    let is_given_up = fault.since.elapsed() > shared.patience();
+    if is_given_up {
+        shared.give_up_fault(&fault.region, fault.page);
+    }
+    !is_given_up
+}

@@ -1,0 +1,62 @@
+//! Faults that the touching thread serves itself.
+//!
+//! ```text
+//!   handlers    touch ─► asleep ─► a handler wakes, serves ─► the thread wakes      two wake-ups, 7 to 16 us
+//!   in thread   touch ─► SIGBUS ─► served where it is ─► back                       none
+//! ```
+//!
+//! The price: a system call that touches a page which is not there fails with `EFAULT`, for there is no thread of the
+//! program that could be interrupted. The signal's handler is the process's ([`sigbus`]), so the regions that want it are
+//! in one list for all caches.
+//!
+//! Whoever serves takes the core lock, allocates and reads; it waits where another has the page in hand, and where no
+//! frame can be had. All that is as it is for a call that reads a file: what is interrupted holds no lock that these need.
+
+use super::RegionInner;
+use crate::engine::driver::Shared;
+use crate::sys::sigbus;
+use crate::sys::uffd::Access;
+use parking_lot::RwLock;
+use std::io;
+use std::sync::{Arc, Weak};
+
+struct Served {
+    region: Arc<RegionInner>,
+    shared: Weak<Shared>,
+}
+
+/// The regions of this process whose faults are served in their threads.
+static SERVED: RwLock<Vec<Served>> = RwLock::new(Vec::new());
+
+/// Makes the signal ours.
+///
+/// # Errors
+/// The system's.
+pub(super) fn prepare() -> io::Result<()> {
+    sigbus::install(serve)
+}
+
+/// Serves the region's faults in the threads that touch it, from now on.
+pub(super) fn enter(region: &Arc<RegionInner>, shared: &Arc<Shared>) {
+    let (region, shared) = (region.clone(), Arc::downgrade(shared));
+    SERVED.write().push(Served { region, shared });
+}
+
+/// The region is no more, or was none of these.
+pub(super) fn remove(region: &Arc<RegionInner>) {
+    SERVED
+        .write()
+        .retain(|served| !Arc::ptr_eq(&served.region, region));
+}
+
+fn serve(address: usize, access: Access) -> bool {
+    let found = SERVED.read().iter().find_map(|served| {
+        let page = served.region.memory.page_at(address)?;
+        Some((served.region.clone(), served.shared.upgrade()?, page))
+    });
+    let Some((region, shared, page)) = found else {
+        return false;
+    };
+    let _dart = shared.dart("fault in a thread");
+    shared.region_touched(&region, page, access)
+}

@@ -1,0 +1,350 @@
+//! What is in memory: pages by state, and the files that have most of them.
+//!
+//! For the question *whose pages are these?*, asked by a person or once a second: [`PageCache::contents`] answers it, and
+//! `millpond top` draws it. How full the cache is as a whole is in [`PageCache::stats`], which costs less.
+//!
+//! ```
+//! use millpond::contents::Order;
+//! # let cache = millpond::PageCache::builder().build()?;
+//! let contents = cache.contents(10, Order::Dirty);
+//! for file in &contents.files {
+//!     let (pages, dirty) = (file.pages.resident().0, file.pages.unsaved().0);
+//!     println!("{:?}: {pages} pages, {dirty} of them dirty", file.path);
+//! }
+//! # Ok::<(), millpond::Error>(())
+//! ```
+//!
+//! [`PageCache::contents`]: crate::PageCache::contents
+//! [`PageCache::stats`]: crate::PageCache::stats
+//!
+//! # How it is counted
+//!
+//! ```text
+//!   frames  |----|----|----|----|----| …     a slice at a time under the core lock, which is let go of in between
+//!                ▲ 1024 of them                more than 2^20 frames: every second, third … slice, counted so often
+//! ```
+//!
+//! Nobody counts pages by file while the cache works, so a hit and a fault pay nothing for this; who asks pays with a look
+//! at the frames. It is bounded by the number of frames that are looked at, not by the pool: 2^20, which is 4 GiB of
+//! pages of 4 KiB; to that comes a look at each open file, as many at a time. The slices are looked at one after the
+//! other, so the whole is no picture of one moment: a page that moves meanwhile may be missed or counted twice.
+
+use crate::api::file::FileInner;
+use crate::engine::driver::Shared;
+use millpond_core::frame::FrameTable;
+use millpond_core::manager::FrameLook;
+use millpond_core::page::Phase;
+use millpond_core::units::{FileId, FrameNo, PageCount};
+use parking_lot::MutexGuard;
+use std::cmp::Reverse;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Frames that are looked at while the core lock is held: four times those of the largest transfer.
+const SLICE: u32 = 1024;
+
+/// Frames that are looked at for one answer.
+pub(crate) const FRAMES_MAX: u32 = 1 << 20;
+
+/// By what files are put in order, those with most first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Order {
+    /// Pages in memory.
+    #[default]
+    Resident,
+    /// Dirty pages, those whose change came during their write among them.
+    Dirty,
+    /// Dirty pages on their second chance.
+    Tagged,
+    /// Pages that were missing and had been in memory, since the file was opened.
+    Refaults,
+}
+
+impl Order {
+    /// All of them.
+    pub const ALL: [Order; 4] = [Order::Resident, Order::Dirty, Order::Tagged, Order::Refaults];
+
+    /// As it is written in a command.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::Resident => "resident",
+            Order::Dirty => "dirty",
+            Order::Tagged => "tagged",
+            Order::Refaults => "refaults",
+        }
+    }
+}
+
+/// Pages by what they are. The first six are all there are: a page is in one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Pages {
+    /// As the device has them, on the active list.
+    pub clean_active: PageCount,
+    /// As the device has them, on another list or in somebody's hands.
+    pub clean_inactive: PageCount,
+    /// The device lacks them, and no write is under way.
+    pub dirty: PageCount,
+    /// Being written, and not changed since.
+    pub writing: PageCount,
+    /// Being written, and changed since.
+    pub redirtied: PageCount,
+    /// Being read, or made.
+    pub loading: PageCount,
+    /// Of all of them, pages that reclaim met dirty and sent round once: on their second chance.
+    pub tagged: PageCount,
+}
+
+impl Pages {
+    fn add(&mut self, look: FrameLook, times: u64) {
+        let counts = match (look.phase, look.is_active) {
+            (Phase::Clean, true) => &mut self.clean_active,
+            (Phase::Clean | Phase::Free, _) => &mut self.clean_inactive,
+            (Phase::Dirty, _) => &mut self.dirty,
+            (Phase::Writing, _) => &mut self.writing,
+            (Phase::Redirtied, _) => &mut self.redirtied,
+            (Phase::Loading, _) => &mut self.loading,
+        };
+        *counts += PageCount(times);
+        if look.is_tagged {
+            self.tagged += PageCount(times);
+        }
+    }
+
+    fn add_all(&mut self, other: &Pages) {
+        self.clean_active += other.clean_active;
+        self.clean_inactive += other.clean_inactive;
+        self.dirty += other.dirty;
+        self.writing += other.writing;
+        self.redirtied += other.redirtied;
+        self.loading += other.loading;
+        self.tagged += other.tagged;
+    }
+
+    /// All of them.
+    pub fn resident(&self) -> PageCount {
+        self.clean_active + self.clean_inactive + self.unclean() + self.loading
+    }
+
+    /// Those that the device lacks.
+    pub fn unsaved(&self) -> PageCount {
+        self.dirty + self.redirtied
+    }
+
+    fn unclean(&self) -> PageCount {
+        self.dirty + self.writing + self.redirtied
+    }
+}
+
+/// A file, and what of it is in memory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FileContents {
+    /// The path that it was opened by first; `None` for a region.
+    pub path: Option<PathBuf>,
+    /// The device that it is on ([`FileIdentity::device`](crate::device::FileIdentity::device)).
+    pub device: Option<u64>,
+    /// Its length in bytes; zero for a region.
+    pub len: u64,
+    /// Its pages.
+    pub pages: Pages,
+    /// Pages that were missing and had been in memory, since it was opened.
+    pub refaults: u64,
+}
+
+/// What is in memory. See the module for what it costs and how exact it is.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Contents {
+    /// Frames that were looked at, of `frames`: if not all, the counts of pages are as if the rest were alike.
+    pub frames_scanned: PageCount,
+    /// Frames there are.
+    pub frames: PageCount,
+    /// Pages of files.
+    pub of_files: Pages,
+    /// Pages of regions.
+    pub anonymous: Pages,
+    /// Files and regions that are open.
+    pub files_open: u64,
+    /// Those with most, in order.
+    pub files: Vec<FileContents>,
+}
+
+/// What is known of a file between two slices.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    pages: Pages,
+    is_anonymous: bool,
+}
+
+impl Contents {
+    /// Of a cache: the `count` files that are first in `order`. Takes the core lock for each 1024 frames
+    /// that are looked at, and lets go of it in between.
+    pub(crate) fn of(shared: &Shared, count: usize, order: Order, frames_max: u32) -> Contents {
+        let mut contents = Contents::default();
+        let frames = shared.core().manager.frames_known();
+        let slices = frames.div_ceil(SLICE);
+        let stride = slices.div_ceil((frames_max / SLICE).max(1)).max(1);
+        let mut files: Vec<Counted> = Vec::new();
+        for slice in (0..slices).step_by(stride as usize) {
+            let mut core = shared.core();
+            // The pool may have got smaller.
+            let known = core.manager.frames_known();
+            let first = slice * SLICE;
+            let end = (first + SLICE).min(frames).min(known);
+            for frame in (first..end).map(FrameNo) {
+                let Some(look) = core.manager.look(frame) else {
+                    continue;
+                };
+                let key = shared.table.locked(&mut core.turn).key(frame);
+                // Given to a page that is not in the table before this step is over.
+                if key == millpond_core::units::PageKey::NONE {
+                    continue;
+                }
+                let at = key.file().0 as usize;
+                if at >= files.len() {
+                    files.resize(at + 1, Counted::default());
+                }
+                files[at].is_anonymous = core.manager.is_anonymous(key.file());
+                files[at].pages.add(look, stride.into());
+            }
+            contents.frames_scanned += PageCount(u64::from(end.saturating_sub(first)));
+            // Whoever waits goes first.
+            MutexGuard::unlock_fair(core);
+        }
+        contents.frames = PageCount(frames.into());
+        for file in &files {
+            match file.is_anonymous {
+                true => contents.anonymous.add_all(&file.pages),
+                false => contents.of_files.add_all(&file.pages),
+            }
+        }
+        contents.pick(shared, &files, count, order);
+        contents
+    }
+
+    /// The first `count` in order. Looks at each open file, a slice at a time as well.
+    fn pick(&mut self, shared: &Shared, files: &[Counted], count: usize, order: Order) {
+        let counted = |at: usize| files.get(at).copied().unwrap_or_default();
+        // By number: what is in memory, and what came back.
+        let mut all: Vec<(usize, Pages, u64)> = Vec::new();
+        let known = shared.core().files.len().max(files.len());
+        for first in (0..known).step_by(SLICE as usize) {
+            let core = shared.core();
+            for at in first..known.min(first + SLICE as usize) {
+                let Counted { pages, is_anonymous } = counted(at);
+                if is_anonymous || core.files.get(at).is_some_and(Option::is_some) {
+                    all.push((at, pages, core.manager.refaults_of(FileId(at as u32))));
+                }
+            }
+            MutexGuard::unlock_fair(core);
+        }
+        self.files_open = all.len() as u64;
+        // What is equal in this respect is ordered by what is in memory.
+        all.sort_by_key(|(_, pages, refaults)| {
+            let first = match order {
+                Order::Resident => pages.resident().0,
+                Order::Dirty => pages.unsaved().0,
+                Order::Tagged => pages.tagged.0,
+                Order::Refaults => *refaults,
+            };
+            Reverse((first, pages.resident().0))
+        });
+        all.truncate(count);
+        let inner: Vec<Option<Arc<FileInner>>> = {
+            let core = shared.core();
+            let of = |(at, _, _): &(usize, Pages, u64)| core.files.get(*at).cloned().flatten();
+            all.iter().map(of).collect()
+        };
+        let one = |((at, pages, refaults), inner): ((usize, Pages, u64), Option<Arc<FileInner>>)| {
+            // Closed meanwhile: what it had is not a region's.
+            if inner.is_none() && !counted(at).is_anonymous {
+                return None;
+            }
+            Some(FileContents {
+                path: inner.as_ref().map(|file| file.path.clone()),
+                device: inner.as_ref().map(|file| file.device().identity().device),
+                len: inner.as_ref().map_or(0, |file| file.len()),
+                pages,
+                refaults,
+            })
+        };
+        self.files = all.into_iter().zip(inner).filter_map(one).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{OpenOptions, PageCache};
+
+    #[test]
+    fn files_have_the_pages_that_they_have_and_come_in_the_order_that_was_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(4 << 20).build().unwrap();
+        let open = |name: &str, pages: usize| {
+            let file = cache
+                .open(folder.path().join(name), OpenOptions::new().create(true))
+                .unwrap();
+            file.write_at(&vec![1; pages * 4096], 0).unwrap();
+            file
+        };
+        let (clean, dirty) = (open("clean", 40), open("dirty", 7));
+        clean.sync_data().unwrap();
+        let contents = cache.contents(5, Order::Resident);
+        let names: Vec<_> = contents
+            .files
+            .iter()
+            .map(|file| file.path.clone().unwrap())
+            .collect();
+        assert_eq!(names, [clean.path(), dirty.path()]);
+        assert_eq!(contents.files[0].pages.resident(), PageCount(40));
+        assert_eq!(contents.files[1].pages.dirty, PageCount(7));
+        assert_eq!(contents.of_files.resident(), PageCount(47));
+        assert_eq!((contents.files_open, contents.files[1].len), (2, 7 * 4096));
+        assert_eq!(contents.frames_scanned, contents.frames);
+        let by_dirty = cache.contents(1, Order::Dirty);
+        assert_eq!(by_dirty.files.len(), 1);
+        assert_eq!(by_dirty.files[0].path.as_deref(), Some(dirty.path()));
+    }
+
+    #[test]
+    fn of_a_pool_with_more_frames_than_may_be_looked_at_a_part_stands_for_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(32 << 20).build().unwrap();
+        let file = cache
+            .open(folder.path().join("file"), OpenOptions::new().create(true))
+            .unwrap();
+        file.write_at(&vec![1; 16 << 20], 0).unwrap();
+        let shared = &cache.handle.shared;
+        let contents = Contents::of(shared, 1, Order::Resident, 2 * SLICE);
+        assert!(contents.frames_scanned.0 <= 2 * u64::from(SLICE), "{contents:?}");
+        // Half of the frames are full, but which of them nobody promises: within one slice, four times.
+        let resident = contents.files[0].pages.resident().0;
+        assert!(resident <= 8 * u64::from(SLICE), "{resident}");
+        let whole = Contents::of(shared, 1, Order::Resident, FRAMES_MAX);
+        assert_eq!(whole.files[0].pages.resident(), PageCount(4096));
+    }
+
+    #[test]
+    fn a_page_that_was_in_memory_before_is_a_refault_of_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+        // A third more than the pool has: each scan throws out what the next one wants.
+        let paths = ["small", "large"].map(|name| folder.path().join(name));
+        std::fs::write(&paths[0], vec![1; 4 * 4096]).unwrap();
+        std::fs::write(&paths[1], vec![2; 2 << 20]).unwrap();
+        let [small, large] = paths.map(|path| cache.open(path, OpenOptions::new()).unwrap());
+        let mut page = [0; 4096];
+        for _ in 0..4 {
+            large.read_at(&mut vec![0; 2 << 20], 0).unwrap();
+            small.read_at(&mut page, 0).unwrap();
+        }
+        let contents = cache.contents(9, Order::Refaults);
+        assert_eq!(contents.files[0].path.as_deref(), Some(large.path()));
+        let of_files: u64 = contents.files.iter().map(|file| file.refaults).sum();
+        let all = cache.stats().replacement.workingset_refault_file;
+        assert!(of_files == all && all > 0, "{all}: {contents:?}");
+    }
+}

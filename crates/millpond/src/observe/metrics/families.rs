@@ -1,0 +1,466 @@
+//! Which figures there are, and what they are called.
+
+use super::text::{Family, Kind, Text};
+use crate::api::cache::Inner;
+use crate::device::{DeviceFigures, device_name};
+use crate::observe::stats::Stats;
+use Kind::{Counter, Gauge, Summary};
+use millpond_core::io::Reason;
+use millpond_core::units::{Nanos, PageCount};
+
+/// Nanoseconds in the base unit.
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Everything, at this moment.
+pub(super) fn text(cache: &Inner) -> String {
+    let stats = Stats::of(&cache.shared);
+    let mut text = Text::default();
+    let mut labels = vec![("version", env!("CARGO_PKG_VERSION"))];
+    labels.extend(cache.name.get().map(|name| ("name", name.as_str())));
+    text.family(
+        "millpond_build_info",
+        Gauge,
+        "1; the version is a label, and the cache's name if it has one.",
+    )
+    .sample("", &labels, 1.0);
+    let age = cache.age().as_secs_f64();
+    text.one("millpond_uptime_seconds", Gauge, "Since the cache was made.", age);
+    let budget = cache.budget.lock().memory.0 as f64;
+    text.one(
+        "millpond_memory_budget_bytes",
+        Gauge,
+        "What the cache may use: frames, metadata, transfers.",
+        budget,
+    );
+    memory(&stats, cache, &mut text);
+    let devices_now = cache.shared.device.figures();
+    reads_and_transit(&stats, &devices_now, &mut text);
+    plain_counters(&stats, &mut text);
+    by_reason(&stats, &mut text);
+    waits(&stats, &mut text);
+    devices(&devices_now, &mut text);
+    text.into_string()
+}
+
+fn memory(stats: &Stats, cache: &Inner, text: &mut Text) {
+    let (now, page) = (&stats.occupancy, cache.shared.page_size);
+    let limits = &stats.derived.dirty;
+    for (name, help, pages) in [
+        ("frames", "Memory of the pool.", now.frames),
+        ("free", "Frames that hold nothing.", now.free),
+        (
+            "active",
+            "Pages on the active list: used more than once.",
+            now.active,
+        ),
+        (
+            "inactive",
+            "Pages on the inactive list: victims come from its cold end.",
+            now.inactive,
+        ),
+        ("dirty", "Pages that the device lacks.", now.dirty),
+        ("writeback", "Pages being written.", now.writing),
+        (
+            "failed",
+            "Pages that the device has refused and not taken since.",
+            now.failed,
+        ),
+        (
+            "dirty_background_threshold",
+            "Above so much dirty memory it is written in the background.",
+            limits.background,
+        ),
+        (
+            "dirty_threshold",
+            "At so much dirty memory a caller that makes more waits.",
+            limits.hard,
+        ),
+        ("swap_used", "Swap that holds pages of regions.", stats.swap_used),
+        ("swap_total", "Swap there is.", stats.swap_total),
+    ] {
+        let pages: PageCount = pages;
+        let name = format!("millpond_{name}_bytes");
+        text.one(&name, Gauge, help, pages.to_bytes(page).0 as f64);
+    }
+    text.one(
+        "millpond_metadata_bytes",
+        Gauge,
+        "What is known of frames and dirty pages, copies of pages among it.",
+        stats.metadata.0 as f64,
+    );
+}
+
+/// A summary's samples: its quantiles, all of them together, and how many there were.
+fn summary(
+    family: &mut Family<'_>,
+    labels: &[(&str, &str)],
+    quantiles: [(&str, Option<Nanos>); 2],
+    (sum, count): (u64, u64),
+) {
+    for (quantile, value) in quantiles {
+        // The format's word for "there were none".
+        let value = value.map_or(f64::NAN, |Nanos(ns)| seconds(ns));
+        family.sample("", &[labels, &[("quantile", quantile)]].concat(), value);
+    }
+    family.sample("_sum", labels, seconds(sum));
+    family.sample("_count", labels, count as f64);
+}
+
+fn reads_and_transit(stats: &Stats, devices: &[DeviceFigures], text: &mut Text) {
+    let pressure = &stats.pressure;
+    let mut family = text.family(
+        "millpond_read_latency_seconds",
+        Summary,
+        "Reads that a caller waited for; quantiles of the last 1 to 2 s, to a quarter more.",
+    );
+    let waited = devices.iter().fold((0, 0), |(sum, count), device| {
+        (sum + device.waited_read_time.0, count + device.waited_reads)
+    });
+    let quantiles = [("0.5", stats.read_p50), ("0.99", pressure.read_p99)];
+    summary(&mut family, &[], quantiles, waited);
+    let mut goal = text.family(
+        "millpond_read_latency_goal_seconds",
+        Gauge,
+        "What is aimed at for 0.99 of them while there are writes; missing if there is no goal.",
+    );
+    if let Some(Nanos(ns)) = pressure.read_goal {
+        goal.sample("", &[], seconds(ns));
+    }
+    text.one(
+        "millpond_writes_in_transit_bytes",
+        Gauge,
+        "Writes on their way to the devices.",
+        pressure.in_transit.0 as f64,
+    );
+    let mut limit = text.family(
+        "millpond_writes_in_transit_limit_bytes",
+        Gauge,
+        "How much may be at present; missing if there is no limit in bytes.",
+    );
+    if let Some(bytes) = pressure.in_transit_limit {
+        limit.sample("", &[], bytes.0 as f64);
+    }
+}
+
+/// Counters of the replacement that the kernel has as well.
+fn replacement(stats: &Stats) -> [(&'static str, &'static str, u64); 8] {
+    let lru = &stats.replacement;
+    [
+        (
+            "pgactivate",
+            "Pages that moved from the inactive list to the active one.",
+            lru.pgactivate,
+        ),
+        (
+            "pgdeactivate",
+            "Pages that moved from the active list to the inactive one.",
+            lru.pgdeactivate,
+        ),
+        ("pgrefill", "Pages looked at on the active list.", lru.pgrefill),
+        (
+            "pgrotated",
+            "Pages moved to the cold end when their write had ended.",
+            lru.pgrotated,
+        ),
+        (
+            "workingset_refault_file",
+            "Missing pages that had left a shadow.",
+            lru.workingset_refault_file,
+        ),
+        (
+            "workingset_activate_file",
+            "Of those, pages that came back soon.",
+            lru.workingset_activate_file,
+        ),
+        (
+            "workingset_restore_file",
+            "Of those, pages that had been active.",
+            lru.workingset_restore_file,
+        ),
+        (
+            "swap_ra_hit",
+            "Pages of regions that were read ahead and then touched.",
+            stats.swap_ahead_hits,
+        ),
+    ]
+}
+
+/// Counters that Linux has under the same name in `/proc/vmstat`; others of the core have no `vmstat` in theirs.
+const KERNEL: [&str; 21] = [
+    "pgmajfault",
+    "pgalloc",
+    "pgfree",
+    "pgscan_kswapd",
+    "pgscan_direct",
+    "pgsteal_kswapd",
+    "pgsteal_direct",
+    "allocstall",
+    "pageoutrun",
+    "nr_vmscan_immediate_reclaim",
+    "nr_dirtied",
+    "nr_written",
+    "pswpin",
+    "pswpout",
+    "pglazyfreed",
+    "swap_ra",
+    "pgactivate",
+    "pgdeactivate",
+    "pgrefill",
+    "pgrotated",
+    "swap_ra_hit",
+];
+
+fn name_of(counter: &str) -> String {
+    let is_kernels = KERNEL.contains(&counter) || counter.starts_with("workingset_");
+    match (is_kernels, counter.strip_suffix("_ns")) {
+        (true, _) => format!("millpond_vmstat_{counter}_total"),
+        (false, Some(time)) => format!("millpond_{time}_seconds_total"),
+        (false, None) => format!("millpond_{counter}_total"),
+    }
+}
+
+fn plain_counters(stats: &Stats, text: &mut Text) {
+    let about = millpond_core::stats::Stats::ABOUT;
+    stats.counters.for_each(|counter, reason, value| {
+        if reason.is_some() {
+            return;
+        }
+        let help = about.iter().find(|(name, _)| *name == counter);
+        let help = help.map_or("", |(_, help)| help).replace("Nanoseconds", "Time");
+        let is_time = counter.ends_with("_ns");
+        let value = if is_time { seconds(value) } else { value as f64 };
+        text.one(&name_of(counter), Counter, &help, value);
+    });
+    for (counter, help, value) in replacement(stats) {
+        text.one(&name_of(counter), Counter, help, value as f64);
+    }
+    text.one(
+        "millpond_bimodal_activations_total",
+        Counter,
+        "Missing pages without a shadow that bimodal insertion put on the active list.",
+        stats.replacement.bimodal_activate_file as f64,
+    );
+    text.one(
+        "millpond_no_reuse_pages_total",
+        Counter,
+        "Pages of no-reuse files, admitted for the correlated-reference window only.",
+        stats.replacement.no_reuse_file as f64,
+    );
+    text.one(
+        "millpond_scan_balance_rotations_total",
+        Counter,
+        "Would-be victims that stayed for a lap because pages of their kind, of files or of regions, cost more to refault.",
+        stats.replacement.scan_balance_rotated as f64,
+    );
+    text.one(
+        "millpond_warnings_total",
+        Counter,
+        "Warnings: a device, a log or a guard that is waited for for long, a page that is lost.",
+        stats.warnings as f64,
+    );
+    text.one(
+        "millpond_guard_wait_seconds",
+        Gauge,
+        "How long the longest call of this moment has waited for a page that another call or guard holds.",
+        stats.guard_wait.as_secs_f64(),
+    );
+    text.one(
+        "millpond_log_wait_seconds",
+        Gauge,
+        "How long the longest call of this moment has waited for the log of its file.",
+        stats.log_wait.as_secs_f64(),
+    );
+}
+
+fn by_reason(stats: &Stats, text: &mut Text) {
+    type Counts = [u64; Reason::COUNT];
+    let c = &stats.counters;
+    // Reads never wait for admission: no samples of them.
+    let families: [(&str, Kind, &str, &Counts, bool, bool); 7] = [
+        (
+            "millpond_io_requests_total",
+            Counter,
+            "Transfers issued, by why.",
+            &c.io_requests,
+            false,
+            true,
+        ),
+        (
+            "millpond_io_bytes_total",
+            Counter,
+            "Bytes of them.",
+            &c.io_bytes,
+            false,
+            true,
+        ),
+        (
+            "millpond_io_seconds_total",
+            Counter,
+            "From the issue of those that have ended to their end, all together.",
+            &c.io_ns,
+            true,
+            true,
+        ),
+        (
+            "millpond_io_longest_seconds",
+            Gauge,
+            "The longest of them since the cache was made.",
+            &c.io_ns_max,
+            true,
+            true,
+        ),
+        (
+            "millpond_admission_waits_total",
+            Counter,
+            "Times that the next write to be issued was held back, by why it was to be made.",
+            &c.admission_waits,
+            false,
+            false,
+        ),
+        (
+            "millpond_admission_wait_seconds_total",
+            Counter,
+            "For how long it was, all together.",
+            &c.admission_wait_ns,
+            true,
+            false,
+        ),
+        (
+            "millpond_admission_wait_longest_seconds",
+            Gauge,
+            "The longest of them since the cache was made.",
+            &c.admission_wait_ns_max,
+            true,
+            false,
+        ),
+    ];
+    for (name, kind, help, counts, is_time, has_reads) in families {
+        let mut family = text.family(name, kind, help);
+        for reason in Reason::ALL.into_iter().filter(|r| has_reads || !r.is_read()) {
+            let value = counts[reason as usize];
+            let value = if is_time { seconds(value) } else { value as f64 };
+            family.sample("", &[("reason", reason.name())], value);
+        }
+    }
+}
+
+fn waits(stats: &Stats, text: &mut Text) {
+    let (waits, waiting) = (&stats.frame_waits, &stats.waiting);
+    for (name, kind, help, value) in [
+        (
+            "millpond_frame_waits_total",
+            Counter,
+            "Calls that have waited for a free frame.",
+            waits.count as f64,
+        ),
+        (
+            "millpond_frame_wait_seconds_total",
+            Counter,
+            "For how long, all together.",
+            waits.total.as_secs_f64(),
+        ),
+        (
+            "millpond_frame_wait_longest_seconds",
+            Gauge,
+            "The longest of them since the cache was made.",
+            waits.longest.as_secs_f64(),
+        ),
+        (
+            "millpond_direct_reclaim_seconds_total",
+            Counter,
+            "Time that calls have spent reclaiming frames for themselves.",
+            waits.reclaiming.as_secs_f64(),
+        ),
+        (
+            "millpond_dirtiers_blocked",
+            Gauge,
+            "Threads that pause because too much is dirty.",
+            waiting.dirtiers_blocked as f64,
+        ),
+        (
+            "millpond_admission_held_back",
+            Gauge,
+            "1 while the next write is held back by admission.",
+            f64::from(u8::from(waiting.held_back.is_some())),
+        ),
+    ] {
+        text.one(name, kind, help, value);
+    }
+}
+
+fn devices(devices: &[DeviceFigures], text: &mut Text) {
+    // Two numbers may have one name: a device that was taken out and another that came.
+    let mut names: Vec<String> = devices.iter().map(|d| device_name(d.device)).collect();
+    for n in 1..names.len() {
+        if names[..n].contains(&names[n]) {
+            names[n] = format!("{} ({})", names[n], devices[n].device);
+        }
+    }
+    type Value = fn(&DeviceFigures) -> f64;
+    let families: [(&str, Kind, &str, Value); 11] = [
+        ("reads_total", Counter, "Reads that have ended.", |d| {
+            d.reads as f64
+        }),
+        (
+            "read_bytes_total",
+            Counter,
+            "Bytes that they were to bring.",
+            |d| d.read_bytes as f64,
+        ),
+        ("writes_total", Counter, "Writes that have ended.", |d| {
+            d.writes as f64
+        }),
+        ("written_bytes_total", Counter, "Bytes of them.", |d| {
+            d.write_bytes as f64
+        }),
+        (
+            "write_seconds_total",
+            Counter,
+            "What they took, all together.",
+            |d| seconds(d.write_time.0),
+        ),
+        ("syncs_total", Counter, "Syncs that have ended.", |d| {
+            d.syncs as f64
+        }),
+        (
+            "sync_seconds_total",
+            Counter,
+            "What they took, all together.",
+            |d| seconds(d.sync_time.0),
+        ),
+        (
+            "errors_total",
+            Counter,
+            "Reads, writes and syncs that have failed.",
+            |d| d.errors as f64,
+        ),
+        ("reads_in_transit", Gauge, "Reads under way.", |d| {
+            d.reads_in_transit as f64
+        }),
+        ("writes_in_transit", Gauge, "Writes under way.", |d| {
+            d.writes_in_transit as f64
+        }),
+        (
+            "writes_in_transit_bytes",
+            Gauge,
+            "Bytes of the writes under way.",
+            |d| d.write_bytes_in_transit as f64,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        let mut family = text.family(&format!("millpond_device_{name}"), kind, help);
+        for (name, device) in names.iter().zip(devices) {
+            family.sample("", &[("device", name)], value(device));
+        }
+    }
+    let help =
+        "Reads of pages that a caller needed at once; quantiles of the last 1 to 2 s, to a quarter more.";
+    let mut family = text.family("millpond_device_waited_read_seconds", Summary, help);
+    for (name, device) in names.iter().zip(devices) {
+        let quantiles = [("0.5", device.read_p50), ("0.99", device.read_p99)];
+        let waited = (device.waited_read_time.0, device.waited_reads);
+        summary(&mut family, &[("device", name)], quantiles, waited);
+    }
+}

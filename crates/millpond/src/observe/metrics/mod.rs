@@ -1,0 +1,39 @@
+//! Figures for Prometheus: the text format 0.0.4, at `/metrics` of an address that the builder gives.
+//!
+//! ```text
+//!   GET /metrics ──► Stats, devices ──► families: name, HELP, TYPE, samples ──► text
+//! ```
+//!
+//! Names follow the conventions: base units (seconds, bytes), `_total` on counters, labels for what is of one kind. What the
+//! kernel counts too has the kernel's name, as `millpond_vmstat_pgscan_direct_total`. There is no file in it, and no path but
+//! that of a mount, as its cache's name: whoever may read it learns how much is done, not with what. An answer costs what [`PageCache::stats`] costs, a
+//! moment of the core's lock, and is not made more often than it is asked for; it never looks at frames.
+//!
+//! [`PageCache::stats`]: crate::PageCache::stats
+
+mod families;
+mod text;
+
+use crate::api::cache::Inner;
+use crate::error::{Error, Result};
+use crate::observe::http::{Answer, Asked, Server};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const INDEX: &str =
+    "<!doctype html><title>Millpond</title><p>A page cache. <a href=\"/metrics\">/metrics</a></p>\n";
+
+/// Listens, and answers until the server is dropped.
+///
+/// # Errors
+/// [`Error::Metrics`].
+pub(crate) fn start(cache: Arc<Inner>, address: SocketAddr) -> Result<Server> {
+    let answer = move |asked: &Asked<'_>| match asked.path {
+        "/metrics" => Answer::ok(CONTENT_TYPE, families::text(&cache)),
+        "/" => Answer::ok("text/html; charset=utf-8", INDEX),
+        _ => Answer::refused(404, "there is only /metrics"),
+    };
+    Server::start(address, "millpond-metrics", answer).map_err(|source| Error::Metrics { address, source })
+}
