@@ -8,8 +8,8 @@
     reason = "a test fails by panicking"
 )]
 
-use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::Nanos;
+use millpond_kernels::freebsd::System;
 use millpond_lab::sim::bsd::{BsdOptions, Ran, run};
 use std::sync::LazyLock;
 

@@ -9,9 +9,9 @@
 )]
 
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::ladder::Rung;
-use millpond_core::reclaim::launder::filesystem::FileSystem;
 use millpond_core::reclaim::trace::{Caller, Outcome};
+use millpond_kernels::linux::reclaim::Rung;
+use millpond_kernels::linux::reclaim::filesystem::FileSystem;
 use millpond_lab::sim::era::{EraOptions, Load, Ran, run};
 use std::sync::LazyLock;
 

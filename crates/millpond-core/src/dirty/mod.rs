@@ -2,7 +2,6 @@
 
 pub mod index;
 pub mod limits;
-pub mod linux;
 pub mod queue;
 pub mod throttle;
 

@@ -16,8 +16,6 @@
 //! Metadata is 28 bytes a frame: 8 of links, 4 of memory, 16 of shadow. Every operation on one page takes constant
 //! time and allocates nothing; only [`Lru::new`], [`Lru::resize`] and [`Lru::set_replacement`] do more.
 
-pub mod anon;
-pub mod balance;
 mod cost;
 mod linux;
 mod lists;

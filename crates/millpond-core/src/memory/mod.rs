@@ -4,4 +4,3 @@ pub mod boost;
 pub mod free;
 pub mod reserve;
 pub mod watermark;
-pub mod zone;

@@ -20,9 +20,6 @@
 //! meeting. (With the second meeting as a reason to write, a news server's disk was full of writes, where 2.5 readers
 //! waited under Dillon 2000's own rules and 39 under this: docs/experiments/dillon2000.md.)
 
-pub mod filesystem;
-pub mod linux;
-
 use crate::mutation::{self, Mutation};
 use crate::page::Phase;
 use crate::units::PageCount;

@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Hills 2015's `dd`. The device has no positioning time: the post saw the same on a rotating disk, on flash and on a
-//! USB stick, so it is not about that. All decisions are those of [`millpond_core::dirty::linux`].
+//! USB stick, so it is not about that. All decisions are those of [`millpond_kernels::linux::dirty`].
 
-use millpond_core::dirty::linux::balance::{Balance, Balanced, Facts, Task};
-use millpond_core::dirty::linux::device::DeviceRatios;
-use millpond_core::dirty::linux::limits::KernelVersion;
-use millpond_core::dirty::linux::touch::{Touch, Touched};
 use millpond_core::units::PageCount;
+use millpond_kernels::linux::dirty::balance::{Balance, Balanced, Facts, Task};
+use millpond_kernels::linux::dirty::device::DeviceRatios;
+use millpond_kernels::linux::dirty::limits::KernelVersion;
+use millpond_kernels::linux::dirty::touch::{Touch, Touched};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -205,9 +205,9 @@ impl World<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_core::dirty::linux::limits::{Caller, KernelLimit};
-    use millpond_core::dirty::linux::touch::{TouchRules, post_zones_at_boot};
-    use millpond_core::memory::zone::POST_ZONES;
+    use millpond_kernels::linux::dirty::limits::{Caller, KernelLimit};
+    use millpond_kernels::linux::dirty::touch::{TouchRules, post_zones_at_boot};
+    use millpond_kernels::linux::dirty::zone::POST_ZONES;
 
     fn post(rules: TouchRules) -> Touched {
         let mut machine = Touched::boot(rules, post_zones_at_boot());

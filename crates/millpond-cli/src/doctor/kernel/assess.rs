@@ -2,11 +2,11 @@
 
 use super::super::Check;
 use super::read::{Device, Machine};
-use millpond_core::dirty::linux::limits::{
+use millpond_core::units::{Bytes, PageCount, PageSize};
+use millpond_kernels::linux::dirty::limits::{
     Caller, KernelLimit, KernelThresholds, RATELIMIT_MIN, ratelimit, thresholds,
 };
-use millpond_core::memory::zone::{DirtyableRule, ZoneKind, dirtyable, reserve_of_all};
-use millpond_core::units::{Bytes, PageCount, PageSize};
+use millpond_kernels::linux::dirty::zone::{DirtyableRule, ZoneKind, dirtyable, reserve_of_all};
 use millpond_lab::quantity::size;
 
 /// Below this a rotating disk loses much of its rate: of 116 MB/s a kernel of 2026 kept 45 % with 1 MB and 71 % with 4 MB,
@@ -66,7 +66,7 @@ fn mend_in_bytes(machine: &Machine) -> String {
 
 fn of_memory(machine: &Machine, all: PageCount) -> Check {
     const NAME: &str = "dirtyable";
-    let sum = |of: fn(&millpond_core::memory::zone::Zone) -> PageCount| {
+    let sum = |of: fn(&millpond_kernels::linux::dirty::zone::Zone) -> PageCount| {
         machine.zones.iter().map(|zone| of(zone).0).sum::<u64>()
     };
     let high: u64 = machine
@@ -142,7 +142,7 @@ fn background(machine: &Machine, t: KernelThresholds) -> Check {
     // A limit at half of the hard one is halved only if it was not below it.
     let asked = thresholds(
         machine.version,
-        millpond_core::dirty::linux::limits::KernelLimits {
+        millpond_kernels::linux::dirty::limits::KernelLimits {
             background: machine.limits.hard,
             hard: machine.limits.background,
         },
@@ -265,8 +265,8 @@ fn of_device(device: &Device, t: KernelThresholds) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_core::dirty::linux::limits::{KernelLimits, KernelVersion};
-    use millpond_core::memory::zone::POST_ZONES;
+    use millpond_kernels::linux::dirty::limits::{KernelLimits, KernelVersion};
+    use millpond_kernels::linux::dirty::zone::POST_ZONES;
 
     fn post() -> Machine {
         Machine {

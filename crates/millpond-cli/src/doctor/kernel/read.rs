@@ -4,9 +4,9 @@
 //! may be lost, as it is in a mail.
 
 use crate::Failure;
-use millpond_core::dirty::linux::limits::{KernelLimit, KernelLimits, KernelVersion};
-use millpond_core::memory::zone::{Zone, ZoneKind};
 use millpond_core::units::{Bytes, PageCount};
+use millpond_kernels::linux::dirty::limits::{KernelLimit, KernelLimits, KernelVersion};
+use millpond_kernels::linux::dirty::zone::{Zone, ZoneKind};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -282,7 +282,7 @@ fn devices() -> Vec<Device> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_core::memory::zone::{DirtyableRule, dirtyable};
+    use millpond_kernels::linux::dirty::zone::{DirtyableRule, dirtyable};
 
     const LATER: &str = "\
 Node 0, zone   Normal

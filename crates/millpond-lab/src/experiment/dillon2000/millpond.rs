@@ -183,7 +183,7 @@ fn load(waits: &[(Instant, Instant)], from: Instant, length: Nanos) -> Vec<f64> 
 mod tests {
     use super::*;
     use crate::sim::bsd;
-    use millpond_core::reclaim::freebsd::System;
+    use millpond_kernels::freebsd::System;
 
     /// The second meeting of a dirty page used to be a reason to write all of its file, and pages that were being read
     /// filled the inactive list: 39 readers waited on the average, and the disk was full of writes.

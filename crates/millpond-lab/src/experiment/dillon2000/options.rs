@@ -6,8 +6,8 @@ use crate::error::{LabError, Result};
 use crate::quantity::size_typed;
 use crate::room;
 use crate::target::{self, Device, TargetKind};
-use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::{Bytes, Nanos};
+use millpond_kernels::freebsd::System;
 use std::path::PathBuf;
 
 /// Who runs the news.

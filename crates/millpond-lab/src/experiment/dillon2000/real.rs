@@ -23,8 +23,8 @@ use crate::sim::bsd::BsdOptions;
 use crate::target::{self, Row, RowRequest, TargetKind};
 use crate::workload::Workload;
 use crate::workload::dillon2000::Dillon2000;
-use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::{Bytes, PageSize};
+use millpond_kernels::freebsd::System;
 
 /// The engine takes no less.
 const MEMORY_MIN: u64 = 16 << 20;

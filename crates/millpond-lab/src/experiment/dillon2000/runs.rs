@@ -9,9 +9,9 @@ use crate::sim::bsd::{self, BsdOptions, StreamOptions};
 use crate::target::Proceed;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::options::Options;
-use millpond_core::reclaim::freebsd::System;
-use millpond_core::reclaim::freebsd::launder::ALL_OUT;
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::freebsd::System;
+use millpond_kernels::freebsd::laundering::ALL_OUT;
 
 /// A run's result.
 #[derive(Debug)]

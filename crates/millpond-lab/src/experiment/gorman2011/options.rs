@@ -7,9 +7,9 @@ use crate::quantity::size_typed;
 use crate::room;
 use crate::sim::era::{EraOptions, Load, MICRO_PAGES};
 use crate::target::{self, Device, TargetKind};
-use millpond_core::reclaim::ladder::Rung;
-use millpond_core::reclaim::launder::filesystem::FileSystem;
 use millpond_core::units::Bytes;
+use millpond_kernels::linux::reclaim::Rung;
+use millpond_kernels::linux::reclaim::filesystem::FileSystem;
 use std::path::PathBuf;
 
 /// The rungs' names, in their order.

@@ -3,10 +3,10 @@
 use crate::quantity::number;
 use crate::report::{Cell, Metric, Table, TableRow};
 use crate::sim::dirtiers::{self, DirtiersOptions};
-use millpond_core::dirty::linux::device::DeviceRatios;
-use millpond_core::dirty::linux::limits::{Caller, KernelLimit, KernelVersion};
-use millpond_core::dirty::linux::touch::{Touch, TouchRules, Touched, post_zones_at_boot};
-use millpond_core::memory::zone::POST_ZONES;
+use millpond_kernels::linux::dirty::device::DeviceRatios;
+use millpond_kernels::linux::dirty::limits::{Caller, KernelLimit, KernelVersion};
+use millpond_kernels::linux::dirty::touch::{Touch, TouchRules, Touched, post_zones_at_boot};
+use millpond_kernels::linux::dirty::zone::POST_ZONES;
 
 /// What the post's disk took.
 const DEVICE_BYTES_PER_S: u64 = 150_000_000;

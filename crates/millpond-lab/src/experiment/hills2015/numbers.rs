@@ -1,13 +1,13 @@
 //! The post's machine in numbers: each figure computed again from the zone table that the post prints.
 
 use crate::report::{Cell, Metric, Table, TableRow};
-use millpond_core::dirty::linux::limits::{
+use millpond_core::units::{Bytes, PageCount};
+use millpond_kernels::linux::dirty::limits::{
     Caller, KernelLimit, KernelLimits, KernelVersion, ratelimit, thresholds,
 };
-use millpond_core::memory::zone::{
+use millpond_kernels::linux::dirty::zone::{
     DirtyableRule, POST_MANAGED_AT_BOOT, POST_ZONES, ZoneKind, dirtyable, marks, protection, reserve_of_all,
 };
-use millpond_core::units::{Bytes, PageCount};
 
 /// What the post says of a figure.
 enum Post {

@@ -13,8 +13,8 @@
 
 use super::loads::Load;
 use crate::sim::era55::{Era55Costs, Era55Options, Swap};
-use millpond_core::lru::anon::AnonRung;
 use millpond_core::units::{Bytes, Nanos};
+use millpond_kernels::linux::anon::AnonRung;
 use millpond_sim::disk::{ModelParameters, SsdParameters};
 
 /// Swap in memory: about what a page costs there.

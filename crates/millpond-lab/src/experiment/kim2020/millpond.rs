@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::outcome::{Outcome, Setting};
 use crate::sim::era55::{Op, Ops};
 use crate::sim::region::{Region, RegionCosts, RegionOptions};
-use millpond_core::lru::anon::AnonRung;
 use millpond_core::options::Options;
 use millpond_core::readahead::ReadAheadOptions;
 use millpond_core::units::{Bytes, Nanos, PageCount};
+use millpond_kernels::linux::anon::AnonRung;
 use std::sync::atomic::AtomicBool;
 
 /// What is known of a frame and of a page of a region, in bytes: the engine's tables and the manager's.

@@ -7,7 +7,7 @@ use super::{EXPERIMENT, TOY_DETECT, TOY_PROTECT};
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::target::{self, Device, TargetKind};
-use millpond_core::lru::anon::AnonRung;
+use millpond_kernels::linux::anon::AnonRung;
 use std::path::PathBuf;
 
 /// What a row is: a kernel, under the name that users write.

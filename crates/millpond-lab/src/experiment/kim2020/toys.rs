@@ -1,7 +1,7 @@
 //! The post's two examples, step by step: what is on both lists.
 
 use crate::sim::era55::{Lists, Toy};
-use millpond_core::lru::anon::{AnonRules, Counters, Entry, ShadowAge};
+use millpond_kernels::linux::anon::{AnonRules, Counters, Entry, ShadowAge};
 
 /// Pages of the examples' memory, and of each set of pages in them.
 pub(super) const FRAMES: u32 = 100;
@@ -158,7 +158,7 @@ pub(super) fn why_detection(rules: AnonRules) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_core::lru::anon::AnonRung;
+    use millpond_kernels::linux::anon::AnonRung;
 
     fn lines(steps: &[Step]) -> Vec<String> {
         steps.iter().map(Step::line).collect()

@@ -3,11 +3,11 @@
 use super::launder::Cleaned;
 use super::machine::{Entry, Machine};
 use super::memory::{ACTIVE, CACHE, DIRTY, INACTIVE, LAP, LAUNDRY, USED};
-use millpond_core::reclaim::freebsd::LaundryRule;
-use millpond_core::reclaim::freebsd::activity::{self, Visit};
-use millpond_core::reclaim::freebsd::daemon::{self, Next};
-use millpond_core::reclaim::freebsd::launder::{self, Facts, Met, Verdict};
 use millpond_core::units::{FrameNo, Nanos, PageCount};
+use millpond_kernels::freebsd::LaundryRule;
+use millpond_kernels::freebsd::activity::{self, Visit};
+use millpond_kernels::freebsd::laundering::daemon::{self, Next};
+use millpond_kernels::freebsd::laundering::{self, Facts, Met, Verdict};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Stage {
@@ -99,7 +99,7 @@ impl Machine {
         };
         self.daemon.shortage = shortage;
         self.daemon.has_changed = false;
-        let budget = launder::budget(&self.options.rules, &self.facts());
+        let budget = laundering::budget(&self.options.rules, &self.facts());
         self.daemon.first_budget = budget;
         self.look_again(budget);
     }
@@ -149,7 +149,8 @@ impl Machine {
             is_dirty: state.flags & DIRTY != 0,
             has_lap: state.flags & LAP != 0,
         };
-        let verdict = launder::at_cold_end(&self.options.rules, &met, self.daemon.pass, self.daemon.budget);
+        let verdict =
+            laundering::at_cold_end(&self.options.rules, &met, self.daemon.pass, self.daemon.budget);
         // a cluster goes to the warm end: the next page is the first behind it
         let most = 1 + self.options.rules.cluster_pages as usize;
         let mut behind = [None; 32];
@@ -226,7 +227,8 @@ impl Machine {
 
     fn end_of_inactive(&mut self) {
         let left = PageCount(self.daemon.shortage.max(0) as u64);
-        let second = launder::second_look(&self.options.rules, &self.facts(), self.daemon.first_budget, left);
+        let second =
+            laundering::second_look(&self.options.rules, &self.facts(), self.daemon.first_budget, left);
         if let Some(budget) = second {
             self.counters.second_looks += 1;
             self.daemon.first_budget = budget;
@@ -236,7 +238,7 @@ impl Machine {
         let is_limited = self.options.rules.laundry == LaundryRule::LimitedOrder;
         if is_limited {
             let is_below_min = self.targets.is_below_min(available);
-            self.daemon.compensation = launder::compensation(self.daemon.compensation, is_below_min);
+            self.daemon.compensation = laundering::compensation(self.daemon.compensation, is_below_min);
         }
         self.daemon.shortage = match self.is_modern() {
             true => self.active_shortage(left),

@@ -8,8 +8,8 @@
 
 use super::machine::Machine;
 use super::options::{BsdOptions, News};
-use millpond_core::reclaim::freebsd::System;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
+use millpond_kernels::freebsd::System;
 use millpond_sim::disk::ModelParameterError;
 
 /// How it ended.
@@ -31,7 +31,7 @@ pub struct Stuck {
 fn options(system: System, io_reserve: bool, seed: u64) -> BsdOptions {
     let usual = BsdOptions::new(system);
     BsdOptions {
-        rules: millpond_core::reclaim::freebsd::FreeBsdRules {
+        rules: millpond_kernels::freebsd::FreeBsdRules {
             io_reserve,
             ..usual.rules
         },

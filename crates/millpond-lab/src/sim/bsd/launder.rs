@@ -3,7 +3,7 @@
 use super::disk::{For, Request, bytes};
 use super::machine::Machine;
 use super::memory::{DIRTY, LAP, PAGE, WRITING};
-use millpond_core::reclaim::freebsd::cluster;
+use millpond_kernels::freebsd::cluster;
 
 /// On whose behalf a frame is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

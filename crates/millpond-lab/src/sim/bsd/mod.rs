@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   readers ── pages? ──► memory: active, inactive, cache, free  ◄── pageout daemon (of 2016 on: and laundry thread)
-//!     │ 8 MB/s of articles, own data, history                            │ decisions: millpond_core::reclaim::freebsd
+//!     │ 8 MB/s of articles, own data, history                            │ decisions: millpond_kernels::freebsd
 //!     ▼                                                                  ▼ clusters
 //!   disk: one actuator, a one-way elevator, reads and writes alike ◄────┘
 //! ```

@@ -4,13 +4,13 @@ use super::launder::Cleaned;
 use super::machine::{Entry, Machine};
 use super::memory::{ACTIVE, INACTIVE, LAUNDRY, USED};
 use super::options::BsdOptions;
-use millpond_core::reclaim::freebsd::LaundryRule;
-use millpond_core::reclaim::freebsd::activity;
-use millpond_core::reclaim::freebsd::clock;
-use millpond_core::reclaim::freebsd::laundry::{CYCLES_PER_S, Facts, Laundry};
-use millpond_core::reclaim::freebsd::pid::{Controller, INTERVAL};
-use millpond_core::reclaim::freebsd::targets::Targets;
 use millpond_core::units::{Instant, Nanos, PageCount};
+use millpond_kernels::freebsd::LaundryRule;
+use millpond_kernels::freebsd::activity;
+use millpond_kernels::freebsd::laundry::clock;
+use millpond_kernels::freebsd::laundry::pid::{Controller, INTERVAL};
+use millpond_kernels::freebsd::laundry::{CYCLES_PER_S, Facts, Laundry};
+use millpond_kernels::freebsd::targets::Targets;
 
 /// Their state; idle on older systems.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 //! What the post says is taken as it is: 512 MB, 500 to 600 readers, 8 MB/s of new memory from the spool, disks that are 70
 //! to 90 % busy with that. What it does not say is chosen, and says so.
 
-use millpond_core::reclaim::freebsd::laundry::Unit;
-use millpond_core::reclaim::freebsd::{FreeBsdRules, System};
 use millpond_core::units::{Bytes, Nanos, PageCount};
+use millpond_kernels::freebsd::laundry::Unit;
+use millpond_kernels::freebsd::{FreeBsdRules, System};
 use millpond_sim::disk::{HddOrder, HddParameters};
 
 /// What readers do.

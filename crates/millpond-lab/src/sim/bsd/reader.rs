@@ -4,8 +4,8 @@ use super::disk::{For, Request, bytes};
 use super::launder::Purpose;
 use super::machine::{Entry, Machine};
 use super::memory::{ACTIVE, CACHE, DIRTY, INACTIVE, LAP, PAGE, READING, USED, WRITING};
-use millpond_core::reclaim::freebsd::activity;
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::freebsd::activity;
 use millpond_sim::draw::Draw;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

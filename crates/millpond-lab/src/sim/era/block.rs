@@ -10,8 +10,8 @@
 //! what a write from the end of the list cost.
 
 use super::options::EraOptions;
-use millpond_core::reclaim::congestion::{Change, Congestion, REQUESTS_MAX};
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::linux::reclaim::congestion::{Change, Congestion, REQUESTS_MAX};
 use millpond_sim::disk::{Model, ModelCompletion, ModelParameterError, ModelRequest};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -279,7 +279,7 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_core::reclaim::ladder::Rung;
+    use millpond_kernels::linux::reclaim::Rung;
 
     fn block() -> Block {
         Block::new(&EraOptions::new(Rung::Linux3_0)).unwrap_or_else(|e| panic!("{e}"))

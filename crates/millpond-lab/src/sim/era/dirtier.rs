@@ -11,8 +11,8 @@
 
 use super::machine::{Machine, Step, Wait};
 use super::writeback::Slice;
-use millpond_core::reclaim::ladder::DirtierRule;
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::linux::reclaim::DirtierRule;
 
 /// `ratelimit_pages` on one processor: 4 MiB.
 const ASKED_EVERY: u64 = 1024;

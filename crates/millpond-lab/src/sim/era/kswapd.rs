@@ -12,12 +12,12 @@
 use super::counters::Counters;
 use super::machine::{KSWAPD, Machine, Step, Wait};
 use super::shrink::Shrink;
-use millpond_core::reclaim::congestion::WAIT_MAX;
-use millpond_core::reclaim::effort::{BATCH_PAGES, is_hopeless, is_short};
-use millpond_core::reclaim::ladder::Rung;
 use millpond_core::reclaim::launder::{PRIORITY_DEFAULT, PRIORITY_TROUBLE};
 use millpond_core::reclaim::trace::Caller;
 use millpond_core::units::{Instant, Nanos, PageCount};
+use millpond_kernels::linux::reclaim::Rung;
+use millpond_kernels::linux::reclaim::congestion::WAIT_MAX;
+use millpond_kernels::linux::reclaim::effort::{BATCH_PAGES, is_hopeless, is_short};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Phase {

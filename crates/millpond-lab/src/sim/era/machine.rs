@@ -21,11 +21,11 @@ use super::options::EraOptions;
 use super::task::{Task, TaskScript};
 use super::writeback::Flusher;
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::congestion::WAIT_MAX;
-use millpond_core::reclaim::launder::linux::{LINUX_3_0, LinuxRules};
 use millpond_core::reclaim::trace::{Caller, Trace};
 use millpond_core::swap::SwapSlots;
 use millpond_core::units::{Instant, Nanos, PageSize};
+use millpond_kernels::linux::reclaim::congestion::WAIT_MAX;
+use millpond_kernels::linux::reclaim::launder::{LINUX_3_0, LinuxRules};
 use millpond_sim::disk::ModelParameterError;
 
 pub(super) const KSWAPD: usize = 0;

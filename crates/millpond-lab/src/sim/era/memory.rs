@@ -12,11 +12,11 @@
 
 use super::options::EraOptions;
 use millpond_core::list::Lists;
-use millpond_core::lru::balance::{ReclaimCost, ReclaimStat};
 use millpond_core::memory::watermark::{WatermarkRule, Watermarks};
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::effort::{Carry, Sizes};
 use millpond_core::units::{FileId, FrameNo, PageCount, PageIndex, PageKey, PageSize};
+use millpond_kernels::linux::balance::{ReclaimCost, ReclaimStat};
+use millpond_kernels::linux::reclaim::effort::{Carry, Sizes};
 
 /// A page of a file was used by `read` or `write`, or reclaim has seen it young.
 pub(super) const REFERENCED: u8 = 1;
@@ -300,7 +300,7 @@ fn share(rule: WatermarkRule, whole: &Watermarks, managed: u64, of: u64) -> Wate
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_core::reclaim::ladder::Rung;
+    use millpond_kernels::linux::reclaim::Rung;
 
     #[test]
     fn the_lower_zone_is_used_when_the_upper_one_is_low_and_keeps_a_part() {

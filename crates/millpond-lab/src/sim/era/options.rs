@@ -4,9 +4,9 @@
 //! and system time for 9.6 million pages, 0.26 s for 4,865,170 pages of direct reclaim. What it does not say is chosen so
 //! that its "vanilla" column comes out as near as it can, and is said so.
 
-use millpond_core::reclaim::ladder::Rung;
-use millpond_core::reclaim::launder::filesystem::FileSystem;
 use millpond_core::units::{Bytes, Nanos, PageCount};
+use millpond_kernels::linux::reclaim::Rung;
+use millpond_kernels::linux::reclaim::filesystem::FileSystem;
 use millpond_sim::disk::HddParameters;
 
 /// Processor time of what the machine does, in nanoseconds a page unless it says otherwise.

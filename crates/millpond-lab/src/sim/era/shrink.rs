@@ -15,18 +15,18 @@ use super::memory::{
     TAGGED, WRITING, YOUNG,
 };
 use super::writeback::Run;
-use millpond_core::lru::balance::{SWAPPINESS_DEFAULT, Shares, inactive_is_low};
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::batch::{self, Batch};
-use millpond_core::reclaim::congestion::{WAIT_MAX, Wait as Congested, wait_iff_congested};
-use millpond_core::reclaim::effort::{BATCH_PAGES, quota};
-use millpond_core::reclaim::ladder::Rung;
 use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
-use millpond_core::reclaim::launder::filesystem::Answer;
-use millpond_core::reclaim::launder::linux::{Met, Scan, Tag, Throttle, Verdict, at_cold_end};
-use millpond_core::reclaim::reference::{self, Bits, Reference};
 use millpond_core::reclaim::trace::{Caller, Outcome};
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::linux::balance::{SWAPPINESS_DEFAULT, Shares, inactive_is_low};
+use millpond_kernels::linux::reclaim::Rung;
+use millpond_kernels::linux::reclaim::batch::{self, Batch};
+use millpond_kernels::linux::reclaim::congestion::{WAIT_MAX, Wait as Congested, wait_iff_congested};
+use millpond_kernels::linux::reclaim::effort::{BATCH_PAGES, quota};
+use millpond_kernels::linux::reclaim::filesystem::Answer;
+use millpond_kernels::linux::reclaim::launder::{Met, Scan, Tag, Throttle, Verdict, at_cold_end};
+use millpond_kernels::linux::reference::{self, Bits, Reference};
 
 /// A pass under way.
 #[derive(Debug)]

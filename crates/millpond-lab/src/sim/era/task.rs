@@ -11,10 +11,10 @@ use super::dirtier::Dirtier;
 use super::machine::{Machine, Step, TASKS, Wait};
 use super::memory::{DIRTY, INACTIVE_FILE, MAPPED, Mark, REFERENCED, YOUNG};
 use super::shrink::Shrink;
-use millpond_core::reclaim::effort::BATCH_PAGES;
 use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
 use millpond_core::reclaim::trace::Caller;
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::linux::reclaim::effort::BATCH_PAGES;
 
 /// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,8 +15,8 @@ use super::memory::{
     AHEAD, ANONYMOUS, Comes, DEAD, DIRTY, LOADING, NONE, REFERENCED, UNMAPPED, WORKINGSET, WRITING, YOUNG,
 };
 use super::options::Swap;
-use millpond_core::lru::anon::Entry;
 use millpond_core::page::PageKind;
+use millpond_kernels::linux::anon::Entry;
 
 /// What read-ahead of a task knows.
 #[derive(Clone, Copy, Default, Debug)]

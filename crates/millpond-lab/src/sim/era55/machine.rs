@@ -17,10 +17,10 @@ use super::options::{Era55Options, Swap};
 use super::reclaim::Kswapd;
 use super::script::{Op, Script};
 use super::slots::Slots;
-use millpond_core::lru::anon::shadow::Lengths;
 use millpond_core::memory::watermark::{WatermarkRule, Watermarks};
 use millpond_core::page::PageKind;
 use millpond_core::units::{Instant, Nanos, PageSize, Ratio};
+use millpond_kernels::linux::anon::shadow::Lengths;
 use millpond_sim::disk::ModelParameterError;
 
 /// Where a page is.

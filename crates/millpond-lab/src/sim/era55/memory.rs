@@ -11,12 +11,12 @@
 
 use super::counters::Counters;
 use millpond_core::list::Lists;
-use millpond_core::lru::anon::shadow::{Ages, Lengths, Refault, Shadow};
-use millpond_core::lru::anon::split::Costs;
-use millpond_core::lru::anon::{AnonRules, Balance, Entry};
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::reference::{self, Bits, Reference};
 use millpond_core::units::FrameNo;
+use millpond_kernels::linux::anon::shadow::{Ages, Lengths, Refault, Shadow};
+use millpond_kernels::linux::anon::split::Costs;
+use millpond_kernels::linux::anon::{AnonRules, Balance, Entry};
+use millpond_kernels::linux::reference::{self, Bits, Reference};
 
 /// Nothing: of a frame, a slot or a page.
 pub(super) const NONE: u32 = u32::MAX;

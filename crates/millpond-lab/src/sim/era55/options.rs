@@ -1,7 +1,7 @@
 //! The machine's settings.
 
-use millpond_core::lru::anon::AnonRung;
 use millpond_core::units::{Bytes, Nanos};
+use millpond_kernels::linux::anon::AnonRung;
 use millpond_sim::disk::{ModelParameters, SsdParameters};
 
 /// What a page's way costs a processor. Of the order of what the laboratory's kernels are measured at; the load's own cost

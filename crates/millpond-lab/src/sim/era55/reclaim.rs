@@ -11,15 +11,15 @@
 use super::machine::Machine;
 use super::memory::{DIRTY, LOADING, NONE, TAGGED, UNMAPPED, WRITING, list_of};
 use super::options::Swap;
-use millpond_core::lru::anon::SwapInCost;
-use millpond_core::lru::anon::shadow::shadow_nodes_max;
-use millpond_core::lru::anon::split::Facts;
-use millpond_core::lru::balance::inactive_is_low;
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::effort::BATCH_PAGES;
 use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
-use millpond_core::reclaim::reference::Reference;
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::linux::anon::SwapInCost;
+use millpond_kernels::linux::anon::shadow::shadow_nodes_max;
+use millpond_kernels::linux::anon::split::Facts;
+use millpond_kernels::linux::balance::inactive_is_low;
+use millpond_kernels::linux::reclaim::effort::BATCH_PAGES;
+use millpond_kernels::linux::reference::Reference;
 
 /// Requests that are on their way to swap before reclaim waits for them: the queue of a disk (`nr_requests`).
 const WRITES_MAX: u32 = 128;

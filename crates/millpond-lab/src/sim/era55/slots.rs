@@ -8,9 +8,9 @@
 //! (`lru::anon::shadow::shadow_nodes_max`); of too many, the one that is so for longest loses its shadows.
 
 use super::memory::NONE;
-use millpond_core::lru::anon::shadow::NODE_SLOTS;
 use millpond_core::swap::{SlotNo, SwapSlots};
 use millpond_core::units::PageCount;
+use millpond_kernels::linux::anon::shadow::NODE_SLOTS;
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! The machine as a whole: on every rung, with either kind of swap, nothing is lost and nothing stops.
 
 use super::{Era55Options, Machine, Op, Ops, Swap};
-use millpond_core::lru::anon::AnonRung;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Bytes, Nanos};
+use millpond_kernels::linux::anon::AnonRung;
 use millpond_sim::disk::{ModelParameters, SsdParameters};
 
 const EACH: Nanos = Nanos(100);

@@ -10,9 +10,9 @@
 //! post's after each of its steps.
 
 use super::memory::{ANONYMOUS, Memory, NONE, REFERENCED, YOUNG};
-use millpond_core::lru::anon::AnonRules;
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::reference::Reference;
+use millpond_kernels::linux::anon::AnonRules;
+use millpond_kernels::linux::reference::Reference;
 
 const ANON: PageKind = PageKind::Anonymous;
 

@@ -10,7 +10,7 @@ use millpond_core::event::Event;
 use millpond_core::io::IoError;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::FileId;
-use millpond_core::writeback::{SyncTicket};
+use millpond_core::writeback::SyncTicket;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

@@ -30,7 +30,7 @@ use crate::sys::arena::Arena;
 use crate::sys::copies::{self, Slot};
 use millpond_core::event::Event;
 use millpond_core::frame::{BeginWrite, FrameTable};
-use millpond_core::io::{Reason};
+use millpond_core::io::Reason;
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,0 +1,17 @@
+//! What kernels do where Millpond has rules of its own: Linux 2.6 to 7.0 and FreeBSD 4 to 13.
+//!
+//! ```text
+//!   linux/reclaim   dirty pages at the end of the list         Gorman 2011, Gorman 2011
+//!   linux/anon      anonymous pages, their shadows and swap    Kim 2020, Kim 2020
+//!   linux/dirty     limits on dirty pages, pauses              Hills 2015, Hills 2015
+//!   freebsd         laundering; the laundry queue              Dillon 2000, Dillon 2000
+//! ```
+//!
+//! What happens to a page, how much is scanned, who waits: pure functions over closed sets of systems, as the core's are.
+//! Nothing here is in a Millpond cache. The experiments run these kernels on the posts' loads, and `millpond doctor
+//! --kernel` says with their arithmetic what a kernel does with its settings.
+
+#![forbid(unsafe_code)]
+
+pub mod freebsd;
+pub mod linux;

@@ -1,0 +1,19 @@
+//! What Linux' reclaim does with dirty pages, from 3.0 with Gorman 2011's patches one by one to 7.0.
+//!
+//! ```text
+//!   system       the kernels, and the patches between them, by name
+//!   launder      what happens to the page at the cold end: free, keep, write, tag
+//!   filesystem   what its file system answers when it is asked to write it
+//!   batch        what a batch of such pages means: who waits, who is woken
+//!   effort       how many pages of which list are offered at a priority; when kswapd goes on
+//!   congestion   when a device's queue counts as full, and who sleeps for it
+//! ```
+
+pub mod batch;
+pub mod congestion;
+pub mod effort;
+pub mod filesystem;
+pub mod launder;
+mod system;
+
+pub use system::{DirtierRule, Rung};
