@@ -15,10 +15,11 @@
 //! post has 681,565. That each round reads other cold memory follows from the same: what was read in the round before
 //! would still be there.
 
-use crate::sim::era55::{Machine, Op, Ops, Script};
+use crate::sim::era55::Machine;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::draw::Draw;
+use millpond_sim::task::{Op, Ops, Script};
 use std::sync::Arc;
 
 /// Pages of a MiB.

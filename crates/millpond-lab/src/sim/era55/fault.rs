@@ -14,9 +14,9 @@ use super::machine::{Machine, Wait};
 use super::memory::{
     AHEAD, ANONYMOUS, Comes, DEAD, DIRTY, LOADING, NONE, REFERENCED, UNMAPPED, WORKINGSET, WRITING, YOUNG,
 };
-use super::options::Swap;
 use millpond_core::page::PageKind;
 use millpond_kernels::linux::anon::Entry;
+use millpond_sim::swap::Swap;
 
 /// What read-ahead of a task knows.
 #[derive(Clone, Copy, Default, Debug)]

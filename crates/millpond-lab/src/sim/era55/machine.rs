@@ -13,15 +13,16 @@ use super::counters::Counters;
 use super::disk::{Disk, Transfer};
 use super::fault::Ahead;
 use super::memory::{DEAD, DIRTY, LOADING, Memory, NONE, TAGGED, WRITING};
-use super::options::{Era55Options, Swap};
+use super::options::Era55Options;
 use super::reclaim::Kswapd;
-use super::script::{Op, Script};
 use super::slots::Slots;
 use millpond_core::memory::watermark::{WatermarkRule, Watermarks};
 use millpond_core::page::PageKind;
 use millpond_core::units::{Instant, Nanos, PageSize, Ratio};
 use millpond_kernels::linux::anon::shadow::Lengths;
 use millpond_sim::disk::ModelParameterError;
+use millpond_sim::swap::Swap;
+use millpond_sim::task::{Op, Ops, Script};
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug)]
@@ -346,7 +347,7 @@ impl Machine {
 impl Task {
     fn nobody() -> Task {
         Task {
-            script: Box::new(super::script::Nothing),
+            script: Box::new(Ops::new(Vec::new())),
             op: Op::End,
             done: 0,
             at: Instant::NEVER,

@@ -12,7 +12,6 @@ mod machine;
 mod memory;
 mod options;
 mod reclaim;
-mod script;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -20,6 +19,5 @@ mod toy;
 
 pub use counters::Counters;
 pub use machine::Machine;
-pub use options::{Era55Costs, Era55Options, Swap};
-pub use script::{Op, Ops, Script};
+pub use options::{Era55Costs, Era55Options};
 pub use toy::{Lists, Toy};

@@ -3,6 +3,7 @@
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::linux::anon::AnonRung;
 use millpond_sim::disk::{ModelParameters, SsdParameters};
+use millpond_sim::swap::Swap;
 
 /// What a page's way costs a processor. Of the order of what the laboratory's kernels are measured at; the load's own cost
 /// for each page comes on top.
@@ -28,26 +29,6 @@ impl Default for Era55Costs {
             fault_major: Nanos(3_000),
             swap_page: Nanos(700),
             scan_page: Nanos(200),
-        }
-    }
-}
-
-/// Where pages are swapped to.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Swap {
-    /// A disk of memory, served by who asks for it, at this cost a page: no read-ahead, no page stays in the swap cache
-    /// and its slot is given back at once (`SWP_SYNCHRONOUS_IO`).
-    Memory(Nanos),
-    /// A modelled disk.
-    Disk(ModelParameters),
-}
-
-impl Swap {
-    /// As rows call it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Swap::Memory(_) => "ram",
-            Swap::Disk(model) => model.name(),
         }
     }
 }

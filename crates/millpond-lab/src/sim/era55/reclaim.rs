@@ -10,7 +10,6 @@
 
 use super::machine::Machine;
 use super::memory::{DIRTY, LOADING, NONE, TAGGED, UNMAPPED, WRITING, list_of};
-use super::options::Swap;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
 use millpond_core::units::{Instant, Nanos};
@@ -20,6 +19,7 @@ use millpond_kernels::linux::anon::split::Facts;
 use millpond_kernels::linux::balance::inactive_is_low;
 use millpond_kernels::linux::reclaim::effort::BATCH_PAGES;
 use millpond_kernels::linux::reference::Reference;
+use millpond_sim::swap::Swap;
 
 /// Requests that are on their way to swap before reclaim waits for them: the queue of a disk (`nr_requests`).
 const WRITES_MAX: u32 = 128;

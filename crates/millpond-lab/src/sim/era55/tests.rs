@@ -1,10 +1,12 @@
 //! The machine as a whole: on every rung, with either kind of swap, nothing is lost and nothing stops.
 
-use super::{Era55Options, Machine, Op, Ops, Swap};
+use super::{Era55Options, Machine};
 use millpond_core::page::PageKind;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::linux::anon::AnonRung;
 use millpond_sim::disk::{ModelParameters, SsdParameters};
+use millpond_sim::swap::Swap;
+use millpond_sim::task::{Op, Ops};
 
 const EACH: Nanos = Nanos(100);
 

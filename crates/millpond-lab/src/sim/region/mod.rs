@@ -6,13 +6,12 @@
 //!                                                disks ◄── swap-in, swap-out, reads of files
 //! ```
 //!
-//! The same scripts as the kernels of the past have (`sim/era55`), so that its rows stand beside theirs. Faults are served
+//! The same scripts as the kernels of the past have, so that its rows stand beside theirs. Faults are served
 //! by the touching task; what one costs was measured with the engine (docs/experiments/regions.md).
 
 mod disk;
 mod frames;
 
-use super::era55::{Op, Script, Swap};
 use disk::{Disk, Transfer};
 use frames::{At, Frames, REGION};
 use millpond_core::event::{Effect, Effects, Event, Intent, Waiters};
@@ -20,6 +19,8 @@ use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageIndex, PageKey};
 use millpond_sim::disk::{ModelParameterError, ModelParameters};
+use millpond_sim::swap::Swap;
+use millpond_sim::task::{Op, Script};
 use std::collections::BTreeSet;
 
 const FILE: FileId = FileId(1);

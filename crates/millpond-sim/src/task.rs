@@ -1,4 +1,4 @@
-//! What a task does.
+//! What a task does with memory, page by page: the script of the drivers that serve faults.
 
 use millpond_core::units::{Instant, Nanos};
 
@@ -55,7 +55,8 @@ pub enum Op {
 }
 
 impl Op {
-    pub(super) fn pages(&self) -> u64 {
+    /// How many pages it is about.
+    pub fn pages(&self) -> u64 {
         match *self {
             Op::Touch { pages, .. } | Op::Copy { pages, .. } | Op::ReadFile { pages, .. } => pages,
             Op::Drop { pages, .. } | Op::Activate { pages, .. } => pages,
@@ -83,13 +84,5 @@ impl Ops {
 impl Script for Ops {
     fn next(&mut self, _now: Instant) -> Op {
         self.0.next().unwrap_or(Op::End)
-    }
-}
-
-pub(super) struct Nothing;
-
-impl Script for Nothing {
-    fn next(&mut self, _now: Instant) -> Op {
-        Op::End
     }
 }

@@ -1,0 +1,24 @@
+//! What pages are swapped to.
+
+use crate::disk::ModelParameters;
+use millpond_core::units::Nanos;
+
+/// A place to swap to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Swap {
+    /// A disk of memory, served by who asks for it, at this cost a page: no read-ahead, no page stays in the swap cache
+    /// and its slot is given back at once (`SWP_SYNCHRONOUS_IO`).
+    Memory(Nanos),
+    /// A modelled disk.
+    Disk(ModelParameters),
+}
+
+impl Swap {
+    /// As rows call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Swap::Memory(_) => "ram",
+            Swap::Disk(model) => model.name(),
+        }
+    }
+}
