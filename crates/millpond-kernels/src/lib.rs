@@ -8,8 +8,9 @@
 //! ```
 //!
 //! What happens to a page, how much is scanned, who waits: pure functions over closed sets of systems, as the core's are.
-//! Nothing here is in a Millpond cache. The experiments run these kernels on the posts' loads, and `millpond doctor
-//! --kernel` says with their arithmetic what a kernel does with its settings.
+//! Beside them is the machine that carries them out, in virtual time on a modelled disk. Nothing here is in a Millpond
+//! cache: the experiments run the machines on the posts' loads, and `millpond doctor --kernel` says with the arithmetic
+//! what a kernel does with its settings.
 
 #![forbid(unsafe_code)]
 

@@ -23,6 +23,7 @@ pub mod activity;
 pub mod cluster;
 pub mod laundering;
 pub mod laundry;
+pub mod machine;
 pub mod targets;
 
 /// What is done with a dirty page at the cold end of the inactive queue.

@@ -11,13 +11,9 @@
 //! [`checker`] holds every step against what must be true of any page cache.
 
 pub mod axboe;
-pub mod bsd;
 pub mod checker;
 pub mod company;
 pub mod crowd;
-pub mod dirtiers;
-pub mod era;
-pub mod era55;
 pub mod faults;
 pub mod frames;
 pub mod hills;

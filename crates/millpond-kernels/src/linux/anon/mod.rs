@@ -12,6 +12,7 @@
 //! a page was away and whether that was short, [`split`] how a scan is divided between kinds. Whether a page at the cold
 //! end is in use is [`reference`](crate::linux::reference). Millpond's own rule for anonymous pages is not one of these.
 
+pub mod machine;
 pub mod shadow;
 pub mod split;
 mod system;

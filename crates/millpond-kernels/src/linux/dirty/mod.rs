@@ -15,6 +15,7 @@
 pub mod balance;
 pub mod before32;
 pub mod device;
+pub mod dirtiers;
 pub mod limits;
 pub mod pause;
 pub mod position;

@@ -7,6 +7,7 @@
 //!   batch        what a batch of such pages means: who waits, who is woken
 //!   effort       how many pages of which list are offered at a priority; when kswapd goes on
 //!   congestion   when a device's queue counts as full, and who sleeps for it
+//!   machine      the machine of Gorman 2011, which runs all of them
 //! ```
 
 pub mod batch;
@@ -14,6 +15,7 @@ pub mod congestion;
 pub mod effort;
 pub mod filesystem;
 pub mod launder;
+pub mod machine;
 mod system;
 
 pub use system::{DirtierRule, Rung};

@@ -1,8 +1,8 @@
 //! What a run of the news measured, by name.
 
 use crate::outcome::{Outcome, Series};
-use crate::sim::bsd::{Ran, Streamed, Stuck};
 use millpond_core::units::Nanos;
+use millpond_kernels::freebsd::machine::{Ran, Streamed, Stuck};
 
 /// Pageouts are looked at over so many seconds, as one who looks at `vmstat 5` sees them.
 pub(super) const BIN_S: usize = 5;

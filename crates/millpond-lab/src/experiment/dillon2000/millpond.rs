@@ -6,13 +6,13 @@
 use super::measures::{self, Seconds};
 use super::options::WARM_UP;
 use crate::outcome::Outcome;
-use crate::sim::bsd::{BsdOptions, News, skewed};
 use crate::sim::process::{Done, Op, Script};
 use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::target::reasons;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};
+use millpond_kernels::freebsd::machine::{BsdOptions, News, skewed};
 use millpond_sim::disk::Model;
 use millpond_sim::draw::Draw;
 use std::cell::RefCell;
@@ -182,8 +182,8 @@ fn load(waits: &[(Instant, Instant)], from: Instant, length: Nanos) -> Vec<f64> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::bsd;
     use millpond_kernels::freebsd::System;
+    use millpond_kernels::freebsd::machine as bsd;
 
     /// The second meeting of a dirty page used to be a reason to write all of its file, and pages that were being read
     /// filled the inactive list: 39 readers waited on the average, and the disk was full of writes.

@@ -8,8 +8,8 @@
 //!   deadlock    nothing but dirty pages, and writes that need a frame: with and without the reserve for I/O
 //! ```
 //!
-//! In virtual time on a machine like the post's: FreeBSD's rules by `sim/bsd`, Millpond by its own manager on the same disk
-//! with the memory that is left for files there. On real files (`real.rs`) Millpond's engine beside the kernel.
+//! In virtual time on a machine like the post's: FreeBSD's rules by `millpond_kernels::freebsd`, Millpond by its own manager
+//! on the same disk with the memory that is left for files there. On real files (`real.rs`) Millpond's engine beside the kernel.
 
 mod answer;
 mod files;

@@ -19,12 +19,12 @@ use crate::outcome::Setting;
 use crate::quantity;
 use crate::report::{RowName, Runs};
 use crate::scratch::{self, Scratch};
-use crate::sim::bsd::BsdOptions;
 use crate::target::{self, Row, RowRequest, TargetKind};
 use crate::workload::Workload;
 use crate::workload::dillon2000::Dillon2000;
 use millpond_core::units::{Bytes, PageSize};
 use millpond_kernels::freebsd::System;
+use millpond_kernels::freebsd::machine::BsdOptions;
 
 /// The engine takes no less.
 const MEMORY_MIN: u64 = 16 << 20;

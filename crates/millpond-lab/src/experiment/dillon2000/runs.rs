@@ -5,13 +5,13 @@ use super::{BUDGETS, DEADLOCK, IN_TRANSIT, NEWS, measures, millpond};
 use crate::error::{LabError, Result};
 use crate::experiment::Watch;
 use crate::outcome::{Outcome, Setting};
-use crate::sim::bsd::{self, BsdOptions, StreamOptions};
 use crate::target::Proceed;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos};
 use millpond_kernels::freebsd::System;
 use millpond_kernels::freebsd::laundering::ALL_OUT;
+use millpond_kernels::freebsd::machine::{self as bsd, BsdOptions, StreamOptions};
 
 /// A run's result.
 #[derive(Debug)]

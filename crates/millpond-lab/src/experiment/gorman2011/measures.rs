@@ -2,11 +2,11 @@
 
 use crate::measure::reclaim::{Scans, spread};
 use crate::outcome::Outcome;
-use crate::sim::era::{FILES, Ran, Round, Waits};
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::trace::Caller;
 use millpond_core::stats::Stats;
 use millpond_core::units::Nanos;
+use millpond_kernels::linux::reclaim::machine::{FILES, Ran, Round, Waits};
 
 fn seconds(span: Nanos) -> f64 {
     span.0 as f64 / 1e9

@@ -5,11 +5,11 @@ use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::quantity::size_typed;
 use crate::room;
-use crate::sim::era::{EraOptions, Load, MICRO_PAGES};
 use crate::target::{self, Device, TargetKind};
 use millpond_core::units::Bytes;
 use millpond_kernels::linux::reclaim::Rung;
 use millpond_kernels::linux::reclaim::filesystem::FileSystem;
+use millpond_kernels::linux::reclaim::machine::{EraOptions, Load, MICRO_PAGES};
 use std::path::PathBuf;
 
 /// The rungs' names, in their order.

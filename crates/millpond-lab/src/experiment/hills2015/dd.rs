@@ -2,8 +2,8 @@
 
 use crate::quantity::number;
 use crate::report::{Cell, Metric, Table, TableRow};
-use crate::sim::dirtiers::{self, DirtiersOptions};
 use millpond_kernels::linux::dirty::device::DeviceRatios;
+use millpond_kernels::linux::dirty::dirtiers::{self, DirtiersOptions};
 use millpond_kernels::linux::dirty::limits::{Caller, KernelLimit, KernelVersion};
 use millpond_kernels::linux::dirty::touch::{Touch, TouchRules, Touched, post_zones_at_boot};
 use millpond_kernels::linux::dirty::zone::POST_ZONES;

@@ -15,9 +15,9 @@
 //! post has 681,565. That each round reads other cold memory follows from the same: what was read in the round before
 //! would still be there.
 
-use crate::sim::era55::Machine;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::linux::anon::machine::Machine;
 use millpond_sim::draw::Draw;
 use millpond_sim::task::{Op, Ops, Script};
 use std::sync::Arc;

@@ -12,9 +12,9 @@
 //! What is derived and from what is in docs/experiments/kim2020.md.
 
 use super::loads::Load;
-use crate::sim::era55::{Era55Costs, Era55Options};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::linux::anon::AnonRung;
+use millpond_kernels::linux::anon::machine::{Era55Costs, Era55Options};
 use millpond_sim::disk::{ModelParameters, SsdParameters};
 use millpond_sim::swap::Swap;
 

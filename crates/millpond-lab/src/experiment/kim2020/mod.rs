@@ -7,8 +7,8 @@
 //!   rows       Linux 5.5, its patches, what landed, and what no policy can be better than
 //! ```
 //!
-//! In virtual time on machines like the post's (`sim/era55`). One run says it: nothing is random but what ebizzy draws, and
-//! that from a seed. On real memory (`real.rs`): the kernel's swap beside a region of Millpond's engine.
+//! In virtual time on machines like the post's (`millpond_kernels::linux::anon`). One run says it: nothing is random but what
+//! ebizzy draws, and that from a seed. On real memory (`real.rs`): the kernel's swap beside a region of Millpond's engine.
 
 mod answer;
 mod bounds;

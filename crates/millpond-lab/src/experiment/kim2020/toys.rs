@@ -1,6 +1,6 @@
 //! The post's two examples, step by step: what is on both lists.
 
-use crate::sim::era55::{Lists, Toy};
+use millpond_kernels::linux::anon::machine::{Lists, Toy};
 use millpond_kernels::linux::anon::{AnonRules, Counters, Entry, ShadowAge};
 
 /// Pages of the examples' memory, and of each set of pages in them.
