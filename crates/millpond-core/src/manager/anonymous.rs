@@ -26,15 +26,16 @@ mod ahead;
 mod out;
 
 use super::fault::Want;
+use super::step::StepContext;
 use super::{Manager, PageCount};
-use crate::event::{Effect, Effects, Intent};
+use crate::event::{Effect, Intent};
 use crate::frame::FrameTable;
 use crate::io::{Io, Reason};
 use crate::memory::reserve::AllocationClass;
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
 use crate::swap::{SlotNo, SwapSlots};
-use crate::units::{FileId, FrameNo, Instant, PageIndex, PageKey};
+use crate::units::{FileId, FrameNo, PageIndex, PageKey};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -170,11 +171,12 @@ impl Manager {
     /// there may be something to write now.
     pub(super) fn fault_region<F: FrameTable>(
         &mut self,
-        now: Instant,
-        (file, first, count): (FileId, PageIndex, u32),
+        file: FileId,
+        first: PageIndex,
+        count: u32,
         intent: Intent,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) -> bool {
         let ahead = intent == Intent::Prefetch;
         let mut granted = self.ios.frame_list();
@@ -195,41 +197,42 @@ impl Manager {
                 may_pass: false,
                 is_new_memory,
             };
-            let Some(frame) = self.grant(want, frames, effects) else {
+            let Some(frame) = self.grant(want, frames, cx) else {
                 break;
             };
             granted.push(frame);
         }
         let is_refused = granted.is_empty();
         if ahead {
-            self.swap_in_ahead(now, (file, first), granted, effects);
+            self.swap_in_ahead(file, first, granted, cx);
             return false;
         }
         for (n, &frame) in granted.iter().enumerate() {
             let page = first.after(n as u64);
             match self.slots(file).of(page) {
-                None => self.grant_zeros(file, page, frame, effects),
+                None => self.grant_zeros(file, page, frame, cx),
                 Some(slot) => {
                     let mut one = self.ios.frame_list();
                     one.push(frame);
-                    self.swap_in(now, Reason::Fault, (file, page, slot), one, effects);
-                    self.swap_missed(now, (file, page), frames, effects);
+                    let key = PageKey::new(file, page);
+                    self.swap_in(Reason::Fault, key, slot, one, cx);
+                    self.swap_missed(key, frames, cx);
                 }
             }
         }
         self.ios.recycle(granted);
         if is_refused {
-            self.wait_for_memory(effects);
+            self.wait_for_memory(cx);
         }
         is_refused
     }
 
-    fn grant_zeros(&mut self, file: FileId, page: PageIndex, frame: FrameNo, effects: &mut Effects) {
+    fn grant_zeros(&mut self, file: FileId, page: PageIndex, frame: FrameNo, cx: &mut StepContext<'_>) {
         self.filled(frame);
         self.transition(frame, PageEvent::Changed);
         self.swap.dirty += PageCount(1);
-        let frames = effects.add_frames([frame]);
-        effects.list.push(Effect::Grant {
+        let frames = cx.effects.add_frames([frame]);
+        cx.effects.list.push(Effect::Grant {
             file,
             first: page,
             frames,
@@ -239,30 +242,30 @@ impl Manager {
     /// Reads pages that follow one another, as do their slots.
     pub(super) fn swap_in(
         &mut self,
-        now: Instant,
         reason: Reason,
-        (file, page, slot): (FileId, PageIndex, SlotNo),
+        first: PageKey,
+        slot: SlotNo,
         frames: Vec<FrameNo>,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         self.stats.pgmajfault += u64::from(reason == Reason::Fault);
         self.stats.pswpin += frames.len() as u64;
         self.stats.swap_ra += (frames.len() * usize::from(reason == Reason::ReadAhead)) as u64;
         let transfer = Io {
             reason,
-            file,
-            first: page,
+            file: first.file(),
+            first: first.index(),
             frames,
-            issued_at: now,
+            issued_at: cx.now,
             brief: false,
             awaited: None,
         };
-        let (io, frames) = self.issue(transfer, effects);
-        effects.list.push(Effect::SwapIn {
+        let (io, frames) = self.issue(transfer, cx);
+        cx.effects.list.push(Effect::SwapIn {
             io,
             reason,
-            file,
-            page,
+            file: first.file(),
+            page: first.index(),
             slot,
             frames,
         });
@@ -332,7 +335,7 @@ impl Manager {
         &mut self,
         file: FileId,
         pages: &[(PageIndex, FrameNo)],
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         for &(page, frame) in pages {
             self.swap.dirty -= PageCount(u64::from(self.phase(frame) == Phase::Dirty));
@@ -340,7 +343,7 @@ impl Manager {
             self.transition(frame, PageEvent::Discarded);
             self.free_slot(PageKey::new(file, page));
             self.lru.remove(frame);
-            self.release(frame, effects);
+            self.release(frame, cx);
         }
     }
 

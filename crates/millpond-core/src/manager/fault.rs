@@ -1,7 +1,8 @@
 //! Faults: frames for pages that are not in memory, and what is read with them.
 
+use super::step::StepContext;
 use super::{FREE, Manager};
-use crate::event::{Effect, Effects, Intent, Waiters};
+use crate::event::{Effect, Intent, Waiters};
 use crate::frame::FrameTable;
 use crate::io::{Io, IoError, IoId, Reason};
 use crate::lru::PutBack;
@@ -10,7 +11,7 @@ use crate::memory::reserve::{AllocationClass, may_take};
 use crate::page::{PageEvent, PageKind};
 use crate::readahead::Window;
 use crate::reclaim::stall;
-use crate::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use crate::units::{FileId, FrameNo, Nanos, PageCount, PageIndex, PageKey};
 
 /// Pages whose shadows are fetched at a time: two cache lines each.
 const FETCH_PAGES: u64 = 32;
@@ -31,20 +32,18 @@ pub(super) struct Want {
 
 impl Manager {
     /// Grants frames for a prefix of the missing pages. Whether there may be something to write now.
-    #[allow(clippy::too_many_arguments, reason = "the fields of one event and the world")]
     pub(super) fn fault<F: FrameTable>(
         &mut self,
-        now: Instant,
         file: FileId,
         first: PageIndex,
         count: u32,
         intent: Intent,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) -> bool {
         debug_assert!(count > 0);
         if self.is_region(file) {
-            return self.fault_region(now, (file, first, count), intent, frames, effects);
+            return self.fault_region(file, first, count, intent, frames, cx);
         }
         let mut granted = self.ios.frame_list();
         if count > 1 {
@@ -62,7 +61,7 @@ impl Manager {
                 may_pass: intent == Intent::Read,
                 is_new_memory: false,
             };
-            let Some(frame) = self.grant(want, frames, effects) else {
+            let Some(frame) = self.grant(want, frames, cx) else {
                 break;
             };
             granted.push(frame);
@@ -73,18 +72,18 @@ impl Manager {
                 self.stats.readahead_dropped_pages += u64::from(count);
                 return false;
             }
-            self.wait_for_memory(effects);
+            self.wait_for_memory(cx);
             return true;
         }
         let got = granted.len() as u64;
         match intent {
             Intent::Overwrite => {
-                let range = effects.add_frames(granted.iter().copied());
+                let range = cx.effects.add_frames(granted.iter().copied());
                 for &frame in &granted {
                     self.filled(frame);
                 }
                 self.ios.recycle(granted);
-                effects.list.push(Effect::Grant {
+                cx.effects.list.push(Effect::Grant {
                     file,
                     first,
                     frames: range,
@@ -92,19 +91,19 @@ impl Manager {
             }
             Intent::Read => {
                 self.stats.pgmajfault += got;
-                self.start_read(now, Reason::Fault, file, first, granted, effects);
+                self.start_read(Reason::Fault, file, first, granted, cx);
                 let (options, page_size) = (self.options.readahead, self.options.page_size);
                 let state = self.file(file);
                 if let Some(window) = state
                     .readahead
                     .missed(first, got, state.pages, &options, page_size)
                 {
-                    self.read_ahead(now, file, window, frames, effects);
+                    self.read_ahead(file, window, frames, cx);
                 }
             }
             Intent::Prefetch => {
                 self.stats.readahead_pages += got;
-                self.start_read(now, Reason::ReadAhead, file, first, granted, effects);
+                self.start_read(Reason::ReadAhead, file, first, granted, cx);
             }
         }
         false
@@ -128,7 +127,7 @@ impl Manager {
         &mut self,
         want: Want,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) -> Option<FrameNo> {
         let Want {
             key,
@@ -152,13 +151,13 @@ impl Manager {
             _ if is_run => Purpose::Run,
             _ => Purpose::Single,
         };
-        let Some(frame) = self.allocate(class, purpose, frames, effects) else {
+        let Some(frame) = self.allocate(class, purpose, frames, cx) else {
             self.pending_refault = Some((key, refault));
             return None;
         };
         match refault.is_recent() && self.is_region(key.file()) {
             true => self.boost.came_back(),
-            false => self.note_late_reclaimer(),
+            false => self.note_late_reclaimer(cx),
         }
         self.file(key.file()).last_grant = Some((key.index(), frame));
         self.stats.pgalloc += 1;
@@ -180,28 +179,28 @@ impl Manager {
         class: AllocationClass,
         purpose: Purpose,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) -> Option<FrameNo> {
         let (min, reserve) = (self.derived.watermarks.min, self.derived.reserve);
-        if self.free.len() <= min && class == AllocationClass::Ordinary && self.may_reclaim() {
-            self.direct_reclaim(frames, effects);
+        if self.free.len() <= min && class == AllocationClass::Ordinary && self.may_reclaim(cx) {
+            self.direct_reclaim(frames, cx);
         }
         if !may_take(class, self.free.len(), min, reserve) {
             return None;
         }
         let frame = self.free.take(purpose)?;
-        self.wake_reclaimer(effects);
+        self.wake_reclaimer(cx);
         Some(frame)
     }
 
-    pub(super) fn wait_for_memory(&mut self, effects: &mut Effects) {
+    pub(super) fn wait_for_memory(&mut self, cx: &mut StepContext<'_>) {
         let (reason, at_most) = stall::wait(self.unclean().0 + self.swap.writing().0);
         match reason {
             crate::reclaim::stall::WaitReason::Writeback => self.stats.nr_vmscan_throttled_writeback += 1,
             crate::reclaim::stall::WaitReason::NoProgress => self.stats.nr_vmscan_throttled_noprogress += 1,
         }
         self.memory_waiters = true;
-        effects.list.push(Effect::Wait { reason, at_most });
+        cx.effects.list.push(Effect::Wait { reason, at_most });
     }
 
     /// The page's content is there. If a scan met it before that, it has been off the lists since.
@@ -214,24 +213,23 @@ impl Manager {
 
     fn start_read(
         &mut self,
-        now: Instant,
         reason: Reason,
         file: FileId,
         first: PageIndex,
         granted: alloc::vec::Vec<FrameNo>,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         let transfer = Io {
             reason,
             file,
             first,
             frames: granted,
-            issued_at: now,
+            issued_at: cx.now,
             brief: false,
             awaited: None,
         };
-        let (io, frames) = self.issue(transfer, effects);
-        effects.list.push(Effect::Read {
+        let (io, frames) = self.issue(transfer, cx);
+        cx.effects.list.push(Effect::Read {
             io,
             reason,
             file,
@@ -243,11 +241,10 @@ impl Manager {
     /// Reads the window's pages that are missing, in runs of at most a large write's size.
     fn read_ahead<F: FrameTable>(
         &mut self,
-        now: Instant,
         file: FileId,
         window: Window,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         let run_max = self
             .options
@@ -279,7 +276,7 @@ impl Manager {
                         is_new_memory: false,
                     },
                     frames,
-                    effects,
+                    cx,
                 );
                 if frame.is_none() {
                     // Whoever needs the page will fault it in; what is left of the window is dropped.
@@ -297,7 +294,7 @@ impl Manager {
             }
             if (frame.is_none() && !run.is_empty()) || run.len() == run_max {
                 let full = core::mem::replace(&mut run, self.ios.frame_list());
-                self.start_read(now, Reason::ReadAhead, file, run_first, full, effects);
+                self.start_read(Reason::ReadAhead, file, run_first, full, cx);
             }
             if self.free.len() <= self.derived.reserve {
                 break;
@@ -306,9 +303,9 @@ impl Manager {
         if run.is_empty() {
             self.ios.recycle(run);
         } else {
-            self.start_read(now, Reason::ReadAhead, file, run_first, run, effects);
+            self.start_read(Reason::ReadAhead, file, run_first, run, cx);
         }
-        effects.list.push(Effect::MarkReadAhead {
+        cx.effects.list.push(Effect::MarkReadAhead {
             file,
             at: window.mark,
         });
@@ -316,28 +313,27 @@ impl Manager {
 
     pub(super) fn readahead_due<F: FrameTable>(
         &mut self,
-        now: Instant,
         file: FileId,
         at: PageIndex,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         if self.is_region(file) {
-            return self.swap_due(now, (file, at), frames, effects);
+            return self.swap_due(file, at, frames, cx);
         }
         let (options, page_size) = (self.options.readahead, self.options.page_size);
         let state = self.file(file);
         if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
-            self.read_ahead(now, file, window, frames, effects);
+            self.read_ahead(file, window, frames, cx);
         }
     }
 
     /// Somebody waits for the page, which is being read.
-    pub(super) fn awaited(&mut self, now: Instant, file: FileId, page: PageIndex) {
+    pub(super) fn awaited(&mut self, file: FileId, page: PageIndex, cx: &StepContext<'_>) {
         let io = self.ios.read_ahead_of(file, page);
         if let Some(io) = io.filter(|io| io.awaited.is_none()) {
-            io.awaited = Some(now);
-            self.admission.wait_begun(now);
+            io.awaited = Some(cx.now);
+            self.admission.wait_begun(cx.now);
         }
     }
 
@@ -350,29 +346,23 @@ impl Manager {
         self.lru.read_took(kind, took);
     }
 
-    pub(super) fn read_done(
-        &mut self,
-        now: Instant,
-        io: IoId,
-        result: Result<(), IoError>,
-        effects: &mut Effects,
-    ) {
+    pub(super) fn read_done(&mut self, io: IoId, result: Result<(), IoError>, cx: &mut StepContext<'_>) {
         let io = self.ios.end(io);
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
-        self.admission.completed(now, io.reason, bytes, io.issued_at);
-        let took = now.since(io.issued_at);
+        self.admission.completed(cx.now, io.reason, bytes, io.issued_at);
+        let took = cx.now.since(io.issued_at);
         self.stats.io_ended(io.reason, took);
         if io.reason == Reason::Fault {
-            self.reads.add(now, took);
+            self.reads.add(cx.now, took);
             self.read_took(io.file, took);
             if result.is_err() {
                 self.swap_in_failed(io.file, io.first);
             }
         }
         if let Some(since) = io.awaited {
-            self.reads.add(now, now.since(since));
-            self.read_took(io.file, now.since(since));
-            self.admission.wait_ended(now, io.reason, since);
+            self.reads.add(cx.now, cx.now.since(since));
+            self.read_took(io.file, cx.now.since(since));
+            self.admission.wait_ended(cx.now, io.reason, since);
         }
         for &frame in &io.frames {
             if result.is_ok() {
@@ -380,12 +370,12 @@ impl Manager {
             } else {
                 self.transition(frame, PageEvent::ReadFailed);
                 self.lru.remove(frame);
-                self.release(frame, effects);
+                self.release(frame, cx);
             }
         }
         if self.memory_waiters {
             self.memory_waiters = false;
-            effects.list.push(Effect::Wake(Waiters::Memory));
+            cx.effects.list.push(Effect::Wake(Waiters::Memory));
         }
         self.ios.recycle(io.frames);
     }

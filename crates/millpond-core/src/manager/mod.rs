@@ -32,6 +32,7 @@ mod fault;
 mod inspect;
 mod look;
 mod reclaim;
+mod step;
 mod validate;
 mod waits;
 mod write;
@@ -42,8 +43,7 @@ mod tests;
 use crate::admission::Admission;
 use crate::dirty::queue::Queue;
 use crate::dirty::throttle::Dirtiers;
-use crate::event::{Effect, Effects, Event, Waiters};
-use crate::frame::FrameTable;
+use crate::event::{Effect, Waiters};
 use crate::io::{Io, IoId, IoTable};
 use crate::lru::{Lru, Refault};
 use crate::memory::boost::Boost;
@@ -59,6 +59,7 @@ use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex,
 use crate::writeback::flusher::Flusher;
 use alloc::vec::Vec;
 use core::ops::Range;
+use step::StepContext;
 
 pub use derived::{Derived, FRAMES_MAX, FRAMES_MIN, check_frames};
 pub use inspect::{DerivedValue, GoalInForce};
@@ -147,17 +148,12 @@ pub struct Manager {
     dirtiers: Dirtiers,
     /// Dirtiers that were told to pause.
     blocked: Queue,
-    /// A page of the present step's write was in other hands; and the file of the last such page.
-    met_busy: bool,
+    /// The file of the last page that was to be written and was in other hands.
     busy_file: Option<FileId>,
-    /// A dirtier has waited until the present step.
-    woke_dirtier: bool,
     /// Pages being written.
     writing: PageCount,
     /// Pages that are as the device has them.
     clean: PageCount,
-    /// An allocation of the present step has reclaimed and not got what it wanted.
-    reclaimed_in_vain: bool,
     /// Somebody was told to wait for memory.
     memory_waiters: bool,
     /// The background reclaimer has been woken and has not gone back to sleep.
@@ -178,8 +174,6 @@ pub struct Manager {
     last_tick: Instant,
     stats: Stats,
     trace: Trace,
-    /// The time of the present step, for the trace.
-    now: Instant,
     /// Scratch lists of a scan.
     victims: Vec<FrameNo>,
     taken: Vec<(FrameNo, PageKey)>,
@@ -211,12 +205,9 @@ impl Manager {
             swap: anonymous::Swap::default(),
             dirtiers: Dirtiers::default(),
             blocked: Queue::default(),
-            met_busy: false,
             busy_file: None,
-            woke_dirtier: false,
             writing: PageCount(0),
             clean: PageCount(0),
-            reclaimed_in_vain: false,
             memory_waiters: false,
             reclaimer_awake: false,
             reclaimer_woken_at: Instant(0),
@@ -230,136 +221,11 @@ impl Manager {
             last_tick: Instant(0),
             stats: Stats::default(),
             trace: Trace::new(),
-            now: Instant(0),
             victims: Vec::new(),
             taken: Vec::new(),
             kept: Vec::new(),
             options,
         })
-    }
-
-    /// Takes in what happened and says in `effects`, which it empties first, what is to be done.
-    ///
-    /// # Panics
-    /// If the event can't be: an end of a transfer that was not issued, a file that is not open. That is
-    /// a bug of the driver.
-    pub fn step<F: FrameTable>(
-        &mut self,
-        now: Instant,
-        event: Event<'_>,
-        frames: &mut F,
-        effects: &mut Effects,
-    ) {
-        effects.clear();
-        self.now = now;
-        (self.reclaimed_in_vain, self.woke_dirtier, self.met_busy) = (false, false, false);
-        let mut pump = true;
-        let is_dirtied = matches!(event, Event::Dirtied { .. });
-        match event {
-            Event::Opened { file, pages } => {
-                pump = false;
-                self.open(file, pages);
-            }
-            Event::SwapAdded { slots, priority } => self.swap.added(slots, priority),
-            Event::RegionOpened { file, pages } => {
-                pump = false;
-                self.open_region(file, pages);
-            }
-            Event::Changed { frames: changed } => self.changed(changed, frames),
-            Event::Forgotten { file, pages } => self.forgotten(file, pages),
-            Event::Resized { file, pages } => {
-                pump = false;
-                self.file(file).pages = pages;
-            }
-            Event::Closed { file } => {
-                if !self.close_region(file) {
-                    self.flusher.close(file);
-                    self.lru.closed(file);
-                }
-                self.files[file.0 as usize] = None;
-            }
-            Event::Advised { file, pattern } => {
-                pump = false;
-                self.file(file).readahead.advise(pattern);
-            }
-            Event::Fault {
-                file,
-                first,
-                count,
-                intent,
-            } => {
-                pump = self.fault(now, file, first, count, intent, frames, effects);
-            }
-            Event::ReadAheadDue { file, at } => {
-                pump = false;
-                self.readahead_due(now, file, at, frames, effects);
-            }
-            Event::Awaited { file, page } => self.awaited(now, file, page),
-            Event::ReadDone { io, result } => self.read_done(now, io, result, effects),
-            Event::WriteDone { io, result } => self.write_done(now, io, result, frames, effects),
-            Event::Dirtied {
-                file,
-                first,
-                frames: dirtied,
-                dirtier,
-            } => {
-                self.dirtied(now, file, first, dirtied, dirtier, effects);
-            }
-            Event::Resume { dirtier } => {
-                // Whoever pauses has let go of what it had in its hands.
-                if let Some(file) = self.busy_file.take() {
-                    self.flusher.look_again(file);
-                }
-                self.wake_blocked(now, effects);
-                self.throttle(dirtier, effects);
-            }
-            Event::Sync { file, ticket } => {
-                self.flusher.sync(file, ticket);
-                self.tell_syncs(file, effects);
-            }
-            Event::SyncGivenUp { file, ticket } => {
-                self.flusher.sync_given_up(file, ticket);
-                self.tell_syncs(file, effects);
-            }
-            Event::Retry { file } => self.flusher.retry(now, file),
-            Event::DeviceSync { begun: true } => self.admission.device_sync_begun(now),
-            Event::DeviceSync { begun: false } => self.admission.device_sync_ended(now),
-            Event::Released { file, pages } => self.flusher.released(file, pages),
-            Event::Discarded { file, pages } => self.discarded(file, pages, effects),
-            Event::Reclaim => self.background_reclaim(frames, effects),
-            Event::Tick => {
-                self.last_tick = now;
-                self.flusher.tick(now);
-                self.wake_blocked(now, effects);
-                if self.shrinking() {
-                    self.wake_reclaimer(effects);
-                }
-            }
-            Event::Retuned(options) => {
-                self.set_at.retuned(now, &self.options, &options);
-                self.retune(*options, effects);
-            }
-            Event::MemoryChanged { frames: count } => {
-                if count != self.derived.frames {
-                    self.set_at.memory_changed(now);
-                }
-                self.memory_changed(count, frames, effects);
-            }
-        }
-        if pump {
-            self.pump(now, frames, effects);
-        }
-        self.swap_out(now, frames, effects);
-        if is_dirtied && self.met_busy {
-            write::ask_at_once(effects);
-        }
-        if let Some(at) = self.look_again {
-            effects.tick_at(at);
-        }
-        // Nobody says when a page is let go that kept the pool from getting smaller.
-        if self.flusher.dirty() > PageCount(0) || (self.shrinking() && !self.reclaimer_awake) {
-            effects.tick_at(self.last_tick + TICK_WHILE_DIRTY);
-        }
     }
 
     fn open(&mut self, file: FileId, pages: PageCount) {
@@ -389,10 +255,10 @@ impl Manager {
     }
 
     /// Takes other options, which were checked by [`Options::check`]; the page size stays as it is.
-    fn retune(&mut self, options: Options, effects: &mut Effects) {
+    fn retune(&mut self, options: Options, cx: &mut StepContext<'_>) {
         let page_size = self.options.page_size;
         self.options = Options { page_size, ..options };
-        self.derive(effects);
+        self.derive(cx);
         self.lru.set_replacement(self.options.replacement);
         self.flusher.retune(self.options.flusher);
         self.admission
@@ -400,19 +266,19 @@ impl Manager {
     }
 
     /// Re-derives all that depends on options and memory. Nothing else is looked at.
-    fn derive(&mut self, effects: &mut Effects) {
+    fn derive(&mut self, cx: &mut StepContext<'_>) {
         self.derived = Derived::of(&self.options, self.derived.frames);
         // Whoever waits finds out by asking again.
-        self.wake_all(effects);
-        self.wake_reclaimer(effects);
+        self.wake_all(cx);
+        self.wake_reclaimer(cx);
     }
 
-    fn wake_all(&mut self, effects: &mut Effects) {
+    fn wake_all(&mut self, cx: &mut StepContext<'_>) {
         if core::mem::take(&mut self.memory_waiters) {
-            effects.list.push(Effect::Wake(Waiters::Memory));
+            cx.effects.list.push(Effect::Wake(Waiters::Memory));
         }
         if !self.blocked.is_empty() {
-            effects.list.push(Effect::Wake(Waiters::Dirtiers));
+            cx.effects.list.push(Effect::Wake(Waiters::Dirtiers));
             // Each asks again, and waits again if it has to.
             self.blocked.clear();
         }
@@ -433,9 +299,9 @@ impl Manager {
     }
 
     /// A transfer begins: it is counted, and admission is told. Its name, and its frames among those of the effects.
-    fn issue(&mut self, io: Io, effects: &mut Effects) -> (IoId, Range<u32>) {
+    fn issue(&mut self, io: Io, cx: &mut StepContext<'_>) -> (IoId, Range<u32>) {
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
-        let frames = effects.add_frames(io.frames.iter().copied());
+        let frames = cx.effects.add_frames(io.frames.iter().copied());
         self.admission.issued(io.issued_at, io.reason, bytes);
         if io.brief {
             self.admission.wait_begun(io.issued_at);

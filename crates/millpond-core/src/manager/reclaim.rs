@@ -1,7 +1,8 @@
 //! Reclaim: frames for those who need them, from the cold end, without writing.
 
+use super::step::StepContext;
 use super::{FRAMES_MIN, FREE, Manager};
-use crate::event::{Effect, Effects, Waiters};
+use crate::event::{Effect, Waiters};
 use crate::frame::FrameTable;
 use crate::lru::PutBack;
 use crate::memory::watermark::Watermarks;
@@ -31,11 +32,11 @@ impl Manager {
     /// One batch at `priority`.
     fn scan<F: FrameTable>(
         &mut self,
-        (caller, priority): (Caller, u32),
+        caller: Caller,
+        priority: u32,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) -> Scanned {
-        let now = self.now;
         let writes_before = self.stats.write_bytes_issued();
         // What can't be taken goes round on its list. In trouble it goes to the active list: else a list that holds
         // nothing else would be scanned again and again while the other has clean pages. Linux (5.5 and later) comes to
@@ -67,7 +68,7 @@ impl Manager {
                     _ => kept.push(frame),
                 }
                 self.trace.note(caller, PageKind::Anonymous, outcome, || {
-                    (now, frames.key(frame), priority)
+                    (cx.now, frames.key(frame), priority)
                 });
                 return false;
             }
@@ -75,8 +76,8 @@ impl Manager {
             if decision != Decision::Take {
                 // The table knows nothing yet of a page that was granted in this very step.
                 let key = || match state.phase {
-                    Phase::Loading => (now, PageKey::NONE, priority),
-                    _ => (now, frames.key(frame), priority),
+                    Phase::Loading => (cx.now, PageKey::NONE, priority),
+                    _ => (cx.now, frames.key(frame), priority),
                 };
                 let outcome = outcome(decision, state.phase);
                 self.trace.note(caller, PageKind::File, outcome, key);
@@ -124,11 +125,11 @@ impl Manager {
                 Outcome::KeptInUse
             };
             self.trace
-                .note(caller, PageKind::File, outcome, || (now, key, priority));
+                .note(caller, PageKind::File, outcome, || (cx.now, key, priority));
             if is_evicted {
                 self.transition(frame, PageEvent::Evicted);
                 self.lru.evicted(frame, key);
-                self.release(frame, effects);
+                self.release(frame, cx);
                 freed += 1;
             } else {
                 self.lru.put_back(frame, round);
@@ -143,7 +144,7 @@ impl Manager {
         self.stats.nr_vmscan_write += written / self.options.page_size.bytes();
         if freed > 0 && self.memory_waiters {
             self.memory_waiters = false;
-            effects.list.push(Effect::Wake(Waiters::Memory));
+            cx.effects.list.push(Effect::Wake(Waiters::Memory));
         }
         Scanned {
             scanned: scanned.scanned,
@@ -153,28 +154,28 @@ impl Manager {
     }
 
     /// A frame holds nothing any more: it is free, or leaves the pool if that is to shrink.
-    pub(super) fn release(&mut self, frame: FrameNo, effects: &mut Effects) {
+    pub(super) fn release(&mut self, frame: FrameNo, cx: &mut StepContext<'_>) {
         self.states[frame.index()] = FREE;
         self.stats.pgfree += 1;
         self.free.give(frame);
-        self.shrink(effects);
+        self.shrink(cx);
     }
 
     /// Whether an allocation of this step may reclaim for itself: once if that frees nothing like a batch, unless
     /// nothing is left for it to take.
-    pub(super) fn may_reclaim(&self) -> bool {
-        !self.reclaimed_in_vain || self.free.len() <= self.derived.reserve
+    pub(super) fn may_reclaim(&self, cx: &StepContext<'_>) -> bool {
+        !cx.reclaimed_in_vain || self.free.len() <= self.derived.reserve
     }
 
     /// Whoever needs a frame frees a batch for itself, with rising effort.
-    pub(super) fn direct_reclaim<F: FrameTable>(&mut self, frames: &mut F, effects: &mut Effects) {
+    pub(super) fn direct_reclaim<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         self.stats.allocstall += 1;
         let goal = u64::from(self.options.scan_batch);
         let mut freed = 0;
         for priority in (0..=PRIORITY_DEFAULT).rev() {
             let mut left = self.lru.quota(priority).0;
             loop {
-                let batch = self.scan((Caller::Direct, priority), frames, effects);
+                let batch = self.scan(Caller::Direct, priority, frames, cx);
                 self.stats.pgscan_direct += batch.scanned;
                 self.stats.pgsteal_direct += batch.freed;
                 freed += batch.freed;
@@ -188,19 +189,19 @@ impl Manager {
                 break;
             }
         }
-        self.reclaimed_in_vain = freed < goal;
+        cx.reclaimed_in_vain = freed < goal;
         if freed >= goal {
             // There was enough to be had: the background reclaimer should have been here before.
             self.boost
-                .late(self.now, self.derived.watermarks, self.derived.frames);
+                .late(cx.now, self.derived.watermarks, self.derived.frames);
         }
     }
 
     /// One batch of the background reclaimer, and whether it is to come back at once.
-    pub(super) fn background_reclaim<F: FrameTable>(&mut self, frames: &mut F, effects: &mut Effects) {
+    pub(super) fn background_reclaim<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         let is_enough = self.free.len() >= self.watermarks().high && !self.shrinking();
         if is_enough || self.is_swapping_enough() {
-            self.reclaimer_sleeps();
+            self.reclaimer_sleeps(cx);
             return;
         }
         if self.reclaimer_left == 0 {
@@ -208,7 +209,7 @@ impl Manager {
                 self.reclaimer_priority = PRIORITY_DEFAULT;
             } else if self.reclaimer_priority == 0 {
                 // Nothing that can be had: a write that ends, or the next allocation, wakes it again.
-                self.reclaimer_sleeps();
+                self.reclaimer_sleeps(cx);
                 return;
             } else {
                 self.reclaimer_priority -= 1;
@@ -216,7 +217,7 @@ impl Manager {
             self.reclaimer_left = self.lru.quota(self.reclaimer_priority).0;
             self.reclaimer_freed = false;
         }
-        let batch = self.scan((Caller::Kswapd, self.reclaimer_priority), frames, effects);
+        let batch = self.scan(Caller::Kswapd, self.reclaimer_priority, frames, cx);
         self.stats.pageoutrun += 1;
         self.stats.pgscan_kswapd += batch.scanned;
         self.stats.pgsteal_kswapd += batch.freed;
@@ -226,26 +227,26 @@ impl Manager {
         } else {
             self.reclaimer_left.saturating_sub(batch.looked)
         };
-        effects.list.push(Effect::ReclaimMore);
+        cx.effects.list.push(Effect::ReclaimMore);
     }
 
-    fn reclaimer_sleeps(&mut self) {
+    fn reclaimer_sleeps(&mut self, cx: &StepContext<'_>) {
         if self.reclaimer_awake {
-            self.stats.kswapd_awake_ns += self.now.since(self.reclaimer_woken_at).0;
+            self.stats.kswapd_awake_ns += cx.now.since(self.reclaimer_woken_at).0;
         }
         self.reclaimer_awake = false;
-        self.boost.slept(self.now);
+        self.boost.slept(cx.now);
         self.reclaimer_priority = PRIORITY_DEFAULT;
         (self.reclaimer_left, self.reclaimer_freed) = (0, true);
     }
 
     /// Wakes the background reclaimer if free memory is below the low watermark, or the pool is to shrink.
-    pub(super) fn wake_reclaimer(&mut self, effects: &mut Effects) {
+    pub(super) fn wake_reclaimer(&mut self, cx: &mut StepContext<'_>) {
         if !self.reclaimer_awake && (self.free.len() < self.watermarks().low || self.shrinking()) {
             self.reclaimer_awake = true;
-            self.reclaimer_woken_at = self.now;
+            self.reclaimer_woken_at = cx.now;
             self.stats.kswapd_wakeups += 1;
-            effects.list.push(Effect::WakeReclaimer);
+            cx.effects.list.push(Effect::WakeReclaimer);
         }
     }
 
@@ -255,13 +256,13 @@ impl Manager {
     }
 
     /// A frame was taken: notes if the background reclaimer, which should be at work by now, is late.
-    pub(super) fn note_late_reclaimer(&mut self) {
+    pub(super) fn note_late_reclaimer(&mut self, cx: &StepContext<'_>) {
         let marks = self.derived.watermarks;
         let half_used = self.free.len().0 * 2 < marks.min.0 + marks.low.0;
         // With nothing to be had it can't help it. What can be swapped out can be had.
         let at_hand = self.clean.max(self.swap.dirty() + self.swap.writing());
         if half_used && at_hand > marks.high {
-            self.boost.late(self.now, marks, self.derived.frames);
+            self.boost.late(cx.now, marks, self.derived.frames);
         }
     }
 
@@ -280,10 +281,10 @@ impl Manager {
     }
 
     /// Withdraws free frames while the pool is larger than it shall be.
-    fn shrink(&mut self, effects: &mut Effects) {
+    fn shrink(&mut self, cx: &mut StepContext<'_>) {
         while self.shrinking() {
             let Some(frame) = self.free.withdraw() else { break };
-            effects.list.push(Effect::Withdraw { frame });
+            cx.effects.list.push(Effect::Withdraw { frame });
         }
     }
 
@@ -291,7 +292,7 @@ impl Manager {
         &mut self,
         count: PageCount,
         _: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         assert!(
             count >= FRAMES_MIN,
@@ -310,8 +311,8 @@ impl Manager {
             self.free.extend(PageCount(new));
         }
         self.lru.resize(count);
-        self.shrink(effects);
-        self.derive(effects);
+        self.shrink(cx);
+        self.derive(cx);
     }
 }
 

@@ -1,17 +1,18 @@
 //! Dirty pages: who made them, who waits for them, and their way to the device.
 
+use super::step::StepContext;
 use super::{Manager, TICK_WHEN_BUSY};
 use crate::admission::Verdict;
 use crate::dirty::DirtierId;
 use crate::dirty::limits::refuses;
 use crate::dirty::queue::{Ask, Room};
 use crate::dirty::throttle::{Throttle, decide, room, turns};
-use crate::event::{Effect, Effects, PauseReason, Waiters};
+use crate::event::{Effect, PauseReason, Waiters};
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{Io, IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, Phase};
-use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use crate::units::{Bytes, FileId, FrameNo, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::cluster;
 use crate::writeback::flusher::Job;
 
@@ -24,8 +25,8 @@ const BUSY: Bytes = Bytes::from_mib(8);
 /// A dirtier that is to pause had the pages in its hands that should have been written: it asks once more as soon as it
 /// has let go of them. Under a low limit all that is dirty may be in its hands, and nothing else would be written while it
 /// sleeps.
-pub(super) fn ask_at_once(effects: &mut Effects) {
-    for effect in &mut effects.list {
+pub(super) fn ask_at_once(cx: &mut StepContext<'_>) {
+    for effect in &mut cx.effects.list {
         if let Effect::Pause { at_most, .. } = effect {
             *at_most = Nanos::ZERO;
         }
@@ -35,12 +36,11 @@ pub(super) fn ask_at_once(effects: &mut Effects) {
 impl Manager {
     pub(super) fn dirtied(
         &mut self,
-        now: Instant,
         file: FileId,
         first: PageIndex,
         dirtied: &[FrameNo],
         dirtier: DirtierId,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         for &frame in dirtied {
             self.transition(frame, PageEvent::Changed);
@@ -50,16 +50,16 @@ impl Manager {
         if mutation::is(Mutation::ForgetRedirtied) && self.phase(dirtied[0]) == Phase::Redirtied {
             return;
         }
-        self.flusher.dirtied(now, file, first, count);
+        self.flusher.dirtied(cx.now, file, first, count);
         self.dirtiers.dirtied(dirtier, count);
-        self.blocked.dirtied(now, dirtier, count);
+        self.blocked.dirtied(cx.now, dirtier, count);
         // Others before it asks itself: who is told to pause and woken in one step sleeps on.
-        self.wake_blocked(now, effects);
-        self.throttle(dirtier, effects);
+        self.wake_blocked(cx);
+        self.throttle(dirtier, cx);
     }
 
     /// Tells the dirtier to pause if too much is dirty.
-    pub(super) fn throttle(&mut self, dirtier: DirtierId, effects: &mut Effects) {
+    pub(super) fn throttle(&mut self, dirtier: DirtierId, cx: &mut StepContext<'_>) {
         let unclean = self.unclean();
         let limits = self.derived.dirty.beside(self.flusher.failed());
         let decision = match mutation::is(Mutation::ThrottleForever) && self.stats.balance_dirty_pauses > 0 {
@@ -79,7 +79,7 @@ impl Manager {
             until,
             is_free,
             is_still: self.writing == PageCount(0),
-            now: self.now,
+            now: cx.now,
         };
         match self.blocked.ask(dirtier, &ask) {
             Throttle::Run => {}
@@ -90,7 +90,7 @@ impl Manager {
                     until,
                     in_transit: self.admission.in_transit().writes(),
                 };
-                effects.list.push(Effect::Pause {
+                cx.effects.list.push(Effect::Pause {
                     reason,
                     at_most: PAUSE_MAX,
                 });
@@ -99,11 +99,11 @@ impl Manager {
     }
 
     /// Issues writes for as long as there is something to write and the admission lets it through.
-    pub(super) fn pump<F: FrameTable>(&mut self, now: Instant, frames: &mut F, effects: &mut Effects) {
+    pub(super) fn pump<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         self.look_again = None;
-        self.admission.dirtiers_wait(now, !self.blocked.is_empty());
+        self.admission.dirtiers_wait(cx.now, !self.blocked.is_empty());
         // What a write that has ended made room for was waited for until now: the dirtier is woken in the same step.
-        let blocked = !self.blocked.is_empty() || self.woke_dirtier;
+        let blocked = !self.blocked.is_empty() || cx.woke_dirtier;
         loop {
             let limits = self.derived.dirty.beside(self.flusher.failed());
             let untried = self.flusher.dirty().saturating_sub(self.flusher.parked());
@@ -111,14 +111,18 @@ impl Manager {
             let busy = BUSY.to_pages(self.options.page_size).0.min(limits.hard.0 * 3 / 4);
             let wanted = blocked && self.writing.0 < busy;
             let over = self.memory_waiters || wanted || untried > limits.background;
-            let Some(mut job) = self.flusher.job(now, over, blocked) else {
+            let Some(mut job) = self.flusher.job(cx.now, over, blocked) else {
                 break;
             };
             if self.memory_waiters && job.reason != Reason::Sync {
                 // Whoever waits for a frame waits for this: it is reclaim that wants it.
                 job.reason = Reason::Reclaim;
             }
-            let write_max = self.admission.write_bytes(now).to_pages(self.options.page_size).0;
+            let write_max = self
+                .admission
+                .write_bytes(cx.now)
+                .to_pages(self.options.page_size)
+                .0;
             let write_max = match job.reason {
                 Reason::Sync => write_max,
                 _ => write_max.min(limits.hard.0 / 4),
@@ -127,30 +131,24 @@ impl Manager {
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
             let is_held_back = !job.brief || self.admission.holds_brief_back();
-            if is_held_back && let Verdict::Wait(until) = self.admission.may_write(now, job.reason, bytes) {
+            if is_held_back && let Verdict::Wait(until) = self.admission.may_write(cx.now, job.reason, bytes)
+            {
                 self.look_again = until;
-                self.waits.held_back(now, Some(job.reason), &mut self.stats);
+                self.waits.held_back(cx.now, Some(job.reason), &mut self.stats);
                 return;
             }
-            self.write(now, &job, count, frames, effects);
+            self.write(&job, count, frames, cx);
         }
-        self.waits.held_back(now, None, &mut self.stats);
+        self.waits.held_back(cx.now, None, &mut self.stats);
         let is_held = self.flusher.pass_needs_tick();
-        self.waits.held(now, is_held, &mut self.stats);
+        self.waits.held(cx.now, is_held, &mut self.stats);
         if is_held {
-            self.look_again = Some(now + TICK_WHEN_BUSY);
+            self.look_again = Some(cx.now + TICK_WHEN_BUSY);
         }
     }
 
     /// Issues one write of up to `count` pages, as many as can be written without a gap.
-    fn write<F: FrameTable>(
-        &mut self,
-        now: Instant,
-        job: &Job,
-        count: u64,
-        frames: &mut F,
-        effects: &mut Effects,
-    ) {
+    fn write<F: FrameTable>(&mut self, job: &Job, count: u64, frames: &mut F, cx: &mut StepContext<'_>) {
         let mut cluster = self.ios.frame_list();
         let mut held = None;
         for n in 0..count {
@@ -175,12 +173,12 @@ impl Manager {
         }
         if let Some(page) = held {
             self.flusher.hold(job.file, page);
-            self.tell_syncs(job.file, effects);
+            self.tell_syncs(job.file, cx);
         }
         if cluster.is_empty() {
             self.ios.recycle(cluster);
             if held.is_none() {
-                (self.met_busy, self.busy_file) = (true, Some(job.file));
+                (cx.met_busy, self.busy_file) = (true, Some(job.file));
                 self.flusher.passed_over(job, 1);
             }
             return;
@@ -192,11 +190,11 @@ impl Manager {
             file,
             first,
             frames: cluster,
-            issued_at: now,
+            issued_at: cx.now,
             brief: job.brief,
             awaited: None,
         };
-        let (io, frames) = self.issue(transfer, effects);
+        let (io, frames) = self.issue(transfer, cx);
         if self.stream_end != Some((file, first)) {
             self.admission
                 .stream_begun(pages.to_bytes(self.options.page_size));
@@ -204,8 +202,8 @@ impl Manager {
         self.stream_end = Some((file, first.after(pages.0)));
         self.flusher.issued(job, io, pages.0);
         self.writing += pages;
-        self.waits.held_back(now, None, &mut self.stats);
-        effects.list.push(Effect::Write {
+        self.waits.held_back(cx.now, None, &mut self.stats);
+        cx.effects.list.push(Effect::Write {
             io,
             reason,
             file,
@@ -216,26 +214,25 @@ impl Manager {
 
     pub(super) fn write_done(
         &mut self,
-        now: Instant,
         id: IoId,
         result: Result<(), IoError>,
         frames: &impl FrameTable,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         let io = self.ios.end(id);
         if io.reason == Reason::Swap {
-            return self.swap_done(now, io, result, frames, effects);
+            return self.swap_done(io, result, frames, cx);
         }
         let pages = PageCount(io.frames.len() as u64);
-        self.stats.io_ended(io.reason, now.since(io.issued_at));
+        self.stats.io_ended(io.reason, cx.now.since(io.issued_at));
         self.admission.completed(
-            now,
+            cx.now,
             io.reason,
             pages.to_bytes(self.options.page_size),
             io.issued_at,
         );
         if io.brief {
-            self.admission.wait_ended(now, io.reason, io.issued_at);
+            self.admission.wait_ended(cx.now, io.reason, io.issued_at);
         }
         self.writing -= pages;
         let result = match mutation::is(Mutation::DropDirtyPage) {
@@ -243,7 +240,7 @@ impl Manager {
             false => result,
         };
         self.flusher
-            .write_done(now, io.file, id, (io.first, pages.0), result);
+            .write_done(cx.now, io.file, id, (io.first, pages.0), result);
         for &frame in &io.frames {
             if result.is_err() {
                 self.stats.nr_write_failed += 1;
@@ -258,19 +255,19 @@ impl Manager {
                 self.lru.rotate_to_cold(frame);
             }
         }
-        self.tell_syncs(io.file, effects);
+        self.tell_syncs(io.file, cx);
         self.ios.recycle(io.frames);
-        self.wake_blocked(now, effects);
+        self.wake_blocked(cx);
         if core::mem::take(&mut self.memory_waiters) {
-            effects.list.push(Effect::Wake(Waiters::Memory));
+            cx.effects.list.push(Effect::Wake(Waiters::Memory));
         }
-        self.wake_reclaimer(effects);
+        self.wake_reclaimer(cx);
     }
 
     /// Answers the requests for durability that have ended, and those that wait for nothing but pages that are held.
-    pub(super) fn tell_syncs(&mut self, file: FileId, effects: &mut Effects) {
+    pub(super) fn tell_syncs(&mut self, file: FileId, cx: &mut StepContext<'_>) {
         self.flusher.ended(file, |e| {
-            effects.list.push(Effect::Synced {
+            cx.effects.list.push(Effect::Synced {
                 ticket: e.ticket,
                 result: e.result,
                 brief: e.brief,
@@ -278,11 +275,11 @@ impl Manager {
         });
         let held = self.flusher.newly_held(file).iter();
         let held = held.map(|&ticket| Effect::SyncHeld { ticket });
-        effects.list.extend(held);
+        cx.effects.list.extend(held);
     }
 
     /// Wakes the dirtiers if one of them may go on. Who may is not waiting any more, whether it comes back or not.
-    pub(super) fn wake_blocked(&mut self, now: Instant, effects: &mut Effects) {
+    pub(super) fn wake_blocked(&mut self, cx: &mut StepContext<'_>) {
         let limits = self.derived.dirty.beside(self.flusher.failed());
         let unclean = self.unclean();
         // As many bursts as there is room for now.
@@ -293,11 +290,11 @@ impl Manager {
             calm: limits.background.min(PageCount(limits.hard.0 / 4)),
             burst: limits.burst,
             turns: turns(&limits).max(fit as usize),
-            now,
+            now: cx.now,
         };
         if self.blocked.wake(&room) {
-            self.woke_dirtier = true;
-            effects.list.push(Effect::Wake(Waiters::Dirtiers));
+            cx.woke_dirtier = true;
+            cx.effects.list.push(Effect::Wake(Waiters::Dirtiers));
         }
     }
 
@@ -331,21 +328,26 @@ impl Manager {
         self.flusher.failed_pages(file)
     }
 
-    pub(super) fn discarded(&mut self, file: FileId, pages: &[(PageIndex, FrameNo)], effects: &mut Effects) {
+    pub(super) fn discarded(
+        &mut self,
+        file: FileId,
+        pages: &[(PageIndex, FrameNo)],
+        cx: &mut StepContext<'_>,
+    ) {
         if self.is_region(file) {
-            self.discarded_of_region(file, pages, effects);
-            return self.wake_all(effects);
+            self.discarded_of_region(file, pages, cx);
+            return self.wake_all(cx);
         }
         for &(page, frame) in pages {
             self.flusher.discarded(file, page);
             self.transition(frame, PageEvent::Discarded);
             self.lru.remove(frame);
-            self.release(frame, effects);
+            self.release(frame, cx);
         }
         if mutation::is(Mutation::SyncNotEndedByCut) {
-            return self.wake_all(effects);
+            return self.wake_all(cx);
         }
-        self.tell_syncs(file, effects);
-        self.wake_all(effects);
+        self.tell_syncs(file, cx);
+        self.wake_all(cx);
     }
 }

@@ -18,15 +18,16 @@
 //! Random faults read nothing ahead. Windows are not as large as those of files: what is read too far was written by
 //! somebody else before, to make room.
 
-use crate::event::{Effect, Effects};
+use crate::event::Effect;
 use crate::frame::FrameTable;
 use crate::io::Reason;
 use crate::manager::Manager;
 use crate::manager::fault::Want;
+use crate::manager::step::StepContext;
 use crate::memory::reserve::AllocationClass;
 use crate::readahead::{ReadAheadOptions, Window};
 use crate::swap::SlotNo;
-use crate::units::{Bytes, FileId, FrameNo, Instant, PageIndex, PageKey};
+use crate::units::{Bytes, FileId, FrameNo, PageIndex, PageKey};
 use alloc::vec::Vec;
 
 /// The largest window: with two of them under way a device of 1 GB/s and 0.25 ms is busy, and a program that works in
@@ -40,30 +41,32 @@ impl Manager {
     /// A page is read because it was touched: what to read behind it, if it belongs to a stream.
     pub(in crate::manager) fn swap_missed<F: FrameTable>(
         &mut self,
-        now: Instant,
-        (file, page): (FileId, PageIndex),
+        key: PageKey,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         let (options, page_size) = (self.swap_readahead(), self.options.page_size);
-        let state = self.file(file);
-        if let Some(window) = state.readahead.missed(page, 1, state.pages, &options, page_size) {
-            self.swap_ahead(now, file, window, frames, effects);
+        let state = self.file(key.file());
+        if let Some(window) = state
+            .readahead
+            .missed(key.index(), 1, state.pages, &options, page_size)
+        {
+            self.swap_ahead(key.file(), window, frames, cx);
         }
     }
 
     /// Somebody has come to a mark.
     pub(in crate::manager) fn swap_due<F: FrameTable>(
         &mut self,
-        now: Instant,
-        (file, at): (FileId, PageIndex),
+        file: FileId,
+        at: PageIndex,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         let (options, page_size) = (self.swap_readahead(), self.options.page_size);
         let state = self.file(file);
         if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
-            self.swap_ahead(now, file, window, frames, effects);
+            self.swap_ahead(file, window, frames, cx);
         }
     }
 
@@ -78,11 +81,10 @@ impl Manager {
     /// Reads the window's pages that are in their slots only, a run of slots with one read.
     fn swap_ahead<F: FrameTable>(
         &mut self,
-        now: Instant,
         file: FileId,
         window: Window,
         frames: &mut F,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         let mut run = self.ios.frame_list();
         let mut first = window.first;
@@ -103,7 +105,7 @@ impl Manager {
                 is_new_memory: false,
             };
             let frame = match is_wanted && self.free.len() > self.derived.reserve {
-                true => self.grant(want, frames, effects),
+                true => self.grant(want, frames, cx),
                 false => None,
             };
             if is_wanted && frame.is_none() {
@@ -115,7 +117,7 @@ impl Manager {
             let Some(frame) = frame else {
                 if !run.is_empty() {
                     let full = core::mem::replace(&mut run, self.ios.frame_list());
-                    self.swap_in_ahead(now, (file, first), full, effects);
+                    self.swap_in_ahead(file, first, full, cx);
                 }
                 continue;
             };
@@ -125,19 +127,19 @@ impl Manager {
             run.push(frame);
             reading.push(page);
         }
-        self.swap_in_ahead(now, (file, first), run, effects);
+        self.swap_in_ahead(file, first, run, cx);
         for at in self.file(file).readahead.reading(&reading).into_iter().flatten() {
-            effects.list.push(Effect::MarkReadAhead { file, at });
+            cx.effects.list.push(Effect::MarkReadAhead { file, at });
         }
     }
 
     /// Reads pages that follow one another and have frames: as many reads as there are runs of slots.
     pub(in crate::manager) fn swap_in_ahead(
         &mut self,
-        now: Instant,
-        (file, first): (FileId, PageIndex),
+        file: FileId,
+        first: PageIndex,
         granted: Vec<FrameNo>,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         let mut run = self.ios.frame_list();
         let mut start: Option<(PageIndex, SlotNo)> = None;
@@ -147,7 +149,7 @@ impl Manager {
             let next = start.map(|(_, slot)| SlotNo(slot.0 + run.len() as u32));
             if let Some((page, slot)) = start.filter(|_| slot != next) {
                 let full = core::mem::replace(&mut run, self.ios.frame_list());
-                self.swap_in(now, Reason::ReadAhead, (file, page, slot), full, effects);
+                self.swap_in(Reason::ReadAhead, PageKey::new(file, page), slot, full, cx);
             }
             if run.is_empty() {
                 start = slot.map(|slot| (page, slot));
@@ -155,7 +157,7 @@ impl Manager {
             run.push(frame);
         }
         match start {
-            Some((page, slot)) => self.swap_in(now, Reason::ReadAhead, (file, page, slot), run, effects),
+            Some((page, slot)) => self.swap_in(Reason::ReadAhead, PageKey::new(file, page), slot, run, cx),
             None => self.ios.recycle(run),
         }
         self.ios.recycle(granted);

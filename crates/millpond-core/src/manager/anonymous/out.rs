@@ -12,13 +12,14 @@
 
 use super::BATCH;
 use crate::admission::Verdict;
-use crate::event::{Effect, Effects, Waiters};
+use crate::event::{Effect, Waiters};
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{Io, IoError, Reason};
 use crate::manager::Manager;
+use crate::manager::step::StepContext;
 use crate::page::{PageEvent, Phase};
 use crate::swap::{SlotNo, SwapSlots};
-use crate::units::{Bytes, FileId, FrameNo, Instant, PageCount, PageIndex, PageKey};
+use crate::units::{Bytes, FileId, FrameNo, PageCount, PageIndex, PageKey};
 use alloc::vec::Vec;
 
 /// The largest write: as the flusher's.
@@ -58,39 +59,28 @@ impl Manager {
     }
 
     /// Writes what was tagged: whole batches, and the rest when nobody collects more or somebody waits.
-    pub(in crate::manager) fn swap_out<F: FrameTable>(
-        &mut self,
-        now: Instant,
-        frames: &mut F,
-        effects: &mut Effects,
-    ) {
+    pub(in crate::manager) fn swap_out<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         let page_size = self.options.page_size;
         while !self.swap.queue.is_empty() {
             let is_short = self.memory_waiters || self.free.len() <= self.derived.watermarks.min;
             if self.swap.queue.len() < BATCH && self.reclaimer_awake && !is_short {
                 return;
             }
-            let most = self.admission.write_bytes(now).0.min(WRITE_MAX.0);
+            let most = self.admission.write_bytes(cx.now).0.min(WRITE_MAX.0);
             let most = Bytes(most).to_pages(page_size).0.max(1) as usize;
             let count = most.min(self.swap.queue.len());
             let bytes = PageCount(count as u64).to_bytes(page_size);
-            if let Verdict::Wait(until) = self.admission.may_write(now, Reason::Swap, bytes) {
+            if let Verdict::Wait(until) = self.admission.may_write(cx.now, Reason::Swap, bytes) {
                 let sooner = self.look_again.into_iter().chain(until).min();
                 self.look_again = sooner;
                 return;
             }
-            self.swap_out_some(now, count, frames, effects);
+            self.swap_out_some(count, frames, cx);
         }
     }
 
     /// Writes the first `count` pages that were tagged, as one transfer for each run of slots.
-    fn swap_out_some<F: FrameTable>(
-        &mut self,
-        now: Instant,
-        count: usize,
-        frames: &mut F,
-        effects: &mut Effects,
-    ) {
+    fn swap_out_some<F: FrameTable>(&mut self, count: usize, frames: &mut F, cx: &mut StepContext<'_>) {
         let mut queue = core::mem::take(&mut self.swap.queue);
         let is_wanted = |frame: &FrameNo| {
             let state = &self.states[frame.index()];
@@ -116,7 +106,7 @@ impl Manager {
                 self.swap.give(Some(slot));
                 self.swap.leaving -= PageCount(u64::from(leaves));
                 if begun == BeginWrite::Useless {
-                    self.given_up(frame, effects);
+                    self.given_up(frame, cx);
                 }
                 continue;
             }
@@ -126,7 +116,7 @@ impl Manager {
             self.slots(key.file()).put(key.index(), Some(slot));
             if !run.is_empty() && slot.0 != first.0 + run.len() as u32 {
                 let full = core::mem::replace(&mut run, self.ios.frame_list());
-                self.issue_swap_out(now, first, full, effects);
+                self.issue_swap_out(first, full, cx);
             }
             if run.is_empty() {
                 first = slot;
@@ -138,23 +128,23 @@ impl Manager {
         if run.is_empty() {
             self.ios.recycle(run);
         } else {
-            self.issue_swap_out(now, first, run, effects);
+            self.issue_swap_out(first, run, cx);
         }
     }
 
     /// A page without a slot was given up before it was written.
-    fn given_up(&mut self, frame: FrameNo, effects: &mut Effects) {
+    fn given_up(&mut self, frame: FrameNo, cx: &mut StepContext<'_>) {
         self.swap.dirty -= PageCount(1);
         self.stats.pglazyfreed += 1;
         self.transition(frame, PageEvent::Discarded);
         self.lru.remove(frame);
-        self.release(frame, effects);
+        self.release(frame, cx);
         if core::mem::take(&mut self.memory_waiters) {
-            effects.list.push(Effect::Wake(Waiters::Memory));
+            cx.effects.list.push(Effect::Wake(Waiters::Memory));
         }
     }
 
-    fn issue_swap_out(&mut self, now: Instant, first: SlotNo, run: Vec<FrameNo>, effects: &mut Effects) {
+    fn issue_swap_out(&mut self, first: SlotNo, run: Vec<FrameNo>, cx: &mut StepContext<'_>) {
         let pages = PageCount(run.len() as u64);
         self.swap.dirty -= pages;
         self.swap.writing += pages;
@@ -165,27 +155,26 @@ impl Manager {
             file: FileId(0),
             first: PageIndex(first.0.into()),
             frames: run,
-            issued_at: now,
+            issued_at: cx.now,
             brief: false,
             awaited: None,
         };
-        let (io, frames) = self.issue(transfer, effects);
-        effects.list.push(Effect::SwapOut { io, first, frames });
+        let (io, frames) = self.issue(transfer, cx);
+        cx.effects.list.push(Effect::SwapOut { io, first, frames });
     }
 
     /// A write to swap has ended. After an error its pages are dirty, and are tried again when they come to the cold end.
     pub(in crate::manager) fn swap_done(
         &mut self,
-        now: Instant,
         io: Io,
         result: Result<(), IoError>,
         frames: &impl FrameTable,
-        effects: &mut Effects,
+        cx: &mut StepContext<'_>,
     ) {
         let pages = PageCount(io.frames.len() as u64);
         let bytes = pages.to_bytes(self.options.page_size);
-        self.stats.io_ended(io.reason, now.since(io.issued_at));
-        self.admission.completed(now, io.reason, bytes, io.issued_at);
+        self.stats.io_ended(io.reason, cx.now.since(io.issued_at));
+        self.admission.completed(cx.now, io.reason, bytes, io.issued_at);
         self.swap.writing -= pages;
         for &frame in &io.frames {
             let is_tagged = core::mem::take(&mut self.states[frame.index()].free_on_clean);
@@ -204,8 +193,8 @@ impl Manager {
         }
         self.ios.recycle(io.frames);
         if core::mem::take(&mut self.memory_waiters) {
-            effects.list.push(Effect::Wake(Waiters::Memory));
+            cx.effects.list.push(Effect::Wake(Waiters::Memory));
         }
-        self.wake_reclaimer(effects);
+        self.wake_reclaimer(cx);
     }
 }

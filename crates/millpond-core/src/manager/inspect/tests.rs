@@ -1,6 +1,7 @@
 use super::*;
 use crate::admission::AdmissionOptions;
 use crate::event::{Effects, Event};
+use crate::manager::step::StepContext;
 use crate::manager::tests::Frames;
 use alloc::boxed::Box;
 
@@ -119,7 +120,10 @@ fn the_goal_says_what_was_set_and_what_the_device_needs() {
         admission: AdmissionOptions::Off,
         ..Options::default()
     };
-    manager.retune(options, &mut Effects::default());
+    manager.retune(
+        options,
+        &mut StepContext::new(Instant(0), &mut Effects::default()),
+    );
     assert_eq!(manager.inspect_goal(), None);
 }
 
