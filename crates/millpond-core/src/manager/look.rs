@@ -40,7 +40,7 @@ impl Manager {
         let state = &self.states[frame.index()];
         (state.phase != Phase::Free).then(|| FrameLook {
             phase: state.phase,
-            is_tagged: state.lap,
+            is_tagged: state.laps > 0,
             is_active: self.lru.list_of(frame) == Some(List::Active),
         })
     }

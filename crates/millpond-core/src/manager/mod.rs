@@ -75,8 +75,8 @@ const TICK_WHEN_BUSY: Nanos = Nanos::from_millis(1);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FrameState {
     phase: Phase,
-    /// Reclaim met it dirty once.
-    lap: bool,
+    /// How often reclaim has marked a lap of it: it was dirty, and went round.
+    laps: u8,
     /// To be freed when its write ends.
     free_on_clean: bool,
     /// A page of a region that is to be written to swap, whether it is to be freed then or not.
@@ -85,7 +85,7 @@ struct FrameState {
 
 const FREE: FrameState = FrameState {
     phase: Phase::Free,
-    lap: false,
+    laps: 0,
     free_on_clean: false,
     queued: false,
 };

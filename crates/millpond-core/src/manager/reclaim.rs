@@ -72,7 +72,7 @@ impl Manager {
                 });
                 return false;
             }
-            let decision = at_cold_end(state.phase, state.lap, trouble);
+            let decision = at_cold_end(state.phase, state.laps, trouble);
             if decision != Decision::Take {
                 // The table knows nothing yet of a page that was granted in this very step.
                 let key = || match state.phase {
@@ -89,7 +89,7 @@ impl Manager {
                 }
                 // Off the lists until its read has ended.
                 Decision::KeepOff => return false,
-                Decision::MarkLap => self.states[frame.index()].lap = true,
+                Decision::MarkLap => self.states[frame.index()].laps += 1,
                 Decision::FreeOnClean { flag } => {
                     // Active, so that it isn't met again at once: the end of its write makes it the next victim.
                     self.lru.put_back(frame, PutBack::Active);

@@ -250,7 +250,7 @@ impl Manager {
             self.stats.nr_written += 1;
             let phase = self.transition(frame, PageEvent::Written);
             let state = &mut self.states[frame.index()];
-            state.lap = false;
+            state.laps = 0;
             if core::mem::take(&mut state.free_on_clean) && phase == Phase::Clean {
                 self.lru.rotate_to_cold(frame);
             }

@@ -56,13 +56,17 @@ pub enum Decision {
     },
 }
 
-/// Decides for a page in `phase`. `lap`: it was met dirty before; `trouble`: [`is_in_trouble`].
+/// Laps that a dirty page gets before it is tagged: the one that ends at the first meeting, and one more (Dillon 2000).
+const LAPS: u8 = 2;
+
+/// Decides for a page in `phase`. `laps`: how often [`Decision::MarkLap`] was said of it since it was clean; `trouble`:
+/// [`is_in_trouble`].
 #[inline]
-pub fn at_cold_end(phase: Phase, lap: bool, trouble: bool) -> Decision {
+pub fn at_cold_end(phase: Phase, laps: u8, trouble: bool) -> Decision {
     match phase {
         Phase::Clean => Decision::Take,
         Phase::Dirty if mutation::is(Mutation::EvictDirty) => Decision::Take,
-        Phase::Dirty if lap || trouble => Decision::FreeOnClean { flag: trouble },
+        Phase::Dirty if laps + 1 >= LAPS || trouble => Decision::FreeOnClean { flag: trouble },
         Phase::Dirty => Decision::MarkLap,
         Phase::Writing | Phase::Redirtied => Decision::FreeOnClean { flag: false },
         Phase::Loading | Phase::Free => Decision::KeepOff,
@@ -75,9 +79,9 @@ mod tests {
 
     #[test]
     fn a_dirty_page_gets_two_trips() {
-        assert_eq!(at_cold_end(Phase::Dirty, false, false), Decision::MarkLap);
+        assert_eq!(at_cold_end(Phase::Dirty, 0, false), Decision::MarkLap);
         assert_eq!(
-            at_cold_end(Phase::Dirty, true, false),
+            at_cold_end(Phase::Dirty, 1, false),
             Decision::FreeOnClean { flag: false },
             "and waits for its file's turn"
         );
@@ -85,9 +89,9 @@ mod tests {
 
     #[test]
     fn in_trouble_the_lap_is_skipped_and_the_flusher_is_told() {
-        for lap in [false, true] {
+        for laps in [0, 1] {
             assert_eq!(
-                at_cold_end(Phase::Dirty, lap, true),
+                at_cold_end(Phase::Dirty, laps, true),
                 Decision::FreeOnClean { flag: true }
             );
         }
@@ -117,7 +121,7 @@ mod tests {
             Phase::Loading,
         ] {
             for trouble in [false, true] {
-                let decision = at_cold_end(phase, true, trouble);
+                let decision = at_cold_end(phase, 1, trouble);
                 assert_eq!(
                     decision == Decision::Take,
                     phase == Phase::Clean,
