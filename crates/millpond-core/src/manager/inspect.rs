@@ -4,7 +4,7 @@
 //! with the numbers in it, the setting, and when that was set to something else last.
 
 use super::{Manager, Occupancy};
-use crate::admission::goal::CALM_TAILS;
+use crate::admission::goal::UNLOADED_P99S;
 use crate::dirty::limits::{BURST, DirtyLimit, DirtyableMemory, HARD_MIN, HARD_PAGES_MIN};
 use crate::memory::watermark::{WatermarkRule, linux_min_free_kib};
 use crate::options::Options;
@@ -165,7 +165,7 @@ impl Manager {
         Some(GoalInForce {
             goal: self.admission.read_goal()?,
             formula: format!(
-                "{CALM_TAILS} * {} us (unloaded p99 of the last reads), {} us \
+                "{UNLOADED_P99S} * {} us (unloaded p99 of the last reads), {} us \
                  (admission.read_latency) at least",
                 us(unloaded_p99),
                 us(setting)

@@ -40,7 +40,6 @@ mod aim;
 mod batches;
 #[cfg(test)]
 mod batches_tests;
-mod calm;
 mod enough;
 #[cfg(test)]
 mod enough_tests;
@@ -56,6 +55,7 @@ mod rate;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod unloaded;
 mod window;
 
 use super::{InTransit, Verdict};
@@ -63,11 +63,11 @@ use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
 use aim::Aim;
 use batches::Batches;
-use calm::Calm;
 use enough::{Amount, Enough};
 use lead::Lead;
 use pace::Pace;
 use turns::Turns;
+use unloaded::UnloadedReads;
 use window::{Recent, Window};
 
 /// The settings.
@@ -117,7 +117,7 @@ const WINDOW_MIN: Nanos = Nanos::from_millis(100);
 const WINDOW_READS_MIN: u32 = 20;
 /// The least goal, in tails of such reads. With two of them a goal of 20 ms made the modelled disk's writers take 300 s
 /// instead of 18, as every write was followed by a seek; with three it is 54 s.
-pub(crate) const CALM_TAILS: u64 = 3;
+pub(crate) const UNLOADED_P99S: u64 = 3;
 /// The allowance that a new reader meets, before anything was measured, and the least between turns.
 const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
 
@@ -154,7 +154,7 @@ pub struct GoalState {
     /// A write of the window waited for the allowance: only then does a larger one change anything.
     limited: bool,
     /// Reads during which no write was in transit.
-    calm: Calm,
+    unloaded: UnloadedReads,
     turns: Turns,
     batches: Batches,
     /// The last write, if it began a stream.
@@ -180,7 +180,7 @@ impl GoalState {
             missed: false,
             disturbed: false,
             limited: false,
-            calm: Calm::new(),
+            unloaded: UnloadedReads::new(),
             turns: Turns::new(options.read_latency >= SEEKS_FROM),
             batches: Batches::new(options.batch),
             lead: None,
@@ -197,12 +197,12 @@ impl GoalState {
     pub fn goal(&self) -> Nanos {
         self.options
             .read_latency
-            .max(Nanos(self.calm.tail().0 * CALM_TAILS))
+            .max(Nanos(self.unloaded.p99().0 * UNLOADED_P99S))
     }
 
     /// What 99 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
     pub fn unloaded_p99(&self) -> Nanos {
-        self.calm.tail()
+        self.unloaded.p99()
     }
 
     /// What may be in transit now, for the writes that asked last.
@@ -322,7 +322,7 @@ impl GoalState {
     /// for longer than the goal by itself: its writers had 16 MB/s of 450 so, beside 534 of the scan.
     pub(super) fn wait_done(&mut self, now: Instant, reason: Reason, begun: Instant, in_transit: &InTransit) {
         if reason == Reason::ReadAhead {
-            self.add_calm(now, begun, in_transit);
+            self.add_unloaded(now, begun, in_transit);
         }
         let disturbed = in_transit.writes() > Bytes(0);
         self.wait_ended(now, (begun, disturbed), false, in_transit);
@@ -383,15 +383,16 @@ impl GoalState {
     }
 
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
-        self.add_calm(now, issued_at, in_transit);
+        self.add_unloaded(now, issued_at, in_transit);
         let disturbed = in_transit.last_write() > issued_at || in_transit.writes() > Bytes(0);
         self.wait_ended(now, (issued_at, disturbed), true, in_transit);
     }
 
     /// A read has ended that somebody has waited for since `begun`.
-    fn add_calm(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
+    fn add_unloaded(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
         if in_transit.writes() == Bytes(0) && !self.turns.hidden_before(begun) {
-            self.calm.add(now, now.since(begun.max(in_transit.last_write())));
+            self.unloaded
+                .add(now, now.since(begun.max(in_transit.last_write())));
         }
     }
 

@@ -14,17 +14,17 @@ const SPAN: Nanos = Nanos::from_secs(2);
 
 /// Reads during which no write was in transit.
 #[derive(Clone, Debug)]
-pub(super) struct Calm {
+pub(super) struct UnloadedReads {
     reads: Window,
-    /// The last tails, oldest first; 0 before there were any.
-    tails: [Nanos; 3],
+    /// The last last, oldest first; 0 before there were any.
+    last: [Nanos; 3],
 }
 
-impl Calm {
-    pub(super) fn new() -> Calm {
-        Calm {
+impl UnloadedReads {
+    pub(super) fn new() -> UnloadedReads {
+        UnloadedReads {
             reads: Window::new(Instant(0)),
-            tails: [Nanos::ZERO; 3],
+            last: [Nanos::ZERO; 3],
         }
     }
 
@@ -32,8 +32,8 @@ impl Calm {
         self.reads.add(latency);
         let is_long = now.since(self.reads.since) >= SPAN;
         if self.reads.reads() >= READS || (is_long && self.reads.reads() >= READS_MIN) {
-            let [_, second, third] = self.tails;
-            self.tails = match third {
+            let [_, second, third] = self.last;
+            self.last = match third {
                 Nanos::ZERO => [self.reads.tail(); 3],
                 _ => [second, third, self.reads.tail()],
             };
@@ -42,10 +42,10 @@ impl Calm {
     }
 
     /// The middle of the last three; 0 before there were enough reads.
-    pub(super) fn tail(&self) -> Nanos {
-        let mut tails = self.tails;
-        tails.sort_unstable();
-        tails[1]
+    pub(super) fn p99(&self) -> Nanos {
+        let mut last = self.last;
+        last.sort_unstable();
+        last[1]
     }
 }
 
@@ -53,23 +53,23 @@ impl Calm {
 mod tests {
     use super::*;
 
-    fn tail_of(calm: &mut Calm, us: u64) -> Nanos {
+    fn p99_after(reads: &mut UnloadedReads, us: u64) -> Nanos {
         for _ in 0..READS {
-            calm.add(Instant(0), Nanos::from_micros(us));
+            reads.add(Instant(0), Nanos::from_micros(us));
         }
-        calm.tail()
+        reads.p99()
     }
 
     #[test]
     fn one_tail_out_of_the_usual_changes_nothing_and_two_do() {
-        let mut calm = Calm::new();
-        assert_eq!(calm.tail(), Nanos::ZERO);
-        let usual = tail_of(&mut calm, 100);
+        let mut reads = UnloadedReads::new();
+        assert_eq!(reads.p99(), Nanos::ZERO);
+        let usual = p99_after(&mut reads, 100);
         assert!(usual >= Nanos::from_micros(100));
-        assert_eq!(tail_of(&mut calm, 400), usual);
-        assert_eq!(tail_of(&mut calm, 100), usual);
-        assert_eq!(tail_of(&mut calm, 100), usual);
-        assert_eq!(tail_of(&mut calm, 400), usual);
-        assert!(tail_of(&mut calm, 400) >= Nanos::from_micros(400));
+        assert_eq!(p99_after(&mut reads, 400), usual);
+        assert_eq!(p99_after(&mut reads, 100), usual);
+        assert_eq!(p99_after(&mut reads, 100), usual);
+        assert_eq!(p99_after(&mut reads, 400), usual);
+        assert!(p99_after(&mut reads, 400) >= Nanos::from_micros(400));
     }
 }
