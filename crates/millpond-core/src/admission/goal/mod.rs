@@ -36,7 +36,6 @@
 //! cache answers now and then always looks healthy that way, so this takes a high percentile. Dillon 2000
 //! (Dillon 2000) counts bytes, not requests: what one write costs depends on its size.
 
-mod aim;
 mod batches;
 #[cfg(test)]
 mod batches_tests;
@@ -52,6 +51,7 @@ mod pace;
 #[cfg(test)]
 mod pace_tests;
 mod rate;
+mod target_scale;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -61,11 +61,11 @@ mod window;
 use super::{InTransit, Verdict};
 use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
-use aim::Aim;
 use batches::Batches;
 use enough::{Amount, Enough};
 use lead::Lead;
 use pace::Pace;
+use target_scale::TargetScale;
 use turns::Turns;
 use unloaded::UnloadedReads;
 use window::{Recent, Window};
@@ -142,7 +142,7 @@ pub struct GoalState {
     allowance: Bytes,
     window: Window,
     /// Whether windows alone keep the goal.
-    aim: Aim,
+    target_scale: TargetScale,
     /// Whether less in transit would do.
     enough: Enough,
     /// Whether writes are spaced out.
@@ -174,7 +174,7 @@ impl GoalState {
             options,
             allowance,
             window: Window::new(Instant(0)),
-            aim: Aim::new(),
+            target_scale: TargetScale::new(),
             enough: Enough::new(),
             pace: Pace::new(),
             missed: false,
@@ -341,7 +341,7 @@ impl GoalState {
         self.window.add(latency);
         let goal = self.goal();
         if disturbed && !self.turns.overtakes {
-            self.aim.add(now, latency, goal);
+            self.target_scale.add(now, latency, goal);
             self.enough.read_done(latency > goal);
         }
         if self.window.reads() < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
@@ -441,7 +441,7 @@ impl GoalState {
     /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal, but
     /// to no more than is enough.
     fn adapt(&mut self, now: Instant) {
-        let (goal, seen) = (self.aim.of(self.goal()), self.window.tail());
+        let (goal, seen) = (self.target_scale.apply(self.goal()), self.window.tail());
         let calm = seen.0 < goal.0 - goal.0 / 4;
         let missed = core::mem::replace(&mut self.missed, seen > goal);
         let is_short = self.options.read_latency < SEEKS_FROM;

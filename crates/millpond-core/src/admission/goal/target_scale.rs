@@ -23,16 +23,16 @@ const UP: u64 = PARTS / 32;
 
 /// The part of the goal that windows are held to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Aim {
+pub(super) struct TargetScale {
     parts: u64,
     since: Instant,
     reads: u32,
     over: u32,
 }
 
-impl Aim {
-    pub(super) fn new() -> Aim {
-        Aim {
+impl TargetScale {
+    pub(super) fn new() -> TargetScale {
+        TargetScale {
             parts: PARTS,
             since: Instant(0),
             reads: 0,
@@ -56,7 +56,7 @@ impl Aim {
         } else {
             self.parts
         };
-        *self = Aim {
+        *self = TargetScale {
             parts,
             since: now,
             reads: 0,
@@ -65,7 +65,7 @@ impl Aim {
     }
 
     /// What windows are to keep.
-    pub(super) fn of(&self, goal: Nanos) -> Nanos {
+    pub(super) fn apply(&self, goal: Nanos) -> Nanos {
         Nanos(goal.0 * self.parts / PARTS)
     }
 }
@@ -77,29 +77,33 @@ mod tests {
     const GOAL: Nanos = Nanos::from_millis(4);
 
     /// `seconds` of 500 reads a second, one in `every` of which is over.
-    fn run(aim: &mut Aim, now: &mut Instant, seconds: u32, every: u32) {
+    fn run(scale: &mut TargetScale, now: &mut Instant, seconds: u32, every: u32) {
         for n in 0..seconds * 500 {
             *now = *now + Nanos::from_millis(2);
             let over = n % every == every - 1;
-            aim.add(*now, Nanos::from_millis(if over { 6 } else { 2 }), GOAL);
+            scale.add(*now, Nanos::from_millis(if over { 6 } else { 2 }), GOAL);
         }
     }
 
     #[test]
     fn windows_are_held_to_less_while_more_than_one_in_a_hundred_is_over() {
-        let (mut aim, mut now) = (Aim::new(), Instant(0));
-        run(&mut aim, &mut now, 4, 1_000);
-        assert_eq!(aim.of(GOAL), GOAL);
-        run(&mut aim, &mut now, 2, 40);
-        assert!(aim.of(GOAL) <= Nanos(GOAL.0 * 7 / 8), "{:?}", aim.of(GOAL));
-        run(&mut aim, &mut now, 60, 1_000);
-        assert_eq!(aim.of(GOAL), GOAL);
+        let (mut scale, mut now) = (TargetScale::new(), Instant(0));
+        run(&mut scale, &mut now, 4, 1_000);
+        assert_eq!(scale.apply(GOAL), GOAL);
+        run(&mut scale, &mut now, 2, 40);
+        assert!(
+            scale.apply(GOAL) <= Nanos(GOAL.0 * 7 / 8),
+            "{:?}",
+            scale.apply(GOAL)
+        );
+        run(&mut scale, &mut now, 60, 1_000);
+        assert_eq!(scale.apply(GOAL), GOAL);
     }
 
     #[test]
     fn a_device_that_misses_by_itself_is_not_held_to_less_than_half() {
-        let (mut aim, mut now) = (Aim::new(), Instant(0));
-        run(&mut aim, &mut now, 60, 10);
-        assert_eq!(aim.of(GOAL), Nanos(GOAL.0 / 2));
+        let (mut scale, mut now) = (TargetScale::new(), Instant(0));
+        run(&mut scale, &mut now, 60, 10);
+        assert_eq!(scale.apply(GOAL), Nanos(GOAL.0 / 2));
     }
 }
