@@ -39,12 +39,12 @@
 mod batches;
 #[cfg(test)]
 mod batches_tests;
-mod enough;
-#[cfg(test)]
-mod enough_tests;
 mod hidden;
 #[cfg(test)]
 mod hidden_tests;
+mod knee;
+#[cfg(test)]
+mod knee_tests;
 mod lead;
 mod overtaking;
 mod pace;
@@ -62,7 +62,7 @@ use super::{InTransit, Verdict};
 use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
 use batches::Batches;
-use enough::{Amount, Enough};
+use knee::{Amount, Knee};
 use lead::Lead;
 use pace::Pace;
 use target_scale::TargetScale;
@@ -144,7 +144,7 @@ pub struct GoalState {
     /// Whether windows alone keep the goal.
     target_scale: TargetScale,
     /// Whether less in transit would do.
-    enough: Enough,
+    knee: Knee,
     /// Whether writes are spaced out.
     pace: Pace,
     /// The last window missed it.
@@ -175,7 +175,7 @@ impl GoalState {
             allowance,
             window: Window::new(Instant(0)),
             target_scale: TargetScale::new(),
-            enough: Enough::new(),
+            knee: Knee::new(),
             pace: Pace::new(),
             missed: false,
             disturbed: false,
@@ -233,7 +233,7 @@ impl GoalState {
         if !in_transit.reader_active(now, READER_SPAN) {
             self.turns.forget();
             self.batches.forget(now);
-            self.enough.forget_trial();
+            self.knee.forget_trial();
             self.pace.forget_trial();
             self.lead = None;
             return if writes.0 + bytes.0 <= self.options.in_transit_max.0.max(bytes.0) {
@@ -252,7 +252,7 @@ impl GoalState {
             .batches
             .may_write(now, bytes, sizes, self.share(), in_transit)
         {
-            self.enough.forget_trial();
+            self.knee.forget_trial();
             self.pace.forget_trial();
             return verdict;
         }
@@ -274,7 +274,7 @@ impl GoalState {
         let allowance = self.allowed();
         let waits = writes.0 > 0 && writes.0 + bytes.0 > allowance;
         self.limited |= waits;
-        self.enough.asked(now, waits, writes.0 + 2 * bytes.0 <= allowance);
+        self.knee.asked(now, waits, writes.0 + 2 * bytes.0 <= allowance);
         if writes.0 == 0 {
             // Whatever came in between: the head is elsewhere.
             self.stream_begun(bytes);
@@ -292,7 +292,7 @@ impl GoalState {
     /// that nobody waits for the writers of a real flash disk took 1.75 s instead of 1.27, at the same tail.
     fn allowed(&self) -> u64 {
         if !self.turns.overtakes {
-            self.enough.of(self.amount())
+            self.knee.of(self.amount())
         } else if self.waited_for {
             self.allowance.0
         } else {
@@ -342,14 +342,14 @@ impl GoalState {
         let goal = self.goal();
         if disturbed && !self.turns.overtakes {
             self.target_scale.add(now, latency, goal);
-            self.enough.read_done(latency > goal);
+            self.knee.read_done(latency > goal);
         }
         if self.window.reads() < WINDOW_READS_MIN || now.since(self.window.since) < WINDOW_MIN {
             return;
         }
         if self.disturbed {
             if self.turns.overtakes {
-                self.enough.forget_trial();
+                self.knee.forget_trial();
                 self.pace.forget();
                 let wanted = self.least().max(ALLOWANCE_START);
                 // A little less, and the second of two writes in transit no longer fits: the disk would lose a revolution.
@@ -378,7 +378,7 @@ impl GoalState {
         let allowance = self.allowance.0;
         let wanted = wanted.0.clamp(allowance / 2, allowance + allowance / 2);
         let min = self.options.in_transit_min;
-        let least = self.least().0.min(self.enough.most().unwrap_or(u64::MAX));
+        let least = self.least().0.min(self.knee.bytes().unwrap_or(u64::MAX));
         self.allowance = Bytes(wanted.max(least)).clamp(min, self.options.in_transit_max.max(min));
     }
 
@@ -410,7 +410,7 @@ impl GoalState {
             return;
         }
         // Of little in transit it is nothing special that as much was written meanwhile.
-        let allowance = match self.enough.most() {
+        let allowance = match self.knee.bytes() {
             Some(_) => self.allowance.max(ALLOWANCE_START),
             None => self.allowance,
         };
@@ -432,9 +432,9 @@ impl GoalState {
         in_transit: &InTransit,
     ) {
         self.turns.write_done(now, bytes, issued_at, in_transit);
-        let enough = self.enough.write_done(now, bytes, issued_at, self.amount());
-        if let Some(enough) = enough {
-            self.allowance = Bytes(enough);
+        let found = self.knee.write_done(now, bytes, issued_at, self.amount());
+        if let Some(found) = found {
+            self.allowance = Bytes(found);
         }
     }
 
@@ -446,35 +446,35 @@ impl GoalState {
         let missed = core::mem::replace(&mut self.missed, seen > goal);
         let is_short = self.options.read_latency < SEEKS_FROM;
         // Whether more makes writes faster is tried before it is given.
-        let may_grow = calm && self.limited && (!is_short || self.enough.may_grow(self.amount()));
+        let may_grow = calm && self.limited && (!is_short || self.knee.may_grow(self.amount()));
         // What would only be taken back is not given before it is known whether less would do.
         let is_settled = seen <= goal && self.limited && (missed || !may_grow);
         if is_short {
             let is_least = self.allowance <= self.options.in_transit_min;
             if is_settled && !self.pace.tries() && !self.pace.is_on() {
                 let rate = self.turns.bytes_per_ms();
-                self.enough.may_try(now, self.goal(), self.amount(), rate);
+                self.knee.may_try(now, self.goal(), self.amount(), rate);
             }
-            let says_nothing = !is_least || self.enough.tries();
+            let says_nothing = !is_least || self.knee.tries();
             let ended = pace::Ended {
                 missed: seen > self.goal() && !says_nothing,
                 over: seen > self.goal() && says_nothing,
                 waited: self.limited,
                 takes: self.turns.bytes_per_ms(),
-                settled: is_settled && self.enough.most().is_some() && !self.enough.tries(),
+                settled: is_settled && self.knee.bytes().is_some() && !self.knee.tries(),
                 mean: self.window.mean(),
                 share: self.share(),
             };
             self.pace.window_ended(now, ended);
             if self.pace.is_on() {
-                self.enough.drop_trial();
+                self.knee.drop_trial();
             }
         }
-        if seen > goal || (may_grow && !self.enough.tries()) {
+        if seen > goal || (may_grow && !self.knee.tries()) {
             let aim = u128::from(goal.0 - goal.0 / 8);
             let wanted = u128::from(self.allowance.0) * aim / u128::from(seen.0.max(1));
             let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
-            let most = self.enough.most().unwrap_or(u64::MAX);
+            let most = self.knee.bytes().unwrap_or(u64::MAX);
             self.step_to(Bytes(wanted.min(most)));
         }
     }

@@ -240,7 +240,7 @@ impl Trial {
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Enough {
+pub(super) struct Knee {
     most: Option<u64>,
     trial: Option<Trial>,
     /// The last trial said something.
@@ -254,9 +254,9 @@ pub(super) struct Enough {
     took: Nanos,
 }
 
-impl Enough {
-    pub(super) fn new() -> Enough {
-        Enough {
+impl Knee {
+    pub(super) fn new() -> Knee {
+        Knee {
             most: None,
             trial: None,
             told: true,
@@ -269,7 +269,7 @@ impl Enough {
     }
 
     /// More than this was not faster.
-    pub(super) fn most(&self) -> Option<u64> {
+    pub(super) fn bytes(&self) -> Option<u64> {
         self.most
     }
 

@@ -1,6 +1,6 @@
 //! Devices whose rate depends on what is in transit, and what is left of it.
 
-use super::enough::{Amount, Enough};
+use super::knee::{Amount, Knee};
 use crate::units::{Bytes, Instant, Nanos};
 
 const GOAL: Nanos = Nanos::from_millis(2);
@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 
 /// A device with readers that keep the goal with anything, whose writers always wait unless they rest.
 struct Device {
-    enough: Enough,
+    knee: Knee,
     now: Instant,
     amount: Amount,
     random: u32,
@@ -25,7 +25,7 @@ struct Device {
 impl Device {
     fn new(allowance: u64) -> Device {
         Device {
-            enough: Enough::new(),
+            knee: Knee::new(),
             now: Instant(0),
             amount: Amount {
                 allowance,
@@ -44,21 +44,20 @@ impl Device {
         let end = self.now + Nanos::from_secs(seconds);
         let mut judged = self.now;
         while self.now < end {
-            let rate = rate(self.enough.of(self.amount));
+            let rate = rate(self.knee.of(self.amount));
             self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let percent = 100 - self.noise + (self.random >> 8) % (2 * self.noise + 1);
             let took = Nanos(WRITE.0 * 10_000_000 * u64::from(percent) / rate);
-            self.enough.asked(self.now, self.rest == 0, true);
+            self.knee.asked(self.now, self.rest == 0, true);
             let issued_at = self.now;
-            self.enough
-                .read_done(self.enough.of(self.amount) > self.over_from);
+            self.knee.read_done(self.knee.of(self.amount) > self.over_from);
             self.now = self.now + took;
-            let enough = self.enough.write_done(self.now, WRITE, issued_at, self.amount);
-            self.amount.allowance = enough.unwrap_or(self.amount.allowance);
+            let found = self.knee.write_done(self.now, WRITE, issued_at, self.amount);
+            self.amount.allowance = found.unwrap_or(self.amount.allowance);
             self.now = self.now + Nanos(took.0 * self.rest / 100);
             if self.now.since(judged) > Nanos::from_millis(100) {
                 judged = self.now;
-                self.enough.may_try(self.now, GOAL, self.amount, rate / 1_000);
+                self.knee.may_try(self.now, GOAL, self.amount, rate / 1_000);
             }
         }
         self.amount.allowance
@@ -82,7 +81,7 @@ fn no_more_is_in_transit_than_makes_writes_faster() {
     let mut device = Device::new(2 * MIB);
     assert_eq!(device.run(3, full_from_128_kib), 128 * KIB);
     assert_eq!(device.run(60, full_from_128_kib), 128 * KIB);
-    assert_eq!(device.enough.most(), Some(128 * KIB));
+    assert_eq!(device.knee.bytes(), Some(128 * KIB));
 }
 
 #[test]
@@ -103,7 +102,7 @@ fn the_same_on_a_device_whose_writes_take_a_third_longer_or_shorter() {
 fn what_the_goal_leaves_stays_where_less_is_slower() {
     let mut device = Device::new(2 * MIB);
     assert_eq!(device.run(60, a_fifth_for_each_doubling), 2 * MIB);
-    assert_eq!(device.enough.most(), None);
+    assert_eq!(device.knee.bytes(), None);
 }
 
 #[test]
@@ -144,22 +143,22 @@ fn writers_that_rest_say_nothing_about_the_device() {
     let mut device = Device::new(2 * MIB);
     device.rest = 50;
     assert_eq!(device.run(60, full_from_128_kib), 2 * MIB);
-    assert_eq!(device.enough.most(), None);
+    assert_eq!(device.knee.bytes(), None);
 }
 
 #[test]
 fn what_a_trial_tries_ends_with_it() {
     let mut device = Device::new(2 * MIB);
-    let in_transit = |device: &Device| device.enough.of(device.amount);
+    let in_transit = |device: &Device| device.knee.of(device.amount);
     while in_transit(&device) == 2 * MIB {
         device.now = device.now + Nanos::from_millis(1);
-        device.enough.may_try(device.now, GOAL, device.amount, 1);
-        device.enough.asked(device.now, true, true);
+        device.knee.may_try(device.now, GOAL, device.amount, 1);
+        device.knee.asked(device.now, true, true);
         device
-            .enough
+            .knee
             .write_done(device.now, WRITE, device.now, device.amount);
     }
     assert_eq!(in_transit(&device), MIB);
-    device.enough.forget_trial();
+    device.knee.forget_trial();
     assert_eq!(in_transit(&device), 2 * MIB);
 }
