@@ -47,9 +47,9 @@ mod knee;
 mod knee_tests;
 mod lead;
 mod overtaking;
-mod pace;
+mod pacing;
 #[cfg(test)]
-mod pace_tests;
+mod pacing_tests;
 mod rate;
 mod target_scale;
 #[cfg(test)]
@@ -64,7 +64,7 @@ use crate::units::{Bytes, Instant, Nanos};
 use batches::Batches;
 use knee::{Amount, Knee};
 use lead::Lead;
-use pace::Pace;
+use pacing::Pacing;
 use target_scale::TargetScale;
 use turns::Turns;
 use unloaded::UnloadedReads;
@@ -146,7 +146,7 @@ pub struct GoalState {
     /// Whether less in transit would do.
     knee: Knee,
     /// Whether writes are spaced out.
-    pace: Pace,
+    pacing: Pacing,
     /// The last window missed it.
     missed: bool,
     /// A read of the window had writes beside it: only then does it say something about the allowance.
@@ -176,7 +176,7 @@ impl GoalState {
             window: Window::new(Instant(0)),
             target_scale: TargetScale::new(),
             knee: Knee::new(),
-            pace: Pace::new(),
+            pacing: Pacing::new(),
             missed: false,
             disturbed: false,
             limited: false,
@@ -234,7 +234,7 @@ impl GoalState {
             self.turns.forget();
             self.batches.forget(now);
             self.knee.forget_trial();
-            self.pace.forget_trial();
+            self.pacing.forget_trial();
             self.lead = None;
             return if writes.0 + bytes.0 <= self.options.in_transit_max.0.max(bytes.0) {
                 Verdict::Go
@@ -253,7 +253,7 @@ impl GoalState {
             .may_write(now, bytes, sizes, self.share(), in_transit)
         {
             self.knee.forget_trial();
-            self.pace.forget_trial();
+            self.pacing.forget_trial();
             return verdict;
         }
         if let Some(until) = self.turns.readers_until(now, self.goal(), bytes, in_transit) {
@@ -282,7 +282,7 @@ impl GoalState {
         if waits {
             return Verdict::Wait(None);
         }
-        match self.pace.too_early(now, bytes) {
+        match self.pacing.too_early(now, bytes) {
             Some(until) => Verdict::Wait(Some(until)),
             None => Verdict::Go,
         }
@@ -350,7 +350,7 @@ impl GoalState {
         if self.disturbed {
             if self.turns.overtakes {
                 self.knee.forget_trial();
-                self.pace.forget();
+                self.pacing.forget();
                 let wanted = self.least().max(ALLOWANCE_START);
                 // A little less, and the second of two writes in transit no longer fits: the disk would lose a revolution.
                 if wanted.0.abs_diff(self.allowance.0) > self.allowance.0 / 8 {
@@ -451,12 +451,12 @@ impl GoalState {
         let is_settled = seen <= goal && self.limited && (missed || !may_grow);
         if is_short {
             let is_least = self.allowance <= self.options.in_transit_min;
-            if is_settled && !self.pace.tries() && !self.pace.is_on() {
+            if is_settled && !self.pacing.tries() && !self.pacing.is_on() {
                 let rate = self.turns.bytes_per_ms();
                 self.knee.may_try(now, self.goal(), self.amount(), rate);
             }
             let says_nothing = !is_least || self.knee.tries();
-            let ended = pace::Ended {
+            let ended = pacing::Ended {
                 missed: seen > self.goal() && !says_nothing,
                 over: seen > self.goal() && says_nothing,
                 waited: self.limited,
@@ -465,8 +465,8 @@ impl GoalState {
                 mean: self.window.mean(),
                 share: self.share(),
             };
-            self.pace.window_ended(now, ended);
-            if self.pace.is_on() {
+            self.pacing.window_ended(now, ended);
+            if self.pacing.is_on() {
                 self.knee.drop_trial();
             }
         }

@@ -1,6 +1,6 @@
 //! Devices on which slower writes keep the goal, help reads, or don't.
 
-use super::pace::{Ended, Pace};
+use super::pacing::{Ended, Pacing};
 use crate::units::{Bytes, Instant, Nanos};
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ const MB: u64 = 1_000_000;
 
 /// A device that takes `most` bytes a second, beside readers whose windows last 100 ms.
 struct Device {
-    pace: Pace,
+    pacing: Pacing,
     now: Instant,
     most: u64,
     /// A window in which more than so much a second is written misses the goal.
@@ -27,7 +27,7 @@ struct Device {
 impl Device {
     fn new(keeps_goal: u64) -> Device {
         Device {
-            pace: Pace::new(),
+            pacing: Pacing::new(),
             now: Instant(0),
             most: 150 * MB,
             keeps_goal,
@@ -43,7 +43,7 @@ impl Device {
         let begun = self.now;
         let mut written = 0;
         while self.now.since(begun) < Nanos::from_millis(100 - self.rest) {
-            if let Some(until) = self.pace.too_early(self.now, WRITE) {
+            if let Some(until) = self.pacing.too_early(self.now, WRITE) {
                 self.now = until;
                 continue;
             }
@@ -65,7 +65,7 @@ impl Device {
             },
             share: 80,
         };
-        self.pace.window_ended(self.now, ended);
+        self.pacing.window_ended(self.now, ended);
         rate
     }
 
@@ -131,7 +131,7 @@ fn one_window_missed_by_chance_costs_the_writers_nothing() {
     for n in 0..1_000 {
         (device.misses_by_chance, device.is_unsettled) = (n % 60 == 59, true);
         device.window();
-        assert!(!device.pace.is_on(), "window {n}");
+        assert!(!device.pacing.is_on(), "window {n}");
     }
 }
 
@@ -142,11 +142,11 @@ fn writers_that_rest_give_no_rate() {
     device.rest = 60;
     for n in 0..20 {
         device.window();
-        assert!(!device.pace.is_on(), "window {n}");
+        assert!(!device.pacing.is_on(), "window {n}");
     }
     device.rest = 0;
     device.windows(3);
-    assert!(device.pace.is_on());
+    assert!(device.pacing.is_on());
 }
 
 /// What was written before they came, over all the time since, was taken for what the device takes.
@@ -157,8 +157,8 @@ fn readers_who_come_back_meet_no_rate_of_another_time() {
     device.keeps_goal = 140 * MB;
     device.windows(20);
     device.now = device.now + Nanos::from_secs(60);
-    assert_eq!(device.pace.too_early(device.now, WRITE), None);
-    assert_eq!(device.pace.too_early(device.now, WRITE), None);
+    assert_eq!(device.pacing.too_early(device.now, WRITE), None);
+    assert_eq!(device.pacing.too_early(device.now, WRITE), None);
     device.most = 500 * MB;
     assert!(device.window() >= 490 * MB);
     device.keeps_goal = 450 * MB;

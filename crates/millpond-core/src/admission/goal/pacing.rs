@@ -84,7 +84,7 @@ pub(super) struct Ended {
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct Pacing {
     rate: Option<Rate>,
     trial: Option<Trial>,
     /// The next write goes then.
@@ -99,9 +99,9 @@ pub(super) struct Pace {
     not_before: Instant,
 }
 
-impl Pace {
-    pub(super) fn new() -> Pace {
-        Pace {
+impl Pacing {
+    pub(super) fn new() -> Pacing {
+        Pacing {
             rate: None,
             trial: None,
             next: Instant(0),
@@ -149,9 +149,9 @@ impl Pace {
         let span = now.since(core::mem::replace(&mut self.window, now));
         let written = core::mem::replace(&mut self.written, Bytes(0));
         if span > STALE {
-            *self = Pace {
+            *self = Pacing {
                 window: now,
-                ..Pace::new()
+                ..Pacing::new()
             };
             return;
         }
