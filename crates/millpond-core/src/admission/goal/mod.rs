@@ -54,7 +54,7 @@ mod rate;
 mod target_scale;
 #[cfg(test)]
 mod tests;
-mod turns;
+mod time_slices;
 mod unloaded;
 mod window;
 
@@ -66,7 +66,7 @@ use knee::{Amount, Knee};
 use lead::Lead;
 use pacing::Pacing;
 use target_scale::TargetScale;
-use turns::Turns;
+use time_slices::TimeSlices;
 use unloaded::UnloadedReads;
 use window::{Recent, Window};
 
@@ -155,7 +155,7 @@ pub struct GoalState {
     limited: bool,
     /// Reads during which no write was in transit.
     unloaded: UnloadedReads,
-    turns: Turns,
+    slices: TimeSlices,
     batches: Batches,
     /// The last write, if it began a stream.
     lead: Option<Lead>,
@@ -181,7 +181,7 @@ impl GoalState {
             disturbed: false,
             limited: false,
             unloaded: UnloadedReads::new(),
-            turns: Turns::new(options.read_latency >= SEEKS_FROM),
+            slices: TimeSlices::new(options.read_latency >= SEEKS_FROM),
             batches: Batches::new(options.batch),
             lead: None,
             waited_for: false,
@@ -231,7 +231,7 @@ impl GoalState {
     ) -> Verdict {
         let writes = in_transit.writes();
         if !in_transit.reader_active(now, READER_SPAN) {
-            self.turns.forget();
+            self.slices.forget();
             self.batches.forget(now);
             self.knee.forget_trial();
             self.pacing.forget_trial();
@@ -243,7 +243,7 @@ impl GoalState {
             };
         }
         self.waited_for = reason != Reason::Background || in_transit.dirtiers_wait();
-        let batch = self.turns.written_in(self.options.batch);
+        let batch = self.slices.written_in(self.options.batch);
         let sizes = (
             batch.unwrap_or(self.options.in_transit_max),
             Bytes(self.options.in_transit_max.0 * BATCHED),
@@ -256,11 +256,11 @@ impl GoalState {
             self.pacing.forget_trial();
             return verdict;
         }
-        if let Some(until) = self.turns.readers_until(now, self.goal(), bytes, in_transit) {
+        if let Some(until) = self.slices.readers_until(now, self.goal(), bytes, in_transit) {
             return Verdict::Wait(Some(until));
         }
         if let Some(lead) = &mut self.lead {
-            if let Some(until) = lead.is_open(now, self.turns.best_bytes_per_ms(), in_transit) {
+            if let Some(until) = lead.is_open(now, self.slices.best_bytes_per_ms(), in_transit) {
                 return Verdict::Wait(until);
             }
             self.lead = None;
@@ -291,7 +291,7 @@ impl GoalState {
     /// For the writes at hand. Where reads and writes are served side by side the tail steers it: with half of it for writes
     /// that nobody waits for the writers of a real flash disk took 1.75 s instead of 1.27, at the same tail.
     fn allowed(&self) -> u64 {
-        if !self.turns.overtakes {
+        if !self.slices.overtakes {
             self.knee.of(self.amount())
         } else if self.waited_for {
             self.allowance.0
@@ -331,7 +331,7 @@ impl GoalState {
     /// The device's part of a brief sync has ended. How long that takes is the device's own affair, and says nothing about
     /// what may be in transit.
     pub(super) fn device_sync_done(&mut self, now: Instant, in_transit: &InTransit) {
-        self.turns
+        self.slices
             .device_sync_ended(now, self.goal(), self.share(), in_transit);
     }
 
@@ -340,7 +340,7 @@ impl GoalState {
         self.disturbed |= disturbed;
         self.window.add(latency);
         let goal = self.goal();
-        if disturbed && !self.turns.overtakes {
+        if disturbed && !self.slices.overtakes {
             self.target_scale.add(now, latency, goal);
             self.knee.read_done(latency > goal);
         }
@@ -348,7 +348,7 @@ impl GoalState {
             return;
         }
         if self.disturbed {
-            if self.turns.overtakes {
+            if self.slices.overtakes {
                 self.knee.forget_trial();
                 self.pacing.forget();
                 let wanted = self.least().max(ALLOWANCE_START);
@@ -367,7 +367,7 @@ impl GoalState {
     /// What the device writes in an eighth of the goal: to hold back more gains a read no more than that eighth, and a disk
     /// that rotates serves waiting reads between two short writes, at half an actuator's round a read.
     fn least(&self) -> Bytes {
-        let in_eighth = self.turns.written_in(Nanos(self.goal().0 / 8));
+        let in_eighth = self.slices.written_in(Nanos(self.goal().0 / 8));
         in_eighth.map_or(self.options.in_transit_min, |bytes| {
             bytes.max(self.options.in_transit_min)
         })
@@ -390,7 +390,7 @@ impl GoalState {
 
     /// A read has ended that somebody has waited for since `begun`.
     fn add_unloaded(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
-        if in_transit.writes() == Bytes(0) && !self.turns.hidden_before(begun) {
+        if in_transit.writes() == Bytes(0) && !self.slices.hidden_before(begun) {
             self.unloaded
                 .add(now, now.since(begun.max(in_transit.last_write())));
         }
@@ -414,14 +414,14 @@ impl GoalState {
             Some(_) => self.allowance.max(ALLOWANCE_START),
             None => self.allowance,
         };
-        self.turns
+        self.slices
             .transfer_ended(now, goal, allowance, share, is_read, in_transit);
         self.judge(now, latency, disturbed);
     }
 
     /// The write just issued does not begin where the one before it ended.
     pub(super) fn stream_begun(&mut self, bytes: Bytes) {
-        self.lead = self.turns.overtakes.then(|| Lead::new(bytes));
+        self.lead = self.slices.overtakes.then(|| Lead::new(bytes));
     }
 
     pub(super) fn write_done(
@@ -431,7 +431,7 @@ impl GoalState {
         issued_at: Instant,
         in_transit: &InTransit,
     ) {
-        self.turns.write_done(now, bytes, issued_at, in_transit);
+        self.slices.write_done(now, bytes, issued_at, in_transit);
         let found = self.knee.write_done(now, bytes, issued_at, self.amount());
         if let Some(found) = found {
             self.allowance = Bytes(found);
@@ -452,7 +452,7 @@ impl GoalState {
         if is_short {
             let is_least = self.allowance <= self.options.in_transit_min;
             if is_settled && !self.pacing.tries() && !self.pacing.is_on() {
-                let rate = self.turns.bytes_per_ms();
+                let rate = self.slices.bytes_per_ms();
                 self.knee.may_try(now, self.goal(), self.amount(), rate);
             }
             let says_nothing = !is_least || self.knee.tries();
@@ -460,7 +460,7 @@ impl GoalState {
                 missed: seen > self.goal() && !says_nothing,
                 over: seen > self.goal() && says_nothing,
                 waited: self.limited,
-                takes: self.turns.bytes_per_ms(),
+                takes: self.slices.bytes_per_ms(),
                 settled: is_settled && self.knee.bytes().is_some() && !self.knee.tries(),
                 mean: self.window.mean(),
                 share: self.share(),

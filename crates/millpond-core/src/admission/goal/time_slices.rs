@@ -37,7 +37,7 @@ const FLUSHED_IN: Nanos = Nanos::from_secs(4);
 
 /// A turn of the readers.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct ReadSlice {
     /// When the last write was issued before it, and since when the writers had kept somebody waiting.
     stopped: Instant,
     /// What was in transit then, at the device's best.
@@ -61,8 +61,8 @@ struct Turn {
 
 /// The state of both sides.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
-    readers: Option<Turn>,
+pub(super) struct TimeSlices {
+    read_slice: Option<ReadSlice>,
     /// What the first read of a turn took once the device had nothing but reads.
     first_read: Recent,
     rate: WriteRate,
@@ -75,17 +75,17 @@ pub(super) struct Turns {
     /// What a read right after another takes.
     next_read: Nanos,
     /// What the readers have had too little (above 0) or too much, in nanoseconds.
-    owed: i64,
+    deficit: i64,
     /// The last turn of the readers, and when it ended.
     last: Nanos,
     writers_since: Instant,
 }
 
-impl Turns {
+impl TimeSlices {
     /// `may_hide`: the device may be one with a cache that makes reads wait.
-    pub(super) fn new(may_hide: bool) -> Turns {
-        Turns {
-            readers: None,
+    pub(super) fn new(may_hide: bool) -> TimeSlices {
+        TimeSlices {
+            read_slice: None,
             first_read: Recent::new(),
             rate: WriteRate::new(),
             overtakes: false,
@@ -93,7 +93,7 @@ impl Turns {
             may_hide,
             hidden: Hidden::new(),
             next_read: Nanos::ZERO,
-            owed: 0,
+            deficit: 0,
             last: Nanos::ZERO,
             writers_since: Instant(0),
         }
@@ -143,7 +143,7 @@ impl Turns {
 
     /// Nobody reads any more.
     pub(super) fn forget(&mut self) {
-        (self.readers, self.owed, self.last) = (None, 0, Nanos::ZERO);
+        (self.read_slice, self.deficit, self.last) = (None, 0, Nanos::ZERO);
         self.hidden.forget_slow_turns();
     }
 
@@ -226,11 +226,11 @@ impl Turns {
         bytes: Bytes,
         in_transit: &InTransit,
     ) -> Option<Instant> {
-        if let Some(turn) = self.readers {
+        if let Some(slice) = self.read_slice {
             let drained = self.hidden.hides() || in_transit.writes() == Bytes(0);
-            let unserved = !turn.is_level && in_transit.waits() > 0 && drained;
-            let had_time = in_transit.last_write() <= turn.stopped + Nanos(goal.0 / 4);
-            let is_over = now >= turn.stopped + goal;
+            let unserved = !slice.is_level && in_transit.waits() > 0 && drained;
+            let had_time = in_transit.last_write() <= slice.stopped + Nanos(goal.0 / 4);
+            let is_over = now >= slice.stopped + goal;
             let is_hiding = self.may_hide && unserved && is_over && had_time;
             if is_hiding {
                 let is_news = self.hidden.found_out();
@@ -242,33 +242,33 @@ impl Turns {
                 false => goal,
             };
             let begun = if self.hidden.hides() {
-                turn.drained
+                slice.drained
             } else {
-                turn.stopped
+                slice.stopped
             };
             let ends = begun + longest;
             // Short against the goal, long against the time that a reader needs to come back.
             let back_by = in_transit.last_wait_done() + Nanos(goal.0 / 32);
-            let is_gone = turn.ended > 0 && in_transit.waits() == 0 && now >= back_by;
-            if !turn.over && !is_gone && now < ends {
-                let alone = turn.ended > 0 && in_transit.waits() == 0;
+            let is_gone = slice.ended > 0 && in_transit.waits() == 0 && now >= back_by;
+            if !slice.over && !is_gone && now < ends {
+                let alone = slice.ended > 0 && in_transit.waits() == 0;
                 return Some(if alone { back_by.min(ends) } else { ends });
             }
             if is_gone {
-                self.owed = 0;
+                self.deficit = 0;
             }
             // The goal is three reads at least; and what was in transit was written early in it, or should have been.
-            let early = (drained && had_time) || turn.drain.0 < goal.0 / 4;
-            let is_short = early && !is_gone && !turn.over && turn.ended < 2;
+            let early = (drained && had_time) || slice.drain.0 < goal.0 / 4;
+            let is_short = early && !is_gone && !slice.over && slice.ended < 2;
             if self.may_hide {
-                let is_news = self.hidden.turn_ended(turn.is_slow || is_short);
+                let is_news = self.hidden.turn_ended(slice.is_slow || is_short);
                 self.hides_writes(is_news);
             }
             // If no write has asked for a while the turn was over long before.
-            self.last = now.min(ends).since(turn.drained);
+            self.last = now.min(ends).since(slice.drained);
             self.writers_since = now;
             self.hidden.turn_begun();
-            self.readers = None;
+            self.read_slice = None;
             return None;
         }
         let writes = in_transit.writes();
@@ -288,7 +288,7 @@ impl Turns {
             return None;
         }
         self.hidden.turn_begun();
-        self.readers = Some(Turn {
+        self.read_slice = Some(ReadSlice {
             stopped: now,
             drain: self.rate.best.map_or(goal, |best| time_for(writes, best)),
             level_at,
@@ -318,34 +318,36 @@ impl Turns {
         if let Some(overtakes) = self.overtaking.served(allowance) {
             self.overtakes = overtakes || self.hidden.hides();
         }
-        let Some(turn) = self.readers.as_mut() else { return };
+        let Some(slice) = self.read_slice.as_mut() else {
+            return;
+        };
         // Of several who wait for what a device hides one may be in its hands already.
         let is_level = match self.hidden.hides() {
-            true => is_served(turn, in_transit),
+            true => is_served(slice, in_transit),
             false => true,
         };
-        if !turn.is_level && is_level {
-            turn.is_level = true;
+        if !slice.is_level && is_level {
+            slice.is_level = true;
             if in_transit.writes() == Bytes(0) {
-                turn.drained = in_transit.last_write().max(turn.stopped);
+                slice.drained = in_transit.last_write().max(slice.stopped);
                 // The head comes from elsewhere.
-                let usual = Nanos(self.next_read.0 * (u64::from(turn.ended) + 2));
+                let usual = Nanos(self.next_read.0 * (u64::from(slice.ended) + 2));
                 if self.hidden.hides() {
-                    turn.drained = turn.drained.max(Instant(now.0.saturating_sub(usual.0)));
+                    slice.drained = slice.drained.max(Instant(now.0.saturating_sub(usual.0)));
                 }
                 if is_read {
-                    let late = now.since(turn.level_at.max(turn.stopped)).0 > usual.0 + goal.0 / 4;
+                    let late = now.since(slice.level_at.max(slice.stopped)).0 > usual.0 + goal.0 / 4;
                     self.hidden.caught_up(now, usual, late);
-                    turn.is_slow = now.since(in_transit.last_write().max(turn.stopped)).0 >= goal.0 / 2;
+                    slice.is_slow = now.since(in_transit.last_write().max(slice.stopped)).0 >= goal.0 / 2;
                 }
                 // Of those who waited only the first had the way there.
-                let others = self.next_read.0 * u64::from(turn.ended);
-                let first = Nanos(now.since(turn.drained).0.saturating_sub(others));
+                let others = self.next_read.0 * u64::from(slice.ended);
+                let first = Nanos(now.since(slice.drained).0.saturating_sub(others));
                 self.first_read.add(first);
-                turn.way = Nanos(first.0.saturating_sub(self.next_read.0));
+                slice.way = Nanos(first.0.saturating_sub(self.next_read.0));
             }
-        } else if turn.is_level {
-            let took = now.since(turn.last_end).0;
+        } else if slice.is_level {
+            let took = now.since(slice.last_end).0;
             let known = self.next_read.0;
             self.next_read.0 = if known == 0 { took } else { (known * 7 + took) / 8 };
         }
@@ -362,31 +364,33 @@ impl Turns {
     ) {
         // Nothing stood in its way that was written meanwhile.
         self.overtaking.forget();
-        if let Some(turn) = self.readers.as_mut() {
-            if turn.ended == 0 {
-                turn.drained = in_transit.last_write().max(turn.stopped);
+        if let Some(slice) = self.read_slice.as_mut() {
+            if slice.ended == 0 {
+                slice.drained = in_transit.last_write().max(slice.stopped);
             }
-            turn.is_level = true;
-            self.hidden.flushed(turn.stopped, now);
+            slice.is_level = true;
+            self.hidden.flushed(slice.stopped, now);
         }
         self.wait_ended(now, goal, share, in_transit);
     }
 
     fn wait_ended(&mut self, now: Instant, goal: Nanos, share: u32, in_transit: &InTransit) {
-        let Some(turn) = self.readers.as_mut() else { return };
-        turn.ended += 1;
-        turn.last_end = now;
+        let Some(slice) = self.read_slice.as_mut() else {
+            return;
+        };
+        slice.ended += 1;
+        slice.last_end = now;
         let share = u64::from(share.clamp(1, 99));
-        let due = turn.drained.since(turn.waiting_since).0 * (100 - share) / share;
-        let left = due as i64 + self.owed - (now.since(turn.drained) + turn.way).0 as i64;
+        let due = slice.drained.since(slice.waiting_since).0 * (100 - share) / share;
+        let left = due as i64 + self.deficit - (now.since(slice.drained) + slice.way).0 as i64;
         let is_over = match self.overtakes {
-            true => is_served(turn, in_transit) && left < self.next_read.0 as i64 / 2,
-            false => turn.ended >= READS_BESIDE,
+            true => is_served(slice, in_transit) && left < self.next_read.0 as i64 / 2,
+            false => slice.ended >= READS_BESIDE,
         };
         if is_over {
             let most = goal.0 as i64 / 2;
-            self.owed = left.clamp(-most, most);
-            turn.over = true;
+            self.deficit = left.clamp(-most, most);
+            slice.over = true;
         }
     }
 }
@@ -397,7 +401,7 @@ fn time_for(bytes: Bytes, rate: u64) -> Nanos {
 }
 
 /// Nobody who waited when it began does any more.
-fn is_served(turn: &Turn, in_transit: &InTransit) -> bool {
+fn is_served(slice: &ReadSlice, in_transit: &InTransit) -> bool {
     let oldest = in_transit.waiting_since();
-    oldest.is_none_or(|oldest| oldest > turn.stopped)
+    oldest.is_none_or(|oldest| oldest > slice.stopped)
 }
