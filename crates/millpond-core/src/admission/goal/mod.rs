@@ -36,12 +36,12 @@
 //! cache answers now and then always looks healthy that way, so this takes a high percentile. Dillon 2000
 //! (Dillon 2000) counts bytes, not requests: what one write costs depends on its size.
 
+mod backlog;
+#[cfg(test)]
+mod backlog_tests;
 mod batches;
 #[cfg(test)]
 mod batches_tests;
-mod hidden;
-#[cfg(test)]
-mod hidden_tests;
 mod knee;
 #[cfg(test)]
 mod knee_tests;
@@ -390,7 +390,7 @@ impl GoalState {
 
     /// A read has ended that somebody has waited for since `begun`.
     fn add_unloaded(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
-        if in_transit.writes() == Bytes(0) && !self.slices.hidden_before(begun) {
+        if in_transit.writes() == Bytes(0) && !self.slices.backlog_before(begun) {
             self.unloaded
                 .add(now, now.since(begun.max(in_transit.last_write())));
         }

@@ -14,7 +14,7 @@
 //! 7200 rpm), so a long goal with several reads a turn gives both sides more than a short one with one read.
 
 use super::Recent;
-use super::hidden::Hidden;
+use super::backlog::Backlog;
 use super::overtaking::Overtaking;
 use super::rate::WriteRate;
 use crate::admission::InTransit;
@@ -70,8 +70,8 @@ pub(super) struct TimeSlices {
     pub(super) overtakes: bool,
     overtaking: Overtaking,
     /// Whether this may be a device with a cache that makes reads wait, and what it has answered and not yet written.
-    may_hide: bool,
-    hidden: Hidden,
+    may_have_backlog: bool,
+    backlog: Backlog,
     /// What a read right after another takes.
     next_read: Nanos,
     /// What the readers have had too little (above 0) or too much, in nanoseconds.
@@ -82,16 +82,16 @@ pub(super) struct TimeSlices {
 }
 
 impl TimeSlices {
-    /// `may_hide`: the device may be one with a cache that makes reads wait.
-    pub(super) fn new(may_hide: bool) -> TimeSlices {
+    /// `may_have_backlog`: the device may be one with a cache that makes reads wait.
+    pub(super) fn new(may_have_backlog: bool) -> TimeSlices {
         TimeSlices {
             read_slice: None,
             first_read: Recent::new(),
             rate: WriteRate::new(),
             overtakes: false,
             overtaking: Overtaking::default(),
-            may_hide,
-            hidden: Hidden::new(),
+            may_have_backlog,
+            backlog: Backlog::new(),
             next_read: Nanos::ZERO,
             deficit: 0,
             last: Nanos::ZERO,
@@ -104,15 +104,15 @@ impl TimeSlices {
         let answered = self.rate.best?;
         // A cache answers faster than its disk writes.
         let rate = self
-            .hidden
+            .backlog
             .bytes_per_ms()
             .map_or(answered, |rate| rate.min(answered));
         Some(Bytes(rate * span.0 / 1_000_000))
     }
 
     /// Whether a read that was issued then had something to wait for that was answered before.
-    pub(super) fn hidden_before(&self, issued_at: Instant) -> bool {
-        self.hidden.hides() && !self.hidden.is_level(issued_at)
+    pub(super) fn backlog_before(&self, issued_at: Instant) -> bool {
+        self.backlog.is_detected() && !self.backlog.is_level(issued_at)
     }
 
     /// What it writes at its best, in bytes a millisecond; more than any device if that is not known.
@@ -134,7 +134,7 @@ impl TimeSlices {
         in_transit: &InTransit,
     ) {
         self.rate.add(now, bytes, issued_at);
-        self.hidden.answered(bytes, issued_at);
+        self.backlog.write_done(bytes, issued_at);
         if in_transit.transfers_wait() {
             let later = in_transit.waiting(now) > now.since(issued_at);
             self.overtaking.written(bytes, later);
@@ -144,7 +144,7 @@ impl TimeSlices {
     /// Nobody reads any more.
     pub(super) fn forget(&mut self) {
         (self.read_slice, self.deficit, self.last) = (None, 0, Nanos::ZERO);
-        self.hidden.forget_slow_turns();
+        self.backlog.forget_slow_slices();
     }
 
     /// Whether the writes must stop for those who wait, with `bytes` in transit and to be issued.
@@ -163,7 +163,7 @@ impl TimeSlices {
                 now.since(oldest).0 + drain + read.0 + others >= goal.0 - goal.0 / 16
             }
             // Here it is found out whether writes overtake reads.
-            _ if self.may_hide => in_transit.waiting(now).0 >= goal.0 / 4,
+            _ if self.may_have_backlog => in_transit.waiting(now).0 >= goal.0 / 4,
             // The allowance keeps the goal, and a turn is for a read that it has failed.
             _ => in_transit.waiting(now) >= goal,
         }
@@ -180,8 +180,8 @@ impl TimeSlices {
         bytes: Bytes,
         in_transit: &InTransit,
     ) -> Option<Nanos> {
-        let behind = in_transit.writes() + self.hidden.behind(now);
-        let had = in_transit.writes() + self.hidden.answered_in_turn();
+        let behind = in_transit.writes() + self.backlog.bytes(now);
+        let had = in_transit.writes() + self.backlog.answered_in_slice();
         let has_least = time_for(had, rate) >= self.writers_least();
         if behind == Bytes(0) || !has_least || now.since(in_transit.last_write()) >= goal {
             return None;
@@ -211,7 +211,7 @@ impl TimeSlices {
     }
 
     /// Whether it is news now that the device hides what it has to write.
-    fn hides_writes(&mut self, is_news: bool) {
+    fn on_backlog(&mut self, is_news: bool) {
         if is_news {
             self.overtakes = true;
             self.first_read = Recent::new();
@@ -227,21 +227,21 @@ impl TimeSlices {
         in_transit: &InTransit,
     ) -> Option<Instant> {
         if let Some(slice) = self.read_slice {
-            let drained = self.hidden.hides() || in_transit.writes() == Bytes(0);
+            let drained = self.backlog.is_detected() || in_transit.writes() == Bytes(0);
             let unserved = !slice.is_level && in_transit.waits() > 0 && drained;
             let had_time = in_transit.last_write() <= slice.stopped + Nanos(goal.0 / 4);
             let is_over = now >= slice.stopped + goal;
-            let is_hiding = self.may_hide && unserved && is_over && had_time;
+            let is_hiding = self.may_have_backlog && unserved && is_over && had_time;
             if is_hiding {
-                let is_news = self.hidden.found_out();
-                self.hides_writes(is_news);
+                let is_news = self.backlog.detect();
+                self.on_backlog(is_news);
             }
-            let longest = match self.hidden.hides() && unserved {
+            let longest = match self.backlog.is_detected() && unserved {
                 true if in_transit.transfers_wait() => Nanos(goal.0 * CATCHING_UP),
                 true => FLUSHED_IN.max(goal),
                 false => goal,
             };
-            let begun = if self.hidden.hides() {
+            let begun = if self.backlog.is_detected() {
                 slice.drained
             } else {
                 slice.stopped
@@ -260,20 +260,20 @@ impl TimeSlices {
             // The goal is three reads at least; and what was in transit was written early in it, or should have been.
             let early = (drained && had_time) || slice.drain.0 < goal.0 / 4;
             let is_short = early && !is_gone && !slice.over && slice.ended < 2;
-            if self.may_hide {
-                let is_news = self.hidden.turn_ended(slice.is_slow || is_short);
-                self.hides_writes(is_news);
+            if self.may_have_backlog {
+                let is_news = self.backlog.read_slice_ended(slice.is_slow || is_short);
+                self.on_backlog(is_news);
             }
             // If no write has asked for a while the turn was over long before.
             self.last = now.min(ends).since(slice.drained);
             self.writers_since = now;
-            self.hidden.turn_begun();
+            self.backlog.slice_begun();
             self.read_slice = None;
             return None;
         }
         let writes = in_transit.writes();
         let mut level_at = now;
-        if let Some(rate) = self.hidden.bytes_per_ms() {
+        if let Some(rate) = self.backlog.bytes_per_ms() {
             let wait = self.too_far_behind(now, goal, rate, bytes, in_transit);
             if in_transit.waits() == 0 {
                 return wait.map(|wait| now + wait);
@@ -282,12 +282,12 @@ impl TimeSlices {
             if wait.is_none() && !self.is_kept_waiting(now, goal, in_transit) {
                 return None;
             }
-            let behind = writes + self.hidden.behind(now);
+            let behind = writes + self.backlog.bytes(now);
             level_at = now + time_for(behind, rate);
         } else if writes == Bytes(0) || !self.must_stop(now, goal, writes + bytes, in_transit) {
             return None;
         }
-        self.hidden.turn_begun();
+        self.backlog.slice_begun();
         self.read_slice = Some(ReadSlice {
             stopped: now,
             drain: self.rate.best.map_or(goal, |best| time_for(writes, best)),
@@ -316,13 +316,13 @@ impl TimeSlices {
         in_transit: &InTransit,
     ) {
         if let Some(overtakes) = self.overtaking.served(allowance) {
-            self.overtakes = overtakes || self.hidden.hides();
+            self.overtakes = overtakes || self.backlog.is_detected();
         }
         let Some(slice) = self.read_slice.as_mut() else {
             return;
         };
         // Of several who wait for what a device hides one may be in its hands already.
-        let is_level = match self.hidden.hides() {
+        let is_level = match self.backlog.is_detected() {
             true => is_served(slice, in_transit),
             false => true,
         };
@@ -332,12 +332,12 @@ impl TimeSlices {
                 slice.drained = in_transit.last_write().max(slice.stopped);
                 // The head comes from elsewhere.
                 let usual = Nanos(self.next_read.0 * (u64::from(slice.ended) + 2));
-                if self.hidden.hides() {
+                if self.backlog.is_detected() {
                     slice.drained = slice.drained.max(Instant(now.0.saturating_sub(usual.0)));
                 }
                 if is_read {
                     let late = now.since(slice.level_at.max(slice.stopped)).0 > usual.0 + goal.0 / 4;
-                    self.hidden.caught_up(now, usual, late);
+                    self.backlog.caught_up(now, usual, late);
                     slice.is_slow = now.since(in_transit.last_write().max(slice.stopped)).0 >= goal.0 / 2;
                 }
                 // Of those who waited only the first had the way there.
@@ -369,7 +369,7 @@ impl TimeSlices {
                 slice.drained = in_transit.last_write().max(slice.stopped);
             }
             slice.is_level = true;
-            self.hidden.flushed(slice.stopped, now);
+            self.backlog.flushed(slice.stopped, now);
         }
         self.wait_ended(now, goal, share, in_transit);
     }

@@ -30,7 +30,7 @@ const PAUSE: Nanos = Nanos::from_millis(500);
 
 /// So many turns in a row in which a read waited for half of the goal, with no write in transit, or fewer than two were
 /// served in all of it.
-const SLOW_TURNS: u32 = 4;
+const SLOW_SLICES: u32 = 4;
 
 /// One raise of the rate is such a part of it, and there are at most so many turns from one to the next.
 const RAISE: u64 = 64;
@@ -38,96 +38,96 @@ const HOLD_MAX: u32 = 64;
 
 /// The bucket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hidden {
-    hides: bool,
+pub(super) struct Backlog {
+    detected: bool,
     /// What the device writes, bytes a millisecond.
     rate: Option<u64>,
     /// What it was when a read was late, how many turns are from one raise to the next, and how many have been.
     late: u64,
     hold: u32,
-    turns: u32,
+    slices: u32,
     /// Answered since a read of a turn was served, whether it had caught up between or not, and in which time.
     round: u64,
     round_time: u64,
-    slow_turns: u32,
+    slow_slices: u32,
     /// Answered since then, with no pause in which the device must have caught up.
-    bytes: u64,
+    answered: u64,
     since: Instant,
     last: Instant,
     /// Answered since it was last flushed, or after a pause, and when the first of that was issued.
     unflushed: u64,
     unflushed_since: Instant,
     /// Of that, since the last turn of the readers or of the writers began.
-    since_turn: u64,
+    since_slice: u64,
 }
 
-impl Hidden {
-    pub(super) fn new() -> Hidden {
-        Hidden {
-            hides: false,
+impl Backlog {
+    pub(super) fn new() -> Backlog {
+        Backlog {
+            detected: false,
             rate: None,
             late: 0,
             hold: 1,
-            turns: 0,
+            slices: 0,
             round: 0,
             round_time: 0,
-            slow_turns: 0,
-            bytes: 0,
+            slow_slices: 0,
+            answered: 0,
             since: Instant(0),
             last: Instant(0),
             unflushed: 0,
             unflushed_since: Instant(0),
-            since_turn: 0,
+            since_slice: 0,
         }
     }
 
     /// It hides something. Whether that is news.
-    pub(super) fn found_out(&mut self) -> bool {
-        if !self.hides {
+    pub(super) fn detect(&mut self) -> bool {
+        if !self.detected {
             // What was answered filled the cache, and says nothing of what is written.
-            (self.rate, self.late, self.hold, self.turns) = (None, 0, 1, 0);
+            (self.rate, self.late, self.hold, self.slices) = (None, 0, 1, 0);
         }
-        !core::mem::replace(&mut self.hides, true)
+        !core::mem::replace(&mut self.detected, true)
     }
 
     /// A turn of the readers has ended. Whether it is news now that the device hides something.
-    pub(super) fn turn_ended(&mut self, is_slow: bool) -> bool {
-        self.slow_turns = if is_slow { self.slow_turns + 1 } else { 0 };
-        self.slow_turns >= SLOW_TURNS && self.found_out()
+    pub(super) fn read_slice_ended(&mut self, is_slow: bool) -> bool {
+        self.slow_slices = if is_slow { self.slow_slices + 1 } else { 0 };
+        self.slow_slices >= SLOW_SLICES && self.detect()
     }
 
-    pub(super) fn hides(&self) -> bool {
-        self.hides
+    pub(super) fn is_detected(&self) -> bool {
+        self.detected
     }
 
     /// Whether the device had caught up by then, and nothing was answered since.
     pub(super) fn is_level(&self, then: Instant) -> bool {
-        (self.bytes == 0 && then >= self.since) || (self.rate.is_some() && self.behind(then) == Bytes(0))
+        (self.answered == 0 && then >= self.since) || (self.rate.is_some() && self.bytes(then) == Bytes(0))
     }
 
     /// What it writes in a millisecond, if it hides writes and that is known.
     pub(super) fn bytes_per_ms(&self) -> Option<u64> {
-        self.rate.filter(|_| self.hides)
+        self.rate.filter(|_| self.detected)
     }
 
     /// A write is answered.
-    pub(super) fn answered(&mut self, bytes: Bytes, issued_at: Instant) {
+    pub(super) fn write_done(&mut self, bytes: Bytes, issued_at: Instant) {
         let paused = match self.bytes_per_ms() {
-            Some(_) => self.behind(issued_at) == Bytes(0),
+            Some(_) => self.bytes(issued_at) == Bytes(0),
             None => issued_at.since(self.last) >= PAUSE,
         };
         if paused {
-            self.bytes = 0;
+            self.answered = 0;
         }
-        if self.bytes == 0 {
+        if self.answered == 0 {
             self.since = self.since.max(issued_at);
         }
-        self.bytes += bytes.0;
+        self.answered += bytes.0;
         if self.unflushed == 0 || issued_at.since(self.last) >= PAUSE {
             (self.unflushed, self.unflushed_since) = (0, issued_at);
         }
         self.unflushed += bytes.0;
-        self.since_turn += bytes.0;
+        self.since_slice += bytes.0;
         let gap = issued_at.since(self.last);
         // Written by now even at a quarter of the rate, below which no read that is late brings it.
         let written = self.bytes_per_ms().is_some_and(|rate| {
@@ -143,16 +143,16 @@ impl Hidden {
     }
 
     /// What was answered since the writers' turn began.
-    pub(super) fn answered_in_turn(&self) -> Bytes {
-        Bytes(self.since_turn)
+    pub(super) fn answered_in_slice(&self) -> Bytes {
+        Bytes(self.since_slice)
     }
 
     /// What the device has still to write before it serves a read.
-    pub(super) fn behind(&self, now: Instant) -> Bytes {
+    pub(super) fn bytes(&self, now: Instant) -> Bytes {
         let written = self.bytes_per_ms().map_or(u64::MAX, |rate| {
             now.since(self.since).0.saturating_mul(rate) / 1_000_000
         });
-        Bytes(self.bytes.saturating_sub(written))
+        Bytes(self.answered.saturating_sub(written))
     }
 
     /// A read of a turn was served, after `usual` of its own; `late`: later than what was behind explains.
@@ -172,12 +172,12 @@ impl Hidden {
                 } else {
                     1
                 };
-                (self.rate, self.late, self.turns) = (Some(new), new, 0);
+                (self.rate, self.late, self.slices) = (Some(new), new, 0);
             }
-            Some(old) if self.hides && self.bytes > 0 => {
-                self.turns += 1;
-                if self.turns >= self.hold {
-                    (self.rate, self.turns) = (Some(old + old.div_ceil(RAISE)), 0);
+            Some(old) if self.detected && self.answered > 0 => {
+                self.slices += 1;
+                if self.slices >= self.hold {
+                    (self.rate, self.slices) = (Some(old + old.div_ceil(RAISE)), 0);
                 }
                 if old > self.late + self.late / 8 {
                     self.hold = 1;
@@ -185,27 +185,27 @@ impl Hidden {
             }
             rate => self.rate = rate,
         }
-        (self.bytes, self.since) = (0, now);
+        (self.answered, self.since) = (0, now);
         (self.round, self.round_time, self.last) = (0, 0, self.last.max(now));
     }
 
     /// A turn of the readers begins, or of the writers.
-    pub(super) fn turn_begun(&mut self) {
-        self.since_turn = 0;
+    pub(super) fn slice_begun(&mut self) {
+        self.since_slice = 0;
     }
 
     /// The readers have left.
-    pub(super) fn forget_slow_turns(&mut self) {
-        self.slow_turns = 0;
+    pub(super) fn forget_slow_slices(&mut self) {
+        self.slow_slices = 0;
     }
 
     /// A sync of the device has ended in the turn that began at `stopped`. If that was at least half of the time since the one
     /// before, nothing is hidden but what was still in transit when the writers stopped; and what was written since says how
     /// fast it is.
     pub(super) fn flushed(&mut self, stopped: Instant, now: Instant) {
-        let (took, left) = (now.since(self.unflushed_since).0, self.since_turn);
+        let (took, left) = (now.since(self.unflushed_since).0, self.since_slice);
         let written = self.unflushed.saturating_sub(left);
-        (self.unflushed, self.unflushed_since, self.since_turn) = (left, now, 0);
+        (self.unflushed, self.unflushed_since, self.since_slice) = (left, now, 0);
         if now.since(stopped).0 < took / 2 {
             return;
         }
@@ -216,7 +216,7 @@ impl Hidden {
                 _ => new,
             });
         }
-        (self.bytes, self.since) = (left.min(self.bytes), now);
+        (self.answered, self.since) = (left.min(self.answered), now);
         (self.round, self.round_time, self.last) = (left, 0, self.last.max(now));
     }
 }
@@ -230,61 +230,61 @@ mod tests {
     }
 
     /// 8 MiB a served turn, one turn every 64 ms from `ms`: 128 KiB a millisecond.
-    fn turns(hidden: &mut Hidden, ms: u64, count: u64) -> u64 {
+    fn slices(backlog: &mut Backlog, ms: u64, count: u64) -> u64 {
         for n in 0..count {
-            hidden.answered(Bytes::from_mib(8), at(ms + 64 * n));
-            hidden.caught_up(at(ms + 64 * (n + 1)), Nanos::ZERO, false);
+            backlog.write_done(Bytes::from_mib(8), at(ms + 64 * n));
+            backlog.caught_up(at(ms + 64 * (n + 1)), Nanos::ZERO, false);
         }
         ms + 64 * count
     }
 
     #[test]
     fn what_was_answered_leaks_at_the_rate_that_served_turns_have_shown() {
-        let mut hidden = Hidden::new();
-        let now = turns(&mut hidden, 0, 4);
+        let mut backlog = Backlog::new();
+        let now = slices(&mut backlog, 0, 4);
         assert_eq!(
-            hidden.bytes_per_ms(),
+            backlog.bytes_per_ms(),
             None,
             "it hides nothing, as far as is known"
         );
-        assert!(hidden.found_out() && !hidden.found_out());
-        let now = turns(&mut hidden, now, 1);
-        assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
-        hidden.answered(Bytes::from_mib(1), at(now));
-        assert_eq!(hidden.behind(at(now)), Bytes::from_mib(1));
-        assert_eq!(hidden.behind(at(now + 4)), Bytes::from_kib(512));
-        assert_eq!(hidden.behind(at(now + 9)), Bytes(0));
+        assert!(backlog.detect() && !backlog.detect());
+        let now = slices(&mut backlog, now, 1);
+        assert_eq!(backlog.bytes_per_ms(), Some(128 << 10));
+        backlog.write_done(Bytes::from_mib(1), at(now));
+        assert_eq!(backlog.bytes(at(now)), Bytes::from_mib(1));
+        assert_eq!(backlog.bytes(at(now + 4)), Bytes::from_kib(512));
+        assert_eq!(backlog.bytes(at(now + 9)), Bytes(0));
     }
 
     #[test]
     fn a_flush_says_what_is_hidden_no_more_and_how_fast_that_was_written() {
-        let mut hidden = Hidden::new();
-        hidden.found_out();
+        let mut backlog = Backlog::new();
+        backlog.detect();
         // Answered at once; the writers stop at 100 ms, with 8 MiB in transit.
-        hidden.answered(Bytes::from_mib(56), at(0));
-        hidden.turn_begun();
-        hidden.answered(Bytes::from_mib(8), at(100));
-        hidden.flushed(at(100), at(448));
-        assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
-        assert_eq!(hidden.behind(at(448)), Bytes::from_mib(8));
+        backlog.write_done(Bytes::from_mib(56), at(0));
+        backlog.slice_begun();
+        backlog.write_done(Bytes::from_mib(8), at(100));
+        backlog.flushed(at(100), at(448));
+        assert_eq!(backlog.bytes_per_ms(), Some(128 << 10));
+        assert_eq!(backlog.bytes(at(448)), Bytes::from_mib(8));
         // One that ends soon after they stopped says nothing: it may have been for what came before.
-        hidden.answered(Bytes::from_mib(64), at(448));
-        hidden.turn_begun();
-        hidden.flushed(at(900), at(948));
-        assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
-        assert!(hidden.behind(at(948)) > Bytes(0));
+        backlog.write_done(Bytes::from_mib(64), at(448));
+        backlog.slice_begun();
+        backlog.flushed(at(900), at(948));
+        assert_eq!(backlog.bytes_per_ms(), Some(128 << 10));
+        assert!(backlog.bytes(at(948)) > Bytes(0));
     }
 
     #[test]
     fn pauses_of_the_writers_do_not_make_the_device_look_slow() {
         for is_known in [false, true] {
-            let mut hidden = Hidden::new();
-            hidden.found_out();
-            let now = if is_known { turns(&mut hidden, 0, 1) } else { 0 };
+            let mut backlog = Backlog::new();
+            backlog.detect();
+            let now = if is_known { slices(&mut backlog, 0, 1) } else { 0 };
             // A write, ten seconds of nothing, and then as ever.
-            hidden.answered(Bytes::from_mib(1), at(now));
-            turns(&mut hidden, now + 10_000, 1);
-            let rate = hidden.bytes_per_ms().unwrap();
+            backlog.write_done(Bytes::from_mib(1), at(now));
+            slices(&mut backlog, now + 10_000, 1);
+            let rate = backlog.bytes_per_ms().unwrap();
             assert!(
                 rate.abs_diff(128 << 10) <= 4 << 10,
                 "{rate}, known before: {is_known}"
@@ -294,70 +294,70 @@ mod tests {
 
     #[test]
     fn a_read_that_took_a_second_is_made_good_by_turns_with_one_short_write() {
-        let mut hidden = Hidden::new();
-        hidden.found_out();
-        let mut now = turns(&mut hidden, 0, 1);
-        hidden.answered(Bytes::from_mib(2), at(now));
+        let mut backlog = Backlog::new();
+        backlog.detect();
+        let mut now = slices(&mut backlog, 0, 1);
+        backlog.write_done(Bytes::from_mib(2), at(now));
         now += 1_000;
-        hidden.caught_up(at(now), Nanos::ZERO, true);
-        assert_eq!(hidden.rate, Some(32 << 10), "a quarter");
+        backlog.caught_up(at(now), Nanos::ZERO, true);
+        assert_eq!(backlog.rate, Some(32 << 10), "a quarter");
         for _ in 0..150 {
-            hidden.answered(Bytes::from_kib(512), at(now));
+            backlog.write_done(Bytes::from_kib(512), at(now));
             now += 4;
-            hidden.caught_up(at(now), Nanos::ZERO, false);
+            backlog.caught_up(at(now), Nanos::ZERO, false);
         }
-        assert!(hidden.rate > Some(100 << 10), "{:?}", hidden.rate);
+        assert!(backlog.rate > Some(100 << 10), "{:?}", backlog.rate);
     }
 
     /// What is let out while the rate is twice of what the device writes fills its cache, and then a read is late.
     #[test]
     fn a_read_that_is_late_makes_the_rate_what_was_written_in_its_round() {
-        let mut hidden = Hidden::new();
-        hidden.found_out();
-        let mut now = turns(&mut hidden, 0, 1);
+        let mut backlog = Backlog::new();
+        backlog.detect();
+        let mut now = slices(&mut backlog, 0, 1);
         for _ in 0..64 {
-            now = turns(&mut hidden, now, 1);
+            now = slices(&mut backlog, now, 1);
         }
-        let raised = hidden.bytes_per_ms().unwrap();
+        let raised = backlog.bytes_per_ms().unwrap();
         assert!(raised > 256 << 10, "by a 64th a turn: {raised}");
-        hidden.answered(Bytes::from_mib(8), at(now));
+        backlog.write_done(Bytes::from_mib(8), at(now));
         now += 64;
-        hidden.caught_up(at(now), Nanos::ZERO, true);
-        assert_eq!(hidden.bytes_per_ms(), Some(128 << 10));
+        backlog.caught_up(at(now), Nanos::ZERO, true);
+        assert_eq!(backlog.bytes_per_ms(), Some(128 << 10));
         // And the next raise comes later the more often that was too much.
         for _ in 0..8 {
-            now = turns(&mut hidden, now, 2);
-            hidden.answered(Bytes::from_mib(8), at(now));
+            now = slices(&mut backlog, now, 2);
+            backlog.write_done(Bytes::from_mib(8), at(now));
             now += 64;
-            hidden.caught_up(at(now), Nanos::ZERO, true);
+            backlog.caught_up(at(now), Nanos::ZERO, true);
         }
-        let before = hidden.bytes_per_ms();
-        turns(&mut hidden, now, 32);
-        assert_eq!(hidden.bytes_per_ms(), before);
+        let before = backlog.bytes_per_ms();
+        slices(&mut backlog, now, 32);
+        assert_eq!(backlog.bytes_per_ms(), before);
     }
 
     #[test]
     fn four_turns_in_a_row_that_were_slow_for_their_first_read_give_it_away() {
-        let mut hidden = Hidden::new();
+        let mut backlog = Backlog::new();
         for slow in [true, true, true, false, true, true, true] {
-            assert!(!hidden.turn_ended(slow));
+            assert!(!backlog.read_slice_ended(slow));
         }
-        assert!(hidden.turn_ended(true) && hidden.hides());
-        assert!(!hidden.turn_ended(true), "no news any more");
+        assert!(backlog.read_slice_ended(true) && backlog.is_detected());
+        assert!(!backlog.read_slice_ended(true), "no news any more");
     }
 
     #[test]
     fn writers_who_trickle_do_not_make_the_device_look_slow() {
-        let mut hidden = Hidden::new();
-        hidden.found_out();
-        let mut now = turns(&mut hidden, 0, 1);
+        let mut backlog = Backlog::new();
+        backlog.detect();
+        let mut now = slices(&mut backlog, 0, 1);
         for _ in 0..100 {
-            hidden.answered(Bytes::from_mib(1), at(now));
+            backlog.write_done(Bytes::from_mib(1), at(now));
             now += 400;
         }
-        hidden.answered(Bytes::from_mib(64), at(now));
-        hidden.caught_up(at(now + 512), Nanos::ZERO, true);
-        let rate = hidden.bytes_per_ms().unwrap();
+        backlog.write_done(Bytes::from_mib(64), at(now));
+        backlog.caught_up(at(now + 512), Nanos::ZERO, true);
+        let rate = backlog.bytes_per_ms().unwrap();
         assert!(rate >= 120 << 10, "{rate}");
     }
 }
