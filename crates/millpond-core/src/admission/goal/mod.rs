@@ -45,12 +45,12 @@ mod batches_tests;
 mod knee;
 #[cfg(test)]
 mod knee_tests;
-mod lead;
 mod overtaking;
 mod pacing;
 #[cfg(test)]
 mod pacing_tests;
 mod rate;
+mod stream_start;
 mod target_scale;
 #[cfg(test)]
 mod tests;
@@ -63,8 +63,8 @@ use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
 use batches::Batches;
 use knee::{Amount, Knee};
-use lead::Lead;
 use pacing::Pacing;
+use stream_start::StreamStart;
 use target_scale::TargetScale;
 use time_slices::TimeSlices;
 use unloaded::UnloadedReads;
@@ -158,7 +158,7 @@ pub struct GoalState {
     slices: TimeSlices,
     batches: Batches,
     /// The last write, if it began a stream.
-    lead: Option<Lead>,
+    stream_start: Option<StreamStart>,
     /// Somebody waits for the writes.
     waited_for: bool,
 }
@@ -183,7 +183,7 @@ impl GoalState {
             unloaded: UnloadedReads::new(),
             slices: TimeSlices::new(options.read_latency >= SEEKS_FROM),
             batches: Batches::new(options.batch),
-            lead: None,
+            stream_start: None,
             waited_for: false,
         }
     }
@@ -235,7 +235,7 @@ impl GoalState {
             self.batches.forget(now);
             self.knee.forget_trial();
             self.pacing.forget_trial();
-            self.lead = None;
+            self.stream_start = None;
             return if writes.0 + bytes.0 <= self.options.in_transit_max.0.max(bytes.0) {
                 Verdict::Go
             } else {
@@ -259,11 +259,11 @@ impl GoalState {
         if let Some(until) = self.slices.readers_until(now, self.goal(), bytes, in_transit) {
             return Verdict::Wait(Some(until));
         }
-        if let Some(lead) = &mut self.lead {
-            if let Some(until) = lead.is_open(now, self.slices.best_bytes_per_ms(), in_transit) {
+        if let Some(start) = &mut self.stream_start {
+            if let Some(until) = start.is_open(now, self.slices.best_bytes_per_ms(), in_transit) {
                 return Verdict::Wait(until);
             }
-            self.lead = None;
+            self.stream_start = None;
         }
         if !self.waited_for
             && self.options.read_latency >= SEEKS_FROM
@@ -421,7 +421,7 @@ impl GoalState {
 
     /// The write just issued does not begin where the one before it ended.
     pub(super) fn stream_begun(&mut self, bytes: Bytes) {
-        self.lead = self.slices.overtakes.then(|| Lead::new(bytes));
+        self.stream_start = self.slices.overtakes.then(|| StreamStart::new(bytes));
     }
 
     pub(super) fn write_done(

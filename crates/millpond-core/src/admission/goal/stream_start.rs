@@ -10,16 +10,16 @@ use crate::units::{Bytes, Instant, Nanos};
 
 /// A write that does not begin where the one before it ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lead {
+pub(super) struct StreamStart {
     bytes: Bytes,
     /// Since when no other write is in transit.
     alone_since: Option<Instant>,
 }
 
-impl Lead {
+impl StreamStart {
     /// It was just issued.
-    pub(super) fn new(bytes: Bytes) -> Lead {
-        Lead {
+    pub(super) fn new(bytes: Bytes) -> StreamStart {
+        StreamStart {
             bytes,
             alone_since: None,
         }
@@ -61,30 +61,30 @@ mod tests {
 
     #[test]
     fn the_second_write_waits_for_seven_eighths_of_the_first() {
-        let (mut lead, mut t) = (Lead::new(KIB_800), InTransit::default());
+        let (mut start, mut t) = (StreamStart::new(KIB_800), InTransit::default());
         t.issued(at(0), Background, KIB_800);
-        assert_eq!(lead.is_open(at(0), RATE, &t), Some(Some(at(7))));
-        assert_eq!(lead.is_open(at(6), RATE, &t), Some(Some(at(7))));
-        assert_eq!(lead.is_open(at(7), RATE, &t), None);
+        assert_eq!(start.is_open(at(0), RATE, &t), Some(Some(at(7))));
+        assert_eq!(start.is_open(at(6), RATE, &t), Some(Some(at(7))));
+        assert_eq!(start.is_open(at(7), RATE, &t), None);
     }
 
     #[test]
     fn it_is_chosen_no_earlier_than_what_was_there_before_has_ended() {
-        let (mut lead, mut t) = (Lead::new(KIB_800), InTransit::default());
+        let (mut start, mut t) = (StreamStart::new(KIB_800), InTransit::default());
         t.issued(at(0), Sync, KIB_800);
         t.issued(at(1), Background, KIB_800);
         assert_eq!(
-            lead.is_open(at(20), RATE, &t),
+            start.is_open(at(20), RATE, &t),
             Some(None),
             "it may still be second"
         );
         t.done(at(21), Sync, KIB_800);
-        assert_eq!(lead.is_open(at(21), RATE, &t), Some(Some(at(28))));
+        assert_eq!(start.is_open(at(21), RATE, &t), Some(Some(at(28))));
     }
 
     #[test]
     fn when_it_has_ended_nothing_is_waited_for() {
         let t = InTransit::default();
-        assert_eq!(Lead::new(KIB_800).is_open(at(1), RATE, &t), None);
+        assert_eq!(StreamStart::new(KIB_800).is_open(at(1), RATE, &t), None);
     }
 }
