@@ -42,10 +42,10 @@ mod backlog_tests;
 mod batches;
 #[cfg(test)]
 mod batches_tests;
+mod favours_writes;
 mod knee;
 #[cfg(test)]
 mod knee_tests;
-mod overtaking;
 mod pacing;
 #[cfg(test)]
 mod pacing_tests;
@@ -291,7 +291,7 @@ impl GoalState {
     /// For the writes at hand. Where reads and writes are served side by side the tail steers it: with half of it for writes
     /// that nobody waits for the writers of a real flash disk took 1.75 s instead of 1.27, at the same tail.
     fn allowed(&self) -> u64 {
-        if !self.slices.overtakes {
+        if !self.slices.favours_writes {
             self.knee.of(self.amount())
         } else if self.waited_for {
             self.allowance.0
@@ -340,7 +340,7 @@ impl GoalState {
         self.disturbed |= disturbed;
         self.window.add(latency);
         let goal = self.goal();
-        if disturbed && !self.slices.overtakes {
+        if disturbed && !self.slices.favours_writes {
             self.target_scale.add(now, latency, goal);
             self.knee.read_done(latency > goal);
         }
@@ -348,7 +348,7 @@ impl GoalState {
             return;
         }
         if self.disturbed {
-            if self.slices.overtakes {
+            if self.slices.favours_writes {
                 self.knee.forget_trial();
                 self.pacing.forget();
                 let wanted = self.least().max(ALLOWANCE_START);
@@ -421,7 +421,7 @@ impl GoalState {
 
     /// The write just issued does not begin where the one before it ended.
     pub(super) fn stream_begun(&mut self, bytes: Bytes) {
-        self.stream_start = self.slices.overtakes.then(|| StreamStart::new(bytes));
+        self.stream_start = self.slices.favours_writes.then(|| StreamStart::new(bytes));
     }
 
     pub(super) fn write_done(

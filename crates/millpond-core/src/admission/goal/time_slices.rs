@@ -15,7 +15,7 @@
 
 use super::Recent;
 use super::backlog::Backlog;
-use super::overtaking::Overtaking;
+use super::favours_writes::FavoursWrites;
 use super::rate::WriteRate;
 use crate::admission::InTransit;
 use crate::units::{Bytes, Instant, Nanos};
@@ -67,8 +67,8 @@ pub(super) struct TimeSlices {
     first_read: Recent,
     rate: WriteRate,
     /// Writes overtake reads: the device has to be kept from it.
-    pub(super) overtakes: bool,
-    overtaking: Overtaking,
+    pub(super) favours_writes: bool,
+    detector: FavoursWrites,
     /// Whether this may be a device with a cache that makes reads wait, and what it has answered and not yet written.
     may_have_backlog: bool,
     backlog: Backlog,
@@ -88,8 +88,8 @@ impl TimeSlices {
             read_slice: None,
             first_read: Recent::new(),
             rate: WriteRate::new(),
-            overtakes: false,
-            overtaking: Overtaking::default(),
+            favours_writes: false,
+            detector: FavoursWrites::default(),
             may_have_backlog,
             backlog: Backlog::new(),
             next_read: Nanos::ZERO,
@@ -137,7 +137,7 @@ impl TimeSlices {
         self.backlog.write_done(bytes, issued_at);
         if in_transit.transfers_wait() {
             let later = in_transit.waiting(now) > now.since(issued_at);
-            self.overtaking.written(bytes, later);
+            self.detector.written(bytes, later);
         }
     }
 
@@ -156,7 +156,7 @@ impl TimeSlices {
             return false;
         }
         match (self.first_read.tail(), self.rate.bytes_per_ms) {
-            (Some(read), Some(rate)) if self.overtakes => {
+            (Some(read), Some(rate)) if self.favours_writes => {
                 let drain = time_for(bytes, rate).0;
                 // The oldest may be served last of those who wait.
                 let others = u64::from(in_transit.waits() - 1) * self.next_read.0;
@@ -213,7 +213,7 @@ impl TimeSlices {
     /// Whether it is news now that the device hides what it has to write.
     fn on_backlog(&mut self, is_news: bool) {
         if is_news {
-            self.overtakes = true;
+            self.favours_writes = true;
             self.first_read = Recent::new();
         }
     }
@@ -315,8 +315,8 @@ impl TimeSlices {
         is_read: bool,
         in_transit: &InTransit,
     ) {
-        if let Some(overtakes) = self.overtaking.served(allowance) {
-            self.overtakes = overtakes || self.backlog.is_detected();
+        if let Some(favours_writes) = self.detector.served(allowance) {
+            self.favours_writes = favours_writes || self.backlog.is_detected();
         }
         let Some(slice) = self.read_slice.as_mut() else {
             return;
@@ -363,7 +363,7 @@ impl TimeSlices {
         in_transit: &InTransit,
     ) {
         // Nothing stood in its way that was written meanwhile.
-        self.overtaking.forget();
+        self.detector.forget();
         if let Some(slice) = self.read_slice.as_mut() {
             if slice.ended == 0 {
                 slice.drained = in_transit.last_write().max(slice.stopped);
@@ -383,7 +383,7 @@ impl TimeSlices {
         let share = u64::from(share.clamp(1, 99));
         let due = slice.drained.since(slice.waiting_since).0 * (100 - share) / share;
         let left = due as i64 + self.deficit - (now.since(slice.drained) + slice.way).0 as i64;
-        let is_over = match self.overtakes {
+        let is_over = match self.favours_writes {
             true => is_served(slice, in_transit) && left < self.next_read.0 as i64 / 2,
             false => slice.ended >= READS_BESIDE,
         };

@@ -11,16 +11,16 @@ const ALLOWANCES: u64 = 16;
 
 /// What was seen since it was last judged.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Overtaking {
+pub(super) struct FavoursWrites {
     /// Bytes that were issued and have ended since the last of those who wait was served.
     ahead: u64,
     /// Bytes that were written while somebody waited, and those of them that overtook.
     beside: u64,
     overtook: u64,
-    overtakes: bool,
+    favours_writes: bool,
 }
 
-impl Overtaking {
+impl FavoursWrites {
     /// `bytes` were written while somebody waited; `later`: they were issued when he did already.
     pub(super) fn written(&mut self, bytes: Bytes, later: bool) {
         self.beside += bytes.0;
@@ -46,10 +46,10 @@ impl Overtaking {
         }
         // Some reads are served between writes by any disk: to be taken for one that never does takes half of what is
         // written, to go on being taken for one a quarter.
-        let part = if self.overtakes { 4 } else { 2 };
-        self.overtakes = self.overtook * part >= self.beside;
+        let part = if self.favours_writes { 4 } else { 2 };
+        self.favours_writes = self.overtook * part >= self.beside;
         (self.beside, self.overtook) = (0, 0);
-        Some(self.overtakes)
+        Some(self.favours_writes)
     }
 }
 
@@ -62,13 +62,13 @@ mod tests {
 
     /// So many writes of 64 KiB between two reads, all but the first four issued after the read.
     fn after(writes: u32) -> Option<bool> {
-        let mut o = Overtaking::default();
+        let mut o = FavoursWrites::default();
         for _ in 0..1_000 {
             for n in 0..writes {
                 o.written(KIB_64, n >= 4);
             }
-            if let Some(overtakes) = o.served(KIB_256) {
-                return Some(overtakes);
+            if let Some(favours_writes) = o.served(KIB_256) {
+                return Some(favours_writes);
             }
         }
         None
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_was_found_out_is_not_acquitted_for_a_few_reads_between_writes() {
-        let mut o = Overtaking::default();
+        let mut o = FavoursWrites::default();
         let mut judged = |one_in: u32| {
             (0..1_000).find_map(|n| {
                 for w in 0..8 {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn reads_that_are_served_in_a_row_between_two_streams_of_writes_do_not_hide_it() {
-        let mut o = Overtaking::default();
+        let mut o = FavoursWrites::default();
         let mut seen = None;
         for _ in 0..16 {
             for n in 0..8 {
