@@ -229,7 +229,7 @@ impl Admission {
         match &self.state {
             State::Off | State::Percent(_) | State::Latency(_) => Bytes(u64::MAX),
             State::Bytes(s) => s.options().high,
-            State::Goal(s) => s.allowance(now, &self.in_transit),
+            State::Goal(s) => s.in_transit_limit(now, &self.in_transit),
         }
     }
 

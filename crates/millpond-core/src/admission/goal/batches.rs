@@ -7,7 +7,7 @@
 //!                             writes in `batch`, at once   that was kept waiting
 //! ```
 //!
-//! On a device that serves reads and writes side by side an allowance makes every read a little slower, and steers by how
+//! On a device that serves reads and writes side by side a limit makes every read a little slower, and steers by how
 //! much. Batches leave 99 of 100 reads as they are alone, and the one that is left waits long: the better choice for who
 //! looks at the 99th percentile, and the worse one for who looks further. `bfq` does about this, by its time slices.
 //!

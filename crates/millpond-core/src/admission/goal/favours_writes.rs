@@ -7,7 +7,7 @@
 use crate::units::Bytes;
 
 /// So many times of what may be in transit are written before it is judged.
-const ALLOWANCES: u64 = 16;
+const LIMITS: u64 = 16;
 
 /// What was seen since it was last judged.
 #[derive(Clone, Debug, Default)]
@@ -34,14 +34,14 @@ impl FavoursWrites {
         self.ahead = 0;
     }
 
-    /// Somebody was served, with `allowance` at most in transit: whether writes overtake, if it is time to judge.
-    pub(super) fn served(&mut self, allowance: Bytes) -> Option<bool> {
-        if self.ahead >= allowance.0 {
+    /// Somebody was served, with `limit` at most in transit: whether writes overtake, if it is time to judge.
+    pub(super) fn served(&mut self, limit: Bytes) -> Option<bool> {
+        if self.ahead >= limit.0 {
             // The first of them were issued before.
-            self.overtook += self.ahead + allowance.0;
+            self.overtook += self.ahead + limit.0;
         }
         self.ahead = 0;
-        if self.beside < ALLOWANCES * allowance.0 {
+        if self.beside < LIMITS * limit.0 {
             return None;
         }
         // Some reads are served between writes by any disk: to be taken for one that never does takes half of what is

@@ -48,7 +48,7 @@ const STEP: u64 = super::PAGE_MAX;
 /// What may be in transit by the goal, and the least and most that ever may.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Amount {
-    pub(super) allowance: u64,
+    pub(super) limit: u64,
     pub(super) least: u64,
     pub(super) most: u64,
 }
@@ -57,14 +57,14 @@ impl Amount {
     /// What is tried beside it; the same if there is nothing.
     fn other(self, way: Way) -> u64 {
         let whole = |bytes: u64| bytes - bytes % STEP;
-        let less = |bytes: u64| whole(bytes.min(self.allowance - 1)).max(self.least);
+        let less = |bytes: u64| whole(bytes.min(self.limit - 1)).max(self.least);
         match way {
-            Way::Half | Way::Less if self.allowance <= self.least => self.allowance,
-            Way::Half => less(self.allowance / 2),
-            Way::Less => less(self.allowance / 4 * 3),
+            Way::Half | Way::Less if self.limit <= self.least => self.limit,
+            Way::Half => less(self.limit / 2),
+            Way::Less => less(self.limit / 4 * 3),
             Way::More => {
-                let more = self.allowance + (self.allowance / 2).max(STEP);
-                whole(more).min(self.most).max(self.allowance)
+                let more = self.limit + (self.limit / 2).max(STEP);
+                whole(more).min(self.most).max(self.limit)
             }
         }
     }
@@ -273,11 +273,11 @@ impl Knee {
         self.most
     }
 
-    /// Reads would keep the goal with more than `allowance`, and it need not be tried: it was enough before, or nothing can
+    /// Reads would keep the goal with more than `limit`, and it need not be tried: it was enough before, or nothing can
     /// be told.
     pub(super) fn may_grow(&self, amount: Amount) -> bool {
         let most = self.most.or((!self.told).then_some(amount.most));
-        self.trial.is_none() && most.is_some_and(|most| amount.allowance < most)
+        self.trial.is_none() && most.is_some_and(|most| amount.limit < most)
     }
 
     /// While a trial runs what it compares with must stay.
@@ -289,7 +289,7 @@ impl Knee {
     pub(super) fn of(&self, amount: Amount) -> u64 {
         match self.trial {
             Some(Trial { way, tries: true, .. }) => amount.other(way),
-            _ => amount.allowance,
+            _ => amount.limit,
         }
     }
 
@@ -301,7 +301,7 @@ impl Knee {
         if self.trial.is_some() || now < self.not_before {
             return;
         }
-        let differs = |way: &Way| amount.other(*way) != amount.allowance;
+        let differs = |way: &Way| amount.other(*way) != amount.limit;
         if let Some(way) = [self.next, Way::Half, Way::More].into_iter().find(differs) {
             self.rate = rate;
             let left_out = Nanos(self.took.0 * LEFT_OUT).min(goal);
@@ -364,7 +364,7 @@ impl Knee {
         }
         let was_known = self.most.is_some();
         if self.told && way == Way::More {
-            self.most = Some(amount.allowance);
+            self.most = Some(amount.limit);
         }
         self.next = match way {
             Way::Half => Way::Less,

@@ -23,14 +23,14 @@ struct Device {
 }
 
 impl Device {
-    fn new(allowance: u64) -> Device {
+    fn new(limit: u64) -> Device {
         Device {
             knee: Knee::new(),
             now: Instant(0),
             amount: Amount {
-                allowance,
+                limit,
                 least: 64 * KIB,
-                most: allowance,
+                most: limit,
             },
             random: 1,
             noise: 0,
@@ -53,14 +53,14 @@ impl Device {
             self.knee.read_done(self.knee.of(self.amount) > self.over_from);
             self.now = self.now + took;
             let found = self.knee.write_done(self.now, WRITE, issued_at, self.amount);
-            self.amount.allowance = found.unwrap_or(self.amount.allowance);
+            self.amount.limit = found.unwrap_or(self.amount.limit);
             self.now = self.now + Nanos(took.0 * self.rest / 100);
             if self.now.since(judged) > Nanos::from_millis(100) {
                 judged = self.now;
                 self.knee.may_try(self.now, GOAL, self.amount, rate / 1_000);
             }
         }
-        self.amount.allowance
+        self.amount.limit
     }
 }
 

@@ -3,7 +3,7 @@
 //! Four rules, all derived from the goal:
 //!
 //! ```text
-//!   in transit   while somebody reads, at most `allowance` bytes of writes are in the device's queue;
+//!   in transit   while somebody reads, at most `limit` bytes of writes are in the device's queue;
 //!                it shrinks when the reads of the last window missed the goal, and grows when they were
 //!                well inside it and writes waited for it (with a short goal while it is not known what is enough).
 //!                When nobody has read for a while, `in_transit_max` bytes are.
@@ -23,7 +23,7 @@
 //! On a device where a request costs its way (a long goal), at most two writes that nobody waits for are in transit while
 //! somebody reads, however short they are: what one costs does not depend on its size alone.
 //!
-//! Where there are turns, writes that nobody waits for have half of the allowance and a smaller share of the time than
+//! Where there are turns, writes that nobody waits for have half of the limit and a smaller share of the time than
 //! those for a sync, for reclaim, or while dirtiers are blocked, as in Axboe 2016's v3 (`wb_normal` and `wb_max`).
 //!
 //! Where it is asked for, all give way to writers in batches (`batches`).
@@ -118,14 +118,14 @@ const WINDOW_READS_MIN: u32 = 20;
 /// The least goal, in tails of such reads. With two of them a goal of 20 ms made the modelled disk's writers take 300 s
 /// instead of 18, as every write was followed by a seek; with three it is 54 s.
 pub(crate) const UNLOADED_P99S: u64 = 3;
-/// The allowance that a new reader meets, before anything was measured, and the least between turns.
-const ALLOWANCE_START: Bytes = Bytes::from_kib(512);
+/// The limit that a new reader meets, before anything was measured, and the least between turns.
+const LIMIT_START: Bytes = Bytes::from_kib(512);
 
 /// With this goal and longer ones the device is one where a write costs its way, however short it is: that of reads of
 /// 2 ms.
 const SEEKS_FROM: Nanos = Nanos::from_millis(32);
 /// On such a device, while somebody reads and nobody waits for writes, so many requests of writes are in transit at most.
-/// Of the size that they have in a stream two are the allowance; of single pages it has room for dozens, and a third of
+/// Of the size that they have in a stream two are the limit; of single pages it has room for dozens, and a third of
 /// what a news server's disk did (Dillon 2000) was such writes, while 64 readers waited.
 const BESIDE_READERS: u32 = 2;
 
@@ -139,7 +139,7 @@ const PAGE_MAX: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct GoalState {
     options: GoalOptions,
-    allowance: Bytes,
+    limit: Bytes,
     window: Window,
     /// Whether windows alone keep the goal.
     target_scale: TargetScale,
@@ -149,9 +149,9 @@ pub struct GoalState {
     pacing: Pacing,
     /// The last window missed it.
     missed: bool,
-    /// A read of the window had writes beside it: only then does it say something about the allowance.
+    /// A read of the window had writes beside it: only then does it say something about the limit.
     disturbed: bool,
-    /// A write of the window waited for the allowance: only then does a larger one change anything.
+    /// A write of the window waited for the limit: only then does a larger one change anything.
     limited: bool,
     /// Reads during which no write was in transit.
     unloaded: UnloadedReads,
@@ -166,13 +166,13 @@ pub struct GoalState {
 impl GoalState {
     /// A controller that has seen nothing yet.
     pub fn new(options: GoalOptions) -> GoalState {
-        let allowance = ALLOWANCE_START.clamp(
+        let limit = LIMIT_START.clamp(
             options.in_transit_min,
             options.in_transit_max.max(options.in_transit_min),
         );
         GoalState {
             options,
-            allowance,
+            limit,
             window: Window::new(Instant(0)),
             target_scale: TargetScale::new(),
             knee: Knee::new(),
@@ -206,18 +206,18 @@ impl GoalState {
     }
 
     /// What may be in transit now, for the writes that asked last.
-    pub(super) fn allowance(&self, now: Instant, in_transit: &InTransit) -> Bytes {
+    pub(super) fn in_transit_limit(&self, now: Instant, in_transit: &InTransit) -> Bytes {
         if in_transit.reader_active(now, READER_SPAN) && !self.batches.decide() {
-            Bytes(self.allowed())
+            Bytes(self.limit_now())
         } else {
             self.options.in_transit_max
         }
     }
 
-    /// Half of the allowance: two writes in transit keep a device busy, and each is as long as it may be. Whole units of
+    /// Half of the limit: two writes in transit keep a device busy, and each is as long as it may be. Whole units of
     /// the largest page, so that two of them fit.
     pub(super) fn write_bytes(&self, now: Instant, in_transit: &InTransit) -> Bytes {
-        let half = self.allowance(now, in_transit).0 / 2;
+        let half = self.in_transit_limit(now, in_transit).0 / 2;
         let whole = half - if half < PAGE_MAX { 0 } else { half % PAGE_MAX };
         Bytes(whole.max(self.options.in_transit_min.0))
     }
@@ -271,10 +271,10 @@ impl GoalState {
         {
             return Verdict::Wait(None);
         }
-        let allowance = self.allowed();
-        let waits = writes.0 > 0 && writes.0 + bytes.0 > allowance;
+        let limit = self.limit_now();
+        let waits = writes.0 > 0 && writes.0 + bytes.0 > limit;
         self.limited |= waits;
-        self.knee.asked(now, waits, writes.0 + 2 * bytes.0 <= allowance);
+        self.knee.asked(now, waits, writes.0 + 2 * bytes.0 <= limit);
         if writes.0 == 0 {
             // Whatever came in between: the head is elsewhere.
             self.stream_begun(bytes);
@@ -290,20 +290,20 @@ impl GoalState {
 
     /// For the writes at hand. Where reads and writes are served side by side the tail steers it: with half of it for writes
     /// that nobody waits for the writers of a real flash disk took 1.75 s instead of 1.27, at the same tail.
-    fn allowed(&self) -> u64 {
+    fn limit_now(&self) -> u64 {
         if !self.slices.favours_writes {
             self.knee.of(self.amount())
         } else if self.waited_for {
-            self.allowance.0
+            self.limit.0
         } else {
-            self.allowance.0 / 2
+            self.limit.0 / 2
         }
     }
 
     fn amount(&self) -> Amount {
         let least = self.options.in_transit_min.0;
         Amount {
-            allowance: self.allowance.0,
+            limit: self.limit.0,
             least,
             most: self.options.in_transit_max.0.max(least),
         }
@@ -351,9 +351,9 @@ impl GoalState {
             if self.slices.favours_writes {
                 self.knee.forget_trial();
                 self.pacing.forget();
-                let wanted = self.least().max(ALLOWANCE_START);
+                let wanted = self.least().max(LIMIT_START);
                 // A little less, and the second of two writes in transit no longer fits: the disk would lose a revolution.
-                if wanted.0.abs_diff(self.allowance.0) > self.allowance.0 / 8 {
+                if wanted.0.abs_diff(self.limit.0) > self.limit.0 / 8 {
                     self.step_to(wanted);
                 }
             } else {
@@ -375,11 +375,11 @@ impl GoalState {
 
     /// Towards `wanted`, by at most a half down and a half up at once.
     fn step_to(&mut self, wanted: Bytes) {
-        let allowance = self.allowance.0;
-        let wanted = wanted.0.clamp(allowance / 2, allowance + allowance / 2);
+        let limit = self.limit.0;
+        let wanted = wanted.0.clamp(limit / 2, limit + limit / 2);
         let min = self.options.in_transit_min;
         let least = self.least().0.min(self.knee.bytes().unwrap_or(u64::MAX));
-        self.allowance = Bytes(wanted.max(least)).clamp(min, self.options.in_transit_max.max(min));
+        self.limit = Bytes(wanted.max(least)).clamp(min, self.options.in_transit_max.max(min));
     }
 
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
@@ -410,12 +410,12 @@ impl GoalState {
             return;
         }
         // Of little in transit it is nothing special that as much was written meanwhile.
-        let allowance = match self.knee.bytes() {
-            Some(_) => self.allowance.max(ALLOWANCE_START),
-            None => self.allowance,
+        let limit = match self.knee.bytes() {
+            Some(_) => self.limit.max(LIMIT_START),
+            None => self.limit,
         };
         self.slices
-            .transfer_ended(now, goal, allowance, share, is_read, in_transit);
+            .transfer_ended(now, goal, limit, share, is_read, in_transit);
         self.judge(now, latency, disturbed);
     }
 
@@ -434,7 +434,7 @@ impl GoalState {
         self.slices.write_done(now, bytes, issued_at, in_transit);
         let found = self.knee.write_done(now, bytes, issued_at, self.amount());
         if let Some(found) = found {
-            self.allowance = Bytes(found);
+            self.limit = Bytes(found);
         }
     }
 
@@ -450,7 +450,7 @@ impl GoalState {
         // What would only be taken back is not given before it is known whether less would do.
         let is_settled = seen <= goal && self.limited && (missed || !may_grow);
         if is_short {
-            let is_least = self.allowance <= self.options.in_transit_min;
+            let is_least = self.limit <= self.options.in_transit_min;
             if is_settled && !self.pacing.tries() && !self.pacing.is_on() {
                 let rate = self.slices.bytes_per_ms();
                 self.knee.may_try(now, self.goal(), self.amount(), rate);
@@ -472,7 +472,7 @@ impl GoalState {
         }
         if seen > goal || (may_grow && !self.knee.tries()) {
             let aim = u128::from(goal.0 - goal.0 / 8);
-            let wanted = u128::from(self.allowance.0) * aim / u128::from(seen.0.max(1));
+            let wanted = u128::from(self.limit.0) * aim / u128::from(seen.0.max(1));
             let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
             let most = self.knee.bytes().unwrap_or(u64::MAX);
             self.step_to(Bytes(wanted.min(most)));

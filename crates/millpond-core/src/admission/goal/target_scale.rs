@@ -1,6 +1,6 @@
 //! Whether 99 of 100 reads keep the goal, over more reads than a window has.
 //!
-//! The allowance follows windows of 100 ms, in which a reader of 500 reads a second has 50 reads: of so few only the 95th
+//! The limit follows windows of 100 ms, in which a reader of 500 reads a second has 50 reads: of so few only the 95th
 //! percentile can be told, and a device (or a busy machine) whose hundredth read takes half as long again misses the goal
 //! with every window in order. So those that were over the goal are counted over 400 reads, and the windows are held to a
 //! shorter goal when they are more than one in a hundred: down to half of it, since on a device that misses for reasons

@@ -58,21 +58,21 @@ fn a_goal_that_reads_miss_without_any_write_is_not_aimed_at() {
         now = to + Nanos::from_millis(1);
     }
     assert!(
-        a.in_transit_limit(now) > ALLOWANCE_START,
+        a.in_transit_limit(now) > LIMIT_START,
         "{:?}",
         a.in_transit_limit(now)
     );
 }
 
 #[test]
-fn reads_without_writes_beside_them_say_nothing_about_the_allowance() {
+fn reads_without_writes_beside_them_say_nothing_about_the_limit() {
     let mut a = admission();
     let mut now = Instant(0);
     for _ in 0..1_000 {
         read(&mut a, now, now + Nanos::from_micros(100));
         now = now + Nanos::from_millis(1);
     }
-    assert_eq!(a.in_transit_limit(now), ALLOWANCE_START);
+    assert_eq!(a.in_transit_limit(now), LIMIT_START);
 }
 
 #[test]
@@ -92,13 +92,13 @@ fn with_no_reader_all_that_the_device_takes_may_go() {
 }
 
 #[test]
-fn a_reader_lowers_the_allowance_at_once_and_its_leaving_raises_it_within_100_ms() {
+fn a_reader_lowers_the_limit_at_once_and_its_leaving_raises_it_within_100_ms() {
     let mut a = admission();
     read(&mut a, Instant(0), Instant(60_000));
-    assert_eq!(a.in_transit_limit(Instant(60_000)), ALLOWANCE_START);
+    assert_eq!(a.in_transit_limit(Instant(60_000)), LIMIT_START);
     assert_eq!(
         a.in_transit_limit(Instant(60_000) + Nanos::from_millis(49)),
-        ALLOWANCE_START
+        LIMIT_START
     );
     assert_eq!(
         a.in_transit_limit(Instant(60_000) + Nanos::from_millis(50)),
@@ -107,7 +107,7 @@ fn a_reader_lowers_the_allowance_at_once_and_its_leaving_raises_it_within_100_ms
 }
 
 #[test]
-fn an_allowance_that_no_write_waits_for_is_not_raised() {
+fn a_limit_that_no_write_waits_for_is_not_raised() {
     let mut a = admission();
     let mut now = Instant(0);
     for _ in 0..1_000 {
@@ -116,11 +116,11 @@ fn an_allowance_that_no_write_waits_for_is_not_raised() {
         a.completed(now + Nanos::from_micros(100), Background, KIB_64, now);
         now = now + Nanos::from_millis(1);
     }
-    assert_eq!(a.in_transit_limit(now), ALLOWANCE_START);
+    assert_eq!(a.in_transit_limit(now), LIMIT_START);
 }
 
 #[test]
-fn reads_beyond_the_goal_shrink_the_allowance_and_reads_well_inside_it_raise_it() {
+fn reads_beyond_the_goal_shrink_the_limit_and_reads_well_inside_it_raise_it() {
     let mut a = admission();
     let mut now = Instant(0);
     let mut reads = |a: &mut Admission, read: fn(&mut Admission, Instant, Instant), latency, n| {
@@ -131,7 +131,7 @@ fn reads_beyond_the_goal_shrink_the_allowance_and_reads_well_inside_it_raise_it(
         a.in_transit_limit(now)
     };
     let (late, early) = (Nanos::from_millis(8), Nanos::from_micros(100));
-    let start = ALLOWANCE_START.0;
+    let start = LIMIT_START.0;
     assert_eq!(reads(&mut a, read_beside_a_write, late, 20).0, start / 2);
     let low = reads(&mut a, read_beside_a_write, late, 400);
     assert_eq!(
@@ -297,9 +297,9 @@ fn writes_stop_for_whoever_waits_for_a_brief_sync() {
     assert!(!a.holds_brief_back());
 }
 
-/// Every window of a log on a disk whose sync takes longer than the goal missed it, and the allowance went down to its least.
+/// Every window of a log on a disk whose sync takes longer than the goal missed it, and the limit went down to its least.
 #[test]
-fn what_a_sync_of_the_device_takes_says_nothing_about_the_allowance() {
+fn what_a_sync_of_the_device_takes_says_nothing_about_the_limit() {
     let mut a = admission();
     let mut now = Instant(0);
     for _ in 0..200 {
@@ -310,7 +310,7 @@ fn what_a_sync_of_the_device_takes_says_nothing_about_the_allowance() {
         a.completed(now, Background, KIB_64, now);
         a.device_sync_ended(now);
     }
-    assert_eq!(a.in_transit_limit(now), ALLOWANCE_START);
+    assert_eq!(a.in_transit_limit(now), LIMIT_START);
 }
 
 /// A scan waits for what the device reads at its best. Its writers had 16 MB/s of 450, as each of its waits missed the goal.
@@ -359,7 +359,7 @@ fn a_turn_that_no_write_has_ended_was_over_after_the_goal() {
 #[test]
 fn where_a_write_costs_its_way_two_that_nobody_waits_for_stand_beside_a_reader() {
     let now = Instant(1);
-    for (ms, most) in [(60, 2), (4, ALLOWANCE_START.0 / PAGE.0)] {
+    for (ms, most) in [(60, 2), (4, LIMIT_START.0 / PAGE.0)] {
         let options = GoalOptions {
             read_latency: Nanos::from_millis(ms),
             ..GoalOptions::default()

@@ -164,7 +164,7 @@ impl TimeSlices {
             }
             // Here it is found out whether writes overtake reads.
             _ if self.may_have_backlog => in_transit.waiting(now).0 >= goal.0 / 4,
-            // The allowance keeps the goal, and a turn is for a read that it has failed.
+            // The limit keeps the goal, and a turn is for a read that it has failed.
             _ => in_transit.waiting(now) >= goal,
         }
     }
@@ -305,17 +305,17 @@ impl TimeSlices {
     }
 
     /// Somebody's transfer has ended: a read, or a write, which the device may answer without having written it. At most
-    /// `allowance` was in transit, and the writers are to have `share` percent.
+    /// `limit` was in transit, and the writers are to have `share` percent.
     pub(super) fn transfer_ended(
         &mut self,
         now: Instant,
         goal: Nanos,
-        allowance: Bytes,
+        limit: Bytes,
         share: u32,
         is_read: bool,
         in_transit: &InTransit,
     ) {
-        if let Some(favours_writes) = self.detector.served(allowance) {
+        if let Some(favours_writes) = self.detector.served(limit) {
             self.favours_writes = favours_writes || self.backlog.is_detected();
         }
         let Some(slice) = self.read_slice.as_mut() else {
