@@ -50,6 +50,18 @@ pub enum Verdict {
     Wait(Option<Instant>),
 }
 
+impl Verdict {
+    /// [`Verdict::Go`], or a wait for the end of some transfer.
+    pub fn go_if(may_go: bool) -> Verdict {
+        if may_go { Verdict::Go } else { Verdict::Wait(None) }
+    }
+
+    /// Whether the write has to wait.
+    pub fn is_wait(self) -> bool {
+        self != Verdict::Go
+    }
+}
+
 /// What is on its way to and from the device, and when what went: the one set of facts that all forms decide by.
 #[derive(Clone, Debug, Default)]
 pub struct InTransit {
@@ -306,7 +318,7 @@ impl Admission {
             State::Percent(s) => s.may_write(now, reason, &self.in_transit),
             State::Latency(s) => s.may_write(now, reason, &self.in_transit),
             State::Bytes(s) => s.may_write(&self.in_transit),
-            State::Goal(s) => s.may_write(now, reason, bytes, &self.in_transit),
+            State::Goal(s) => s.admit(now, reason, bytes, &self.in_transit),
         }
     }
 

@@ -1,23 +1,26 @@
-//! What a device has answered and not yet written: a volatile write cache.
+//! The write-cache backlog: what a device has answered and not yet written, because it has a volatile write cache.
+//!
+//! What it decides: whether the device has a backlog at all, how many bytes it is, and how fast it is written. By what:
+//! bytes answered, and when reads of a readers' slice are served. In the literature: a leaky bucket.
 //!
 //! A disk with such a cache answers a write in no time, and lets reads wait while it has too much of that. Nothing is in
-//! transit then that could be held back, so what was answered is followed by a bucket that leaks:
+//! transit then that could be held back, so what was answered is followed:
 //!
 //! ```text
-//!   hides    a turn of the readers has lasted as long as the goal, with no write in transit, and none of them was served;
-//!            or, in four turns in a row, the first read took half of the goal, or fewer than two were served
-//!   behind   bytes answered since the device had caught up, less what it writes in the time since
-//!   rate     bytes answered from one such moment to the next, by the time between: whenever a read of a turn is served
-//!            later than `behind` says, the device has caught up, and when it was flushed in a turn
+//!   detected  a readers' slice has lasted as long as the goal, with no write in transit, and none of them was served;
+//!             or, in four slices in a row, the first read took half of the goal, or fewer than two were served
+//!   bytes     answered since the device had caught up, less what it writes in the time since
+//!   rate      answered from one such moment to the next, by the time between: whenever a read of a slice is served
+//!             later than `bytes` says, the device has caught up, and when it was flushed in a slice
 //! ```
 //!
 //! A read that is served in time says only that the rate is not too high, or that the cache still has room. So it is raised by
-//! a 64th then, after each such turn where nothing is known, and after up to 64 of them where the last raises by an eighth
+//! a 64th then, after each such slice where nothing is known, and after up to 64 of them where the last raises by an eighth
 //! have made a read late.
 //!
 //! How full the cache is remains unknown; what matters is what has to be written before a read is served, and that is 0
-//! when one is. Only where a request costs its way (a long goal) is it looked for: a flash disk that stalls for its own
-//! affairs hides nothing. Axboe 2016's v3 keeps such a device's queue short for a while after other I/O instead (its
+//! when one is. Only where a request costs a seek (a long goal) is it looked for: a flash disk that stalls for its own
+//! affairs has no backlog. Axboe 2016's v3 keeps such a device's queue short for a while after other I/O instead (its
 //! write-cache delay).
 
 use crate::units::{Bytes, Instant, Nanos};
@@ -28,11 +31,11 @@ const SAMPLE_MIN: u64 = 1 << 20;
 /// After so long without a write the device has caught up, before its rate is known: 64 MiB at 120 MB/s.
 const PAUSE: Nanos = Nanos::from_millis(500);
 
-/// So many turns in a row in which a read waited for half of the goal, with no write in transit, or fewer than two were
+/// So many slices in a row in which a read waited for half of the goal, with no write in transit, or fewer than two were
 /// served in all of it.
 const SLOW_SLICES: u32 = 4;
 
-/// One raise of the rate is such a part of it, and there are at most so many turns from one to the next.
+/// One raise of the rate is such a part of it, and there are at most so many slices from one to the next.
 const RAISE: u64 = 64;
 const HOLD_MAX: u32 = 64;
 
@@ -42,13 +45,14 @@ pub(super) struct Backlog {
     detected: bool,
     /// What the device writes, bytes a millisecond.
     rate: Option<u64>,
-    /// What it was when a read was late, how many turns are from one raise to the next, and how many have been.
+    /// What it was when a read was late, how many slices are from one raise to the next, and how many have been.
     late: u64,
     hold: u32,
     slices: u32,
-    /// Answered since a read of a turn was served, whether it had caught up between or not, and in which time.
+    /// Answered since a read of a slice was served, whether it had caught up between or not, and in which time.
     round: u64,
     round_time: u64,
+    /// Slices in a row that were slow.
     slow_slices: u32,
     /// Answered since then, with no pause in which the device must have caught up.
     answered: u64,
@@ -57,7 +61,7 @@ pub(super) struct Backlog {
     /// Answered since it was last flushed, or after a pause, and when the first of that was issued.
     unflushed: u64,
     unflushed_since: Instant,
-    /// Of that, since the last turn of the readers or of the writers began.
+    /// Of that, since the last slice began.
     since_slice: u64,
 }
 
@@ -81,7 +85,7 @@ impl Backlog {
         }
     }
 
-    /// It hides something. Whether that is news.
+    /// It has a backlog. Whether that is news.
     pub(super) fn detect(&mut self) -> bool {
         if !self.detected {
             // What was answered filled the cache, and says nothing of what is written.
@@ -90,12 +94,13 @@ impl Backlog {
         !core::mem::replace(&mut self.detected, true)
     }
 
-    /// A turn of the readers has ended. Whether it is news now that the device hides something.
+    /// A readers' slice has ended. Whether it is news now that the device has a backlog.
     pub(super) fn read_slice_ended(&mut self, is_slow: bool) -> bool {
         self.slow_slices = if is_slow { self.slow_slices + 1 } else { 0 };
         self.slow_slices >= SLOW_SLICES && self.detect()
     }
 
+    /// Whether the device is known to have one now and then.
     pub(super) fn is_detected(&self) -> bool {
         self.detected
     }
@@ -105,7 +110,7 @@ impl Backlog {
         (self.answered == 0 && then >= self.since) || (self.rate.is_some() && self.bytes(then) == Bytes(0))
     }
 
-    /// What it writes in a millisecond, if it hides writes and that is known.
+    /// What it writes in a millisecond, if it has a backlog and that is known.
     pub(super) fn bytes_per_ms(&self) -> Option<u64> {
         self.rate.filter(|_| self.detected)
     }
@@ -142,7 +147,7 @@ impl Backlog {
         self.last = self.last.max(issued_at);
     }
 
-    /// What was answered since the writers' turn began.
+    /// What was answered since the writers' slice began.
     pub(super) fn answered_in_slice(&self) -> Bytes {
         Bytes(self.since_slice)
     }
@@ -155,7 +160,7 @@ impl Backlog {
         Bytes(self.answered.saturating_sub(written))
     }
 
-    /// A read of a turn was served, after `usual` of its own; `late`: later than what was behind explains.
+    /// A read of a slice was served, after `usual` of its own; `late`: later than the backlog explains.
     pub(super) fn caught_up(&mut self, now: Instant, usual: Nanos, late: bool) {
         let took = (self.round_time + now.since(self.last).0).saturating_sub(usual.0);
         let says_much = self.round >= SAMPLE_MIN && took > 0;
@@ -189,18 +194,18 @@ impl Backlog {
         (self.round, self.round_time, self.last) = (0, 0, self.last.max(now));
     }
 
-    /// A turn of the readers begins, or of the writers.
+    /// A slice of the readers begins, or of the writers.
     pub(super) fn slice_begun(&mut self) {
         self.since_slice = 0;
     }
 
-    /// The readers have left.
+    /// No reader is active any more.
     pub(super) fn forget_slow_slices(&mut self) {
         self.slow_slices = 0;
     }
 
-    /// A sync of the device has ended in the turn that began at `stopped`. If that was at least half of the time since the one
-    /// before, nothing is hidden but what was still in transit when the writers stopped; and what was written since says how
+    /// A sync of the device has ended in the slice that began at `stopped`. If that was at least half of the time since the one
+    /// before, the backlog is no more than what was still in transit when the writers stopped; and what was written since says how
     /// fast it is.
     pub(super) fn flushed(&mut self, stopped: Instant, now: Instant) {
         let (took, left) = (now.since(self.unflushed_since).0, self.since_slice);
@@ -229,7 +234,7 @@ mod tests {
         Instant(0) + Nanos::from_millis(ms)
     }
 
-    /// 8 MiB a served turn, one turn every 64 ms from `ms`: 128 KiB a millisecond.
+    /// 8 MiB a served slice, one every 64 ms from `ms`: 128 KiB a millisecond.
     fn slices(backlog: &mut Backlog, ms: u64, count: u64) -> u64 {
         for n in 0..count {
             backlog.write_done(Bytes::from_mib(8), at(ms + 64 * n));
@@ -239,14 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_leaks_at_the_rate_that_served_turns_have_shown() {
+    fn what_was_answered_leaks_at_the_rate_that_served_slices_have_shown() {
         let mut backlog = Backlog::new();
         let now = slices(&mut backlog, 0, 4);
-        assert_eq!(
-            backlog.bytes_per_ms(),
-            None,
-            "it hides nothing, as far as is known"
-        );
+        assert_eq!(backlog.bytes_per_ms(), None, "no backlog, as far as is known");
         assert!(backlog.detect() && !backlog.detect());
         let now = slices(&mut backlog, now, 1);
         assert_eq!(backlog.bytes_per_ms(), Some(128 << 10));
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_says_what_is_hidden_no_more_and_how_fast_that_was_written() {
+    fn a_flush_says_what_is_backlog_no_more_and_how_fast_that_was_written() {
         let mut backlog = Backlog::new();
         backlog.detect();
         // Answered at once; the writers stop at 100 ms, with 8 MiB in transit.
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_took_a_second_is_made_good_by_turns_with_one_short_write() {
+    fn a_read_that_took_a_second_is_made_good_by_slices_with_one_short_write() {
         let mut backlog = Backlog::new();
         backlog.detect();
         let mut now = slices(&mut backlog, 0, 1);
@@ -319,7 +320,7 @@ mod tests {
             now = slices(&mut backlog, now, 1);
         }
         let raised = backlog.bytes_per_ms().unwrap();
-        assert!(raised > 256 << 10, "by a 64th a turn: {raised}");
+        assert!(raised > 256 << 10, "by a 64th a slice: {raised}");
         backlog.write_done(Bytes::from_mib(8), at(now));
         now += 64;
         backlog.caught_up(at(now), Nanos::ZERO, true);
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn four_turns_in_a_row_that_were_slow_for_their_first_read_give_it_away() {
+    fn four_slices_in_a_row_that_were_slow_for_their_first_read_give_it_away() {
         let mut backlog = Backlog::new();
         for slow in [true, true, true, false, true, true, true] {
             assert!(!backlog.read_slice_ended(slow));
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_who_trickle_do_not_make_the_device_look_slow() {
+    fn writers_that_trickle_do_not_make_the_device_look_slow() {
         let mut backlog = Backlog::new();
         backlog.detect();
         let mut now = slices(&mut backlog, 0, 1);

@@ -1,27 +1,30 @@
-//! Whether a device lets writes overtake those who wait.
+//! A detector: whether the device serves new writes before reads that wait.
 //!
-//! A rotating disk does: after a sequential write the next one is nearest, so as long as there is one the reads are left
-//! where they are. That is seen by what was written while somebody waited: in one go at least as much as may be in
-//! transit, all of it issued after none of those who wait was served any more.
+//! What it decides: `TimeSlices` or `SideBySide`. By what: bytes that were written while a caller waited, and those of them
+//! that were issued after it began to wait. The device favours writes if half of what was written came in one go, between
+//! two reads served, that was as long as the limit in transit; it goes on being taken for one until less than a quarter did.
+//!
+//! A rotating disk does: after a sequential write the next one is nearest, so for as long as there is one the reads are left
+//! where they are.
 
 use crate::units::Bytes;
 
-/// So many times of what may be in transit are written before it is judged.
+/// So many times the limit in transit is written before it is judged.
 const LIMITS: u64 = 16;
 
 /// What was seen since it was last judged.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FavoursWrites {
-    /// Bytes that were issued and have ended since the last of those who wait was served.
+pub(super) struct Detector {
+    /// Bytes that were issued and have ended since the last wait that ended.
     ahead: u64,
-    /// Bytes that were written while somebody waited, and those of them that overtook.
+    /// Bytes that were written while a caller waited, and those of them that were served before it.
     beside: u64,
-    overtook: u64,
+    served_first: u64,
     favours_writes: bool,
 }
 
-impl FavoursWrites {
-    /// `bytes` were written while somebody waited; `later`: they were issued when he did already.
+impl Detector {
+    /// `bytes` were written while a caller waited; `later`: they were issued when it did already.
     pub(super) fn written(&mut self, bytes: Bytes, later: bool) {
         self.beside += bytes.0;
         if later {
@@ -29,26 +32,26 @@ impl FavoursWrites {
         }
     }
 
-    /// Who was served did not wait for a transfer.
-    pub(super) fn forget(&mut self) {
+    /// The wait that has ended was not for a transfer.
+    pub(super) fn forget_ahead(&mut self) {
         self.ahead = 0;
     }
 
-    /// Somebody was served, with `limit` at most in transit: whether writes overtake, if it is time to judge.
-    pub(super) fn served(&mut self, limit: Bytes) -> Option<bool> {
+    /// A wait for a transfer has ended, with `limit` at most in transit: whether the device favours writes, if it is time
+    /// to judge.
+    pub(super) fn wait_ended(&mut self, limit: Bytes) -> Option<bool> {
         if self.ahead >= limit.0 {
             // The first of them were issued before.
-            self.overtook += self.ahead + limit.0;
+            self.served_first += self.ahead + limit.0;
         }
         self.ahead = 0;
         if self.beside < LIMITS * limit.0 {
             return None;
         }
-        // Some reads are served between writes by any disk: to be taken for one that never does takes half of what is
-        // written, to go on being taken for one a quarter.
+        // Some reads are served between writes by any disk.
         let part = if self.favours_writes { 4 } else { 2 };
-        self.favours_writes = self.overtook * part >= self.beside;
-        (self.beside, self.overtook) = (0, 0);
+        self.favours_writes = self.served_first * part >= self.beside;
+        (self.beside, self.served_first) = (0, 0);
         Some(self.favours_writes)
     }
 }
@@ -62,12 +65,12 @@ mod tests {
 
     /// So many writes of 64 KiB between two reads, all but the first four issued after the read.
     fn after(writes: u32) -> Option<bool> {
-        let mut o = FavoursWrites::default();
+        let mut d = Detector::default();
         for _ in 0..1_000 {
             for n in 0..writes {
-                o.written(KIB_64, n >= 4);
+                d.written(KIB_64, n >= 4);
             }
-            if let Some(favours_writes) = o.served(KIB_256) {
+            if let Some(favours_writes) = d.wait_ended(KIB_256) {
                 return Some(favours_writes);
             }
         }
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_were_there_first_do_not_overtake() {
+    fn writes_that_were_there_first_say_nothing_against_it() {
         assert_eq!(after(4), Some(false));
         assert_eq!(after(7), Some(false));
     }
@@ -87,13 +90,13 @@ mod tests {
 
     #[test]
     fn a_disk_that_was_found_out_is_not_acquitted_for_a_few_reads_between_writes() {
-        let mut o = FavoursWrites::default();
+        let mut d = Detector::default();
         let mut judged = |one_in: u32| {
             (0..1_000).find_map(|n| {
                 for w in 0..8 {
-                    o.written(KIB_64, w >= 4 && n % one_in == 0);
+                    d.written(KIB_64, w >= 4 && n % one_in == 0);
                 }
-                o.served(KIB_256)
+                d.wait_ended(KIB_256)
             })
         };
         assert_eq!(judged(1), Some(true));
@@ -109,14 +112,14 @@ mod tests {
 
     #[test]
     fn reads_that_are_served_in_a_row_between_two_streams_of_writes_do_not_hide_it() {
-        let mut o = FavoursWrites::default();
+        let mut d = Detector::default();
         let mut seen = None;
         for _ in 0..16 {
             for n in 0..8 {
-                o.written(KIB_64, n >= 4);
+                d.written(KIB_64, n >= 4);
             }
             for _ in 0..10 {
-                seen = seen.or(o.served(KIB_256));
+                seen = seen.or(d.wait_ended(KIB_256));
             }
         }
         assert_eq!(seen, Some(true));

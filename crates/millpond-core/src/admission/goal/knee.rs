@@ -1,20 +1,26 @@
-//! How much in transit is enough: more of it makes reads wait and writes no faster.
+//! The knee: the least in transit with which the device writes at its full rate. More of it makes reads wait for nothing.
+//!
+//! What it decides: the most that may be in transit of what the goal leaves. By what: the rate of writes in stretches with
+//! two limits in turn, of 10 to 500 ms each, and reads that are late with one of them. In the literature: the knee of the
+//! curve of throughput against load (Kleinrock; Chiu and Jain), found by a paired trial.
 //!
 //! ```text
 //!   in transit   base  less  base  less  base  less ...      a trial: stretches in turn, of as long each
 //!   written      150   150   149   150   150   150  MB/s     as fast with less: so much is enough from now on
+//!
+//!   More ──► Half ──► Less ──► More ...     the next trial where one brought nothing; the same way again where it did
 //! ```
 //!
 //! The goal says how long reads may take. A device that works on many requests at a time writes as fast as it can with some
-//! amount in transit (the knee of its curve), and with more of it not faster: then every read waits for writes that need not
-//! be there yet. Where that amount is can't be told from latencies, so it is tried: half as much again, half, or three
-//! quarters, in turn with what is in transit now, until the rates differ or don't beyond doubt. Three quarters are taken when
-//! they cost less than two parts in a hundred, half when it costs less than four; more, up to what the goal leaves, when it
-//! gains two. In doubt it is more: a device on which nothing can be told has what the goal leaves, as if this were not here.
+//! amount in transit, and with more of it not faster: then every read waits for writes that need not be there yet. Where
+//! that amount is can't be told from latencies, so it is tried: half as much again, half, or three quarters, in turn with
+//! what is in transit now, until the rates differ or don't beyond doubt. Three quarters are taken when they cost less than
+//! two parts in a hundred, half when it costs less than four; more, up to what the goal leaves, when it gains two. In doubt
+//! it is more: a device on which nothing can be told has what the goal leaves, as if this were not here.
 //!
 //! Only stretches count in which writes waited nearly all the time, since another rate is the writers', not the device's.
 //!
-//! Cost: a few sums for each write, and while a trial runs, up to half of the time with the other amount.
+//! Cost: a few sums for each write, and while a trial runs, up to half of the time with the other limit.
 
 use crate::units::{Bytes, Instant, Nanos};
 
@@ -35,7 +41,7 @@ const MUTE_MAX: i64 = 2;
 const WORTH: i64 = 200;
 const WORTH_HALF: i64 = 400;
 /// More is too much if one in so many reads misses the goal for it. Fewer reads say nothing.
-const OVER_MAX: u64 = 50;
+const LATE_MAX: u64 = 50;
 const READS_MIN: u64 = 16;
 /// No pair counts for more: the device stopped, or its burst buffer was full.
 const PAIR_MOST: i128 = 2_500;
@@ -45,16 +51,16 @@ const PAUSE_MAX: Nanos = Nanos::from_secs(16);
 /// What a trial changes at least: a page of the largest size, in which writes are measured.
 const STEP: u64 = super::PAGE_MAX;
 
-/// What may be in transit by the goal, and the least and most that ever may.
+/// The limit in transit, in bytes, and the least and most that it may become.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Amount {
+pub(super) struct Range {
     pub(super) limit: u64,
     pub(super) least: u64,
     pub(super) most: u64,
 }
 
-impl Amount {
-    /// What is tried beside it; the same if there is nothing.
+impl Range {
+    /// What is tried beside the limit; the same if there is nothing.
     fn other(self, way: Way) -> u64 {
         let whole = |bytes: u64| bytes - bytes % STEP;
         let less = |bytes: u64| whole(bytes.min(self.limit - 1)).max(self.least);
@@ -149,31 +155,52 @@ impl Stretch {
     }
 }
 
+/// Which limit a stretch has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    Base,
+    /// What is tried.
+    Other,
+}
+
+/// Reads beside writes, and those of them that missed the goal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reads {
+    ended: u64,
+    late: u64,
+}
+
+impl Reads {
+    fn late_per_mille(self) -> u64 {
+        self.late * 1_000 / self.ended.max(1)
+    }
+}
+
 /// Stretches with the base and with something else in turn.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     way: Way,
-    /// The stretch that runs is of the other amount.
-    tries: bool,
+    /// That of the stretch that runs.
+    side: Side,
     stretch: Stretch,
     left_out: Nanos,
     /// The base's rate in the stretch before.
     base_rate: Option<i128>,
-    /// Pairs, the sum of what the other amount gained in parts of 10,000, and the sum of its squares.
+    /// Pairs, the sum of what the other limit gained in parts of 10,000, and the sum of its squares.
     pairs: i64,
     gained: i64,
     squares: i64,
     /// Stretches that said nothing.
     mute: i64,
-    /// With the base and with the other amount: reads, and those over the goal.
-    reads: [(u64, u64); 2],
+    base_reads: Reads,
+    other_reads: Reads,
 }
 
 impl Trial {
     fn new(way: Way, now: Instant, left_out: Nanos) -> Trial {
         Trial {
             way,
-            tries: false,
+            side: Side::Base,
             stretch: Stretch::new(now + left_out),
             left_out,
             base_rate: None,
@@ -181,16 +208,15 @@ impl Trial {
             gained: 0,
             squares: 0,
             mute: 0,
-            reads: [(0, 0); 2],
+            base_reads: Reads::default(),
+            other_reads: Reads::default(),
         }
     }
 
-    /// More reads miss the goal with the other amount than with the base.
+    /// More reads miss the goal with the other limit than with the base.
     fn misses_more(&self) -> bool {
-        let [(reads, over), (reads_other, over_other)] = self.reads;
-        let per_mille = |reads: u64, over: u64| over * 1_000 / reads.max(1);
-        reads_other >= READS_MIN
-            && per_mille(reads_other, over_other) > per_mille(reads, over) + 1_000 / OVER_MAX
+        let (base, other) = (self.base_reads, self.other_reads);
+        other.ended >= READS_MIN && other.late_per_mille() > base.late_per_mille() + 1_000 / LATE_MAX
     }
 
     fn stretch_ended(&mut self) {
@@ -198,7 +224,7 @@ impl Trial {
         if rate.is_none() {
             self.mute += 1;
         }
-        if !self.tries {
+        if self.side == Side::Base {
             self.base_rate = rate;
         } else if let (Some(base), Some(rate)) = (self.base_rate, rate) {
             let gained = (rate - base) * 10_000 / base.max(1);
@@ -209,7 +235,7 @@ impl Trial {
         }
     }
 
-    /// Whether the other amount is better, once that is known.
+    /// Whether the other limit is better, once that is known.
     fn result(&self) -> Option<bool> {
         let n = self.pairs;
         let is_too_much = self.way == Way::More && self.misses_more();
@@ -238,10 +264,11 @@ impl Trial {
     }
 }
 
-/// What is known of it.
+/// What is known of the knee.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Knee {
-    most: Option<u64>,
+    /// With more than this writes were not faster.
+    bytes: Option<u64>,
     trial: Option<Trial>,
     /// The last trial said something.
     told: bool,
@@ -257,7 +284,7 @@ pub(super) struct Knee {
 impl Knee {
     pub(super) fn new() -> Knee {
         Knee {
-            most: None,
+            bytes: None,
             trial: None,
             told: true,
             next: Way::More,
@@ -268,40 +295,44 @@ impl Knee {
         }
     }
 
-    /// More than this was not faster.
+    /// With more in transit than this writes were not faster.
     pub(super) fn bytes(&self) -> Option<u64> {
-        self.most
+        self.bytes
     }
 
-    /// Reads would keep the goal with more than `limit`, and it need not be tried: it was enough before, or nothing can
-    /// be told.
-    pub(super) fn may_grow(&self, amount: Amount) -> bool {
-        let most = self.most.or((!self.told).then_some(amount.most));
-        self.trial.is_none() && most.is_some_and(|most| amount.limit < most)
+    /// Whether the limit may grow where reads keep the goal, without a trial: it is below the knee, or nothing can be told.
+    pub(super) fn may_grow(&self, range: Range) -> bool {
+        let most = self.bytes.or((!self.told).then_some(range.most));
+        self.trial.is_none() && most.is_some_and(|most| range.limit < most)
     }
 
     /// While a trial runs what it compares with must stay.
-    pub(super) fn tries(&self) -> bool {
+    pub(super) fn is_trying(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// What may be in transit.
-    pub(super) fn of(&self, amount: Amount) -> u64 {
+    /// What may be in transit: the limit, or what is tried instead.
+    pub(super) fn in_transit(&self, range: Range) -> u64 {
         match self.trial {
-            Some(Trial { way, tries: true, .. }) => amount.other(way),
-            _ => amount.limit,
+            Some(Trial {
+                way,
+                side: Side::Other,
+                ..
+            }) => range.other(way),
+            _ => range.limit,
         }
     }
 
-    /// Reads keep the goal with `amount`, and writes wait for it: time for a trial. The device writes `rate`.
-    pub(super) fn may_try(&mut self, now: Instant, goal: Nanos, amount: Amount, rate: u64) {
+    /// Reads keep the goal with the limit, and writes wait for it: a trial begins, if it is time for one. The device writes
+    /// `rate`.
+    pub(super) fn begin_trial(&mut self, now: Instant, goal: Nanos, range: Range, rate: u64) {
         if rate.min(self.rate) < rate.max(self.rate) / 2 {
             (self.rate, self.pause, self.not_before) = (rate, PAUSE_MIN, now);
         }
         if self.trial.is_some() || now < self.not_before {
             return;
         }
-        let differs = |way: &Way| amount.other(*way) != amount.limit;
+        let differs = |way: &Way| range.other(*way) != range.limit;
         if let Some(way) = [self.next, Way::Half, Way::More].into_iter().find(differs) {
             self.rate = rate;
             let left_out = Nanos(self.took.0 * LEFT_OUT).min(goal);
@@ -310,32 +341,35 @@ impl Knee {
     }
 
     /// A read has ended that had writes beside it.
-    pub(super) fn read_done(&mut self, is_over: bool) {
+    pub(super) fn read_done(&mut self, is_late: bool) {
         if let Some(trial) = &mut self.trial {
-            let (reads, over) = &mut trial.reads[usize::from(trial.tries)];
-            *reads += 1;
-            *over += u64::from(is_over);
+            let reads = match trial.side {
+                Side::Base => &mut trial.base_reads,
+                Side::Other => &mut trial.other_reads,
+            };
+            reads.ended += 1;
+            reads.late += u64::from(is_late);
         }
     }
 
-    /// A write has asked, and waits, or was let go with room for another beside it or without.
-    pub(super) fn asked(&mut self, now: Instant, waits: bool, room: bool) {
+    /// A write has asked, and waits for the limit, or was let go, with room for another beside it or without.
+    pub(super) fn asked(&mut self, now: Instant, waits: bool, has_room: bool) {
         let Some(trial) = &mut self.trial else { return };
         let stretch = &mut trial.stretch;
         if let Some(since) = stretch.idle_since.take() {
             stretch.idle.0 += now.since(since.max(stretch.begins)).0;
         }
         stretch.waits = waits;
-        stretch.idle_since = (!waits && room).then_some(now);
+        stretch.idle_since = (!waits && has_room).then_some(now);
     }
 
-    /// A write has ended. When a trial has shown something: what is to be in transit from now on.
+    /// A write has ended. When a trial has shown something: the limit from now on.
     pub(super) fn write_done(
         &mut self,
         now: Instant,
         bytes: Bytes,
         issued_at: Instant,
-        amount: Amount,
+        range: Range,
     ) -> Option<u64> {
         self.took.0 = (self.took.0 * 7 + now.since(issued_at).0) / 8;
         let trial = self.trial.as_mut()?;
@@ -346,7 +380,10 @@ impl Knee {
         trial.stretch_ended();
         let way = trial.way;
         let Some(is_better) = trial.result() else {
-            trial.tries = !trial.tries;
+            trial.side = match trial.side {
+                Side::Base => Side::Other,
+                Side::Other => Side::Base,
+            };
             trial.stretch = Stretch {
                 waits: trial.stretch.waits,
                 idle_since: trial.stretch.idle_since,
@@ -358,13 +395,13 @@ impl Knee {
         self.trial = None;
         self.not_before = now;
         if is_better {
-            let new = amount.other(way);
-            (self.most, self.next, self.pause) = (Some(new), way, PAUSE_MIN);
+            let new = range.other(way);
+            (self.bytes, self.next, self.pause) = (Some(new), way, PAUSE_MIN);
             return Some(new);
         }
-        let was_known = self.most.is_some();
+        let was_known = self.bytes.is_some();
         if self.told && way == Way::More {
-            self.most = Some(amount.limit);
+            self.bytes = Some(range.limit);
         }
         self.next = match way {
             Way::Half => Way::Less,
@@ -383,7 +420,7 @@ impl Knee {
         self.trial = None;
     }
 
-    /// Nobody reads any more, or other rules hold: what runs compares nothing.
+    /// No reader is active any more, or other rules hold: what runs compares nothing.
     pub(super) fn forget_trial(&mut self) {
         self.told &= self.trial.is_none();
         self.trial = None;

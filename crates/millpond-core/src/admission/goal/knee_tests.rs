@@ -1,6 +1,6 @@
 //! Devices whose rate depends on what is in transit, and what is left of it.
 
-use super::knee::{Amount, Knee};
+use super::knee::{Knee, Range};
 use crate::units::{Bytes, Instant, Nanos};
 
 const GOAL: Nanos = Nanos::from_millis(2);
@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 struct Device {
     knee: Knee,
     now: Instant,
-    amount: Amount,
+    range: Range,
     random: u32,
     /// Parts of a hundred by which a write may take longer or shorter.
     noise: u32,
@@ -27,7 +27,7 @@ impl Device {
         Device {
             knee: Knee::new(),
             now: Instant(0),
-            amount: Amount {
+            range: Range {
                 limit,
                 least: 64 * KIB,
                 most: limit,
@@ -44,23 +44,24 @@ impl Device {
         let end = self.now + Nanos::from_secs(seconds);
         let mut judged = self.now;
         while self.now < end {
-            let rate = rate(self.knee.of(self.amount));
+            let rate = rate(self.knee.in_transit(self.range));
             self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let percent = 100 - self.noise + (self.random >> 8) % (2 * self.noise + 1);
             let took = Nanos(WRITE.0 * 10_000_000 * u64::from(percent) / rate);
             self.knee.asked(self.now, self.rest == 0, true);
             let issued_at = self.now;
-            self.knee.read_done(self.knee.of(self.amount) > self.over_from);
+            self.knee
+                .read_done(self.knee.in_transit(self.range) > self.over_from);
             self.now = self.now + took;
-            let found = self.knee.write_done(self.now, WRITE, issued_at, self.amount);
-            self.amount.limit = found.unwrap_or(self.amount.limit);
+            let found = self.knee.write_done(self.now, WRITE, issued_at, self.range);
+            self.range.limit = found.unwrap_or(self.range.limit);
             self.now = self.now + Nanos(took.0 * self.rest / 100);
             if self.now.since(judged) > Nanos::from_millis(100) {
                 judged = self.now;
-                self.knee.may_try(self.now, GOAL, self.amount, rate / 1_000);
+                self.knee.begin_trial(self.now, GOAL, self.range, rate / 1_000);
             }
         }
-        self.amount.limit
+        self.range.limit
     }
 }
 
@@ -109,7 +110,7 @@ fn what_the_goal_leaves_stays_where_less_is_slower() {
 fn more_is_given_where_it_is_faster_and_no_more_reads_miss_the_goal_for_it() {
     for (over_from, expected) in [(8 * MIB, 2 * MIB), (MIB, MIB)] {
         let mut device = Device::new(512 * KIB);
-        (device.amount.most, device.over_from) = (2 * MIB, over_from);
+        (device.range.most, device.over_from) = (2 * MIB, over_from);
         let seen = device.run(60, a_fifth_for_each_doubling);
         assert!(
             (expected * 3 / 4..=expected).contains(&seen),
@@ -149,14 +150,14 @@ fn writers_that_rest_say_nothing_about_the_device() {
 #[test]
 fn what_a_trial_tries_ends_with_it() {
     let mut device = Device::new(2 * MIB);
-    let in_transit = |device: &Device| device.knee.of(device.amount);
+    let in_transit = |device: &Device| device.knee.in_transit(device.range);
     while in_transit(&device) == 2 * MIB {
         device.now = device.now + Nanos::from_millis(1);
-        device.knee.may_try(device.now, GOAL, device.amount, 1);
+        device.knee.begin_trial(device.now, GOAL, device.range, 1);
         device.knee.asked(device.now, true, true);
         device
             .knee
-            .write_done(device.now, WRITE, device.now, device.amount);
+            .write_done(device.now, WRITE, device.now, device.range);
     }
     assert_eq!(in_transit(&device), MIB);
     device.knee.forget_trial();

@@ -1,18 +1,29 @@
-//! Writes spaced out, where even the least in transit makes reads miss the goal.
+//! Writes spaced out, where even the least in transit makes reads miss the goal, or where reads gain much by it.
 //!
-//! A flash disk takes writes into a burst buffer and empties it at the rate of its slow medium. Writers that go on as fast as
-//! they can keep it full, and then each write takes as long as the medium does, and so does each read behind it; a little
-//! below that rate there is always room, and a write is over in a third of the time. The modelled disk (150 MB/s) has a p99 of
-//! 904 us at full rate and of 319 us at 96 parts of a hundred of it.
+//! What it decides: when the next write may go. By what: at the end of each window whether reads kept the goal, what they
+//! took on average, and what was written. In the literature: BBR's pacing rate, a little below the bottleneck's.
 //!
-//! So when two windows in a row miss the goal with the least in transit, writes go at fifteen sixteenths of the rate that they
-//! had, and slower by as much while that is not enough, down to the writers' share of it. Where that does not help either, reads miss
-//! the goal for another reason, and writes go at full rate again. Where it does, the rate is raised a little now and then,
-//! rarely where that was too much the last time.
+//! ```text
+//!                 two windows missed the goal in a row, with the least in transit
+//!         ┌───────────────────────────────────────────────────────────────┐
+//!         │                                                               ▼
+//!      FullRate ── the goal is kept, nothing else is tried ─► Trial ─►  Paced    missed: a 16th slower, to the share
+//!       ▲   ▲                                                   │   3     │      kept: a 32nd faster, now and then
+//!       │   └─────── reads take more than 4/5 as long ──────────┘ pairs   │
+//!       └── at the slowest rate eight more windows missed than kept, or ──┘
+//!           it has been raised beyond the full rate
+//! ```
 //!
-//! Where the goal is kept it is tried now and then: windows at full rate and at 31 thirty-seconds of it in turn. If reads take
-//! less than four fifths as long in each of them, they are worth that part of the writers' rate.
+//! A flash disk takes writes into a burst buffer and empties it at the rate of its slow medium. Writers that go on as fast
+//! as they can keep it full, and then each write takes as long as the medium does, and so does each read behind it; a
+//! little below that rate there is always room, and a write is over in a third of the time. The modelled disk (150 MB/s)
+//! has a p99 of 904 us at full rate and of 319 us at 96 parts of a hundred of it.
+//!
+//! Where a slower rate does not help, reads miss the goal for another reason, and writes go at full rate again. Where it
+//! does, the rate is raised a little now and then, rarely where that was too much the last time. A trial has windows at full
+//! rate and at 31 thirty-seconds of it in turn.
 
+use crate::admission::Verdict;
 use crate::units::{Bytes, Instant, Nanos};
 
 /// Slower and faster by one part in so many.
@@ -57,41 +68,59 @@ struct Trial {
 }
 
 impl Trial {
-    /// The rate of the window that runs, if it is not the full one.
-    fn bytes_per_ms(&self) -> Option<u64> {
-        (self.windows % 2 == 1).then(|| self.full - self.full / UP)
+    /// The window that runs is one below the full rate.
+    fn is_below(&self) -> bool {
+        self.windows % 2 == 1
     }
+}
+
+/// How writes go.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// As fast as the device takes them.
+    FullRate,
+    /// As [`State::FullRate`] and a little slower in turn.
+    Trial(Trial),
+    /// Spaced out.
+    Paced(Rate),
+}
+
+/// What a window says of the rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reads {
+    /// They have missed the goal with the least in transit.
+    Missed,
+    /// They have missed it with more in transit, or while the knee is being tried: that says nothing of the rate.
+    Unclear,
+    /// They have kept it.
+    Kept,
+    /// They have kept it, writes waited, and nothing else is being tried.
+    Settled,
 }
 
 /// A window that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
-    /// It has missed the goal with the least in transit.
-    pub(super) missed: bool,
-    /// It has missed it with more in transit, or with more that is being tried: that says nothing of the rate.
-    pub(super) over: bool,
+pub(super) struct WindowEnd {
+    pub(super) reads: Reads,
     /// A write waited.
     pub(super) waited: bool,
     /// What the device writes while it has something to write, in bytes a millisecond.
-    pub(super) takes: u64,
-    /// It has kept it, writes waited, and nothing else is being tried.
-    pub(super) settled: bool,
+    pub(super) device_rate: u64,
     /// What a read took on average.
     pub(super) mean: Nanos,
     /// The writers' share, in percent.
     pub(super) share: u32,
 }
 
-/// What is known of it.
+/// The pacer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
-    rate: Option<Rate>,
-    trial: Option<Trial>,
+    state: State,
     /// The next write goes then.
     next: Instant,
-    /// What was let go since the window began, brief writes aside, which wait for nothing.
+    /// What was let go since the window began, small syncs aside, which wait for nothing.
     written: Bytes,
-    /// The window before missed the goal: one alone may be anybody's.
+    /// The window before missed the goal: one alone may be chance.
     missed_before: bool,
     window: Instant,
     hold: Nanos,
@@ -102,8 +131,7 @@ pub(super) struct Pacing {
 impl Pacing {
     pub(super) fn new() -> Pacing {
         Pacing {
-            rate: None,
-            trial: None,
+            state: State::FullRate,
             next: Instant(0),
             written: Bytes(0),
             missed_before: false,
@@ -114,38 +142,44 @@ impl Pacing {
         }
     }
 
-    /// If it is too early for a write: when it may go. Else it goes.
-    pub(super) fn too_early(&mut self, now: Instant, bytes: Bytes) -> Option<Instant> {
-        let in_force = self.rate.map(|rate| rate.bytes_per_ms);
-        let rate = in_force.or_else(|| self.trial.as_ref()?.bytes_per_ms());
-        if let Some(rate) = rate
+    /// The rate of the window that runs, if it is not the full one.
+    fn bytes_per_ms(&self) -> Option<u64> {
+        match self.state {
+            State::FullRate => None,
+            State::Trial(trial) => trial.is_below().then(|| trial.full - trial.full / UP),
+            State::Paced(rate) => Some(rate.bytes_per_ms),
+        }
+    }
+
+    /// A write of `bytes` asks. If it goes, the next one is spaced from it.
+    pub(super) fn admit(&mut self, now: Instant, bytes: Bytes) -> Verdict {
+        if let Some(rate) = self.bytes_per_ms()
             && now.since(self.window) <= STALE
         {
             let takes = Nanos(bytes.0.saturating_mul(1_000_000) / rate.max(1));
             self.next = self.next.min(now + takes);
             if now < self.next {
-                return Some(self.next);
+                return Verdict::Wait(Some(self.next));
             }
             // What was missed by a little is made up for.
             let since = self.next.max(Instant(now.0.saturating_sub(takes.0)));
             self.next = since + takes;
         }
         self.written += bytes;
-        None
+        Verdict::Go
     }
 
-    /// Whether writes are spaced out.
-    pub(super) fn is_on(&self) -> bool {
-        self.rate.is_some()
+    pub(super) fn is_paced(&self) -> bool {
+        matches!(self.state, State::Paced(_))
     }
 
-    /// While a trial runs what it compares must stay.
-    pub(super) fn tries(&self) -> bool {
-        self.trial.is_some()
+    /// Neither spaced out nor tried. While a trial runs what it compares must stay.
+    pub(super) fn is_at_full_rate(&self) -> bool {
+        matches!(self.state, State::FullRate)
     }
 
     /// A window has ended.
-    pub(super) fn window_ended(&mut self, now: Instant, ended: Ended) {
+    pub(super) fn window_ended(&mut self, now: Instant, end: WindowEnd) {
         let span = now.since(core::mem::replace(&mut self.window, now));
         let written = core::mem::replace(&mut self.written, Bytes(0));
         if span > STALE {
@@ -156,30 +190,39 @@ impl Pacing {
             return;
         }
         let seen = written.0.saturating_mul(1_000_000) / span.0.max(1);
-        let twice = core::mem::replace(&mut self.missed_before, ended.missed);
-        let Some(rate) = &mut self.rate else {
-            // Where writers rest, it is what they want, and not what the device takes.
-            let may_try = now >= self.not_before && ended.waited && seen > 0 && seen >= ended.takes / 2;
-            if ended.missed && twice && may_try {
-                self.adopt(now, seen, seen - seen / DOWN, Nanos::ZERO);
-            } else if let Some(trial) = self.trial {
-                let goes_on = !ended.missed && !ended.over && (ended.waited || trial.windows % 2 == 1);
-                self.trial = match goes_on && seen > 0 {
-                    true => self.try_next(now, trial, ended.mean, seen),
-                    false => None,
-                };
-            } else if ended.settled && may_try {
-                self.trial = Some(Trial::default());
-            }
-            return;
+        let has_missed = end.reads == Reads::Missed;
+        let missed_twice = core::mem::replace(&mut self.missed_before, has_missed) && has_missed;
+        // Where writers rest, it is what they want, and not what the device takes.
+        let may_try = now >= self.not_before && end.waited && seen > 0 && seen >= end.device_rate / 2;
+        self.state = match self.state {
+            State::Paced(rate) => self.paced_window(now, rate, end, missed_twice, seen),
+            _ if missed_twice && may_try => self.paced(now, seen, seen - seen / DOWN, Nanos::ZERO),
+            State::Trial(trial) => self.trial_window(now, trial, end, seen),
+            State::FullRate if end.reads == Reads::Settled && may_try => State::Trial(Trial::default()),
+            State::FullRate => State::FullRate,
         };
+    }
+
+    /// A window at `rate` has ended, in which `seen` was written: slower where reads have missed the goal, else faster now
+    /// and then.
+    fn paced_window(
+        &mut self,
+        now: Instant,
+        mut rate: Rate,
+        end: WindowEnd,
+        missed_twice: bool,
+        seen: u64,
+    ) -> State {
         let for_raise = rate.raised && now.since(rate.since) <= FOR_RAISE;
-        if ended.over || (ended.missed && !twice && !for_raise) {
-            return;
-        }
-        let missed =
-            ended.missed || (rate.mean > Nanos::ZERO && ended.mean.0 > rate.mean.0 + rate.mean.0 / 4);
-        if !missed {
+        let has_missed = match end.reads {
+            Reads::Unclear => return State::Paced(rate),
+            Reads::Missed if !missed_twice && !for_raise => return State::Paced(rate),
+            Reads::Missed => true,
+            Reads::Kept | Reads::Settled => {
+                rate.mean > Nanos::ZERO && end.mean.0 > rate.mean.0 + rate.mean.0 / 4
+            }
+        };
+        if !has_missed {
             rate.missed = rate.missed.saturating_sub(1);
             let raised = rate.bytes_per_ms + rate.bytes_per_ms / UP;
             let was_bad = raised > rate.bad - rate.bad / UP;
@@ -190,34 +233,38 @@ impl Pacing {
                 (rate.bytes_per_ms, rate.since, rate.raised) = (raised, now, true);
                 self.pause = PAUSE_MIN;
             }
-            if rate.bytes_per_ms > rate.full + rate.full / DOWN {
-                self.rate = None;
-            }
-            return;
+            return if rate.bytes_per_ms > rate.full + rate.full / DOWN {
+                State::FullRate
+            } else {
+                State::Paced(rate)
+            };
         }
         if core::mem::replace(&mut rate.raised, false) && for_raise {
             self.hold = Nanos(self.hold.0 * 2).min(PAUSE_MAX);
         }
-        let least = match ended.missed {
-            true => rate.full * u64::from(ended.share.clamp(1, 100)) / 100,
-            false => rate.full - rate.full / DOWN,
+        let least = if end.reads == Reads::Missed {
+            rate.full * u64::from(end.share.clamp(1, 100)) / 100
+        } else {
+            rate.full - rate.full / DOWN
         };
         if rate.bytes_per_ms <= least {
             rate.missed += 1;
             if rate.missed >= MISSED_MAX {
-                self.rate = None;
                 self.was_in_vain(now);
+                return State::FullRate;
             }
-            return;
+            return State::Paced(rate);
         }
         let slower = rate.bytes_per_ms.min(seen);
         rate.bad = slower.max(rate.bytes_per_ms - rate.bytes_per_ms / DOWN);
         rate.bytes_per_ms = (slower - slower / DOWN).max(least);
         rate.since = now;
+        State::Paced(rate)
     }
 
-    fn adopt(&mut self, now: Instant, full: u64, bytes_per_ms: u64, mean: Nanos) {
-        self.rate = Some(Rate {
+    fn paced(&mut self, now: Instant, full: u64, bytes_per_ms: u64, mean: Nanos) -> State {
+        self.hold = PAUSE_MIN;
+        State::Paced(Rate {
             bytes_per_ms,
             full,
             bad: full,
@@ -225,8 +272,7 @@ impl Pacing {
             since: now,
             raised: false,
             mean,
-        });
-        (self.trial, self.hold) = (None, PAUSE_MIN);
+        })
     }
 
     fn was_in_vain(&mut self, now: Instant) {
@@ -234,33 +280,39 @@ impl Pacing {
         self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
     }
 
-    /// A window of `trial` has ended, in which `seen` was written and reads took `mean`.
-    fn try_next(&mut self, now: Instant, mut trial: Trial, mean: Nanos, seen: u64) -> Option<Trial> {
-        trial.windows += 1;
-        if trial.windows % 2 == 1 {
-            (trial.full, trial.mean_full) = (seen, mean);
-            return Some(trial);
+    /// A window of `trial` has ended, in which `seen` was written.
+    fn trial_window(&mut self, now: Instant, mut trial: Trial, end: WindowEnd, seen: u64) -> State {
+        let has_kept = matches!(end.reads, Reads::Kept | Reads::Settled);
+        if !has_kept || !(end.waited || trial.is_below()) || seen == 0 {
+            return State::FullRate;
         }
-        trial.means.0 += mean.0;
-        let is_worth = mean.0 * 5 <= trial.mean_full.0 * 4 && seen >= trial.full - trial.full / DOWN;
+        trial.windows += 1;
+        if trial.is_below() {
+            (trial.full, trial.mean_full) = (seen, end.mean);
+            return State::Trial(trial);
+        }
+        trial.means.0 += end.mean.0;
+        let is_worth = end.mean.0 * 5 <= trial.mean_full.0 * 4 && seen >= trial.full - trial.full / DOWN;
         if !is_worth {
             self.was_in_vain(now);
+            State::FullRate
         } else if trial.windows < 2 * PAIRS {
-            return Some(trial);
+            State::Trial(trial)
         } else {
             let mean = Nanos(trial.means.0 / u64::from(PAIRS));
-            self.adopt(now, trial.full, trial.full - trial.full / UP, mean);
+            self.paced(now, trial.full, trial.full - trial.full / UP, mean)
         }
-        None
     }
 
-    /// Nobody reads any more: what runs compares nothing.
+    /// No reader is active any more: a trial compares nothing.
     pub(super) fn forget_trial(&mut self) {
-        self.trial = None;
+        if matches!(self.state, State::Trial(_)) {
+            self.state = State::FullRate;
+        }
     }
 
     /// Other rules hold.
     pub(super) fn forget(&mut self) {
-        (self.rate, self.trial) = (None, None);
+        self.state = State::FullRate;
     }
 }

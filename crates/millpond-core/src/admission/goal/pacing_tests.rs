@@ -1,6 +1,7 @@
 //! Devices on which slower writes keep the goal, help reads, or don't.
 
-use super::pacing::{Ended, Pacing};
+use super::pacing::{Pacing, Reads, WindowEnd};
+use crate::admission::Verdict;
 use crate::units::{Bytes, Instant, Nanos};
 use alloc::vec::Vec;
 
@@ -18,7 +19,7 @@ struct Device {
     misses_by_chance: bool,
     /// Something else is being tried all the time.
     is_unsettled: bool,
-    /// Of a hundred parts of a window nobody wants to write in so many.
+    /// Of a hundred parts of a window so many have no writers.
     rest: u64,
     /// What reads take on average where less than 147 MB/s are written; else it is 270 us.
     read: Nanos,
@@ -38,13 +39,13 @@ impl Device {
         }
     }
 
-    /// Writes as the pace allows, for a window. What was written, in bytes a second.
+    /// Writes as the pacing allows, for a window. What was written, in bytes a second.
     fn window(&mut self) -> u64 {
         let begun = self.now;
         let mut written = 0;
         while self.now.since(begun) < Nanos::from_millis(100 - self.rest) {
-            if let Some(until) = self.pacing.too_early(self.now, WRITE) {
-                self.now = until;
+            if let Verdict::Wait(until) = self.pacing.admit(self.now, WRITE) {
+                self.now = until.unwrap();
                 continue;
             }
             self.now = self.now + Nanos(WRITE.0 * 1_000_000_000 / self.most);
@@ -53,19 +54,22 @@ impl Device {
         self.now = self.now + Nanos::from_millis(self.rest);
         let rate = written * 1_000_000_000 / self.now.since(begun).0;
         let missed = core::mem::take(&mut self.misses_by_chance) || rate > self.keeps_goal;
-        let ended = Ended {
-            missed,
-            over: false,
+        let end = WindowEnd {
+            reads: match (missed, self.is_unsettled) {
+                (true, _) => Reads::Missed,
+                (false, true) => Reads::Kept,
+                (false, false) => Reads::Settled,
+            },
             waited: true,
-            takes: self.most / 1_000,
-            settled: !missed && !self.is_unsettled,
-            mean: match rate < 147 * MB {
-                true => self.read,
-                false => Nanos::from_micros(270),
+            device_rate: self.most / 1_000,
+            mean: if rate < 147 * MB {
+                self.read
+            } else {
+                Nanos::from_micros(270)
             },
             share: 80,
         };
-        self.pacing.window_ended(self.now, ended);
+        self.pacing.window_ended(self.now, end);
         rate
     }
 
@@ -131,7 +135,7 @@ fn one_window_missed_by_chance_costs_the_writers_nothing() {
     for n in 0..1_000 {
         (device.misses_by_chance, device.is_unsettled) = (n % 60 == 59, true);
         device.window();
-        assert!(!device.pacing.is_on(), "window {n}");
+        assert!(!device.pacing.is_paced(), "window {n}");
     }
 }
 
@@ -142,23 +146,23 @@ fn writers_that_rest_give_no_rate() {
     device.rest = 60;
     for n in 0..20 {
         device.window();
-        assert!(!device.pacing.is_on(), "window {n}");
+        assert!(!device.pacing.is_paced(), "window {n}");
     }
     device.rest = 0;
     device.windows(3);
-    assert!(device.pacing.is_on());
+    assert!(device.pacing.is_paced());
 }
 
 /// What was written before they came, over all the time since, was taken for what the device takes.
 #[test]
-fn readers_who_come_back_meet_no_rate_of_another_time() {
+fn readers_that_come_back_meet_no_rate_of_another_time() {
     let mut device = Device::new(0);
     device.windows(20);
     device.keeps_goal = 140 * MB;
     device.windows(20);
     device.now = device.now + Nanos::from_secs(60);
-    assert_eq!(device.pacing.too_early(device.now, WRITE), None);
-    assert_eq!(device.pacing.too_early(device.now, WRITE), None);
+    assert_eq!(device.pacing.admit(device.now, WRITE), Verdict::Go);
+    assert_eq!(device.pacing.admit(device.now, WRITE), Verdict::Go);
     device.most = 500 * MB;
     assert!(device.window() >= 490 * MB);
     device.keeps_goal = 450 * MB;

@@ -1,11 +1,14 @@
-//! Whether 99 of 100 reads keep the goal, over more reads than a window has.
+//! The part of the goal that windows are held to, so that 99 of 100 reads keep the whole of it.
 //!
-//! The limit follows windows of 100 ms, in which a reader of 500 reads a second has 50 reads: of so few only the 95th
-//! percentile can be told, and a device (or a busy machine) whose hundredth read takes half as long again misses the goal
-//! with every window in order. So those that were over the goal are counted over 400 reads, and the windows are held to a
-//! shorter goal when they are more than one in a hundred: down to half of it, since on a device that misses for reasons
-//! of its own holding back further gains the readers nothing. Measured on the modelled flash disk in real time, where the
-//! 99th percentile was 6.4 ms at a goal of 4 ms (docs/decisions/0004-admission-goal.md).
+//! What it decides: a scale from 1/2 to 1 on the target of `limit`. By what: of 400 reads beside writers, how many were
+//! late; more than 4 of them bring it down by an eighth, no more than 2 up by a 32nd. In the literature: an outer,
+//! slower control loop.
+//!
+//! The limit in transit follows windows of 100 ms, in which a reader of 500 reads a second has 50 reads: of so few only
+//! the 95th percentile can be told, and a device (or a busy machine) whose hundredth read takes half as long again misses
+//! the goal with every window in order. It goes down to half of it and no further, since on a device that misses for
+//! reasons of its own holding back more gains the readers nothing. Measured on the modelled flash disk in real time, where
+//! the 99th percentile was 6.4 ms at a goal of 4 ms (docs/decisions/0004-admission-goal.md).
 
 use crate::units::{Instant, Nanos};
 

@@ -1,6 +1,9 @@
 //! What reads take while no write is in transit: below that no goal is of use.
 //!
-//! The tail of some reads is what one of them took, and on a busy machine that is now and then three times what it is
+//! What it decides: the unloaded p99; the goal in force is three times that at least. By what: the latencies of reads
+//! during which no write was in transit, 200 at a time. In the literature: Vegas' base round trip, BBR's `RTprop`.
+//!
+//! The p99 of some reads is what one of them took, and on a busy machine that is now and then three times what it is
 //! otherwise: a goal of 500 us became 960 us so, for seconds. So it is the middle of the last three.
 
 use super::window::{WINDOW_READS_P99, Window};

@@ -1,4 +1,4 @@
-//! Latencies of a stretch of time, and their tail.
+//! Latencies of a stretch of time, and their tail: what `limit`, `unloaded` and `time_slices` decide by.
 
 use crate::latencies::Latencies;
 use crate::units::{Instant, Nanos};

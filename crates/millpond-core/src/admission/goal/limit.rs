@@ -1,0 +1,197 @@
+//! The limit in transit beside readers: a congestion window in bytes, steered by the tail of read latencies.
+//!
+//! What it decides: how many bytes of writes may be in transit. By what: the tail (p99, or p95 of less than 200) of the
+//! reads of a window of at least 100 ms and 20 reads, whether a write was held back by the limit, and the knee. In the
+//! literature: a delay-based congestion window, as Vegas has it; `blk-wbt` steers so by the minimum.
+//!
+//! ```text
+//!   tail of the window            0 ─────────── 3/4 ─────────── target ──────────►
+//!   step                               Up               Stay             Down
+//!                             if a write was held back                towards 7/8 of the target, in proportion,
+//!                             and the knee lets it                    by half at most up or down
+//! ```
+//!
+//! The target is the goal, or less while too many reads are late (`target_scale`). With a short goal a window also drives the
+//! knee's trials and the pacing; with time slices the limit does not follow windows, but what the device writes.
+
+use super::knee::Range;
+use super::pacing::{Reads, WindowEnd};
+use super::window::Window;
+use super::{GoalState, LIMIT_START};
+use crate::units::{Bytes, Instant, Nanos};
+
+/// The shortest window over which latencies are judged, as `blk-wbt`'s.
+const WINDOW_MIN: Nanos = Nanos::from_millis(100);
+/// A window needs so many reads to be judged: a percentile of fewer says nothing.
+const WINDOW_READS_MIN: u32 = 20;
+
+/// The window that runs: its reads, and what they can say of the limit.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    reads: Window,
+    /// A read had writes beside it: only then do they say something about the limit.
+    beside_writes: bool,
+    /// A write waited for the limit: only then does a larger one change anything.
+    pub(super) limited: bool,
+}
+
+impl Sample {
+    pub(super) fn new(since: Instant) -> Sample {
+        Sample {
+            reads: Window::new(since),
+            beside_writes: false,
+            limited: false,
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.reads.reads() >= WINDOW_READS_MIN && now.since(self.reads.since) >= WINDOW_MIN
+    }
+}
+
+/// What a window calls for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Reads have missed the target.
+    Down,
+    Stay,
+    /// They were well inside it, and more would be written.
+    Up,
+}
+
+impl GoalState {
+    /// A caller has waited for `latency`, with writes beside it or not. At the end of a window the limit follows.
+    pub(super) fn judge(&mut self, now: Instant, latency: Nanos, beside_writes: bool) {
+        self.sample.beside_writes |= beside_writes;
+        self.sample.reads.add(latency);
+        let favours_writes = self.slices.favours_writes();
+        let goal = self.goal();
+        if beside_writes && !favours_writes {
+            self.target_scale.add(now, latency, goal);
+            self.knee.read_done(latency > goal);
+        }
+        if !self.sample.is_over(now) {
+            return;
+        }
+        let sample = core::mem::replace(&mut self.sample, Sample::new(now));
+        if !sample.beside_writes {
+            return;
+        }
+        if favours_writes {
+            self.follow_rate();
+        } else {
+            self.steer(now, &sample);
+        }
+    }
+
+    /// With time slices: what the device writes in an eighth of the goal.
+    fn follow_rate(&mut self) {
+        self.knee.forget_trial();
+        self.pacing.forget();
+        let wanted = self.least().max(LIMIT_START);
+        // A little less, and the second of two writes in transit no longer fits: the disk would lose a revolution.
+        if wanted.0.abs_diff(self.limit.0) > self.limit.0 / 8 {
+            self.step_to(wanted);
+        }
+    }
+
+    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the target, but
+    /// to no more than the knee.
+    fn steer(&mut self, now: Instant, sample: &Sample) {
+        let (target, seen) = (self.target_scale.apply(self.goal()), sample.reads.tail());
+        let step = self.step(seen, target, sample.limited);
+        let missed_before = core::mem::replace(&mut self.missed_before, step == Step::Down);
+        if !self.seeks() {
+            // What would only be taken back is not given before it is known whether less would do.
+            let is_settled = match step {
+                Step::Down => false,
+                Step::Stay => sample.limited,
+                Step::Up => missed_before,
+            };
+            if is_settled && self.pacing.is_at_full_rate() {
+                let rate = self.slices.bytes_per_ms();
+                self.knee.begin_trial(now, self.goal(), self.range(), rate);
+            }
+            self.pace(now, sample, is_settled);
+        }
+        let is_due = match step {
+            Step::Down => true,
+            Step::Stay => false,
+            Step::Up => !self.knee.is_trying(),
+        };
+        if is_due {
+            let aimed = u128::from(target.0 - target.0 / 8);
+            let wanted = u128::from(self.limit.0) * aimed / u128::from(seen.0.max(1));
+            let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+            let most = self.knee.bytes().unwrap_or(u64::MAX);
+            self.step_to(Bytes(wanted.min(most)));
+        }
+    }
+
+    /// For a tail of `seen`; `limited`: a write was held back.
+    fn step(&self, seen: Nanos, target: Nanos, limited: bool) -> Step {
+        let is_well_inside = seen.0 < target.0 - target.0 / 4;
+        // With a short goal it is tried first whether more makes writes faster.
+        let may_grow = || self.seeks() || self.knee.may_grow(self.range());
+        if seen > target {
+            Step::Down
+        } else if is_well_inside && limited && may_grow() {
+            Step::Up
+        } else {
+            Step::Stay
+        }
+    }
+
+    /// Tells the pacing what the window has shown. `is_settled`: the goal was kept, and the limit stays.
+    fn pace(&mut self, now: Instant, sample: &Sample, is_settled: bool) {
+        let is_tried = self.knee.is_trying();
+        let has_missed = sample.reads.tail() > self.goal();
+        let reads = if has_missed && !is_tried && self.limit <= self.options.in_transit_min {
+            Reads::Missed
+        } else if has_missed {
+            Reads::Unclear
+        } else if is_settled && self.knee.bytes().is_some() && !is_tried {
+            Reads::Settled
+        } else {
+            Reads::Kept
+        };
+        let end = WindowEnd {
+            reads,
+            waited: sample.limited,
+            device_rate: self.slices.bytes_per_ms(),
+            mean: sample.reads.mean(),
+            share: self.share(),
+        };
+        self.pacing.window_ended(now, end);
+        if self.pacing.is_paced() {
+            self.knee.drop_trial();
+        }
+    }
+
+    /// What the device writes in an eighth of the goal: to hold back more gains a read no more than that eighth, and a disk
+    /// that rotates serves waiting reads between two short writes, at half an actuator's round a read.
+    fn least(&self) -> Bytes {
+        let in_eighth = self.slices.written_in(Nanos(self.goal().0 / 8));
+        let min = self.options.in_transit_min;
+        in_eighth.map_or(min, |bytes| bytes.max(min))
+    }
+
+    /// Towards `wanted`, by at most a half down and a half up at once.
+    fn step_to(&mut self, wanted: Bytes) {
+        let limit = self.limit.0;
+        let wanted = wanted.0.clamp(limit / 2, limit + limit / 2);
+        let min = self.options.in_transit_min;
+        let least = self.least().0.min(self.knee.bytes().unwrap_or(u64::MAX));
+        self.limit = Bytes(wanted.max(least)).clamp(min, self.options.in_transit_max.max(min));
+    }
+
+    /// The limit by the goal, and what it can become.
+    pub(super) fn range(&self) -> Range {
+        let least = self.options.in_transit_min.0;
+        Range {
+            limit: self.limit.0,
+            least,
+            most: self.options.in_transit_max.0.max(least),
+        }
+    }
+}
