@@ -10,18 +10,19 @@
 
 use millpond_core::units::Nanos;
 use millpond_kernels::freebsd::System;
-use millpond_kernels::freebsd::machine::{BsdOptions, Ran, run};
+use millpond_kernels::freebsd::machine::{MachineOptions, Ran, run};
 use std::sync::LazyLock;
 
 const WARM_UP: Nanos = Nanos::from_secs(200);
 const LENGTH: Nanos = Nanos::from_secs(240);
 
-fn ran(options: BsdOptions) -> Ran {
+fn ran(options: MachineOptions) -> Ran {
     run(options, (WARM_UP, LENGTH), &mut |_| true).unwrap().unwrap()
 }
 
 static NEWS: LazyLock<Vec<(System, Ran)>> = LazyLock::new(|| {
-    let runs = System::ALL.map(|system| std::thread::spawn(move || (system, ran(BsdOptions::new(system)))));
+    let runs =
+        System::ALL.map(|system| std::thread::spawn(move || (system, ran(MachineOptions::new(system)))));
     runs.map(|run| run.join().unwrap()).into()
 });
 
@@ -124,7 +125,7 @@ fn what_came_of_it_writes_least() {
 
 /// The load of a rule with another budget.
 fn load_with_budget(system: System, clusters_max: u32) -> f64 {
-    let mut options = BsdOptions::new(system);
+    let mut options = MachineOptions::new(system);
     options.rules.clusters_max = clusters_max;
     let ran = ran(options);
     mean(&bins(&ran, &ran.noted.blocked, 1e-9))
@@ -147,9 +148,9 @@ fn without_a_budget_laps_still_help_but_do_not_suffice() {
 #[test]
 fn the_same_seed_gives_the_same_figures_and_another_seed_others() {
     let of_seed = |seed| {
-        let options = BsdOptions {
+        let options = MachineOptions {
             seed,
-            ..BsdOptions::new(System::FreeBsdPatches)
+            ..MachineOptions::new(System::FreeBsdPatches)
         };
         let ran = ran(options);
         (ran.counters, ran.noted)

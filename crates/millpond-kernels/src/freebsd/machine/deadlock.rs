@@ -7,7 +7,7 @@
 //! ```
 
 use super::machine::Machine;
-use super::options::{BsdOptions, News};
+use super::options::{MachineOptions, News};
 use crate::freebsd::System;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use millpond_sim::disk::ModelParameterError;
@@ -28,9 +28,9 @@ pub struct Stuck {
 }
 
 /// The machine and its load.
-fn options(system: System, io_reserve: bool, seed: u64) -> BsdOptions {
-    let usual = BsdOptions::new(system);
-    BsdOptions {
+fn options(system: System, io_reserve: bool, seed: u64) -> MachineOptions {
+    let usual = MachineOptions::new(system);
+    MachineOptions {
         rules: crate::freebsd::FreeBsdRules {
             io_reserve,
             ..usual.rules

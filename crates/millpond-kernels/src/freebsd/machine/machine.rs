@@ -5,7 +5,7 @@ use super::daemon::Daemon;
 use super::disk::{Disk, For, Request};
 use super::memory::{CACHE, INACTIVE, Memory, READING, WRITING};
 use super::modern::Modern;
-use super::options::BsdOptions;
+use super::options::MachineOptions;
 use super::reader::Reader;
 use crate::freebsd::LaundryRule;
 use crate::freebsd::targets::Targets;
@@ -25,7 +25,7 @@ pub(super) enum Entry {
 
 /// The machine.
 pub struct Machine {
-    pub(super) options: BsdOptions,
+    pub(super) options: MachineOptions,
     pub(super) targets: Targets,
     pub(super) now: Instant,
     queue: BinaryHeap<Reverse<(Instant, u64, Entry)>>,
@@ -52,7 +52,7 @@ impl Machine {
     ///
     /// # Errors
     /// If the disk can't be.
-    pub fn new(options: BsdOptions) -> Result<Machine, ModelParameterError> {
+    pub fn new(options: MachineOptions) -> Result<Machine, ModelParameterError> {
         let pages = options.memory.to_pages(PageSize::KIB_4);
         let targets = Targets::of(pages, 1);
         let mut memory = Memory::new(&options);

@@ -1,6 +1,6 @@
 //! Frames, the queues that they are on, and what they hold.
 
-use super::options::BsdOptions;
+use super::options::MachineOptions;
 use millpond_core::list::Lists;
 use millpond_core::swap::{SlotNo, SwapSlots};
 use millpond_core::units::{FrameNo, PageCount, PageSize};
@@ -67,7 +67,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(options: &BsdOptions) -> Memory {
+    pub(super) fn new(options: &MachineOptions) -> Memory {
         let pages = options.memory.to_pages(PageSize::KIB_4).0 - options.kernel.0;
         let frame = Frame {
             object: NONE,

@@ -28,7 +28,7 @@ mod stream;
 pub use counters::{Counters, Noted};
 pub use deadlock::{Stuck, stuck};
 pub use machine::Machine;
-pub use options::{BsdOptions, News};
+pub use options::{MachineOptions, News};
 pub use reader::skewed;
 pub use run::{Ran, run};
 pub use stream::{StreamOptions, Streamed, stream};

@@ -3,7 +3,7 @@
 use super::launder::Cleaned;
 use super::machine::{Entry, Machine};
 use super::memory::{ACTIVE, INACTIVE, LAUNDRY, USED};
-use super::options::BsdOptions;
+use super::options::MachineOptions;
 use crate::freebsd::LaundryRule;
 use crate::freebsd::activity;
 use crate::freebsd::laundry::clock;
@@ -30,7 +30,7 @@ pub(super) struct Modern {
 }
 
 impl Modern {
-    pub(super) fn new(options: &BsdOptions, targets: &Targets) -> Modern {
+    pub(super) fn new(options: &MachineOptions, targets: &Targets) -> Modern {
         let is_on = options.rules.laundry == LaundryRule::Queue;
         Modern {
             is_on,

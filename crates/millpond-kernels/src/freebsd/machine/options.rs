@@ -39,7 +39,7 @@ pub struct News {
 
 /// A machine of Dillon 2000.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct BsdOptions {
+pub struct MachineOptions {
     /// What it does with dirty pages, and whose reserve it is.
     pub rules: FreeBsdRules,
     /// Whether the laundry thread of 2019 counts as it was meant.
@@ -67,10 +67,10 @@ pub struct BsdOptions {
     pub seed: u64,
 }
 
-impl BsdOptions {
+impl MachineOptions {
     /// The post's machine under `system`.
-    pub fn new(system: System) -> BsdOptions {
-        BsdOptions {
+    pub fn new(system: System) -> MachineOptions {
+        MachineOptions {
             rules: system.rules(),
             laundry_unit: Unit::Bytes,
             memory: Bytes::from_mib(512),

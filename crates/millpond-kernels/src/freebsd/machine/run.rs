@@ -2,7 +2,7 @@
 
 use super::counters::{Counters, Noted};
 use super::machine::Machine;
-use super::options::BsdOptions;
+use super::options::MachineOptions;
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::disk::{ModelParameterError, ModelStatistics};
 
@@ -27,7 +27,7 @@ pub struct Ran {
 /// # Errors
 /// If the disk can't be.
 pub fn run(
-    options: BsdOptions,
+    options: MachineOptions,
     (warm_up, length): (Nanos, Nanos),
     at: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Option<Ran>, ModelParameterError> {

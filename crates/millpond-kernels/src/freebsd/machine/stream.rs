@@ -9,7 +9,7 @@
 //! There is no memory here that could run short: what is looked at is how much stands before a read at the disk.
 
 use super::disk::{Disk, For, Request};
-use super::options::BsdOptions;
+use super::options::MachineOptions;
 use crate::freebsd::System;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::{Admission, AdmissionOptions, Verdict};
@@ -57,7 +57,7 @@ impl StreamOptions {
             readers: 20,
             article: Bytes::from_kib(64),
             think: Nanos::from_millis(400),
-            disk: BsdOptions::new(System::FreeBsdStable).disk,
+            disk: MachineOptions::new(System::FreeBsdStable).disk,
             seed,
         }
     }

@@ -8,16 +8,17 @@
 //!                 swapped in: distance ≤ the active list? ─► active at once ◄───────────┘
 //! ```
 //!
-//! Each patch is a field of [`AnonRules`], a system is a [`AnonRung`], and what they decide is pure: [`shadow`] how long
-//! a page was away and whether that was short, [`split`] how a scan is divided between kinds. Whether a page at the cold
-//! end is in use is [`reference`](crate::linux::reference). Millpond's own rule for anonymous pages is not one of these.
+//! Each patch is a field of [`AnonRules`], which a [`System`] has. What they decide is pure: [`shadow`] says how long a
+//! page was away and whether that was short, [`split`] how a scan is divided between kinds, and
+//! [`reference`](crate::linux::reference) whether the page at the cold end is in use. [`machine`] runs them. Millpond's own
+//! rule for anonymous pages is not one of these.
 
 pub mod machine;
 pub mod shadow;
 pub mod split;
 mod system;
 
-pub use system::AnonRung;
+pub use system::System;
 
 use millpond_core::page::PageKind;
 
@@ -169,20 +170,20 @@ mod tests {
     #[test]
     fn the_first_patch_makes_the_lists_of_large_machines_equal_and_leaves_files_alone() {
         let gib_4 = 4 << 18;
-        let patch_1 = AnonRung::Patch(1).rules();
-        assert_eq!(AnonRung::Linux5_5.rules().ratio(PageKind::Anonymous, 0, gib_4), 6);
+        let patch_1 = System::Patch(1).rules();
+        assert_eq!(System::Linux5_5.rules().ratio(PageKind::Anonymous, 0, gib_4), 6);
         assert_eq!(patch_1.ratio(PageKind::Anonymous, 0, gib_4), 1);
         assert_eq!(patch_1.ratio(PageKind::File, 0, gib_4), 6);
-        assert_eq!(AnonRung::Patch(8).rules().ratio(PageKind::Anonymous, 0, gib_4), 6);
+        assert_eq!(System::Patch(8).rules().ratio(PageKind::Anonymous, 0, gib_4), 6);
     }
 
     #[test]
     fn only_with_counters_for_both_kinds_can_anonymous_pages_be_challenged() {
-        let may = |rung: AnonRung, kind| rung.rules().may_deactivate(kind, 100, 50, true);
-        assert!(!may(AnonRung::Patch(2), PageKind::Anonymous));
-        assert!(may(AnonRung::Patch(2), PageKind::File));
-        assert!(may(AnonRung::Patch(3), PageKind::Anonymous));
-        let unchallenged = AnonRung::Linux5_9.rules();
+        let may = |system: System, kind| system.rules().may_deactivate(kind, 100, 50, true);
+        assert!(!may(System::Patch(2), PageKind::Anonymous));
+        assert!(may(System::Patch(2), PageKind::File));
+        assert!(may(System::Patch(3), PageKind::Anonymous));
+        let unchallenged = System::Linux5_9.rules();
         assert!(!unchallenged.may_deactivate(PageKind::Anonymous, 50, 50, false));
         assert!(unchallenged.may_deactivate(PageKind::Anonymous, 49, 50, false));
     }

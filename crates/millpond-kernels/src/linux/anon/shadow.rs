@@ -182,7 +182,7 @@ pub fn shadow_nodes_max(rules: &AnonRules, node_pages: u64, root_group_pages: u6
 
 #[cfg(test)]
 mod tests {
-    use super::super::AnonRung;
+    use super::super::System;
     use super::*;
 
     const ANON: PageKind = PageKind::Anonymous;
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_page_that_was_away_as_long_as_the_active_list_comes_back_active() {
-        let rules = AnonRung::Patch(9).rules();
+        let rules = System::Patch(9).rules();
         for (evictions, activate) in [(50, true), (51, false)] {
             let mut ages = Ages::default();
             let shadow = ages.evicted(&rules, ANON, false).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     fn the_age_before_the_eviction_makes_the_distance_one_longer() {
         let before = AnonRules {
             shadow_age: ShadowAge::Before,
-            ..AnonRung::Patch(9).rules()
+            ..System::Patch(9).rules()
         };
         let mut ages = Ages::default();
         let shadow = ages.evicted(&before, ANON, false).unwrap();
@@ -227,18 +227,18 @@ mod tests {
 
     #[test]
     fn as_posted_anonymous_pages_are_compared_with_active_files() {
-        let posted = AnonRung::AsPosted.rules();
+        let posted = System::AsPosted.rules();
         let few_files = lengths([1000, 3], [500, 400]);
         assert_eq!(reach(&posted, ANON, &few_files, true), 3);
         assert_eq!(reach(&posted, PageKind::File, &few_files, true), 0);
-        let repaired = AnonRung::Patch(9).rules();
+        let repaired = System::Patch(9).rules();
         assert_eq!(reach(&repaired, ANON, &few_files, true), 400);
         assert_eq!(reach(&repaired, PageKind::File, &few_files, true), 3);
     }
 
     #[test]
     fn since_5_9_all_that_could_be_displaced_counts_and_the_own_inactive_list_not() {
-        let rules = AnonRung::Linux5_9.rules();
+        let rules = System::Linux5_9.rules();
         let all = lengths([1000, 300], [20, 4]);
         assert_eq!(reach(&rules, ANON, &all, true), 300 + 1000 + 4);
         assert_eq!(reach(&rules, ANON, &all, false), 300 + 1000);
@@ -248,34 +248,38 @@ mod tests {
 
     #[test]
     fn activations_age_shadows_as_evictions_do_and_kinds_share_an_age_since_5_9() {
-        for (rung, distance) in [(AnonRung::Patch(9), 3), (AnonRung::Linux5_9, 3 + 5 + 1)] {
-            let rules = rung.rules();
+        for (system, distance) in [(System::Patch(9), 3), (System::Linux5_9, 3 + 5 + 1)] {
+            let rules = system.rules();
             let mut ages = Ages::default();
             let shadow = ages.evicted(&rules, ANON, true).unwrap();
             ages.activated(&rules, ANON, 3);
             ages.activated(&rules, PageKind::File, 5);
             let refault = ages.refault(&rules, ANON, shadow, &lengths([0; 2], [0, 100]), true);
-            assert_eq!((refault.distance, refault.restore), (distance, true), "{rung:?}");
+            assert_eq!(
+                (refault.distance, refault.restore),
+                (distance, true),
+                "{system:?}"
+            );
         }
     }
 
     #[test]
     fn before_the_seventh_patch_nothing_is_left_behind() {
         for patch in 1..=6 {
-            let rules = AnonRung::Patch(patch).rules();
+            let rules = System::Patch(patch).rules();
             assert_eq!(Ages::default().evicted(&rules, ANON, true), None, "patch {patch}");
             assert!(Ages::default().evicted(&rules, PageKind::File, true).is_some());
         }
         assert!(
             Ages::default()
-                .evicted(&AnonRung::Patch(7).rules(), ANON, true)
+                .evicted(&System::Patch(7).rules(), ANON, true)
                 .is_some()
         );
     }
 
     #[test]
     fn distances_survive_a_wrap_of_the_age() {
-        let rules = AnonRung::Patch(9).rules();
+        let rules = System::Patch(9).rules();
         for start in [AGE_MASK - 1, u64::MAX - 1] {
             let mut ages = Ages::starting_at(start);
             let shadow = ages.evicted(&rules, ANON, false).unwrap();
@@ -289,7 +293,7 @@ mod tests {
 
     #[test]
     fn without_the_fifth_patch_a_machine_of_groups_keeps_few_shadows() {
-        let max = |rung: AnonRung| shadow_nodes_max(&rung.rules(), 65_536, 800);
-        assert_eq!((max(AnonRung::Patch(4)), max(AnonRung::Patch(5))), (100, 8192));
+        let max = |system: System| shadow_nodes_max(&system.rules(), 65_536, 800);
+        assert_eq!((max(System::Patch(4)), max(System::Patch(5))), (100, 8192));
     }
 }

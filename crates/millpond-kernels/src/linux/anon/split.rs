@@ -116,7 +116,7 @@ impl Costs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::AnonRung;
+    use super::super::System;
     use super::*;
 
     const FACTS: Facts = Facts {
@@ -133,7 +133,7 @@ mod tests {
     };
 
     fn split(facts: &Facts) -> Split {
-        Costs::default().split(&AnonRung::Linux5_9.rules(), facts)
+        Costs::default().split(&System::Linux5_9.rules(), facts)
     }
 
     #[test]
@@ -176,13 +176,13 @@ mod tests {
 
     #[test]
     fn swappiness_0_takes_no_anonymous_page_and_200_no_file_page() {
-        for (rung, zero) in [(AnonRung::Linux5_9, 0), (AnonRung::Linux5_5, 0)] {
+        for (system, zero) in [(System::Linux5_9, 0), (System::Linux5_5, 0)] {
             let at = |swappiness, kind| {
                 let facts = Facts { swappiness, ..FACTS };
-                let split = Costs::default().split(&rung.rules(), &facts);
+                let split = Costs::default().split(&system.rules(), &facts);
                 split.of(kind, 1 << 16, 12)
             };
-            assert_eq!(at(0, PageKind::Anonymous), zero, "{rung:?}");
+            assert_eq!(at(0, PageKind::Anonymous), zero, "{system:?}");
             assert!(at(0, PageKind::File) >= 15);
             assert_eq!(at(200, PageKind::File), 0);
             assert!(at(200, PageKind::Anonymous) >= 15);
@@ -192,21 +192,17 @@ mod tests {
 
     #[test]
     fn what_counts_as_cost_depends_on_the_release() {
-        let share = |rung: AnonRung, io, rotated| {
+        let share = |system: System, io, rotated| {
             let mut costs = Costs::default();
-            costs.note(&rung.rules(), PageKind::Anonymous, io, rotated, 1 << 20);
-            match costs.split(&rung.rules(), &FACTS) {
+            costs.note(&system.rules(), PageKind::Anonymous, io, rotated, 1 << 20);
+            match costs.split(&system.rules(), &FACTS) {
                 Split::Shares(shares) => shares.of(PageKind::Anonymous, 1000),
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(share(AnonRung::Linux5_5, 100, 100), 300);
-        assert_eq!(
-            share(AnonRung::Linux5_9, 0, 100),
-            300,
-            "rotations cost nothing yet"
-        );
-        assert!(share(AnonRung::Linux5_9, 100, 0) < 200);
-        assert!(share(AnonRung::Linux7_0, 0, 100) < 200);
+        assert_eq!(share(System::Linux5_5, 100, 100), 300);
+        assert_eq!(share(System::Linux5_9, 0, 100), 300, "rotations cost nothing yet");
+        assert!(share(System::Linux5_9, 100, 0) < 200);
+        assert!(share(System::Linux7_0, 0, 100) < 200);
     }
 }

@@ -1,4 +1,4 @@
-//! The ladder of Kim 2020: Linux 5.5, the series patch by patch, as it was posted, and what became of it.
+//! The systems of Kim 2020: Linux 5.5, the series patch by patch, as it was posted, and what became of it.
 //!
 //! ```text
 //!   linux-5.5 ─► +1 ratio ─► +2 protect ─► +3 counters ─► +4 slots ─► +5 root ─► +6 no group ─► +7 detect ─► +8 ratio back
@@ -14,7 +14,7 @@ use super::{AnonRules, Balance, Counters, Entry, ShadowAge, ShadowBound, SwapInC
 
 /// A system, or so many patches of the series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AnonRung {
+pub enum System {
     /// Linux 5.5, on which the series stands.
     Linux5_5,
     /// The first so many patches, 1 to 9, with the index of patch 3 repaired.
@@ -32,22 +32,22 @@ pub enum AnonRung {
 }
 
 /// What a user calls each.
-const NAMES: [(AnonRung, &str); 15] = [
-    (AnonRung::Linux5_5, "linux-5.5"),
-    (AnonRung::Patch(1), "linux-5.5+1"),
-    (AnonRung::Patch(2), "linux-5.5+2"),
-    (AnonRung::Patch(3), "linux-5.5+3"),
-    (AnonRung::Patch(4), "linux-5.5+4"),
-    (AnonRung::Patch(5), "linux-5.5+5"),
-    (AnonRung::Patch(6), "linux-5.5+6"),
-    (AnonRung::Patch(7), "linux-5.5+7"),
-    (AnonRung::Patch(8), "linux-5.5+8"),
-    (AnonRung::Patch(9), "linux-5.5+anon"),
-    (AnonRung::AsPosted, "linux-5.5+anon-as-posted"),
-    (AnonRung::Linux5_8, "linux-5.8"),
-    (AnonRung::Linux5_8Protect, "linux-5.8+protect"),
-    (AnonRung::Linux5_9, "linux-5.9"),
-    (AnonRung::Linux7_0, "linux-7.0"),
+const NAMES: [(System, &str); 15] = [
+    (System::Linux5_5, "linux-5.5"),
+    (System::Patch(1), "linux-5.5+1"),
+    (System::Patch(2), "linux-5.5+2"),
+    (System::Patch(3), "linux-5.5+3"),
+    (System::Patch(4), "linux-5.5+4"),
+    (System::Patch(5), "linux-5.5+5"),
+    (System::Patch(6), "linux-5.5+6"),
+    (System::Patch(7), "linux-5.5+7"),
+    (System::Patch(8), "linux-5.5+8"),
+    (System::Patch(9), "linux-5.5+anon"),
+    (System::AsPosted, "linux-5.5+anon-as-posted"),
+    (System::Linux5_8, "linux-5.8"),
+    (System::Linux5_8Protect, "linux-5.8+protect"),
+    (System::Linux5_9, "linux-5.9"),
+    (System::Linux7_0, "linux-7.0"),
 ];
 
 /// Linux 5.5.
@@ -68,24 +68,24 @@ const LINUX_5_5: AnonRules = AnonRules {
     swap_in_cost: SwapInCost::Every,
 };
 
-impl AnonRung {
+impl System {
     /// All of them, from the oldest.
-    pub fn all() -> impl Iterator<Item = AnonRung> {
-        NAMES.into_iter().map(|(rung, _)| rung)
+    pub fn all() -> impl Iterator<Item = System> {
+        NAMES.into_iter().map(|(system, _)| system)
     }
 
     /// The name that users write.
     pub fn name(self) -> &'static str {
-        let named = NAMES.into_iter().find(|&(rung, _)| rung == self);
+        let named = NAMES.into_iter().find(|&(system, _)| system == self);
         named.map_or("linux-5.5+?", |(_, name)| name)
     }
 
-    /// The rung of that name.
-    pub fn from_name(name: &str) -> Option<AnonRung> {
+    /// The system of that name.
+    pub fn from_name(name: &str) -> Option<System> {
         NAMES
             .into_iter()
             .find(|&(_, known)| known == name)
-            .map(|(rung, _)| rung)
+            .map(|(system, _)| system)
     }
 
     /// What it does.
@@ -110,24 +110,24 @@ impl AnonRung {
             ..linux_5_8
         };
         match self {
-            AnonRung::Linux5_5 => LINUX_5_5,
-            AnonRung::Patch(patch) => {
+            System::Linux5_5 => LINUX_5_5,
+            System::Patch(patch) => {
                 assert!(patch >= 1 && patch <= 9, "the series has patches 1 to 9");
                 first_patches(patch)
             }
-            AnonRung::AsPosted => AnonRules {
+            System::AsPosted => AnonRules {
                 counters: Counters::ByKindWrongList,
                 ..first_patches(9)
             },
-            AnonRung::Linux5_8 => linux_5_8,
-            AnonRung::Linux5_8Protect => AnonRules {
+            System::Linux5_8 => linux_5_8,
+            System::Linux5_8Protect => AnonRules {
                 lists_equal: true,
                 entry: Entry::Inactive,
                 any_use_rescues: false,
                 ..linux_5_8
             },
-            AnonRung::Linux5_9 => linux_5_9,
-            AnonRung::Linux7_0 => AnonRules {
+            System::Linux5_9 => linux_5_9,
+            System::Linux7_0 => AnonRules {
                 balance: Balance::CostOfIo,
                 read_ahead_activates: false,
                 ..linux_5_9
@@ -179,19 +179,19 @@ mod tests {
 
     #[test]
     fn each_patch_changes_one_thing_of_what_it_stands_on() {
-        let mut before = AnonRung::Linux5_5;
+        let mut before = System::Linux5_5;
         for patch in 1..=9 {
-            let rung = AnonRung::Patch(patch);
-            assert_eq!(differences(before.rules(), rung.rules()), 1, "patch {patch}");
-            before = rung;
+            let system = System::Patch(patch);
+            assert_eq!(differences(before.rules(), system.rules()), 1, "patch {patch}");
+            before = system;
         }
-        assert_eq!(differences(before.rules(), AnonRung::AsPosted.rules()), 1);
+        assert_eq!(differences(before.rules(), System::AsPosted.rules()), 1);
     }
 
     #[test]
     fn the_cost_model_is_older_than_protection_and_protection_older_than_detection() {
         let [base, protect, detect] =
-            [AnonRung::Linux5_8, AnonRung::Linux5_8Protect, AnonRung::Linux5_9].map(AnonRung::rules);
+            [System::Linux5_8, System::Linux5_8Protect, System::Linux5_9].map(System::rules);
         assert_eq!(base.balance, detect.balance);
         assert_eq!((base.entry, protect.entry), (Entry::Active, Entry::Inactive));
         assert!(!protect.detects && detect.detects);
@@ -199,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn rungs_are_found_by_name() {
-        for rung in AnonRung::all() {
-            assert_eq!(AnonRung::from_name(rung.name()), Some(rung));
+    fn systems_are_found_by_name() {
+        for system in System::all() {
+            assert_eq!(System::from_name(system.name()), Some(system));
         }
-        assert_eq!(AnonRung::from_name("linux-5.5+10"), None);
+        assert_eq!(System::from_name("linux-5.5+10"), None);
     }
 }

@@ -9,8 +9,9 @@
 //!
 //! Nothing of it steers a Millpond cache: that has [`limits`](millpond_core::dirty::limits) and
 //! [`throttle`](millpond_core::dirty::throttle). `millpond doctor --kernel` says with it what a kernel does with its
-//! settings. [`zone`] is the memory that the limits are shares of. Time is in ticks (jiffies) of `hz` a second, because rounding to ticks is part of what the
-//! post has seen. Source: Linux `mm/page-writeback.c`, of 4.0 where said, else of 7.0.
+//! settings. [`zone`] is the memory that the limits are shares of; [`dirtiers`] is the machine that runs the controller.
+//! Time is in ticks (jiffies) of `hz` a second, because rounding to ticks is part of what the post has seen. Source: Linux
+//! `mm/page-writeback.c`, of 4.0 where said, else of 7.0.
 
 pub mod balance;
 pub mod before32;

@@ -81,10 +81,10 @@ pub fn after(rules: &LinuxRules, batch: &Batch, caller: Caller, priority: u32) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux::reclaim::Rung;
+    use crate::linux::reclaim::System;
 
-    fn rules(rung: Rung) -> LinuxRules {
-        rung.rules().unwrap()
+    fn rules(system: System) -> LinuxRules {
+        system.rules().unwrap()
     }
 
     #[test]
@@ -107,15 +107,19 @@ mod tests {
             writing: 32,
             ..Batch::default()
         };
-        let waits = |rung, batch| after(&rules(rung), batch, Caller::Kswapd, 12).throttled;
-        for (rung, expected) in [
-            (Rung::LessKswapdWb, [false, false]),
-            (Rung::Throttle, [true, false]),
-            (Rung::PrioInode, [true, false]),
-            (Rung::Linux3_2, [false, true]),
-            (Rung::Linux7_0, [false, false]),
+        let waits = |system, batch| after(&rules(system), batch, Caller::Kswapd, 12).throttled;
+        for (system, expected) in [
+            (System::LessKswapdWb, [false, false]),
+            (System::Throttle, [true, false]),
+            (System::PrioInode, [true, false]),
+            (System::Linux3_2, [false, true]),
+            (System::Linux7_0, [false, false]),
         ] {
-            assert_eq!([waits(rung, &dirty), waits(rung, &writing)], expected, "{rung:?}");
+            assert_eq!(
+                [waits(system, &dirty), waits(system, &writing)],
+                expected,
+                "{system:?}"
+            );
         }
     }
 
@@ -127,7 +131,7 @@ mod tests {
             dirty_unqueued: 32,
             ..Batch::default()
         };
-        let after_7 = |batch: &Batch, caller| after(&rules(Rung::Linux7_0), batch, caller, 12);
+        let after_7 = |batch: &Batch, caller| after(&rules(System::Linux7_0), batch, caller, 12);
         assert_eq!(after_7(&batch, Caller::Direct).flushers_woken_pages, 32);
         assert!(!after_7(&batch, Caller::Direct).node_dirty);
         assert!(after_7(&batch, Caller::Kswapd).node_dirty);
@@ -143,9 +147,9 @@ mod tests {
             met_again: 1,
             ..Batch::default()
         };
-        let kswapd = after(&rules(Rung::Linux7_0), &batch, Caller::Kswapd, 12);
+        let kswapd = after(&rules(System::Linux7_0), &batch, Caller::Kswapd, 12);
         assert!(kswapd.sleeps_for_writeback && kswapd.node_writeback);
-        let direct = after(&rules(Rung::Linux7_0), &batch, Caller::Direct, 12);
+        let direct = after(&rules(System::Linux7_0), &batch, Caller::Direct, 12);
         assert!(!direct.sleeps_for_writeback && !direct.node_writeback);
     }
 
@@ -158,7 +162,7 @@ mod tests {
                 congested,
                 ..Batch::default()
             };
-            after(&rules(Rung::Linux3_0), &batch, Caller::Direct, 12).zone_congested
+            after(&rules(System::Linux3_0), &batch, Caller::Direct, 12).zone_congested
         };
         assert!(after_3(5, 5) && !after_3(5, 4) && !after_3(0, 0));
     }

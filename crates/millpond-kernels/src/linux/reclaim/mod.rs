@@ -18,4 +18,4 @@ pub mod launder;
 pub mod machine;
 mod system;
 
-pub use system::{DirtierRule, Rung};
+pub use system::{DirtierRule, System};

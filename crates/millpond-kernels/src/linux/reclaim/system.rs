@@ -1,4 +1,4 @@
-//! The ladder of Gorman 2011: Linux before the series, the series patch by patch, what became of it, and Millpond.
+//! The systems of Gorman 2011: what Linux did before the series, the series patch by patch, what became of it, and Millpond.
 //!
 //! ```text
 //!   linux-3.0 ─► nodirectwb ─► lesskswapdwb ─► throttle ─► immediate ─► prioinode        the post's six columns
@@ -6,7 +6,7 @@
 //!                                                 └► v2 ─► linux-3.2 ─► linux-4.11 ─► linux-7.0      millpond
 //! ```
 //!
-//! A rung says what reclaim does with dirty pages, and which throttling of dirtiers, watermarks and lists the system
+//! A [`System`] says what reclaim does with dirty pages, and which throttling of dirtiers, watermarks and lists the system
 //! around it had. From memory of the releases, confirmed in 4.19 and 7.0 only: the steps of 3.11 and 4.6.
 
 use super::launder::{KswapdWrites, LINUX_3_0, LinuxRules, Tag, Throttle};
@@ -15,7 +15,7 @@ use millpond_core::units::Ratio;
 
 /// A system of the past, a patch of the series upon the one before it, or Millpond.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rung {
+pub enum System {
     /// 3.0-rc6 as it was: the post's "vanilla".
     Linux3_0,
     /// Patch 1: who allocates writes no file pages.
@@ -53,46 +53,46 @@ pub enum DirtierRule {
     Pauses,
 }
 
-impl Rung {
+impl System {
     /// All, from the oldest.
-    pub const ALL: [Rung; 13] = [
-        Rung::Linux3_0,
-        Rung::NoDirectWb,
-        Rung::LessKswapdWb,
-        Rung::Throttle,
-        Rung::Immediate,
-        Rung::PrioInode,
-        Rung::ImmediateLeakV1,
-        Rung::PrioInodeLeakV1,
-        Rung::Version2,
-        Rung::Linux3_2,
-        Rung::Linux4_11,
-        Rung::Linux7_0,
-        Rung::Millpond,
+    pub const ALL: [System; 13] = [
+        System::Linux3_0,
+        System::NoDirectWb,
+        System::LessKswapdWb,
+        System::Throttle,
+        System::Immediate,
+        System::PrioInode,
+        System::ImmediateLeakV1,
+        System::PrioInodeLeakV1,
+        System::Version2,
+        System::Linux3_2,
+        System::Linux4_11,
+        System::Linux7_0,
+        System::Millpond,
     ];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
-            Rung::Linux3_0 => "vanilla",
-            Rung::NoDirectWb => "nodirectwb",
-            Rung::LessKswapdWb => "lesskswapdwb",
-            Rung::Throttle => "throttle",
-            Rung::Immediate => "immediate",
-            Rung::PrioInode => "prioinode",
-            Rung::ImmediateLeakV1 => "immediate-leak-v1",
-            Rung::PrioInodeLeakV1 => "prioinode-leak-v1",
-            Rung::Version2 => "v2",
-            Rung::Linux3_2 => "linux-3.2",
-            Rung::Linux4_11 => "linux-4.11",
-            Rung::Linux7_0 => "linux-7.0",
-            Rung::Millpond => "millpond",
+            System::Linux3_0 => "vanilla",
+            System::NoDirectWb => "nodirectwb",
+            System::LessKswapdWb => "lesskswapdwb",
+            System::Throttle => "throttle",
+            System::Immediate => "immediate",
+            System::PrioInode => "prioinode",
+            System::ImmediateLeakV1 => "immediate-leak-v1",
+            System::PrioInodeLeakV1 => "prioinode-leak-v1",
+            System::Version2 => "v2",
+            System::Linux3_2 => "linux-3.2",
+            System::Linux4_11 => "linux-4.11",
+            System::Linux7_0 => "linux-7.0",
+            System::Millpond => "millpond",
         }
     }
 
-    /// The rung of that name.
-    pub fn from_name(name: &str) -> Option<Rung> {
-        Rung::ALL.into_iter().find(|rung| rung.name() == name)
+    /// The system of that name.
+    pub fn from_name(name: &str) -> Option<System> {
+        System::ALL.into_iter().find(|system| system.name() == name)
     }
 
     /// What it does with dirty pages at the cold end; none for Millpond, which has
@@ -120,48 +120,48 @@ impl Rung {
             ..patch_4
         };
         Some(match self {
-            Rung::Linux3_0 => LINUX_3_0,
-            Rung::NoDirectWb => patch_1,
-            Rung::LessKswapdWb => patch_2,
-            Rung::Throttle => patch_3,
-            Rung::Immediate => patch_4,
-            Rung::PrioInode => LinuxRules {
+            System::Linux3_0 => LINUX_3_0,
+            System::NoDirectWb => patch_1,
+            System::LessKswapdWb => patch_2,
+            System::Throttle => patch_3,
+            System::Immediate => patch_4,
+            System::PrioInode => LinuxRules {
                 flag_files: true,
                 ..patch_4
             },
-            Rung::ImmediateLeakV1 => LinuxRules {
+            System::ImmediateLeakV1 => LinuxRules {
                 tag: Tag::LeakV1,
                 ..patch_4
             },
-            Rung::PrioInodeLeakV1 => LinuxRules {
+            System::PrioInodeLeakV1 => LinuxRules {
                 tag: Tag::LeakV1,
                 flag_files: true,
                 ..patch_4
             },
-            Rung::Version2 => LinuxRules {
+            System::Version2 => LinuxRules {
                 kswapd_writes_files: KswapdWrites::Never,
                 ..patch_4
             },
-            Rung::Linux3_2 => LinuxRules {
+            System::Linux3_2 => LinuxRules {
                 throttle: Throttle::Writeback,
                 ..patch_4
             },
-            Rung::Linux4_11 => LinuxRules {
+            System::Linux4_11 => LinuxRules {
                 kswapd_writes_files: KswapdWrites::MetAgain,
                 ..node_flags
             },
-            Rung::Linux7_0 => LinuxRules {
+            System::Linux7_0 => LinuxRules {
                 kswapd_writes_files: KswapdWrites::Never,
                 ..node_flags
             },
-            Rung::Millpond => return None,
+            System::Millpond => return None,
         })
     }
 
     /// How it holds dirtiers back. The second version of the series was still made for 3.0.
     pub const fn dirtiers(self) -> DirtierRule {
         match self {
-            Rung::Linux3_2 | Rung::Linux4_11 | Rung::Linux7_0 | Rung::Millpond => DirtierRule::Pauses,
+            System::Linux3_2 | System::Linux4_11 | System::Linux7_0 | System::Millpond => DirtierRule::Pauses,
             _ => DirtierRule::WritesItself,
         }
     }
@@ -170,8 +170,8 @@ impl Rung {
     pub const fn watermarks(self) -> WatermarkRule {
         let scale = Ratio { num: 10, den: 10_000 };
         match self {
-            Rung::Linux4_11 | Rung::Linux7_0 => WatermarkRule::Linux46 { scale },
-            Rung::Millpond => WatermarkRule::Millpond {
+            System::Linux4_11 | System::Linux7_0 => WatermarkRule::Linux46 { scale },
+            System::Millpond => WatermarkRule::Millpond {
                 scale: Ratio::per_mille(8),
             },
             _ => WatermarkRule::Linux3,
@@ -180,13 +180,13 @@ impl Rung {
 
     /// Whether each zone of memory has lists of its own; since 4.8 a node has one set for all of its zones.
     pub const fn lists_by_zone(self) -> bool {
-        !matches!(self, Rung::Linux4_11 | Rung::Linux7_0 | Rung::Millpond)
+        !matches!(self, System::Linux4_11 | System::Linux7_0 | System::Millpond)
     }
 
     /// Whether a referenced anonymous page is activated at its first meeting: to 5.8. Later it needs a second use, as a
     /// mapped file page does, and starts inactive.
     pub const fn any_use_rescues_anonymous(self) -> bool {
-        !matches!(self, Rung::Linux7_0 | Rung::Millpond)
+        !matches!(self, System::Linux7_0 | System::Millpond)
     }
 }
 
@@ -195,8 +195,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_patch_changes_one_thing_of_the_rung_before_it() {
-        let rules = |rung: Rung| rung.rules().unwrap();
+    fn each_patch_changes_one_thing_of_the_system_before_it() {
+        let rules = |system: System| system.rules().unwrap();
         let fields = |a: LinuxRules, b: LinuxRules| {
             u32::from(a.direct_writes_files != b.direct_writes_files)
                 + u32::from(a.kswapd_writes_files != b.kswapd_writes_files)
@@ -205,19 +205,22 @@ mod tests {
                 + u32::from(a.flag_files != b.flag_files)
                 + u32::from(a.unclean_activated != b.unclean_activated)
         };
-        for pair in Rung::ALL[..6].windows(2) {
+        for pair in System::ALL[..6].windows(2) {
             assert_eq!(fields(rules(pair[0]), rules(pair[1])), 1, "{pair:?}");
         }
-        assert_eq!(fields(rules(Rung::Immediate), rules(Rung::ImmediateLeakV1)), 1);
-        assert_eq!(fields(rules(Rung::Immediate), rules(Rung::Linux3_2)), 1);
-        assert_eq!(fields(rules(Rung::Linux4_11), rules(Rung::Linux7_0)), 1);
+        assert_eq!(
+            fields(rules(System::Immediate), rules(System::ImmediateLeakV1)),
+            1
+        );
+        assert_eq!(fields(rules(System::Immediate), rules(System::Linux3_2)), 1);
+        assert_eq!(fields(rules(System::Linux4_11), rules(System::Linux7_0)), 1);
     }
 
     #[test]
-    fn rungs_are_found_by_name() {
-        for rung in Rung::ALL {
-            assert_eq!(Rung::from_name(rung.name()), Some(rung));
+    fn systems_are_found_by_name() {
+        for system in System::ALL {
+            assert_eq!(System::from_name(system.name()), Some(system));
         }
-        assert_eq!(Rung::from_name("linux-2.4"), None);
+        assert_eq!(System::from_name("linux-2.4"), None);
     }
 }

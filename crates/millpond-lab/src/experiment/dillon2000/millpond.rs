@@ -12,7 +12,7 @@ use crate::target::reasons;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};
-use millpond_kernels::freebsd::machine::{BsdOptions, News, skewed};
+use millpond_kernels::freebsd::machine::{MachineOptions, News, skewed};
 use millpond_sim::disk::Model;
 use millpond_sim::draw::Draw;
 use std::cell::RefCell;
@@ -91,7 +91,7 @@ pub(super) fn no_sync() -> Options {
 
 /// Runs it; `None` if `at` said to stop.
 pub(super) fn run(
-    machine: &BsdOptions,
+    machine: &MachineOptions,
     options: &Options,
     length: Nanos,
     at: &mut dyn FnMut(f64) -> bool,
@@ -183,16 +183,16 @@ fn load(waits: &[(Instant, Instant)], from: Instant, length: Nanos) -> Vec<f64> 
 mod tests {
     use super::*;
     use millpond_kernels::freebsd::System;
-    use millpond_kernels::freebsd::machine as bsd;
+    use millpond_kernels::freebsd::machine as freebsd;
 
     /// The second meeting of a dirty page used to be a reason to write all of its file, and pages that were being read
     /// filled the inactive list: 39 readers waited on the average, and the disk was full of writes.
     #[test]
     fn no_more_readers_wait_than_with_two_laps() {
-        let machine = BsdOptions::new(System::FreeBsdPatches);
+        let machine = MachineOptions::new(System::FreeBsdPatches);
         let length = Nanos::from_secs(180);
         let of = |outcome: &Outcome| outcome.value("load_mean").unwrap();
-        let laps = bsd::run(machine, (WARM_UP, length), &mut |_| true).unwrap();
+        let laps = freebsd::run(machine, (WARM_UP, length), &mut |_| true).unwrap();
         let laps = of(&measures::of_bsd(&laps.unwrap()));
         let ours = |options: &Options| run(&machine, options, length, &mut |_| true).unwrap().unwrap();
         let (default, no_sync) = (ours(&Options::default()), ours(&no_sync()));

@@ -24,7 +24,7 @@ use crate::workload::Workload;
 use crate::workload::dillon2000::Dillon2000;
 use millpond_core::units::{Bytes, PageSize};
 use millpond_kernels::freebsd::System;
-use millpond_kernels::freebsd::machine::BsdOptions;
+use millpond_kernels::freebsd::machine::MachineOptions;
 
 /// The engine takes no less.
 const MEMORY_MIN: u64 = 16 << 20;
@@ -57,7 +57,7 @@ fn seconds(seconds: f64, scale: f64) -> u32 {
 
 impl Load {
     pub(super) fn news(scale: f64, seed: u64) -> Load {
-        let machine = BsdOptions::new(System::FreeBsdPatches);
+        let machine = MachineOptions::new(System::FreeBsdPatches);
         let (news, page) = (machine.news, PageSize::KIB_4.bytes());
         let work = Dillon2000 {
             readers: (f64::from(news.readers) * scale).round().max(1.0) as u32,

@@ -11,7 +11,7 @@ use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos};
 use millpond_kernels::freebsd::System;
 use millpond_kernels::freebsd::laundering::ALL_OUT;
-use millpond_kernels::freebsd::machine::{self as bsd, BsdOptions, StreamOptions};
+use millpond_kernels::freebsd::machine::{self as freebsd, MachineOptions, StreamOptions};
 
 /// A run's result.
 #[derive(Debug)]
@@ -63,13 +63,13 @@ impl Job {
                     Variant::FreeBsd(system) => system,
                     Variant::Millpond | Variant::MillpondNoSync => System::FreeBsdPatches,
                 };
-                let options = BsdOptions {
+                let options = MachineOptions {
                     seed: plan.seed,
-                    ..BsdOptions::new(system)
+                    ..MachineOptions::new(system)
                 };
                 let outcome = match variant {
                     Variant::FreeBsd(_) => {
-                        let ran = bsd::run(options, (WARM_UP, plan.length), at);
+                        let ran = freebsd::run(options, (WARM_UP, plan.length), at);
                         let ran = ran.map_err(|e| failed(e.to_string()))?;
                         ran.map(|ran| measures::of_bsd(&ran))
                     }
@@ -85,28 +85,29 @@ impl Job {
                 Ok(outcome)
             }
             Job::Budget(system, clusters_max) => {
-                let mut options = BsdOptions {
+                let mut options = MachineOptions {
                     seed: plan.seed,
-                    ..BsdOptions::new(system)
+                    ..MachineOptions::new(system)
                 };
                 options.rules.clusters_max = clusters_max;
-                let ran = bsd::run(options, (WARM_UP, plan.length), at).map_err(|e| failed(e.to_string()))?;
+                let ran =
+                    freebsd::run(options, (WARM_UP, plan.length), at).map_err(|e| failed(e.to_string()))?;
                 Ok(measures::of_bsd(&ran.ok_or(LabError::Interrupted)?))
             }
             Job::Stream(_, is_limited) => {
                 let marks = is_limited.then(BytesOptions::default);
-                let ran = bsd::stream(StreamOptions::new(marks, plan.seed), STREAM);
+                let ran = freebsd::stream(StreamOptions::new(marks, plan.seed), STREAM);
                 Ok(measures::of_stream(&ran.map_err(|e| failed(e.to_string()))?))
             }
             Job::Deadlock(system, reserve) => {
-                let ran = bsd::stuck(system, reserve, plan.seed, DEADLOCK_UNTIL);
+                let ran = freebsd::stuck(system, reserve, plan.seed, DEADLOCK_UNTIL);
                 Ok(measures::of_stuck(&ran.map_err(|e| failed(e.to_string()))?))
             }
         }
     }
 }
 
-fn settings(options: &BsdOptions, variant: Variant) -> Vec<Setting> {
+fn settings(options: &MachineOptions, variant: Variant) -> Vec<Setting> {
     let news = options.news;
     let mut settings = vec![
         Setting::new("memory", crate::quantity::size(options.memory)),

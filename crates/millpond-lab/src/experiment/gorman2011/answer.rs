@@ -12,7 +12,7 @@ type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
 
 const SERIES: &str = "Linux 3.0 -> with the series";
 
-/// Of a load in virtual time. `of`: a rung's metric.
+/// Of a load in virtual time. `of`: a system's metric.
 pub(super) fn of_virtual_time(workload: &str, scale: f64, of: Of<'_>) -> Vec<String> {
     let exact = Circumstances {
         is_exact: true,
@@ -50,7 +50,7 @@ pub(super) fn of_virtual_time(workload: &str, scale: f64, of: Of<'_>) -> Vec<Str
         };
         lines.push(verdict.between(&format!("{workload}: {sides}")));
     }
-    let posted = |rung: &str, metric: &str| published(workload, rung, metric);
+    let posted = |system: &str, metric: &str| published(workload, system, metric);
     if let Some(verdict) = line(&posted, ("vanilla", "prioinode")).filter(|_| !lines.is_empty()) {
         lines.push(verdict.between(&format!("{workload}, the post of 2011: {SERIES}")));
     }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn before_and_after_stand_beside_the_posts() {
-        let of = |rung: &str, metric: &str| match rung {
+        let of = |system: &str, metric: &str| match system {
             "millpond" => [
                 ("kswapd_write_file", 0.0),
                 ("direct_scans_percent", 0.0),
@@ -99,7 +99,7 @@ mod tests {
             .iter()
             .find(|(name, _)| *name == metric)
             .map(|(_, value)| *value),
-            _ => published(FS_MARK, rung, metric),
+            _ => published(FS_MARK, system, metric),
         };
         assert_eq!(
             of_virtual_time(FS_MARK, 1.0, &of),

@@ -1,11 +1,11 @@
-//! The experiment's charts: what reclaim wrote, looked at and made wait for, a column of the ladder each, and the post's
+//! The experiment's charts: what reclaim wrote, looked at and made wait for, a column for each system, and the post's
 //! own figures dashed beside ours.
 
 use super::published::published;
 use crate::quantity::number_tick;
 use crate::report::{Axis, Chart, Line, Points, Scale};
 
-/// What a run has of a rung's metric.
+/// What a run has of a system's metric.
 type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
 
 /// A chart: what it is called, its axis, and its lines with what they are of.
@@ -46,9 +46,9 @@ const PLOTS: [Plot; 3] = [
     },
 ];
 
-/// The charts of a load, with a bar for each of these rungs that has one. `is_whole`: of all of the post's data, so that its
+/// The charts of a load, with a bar for each of these systems that has one. `is_whole`: of all of the post's data, so that its
 /// counts can stand beside ours.
-pub(super) fn charts(workload: &str, rungs: &[&str], is_whole: bool, of: Of<'_>) -> Vec<Chart> {
+pub(super) fn charts(workload: &str, systems: &[&str], is_whole: bool, of: Of<'_>) -> Vec<Chart> {
     let charts = PLOTS.iter().map(|plot| Chart {
         title: format!("{}: {workload} (in virtual time)", plot.title),
         caption: format!(
@@ -65,26 +65,26 @@ pub(super) fn charts(workload: &str, rungs: &[&str], is_whole: bool, of: Of<'_>)
             scale: Scale::Linear,
             show: number_tick,
         },
-        lines: lines(workload, rungs, is_whole, (plot, of)),
+        lines: lines(workload, systems, is_whole, (plot, of)),
     });
     charts.filter(|chart| !chart.lines.is_empty()).collect()
 }
 
-fn lines(workload: &str, rungs: &[&str], is_whole: bool, (plot, of): (&Plot, Of<'_>)) -> Vec<Line> {
+fn lines(workload: &str, systems: &[&str], is_whole: bool, (plot, of): (&Plot, Of<'_>)) -> Vec<Line> {
     let mut lines = Vec::new();
     for &(name, look, metric, divisor) in plot.lines {
-        let ours = points((metric, divisor), rungs, of);
+        let ours = points((metric, divisor), systems, of);
         if ours.iter().all(|point| point.1.is_none()) {
             continue;
         }
-        let theirs = points((metric, divisor), rungs, &|rung, metric| {
-            posted(workload, rung, metric)
+        let theirs = points((metric, divisor), systems, &|system, metric| {
+            posted(workload, system, metric)
         });
         let line = |name: String, is_reference: bool, points: Points| Line {
             name,
             look,
             is_reference,
-            labels: rungs.iter().map(|&rung| rung.into()).collect(),
+            labels: systems.iter().map(|&system| system.into()).collect(),
             points,
         };
         lines.push(line(name.into(), false, ours));
@@ -95,15 +95,15 @@ fn lines(workload: &str, rungs: &[&str], is_whole: bool, (plot, of): (&Plot, Of<
     lines
 }
 
-/// A metric of these rungs, each at its place.
-fn points((metric, divisor): (&str, f64), rungs: &[&str], of: Of<'_>) -> Points {
-    let point = |(place, &rung): (usize, &&str)| (place as f64, of(rung, metric).map(|v| v / divisor));
-    rungs.iter().enumerate().map(point).collect()
+/// A metric of these systems, each at its place.
+fn points((metric, divisor): (&str, f64), systems: &[&str], of: Of<'_>) -> Points {
+    let point = |(place, &system): (usize, &&str)| (place as f64, of(system, metric).map(|v| v / divisor));
+    systems.iter().enumerate().map(point).collect()
 }
 
 /// The post prints what was freed by whom, and not the sum.
-fn posted(workload: &str, rung: &str, metric: &str) -> Option<f64> {
-    let of = |metric| published(workload, rung, metric);
+fn posted(workload: &str, system: &str, metric: &str) -> Option<f64> {
+    let of = |metric| published(workload, system, metric);
     match metric {
         "pgsteal" => Some(of("pgsteal_kswapd")? + of("pgsteal_direct")?),
         other => of(other),
@@ -117,21 +117,25 @@ mod tests {
     use crate::report::{html::STYLE, svg};
 
     #[test]
-    fn each_rung_that_ran_has_a_point_over_its_name_and_the_posts_stands_beside_it() {
-        let rungs = ["vanilla", "prioinode", "millpond"];
-        let of = |rung: &str, metric: &str| match (rung, metric) {
+    fn each_system_that_ran_has_a_point_over_its_name_and_the_posts_stands_beside_it() {
+        let systems = ["vanilla", "prioinode", "millpond"];
+        let of = |system: &str, metric: &str| match (system, metric) {
             ("millpond", "direct_stall_seconds" | "kswapd_write_anon") => None,
             ("vanilla", "pgscan_kswapd") => Some(3e6),
             _ => Some(2.0),
         };
         for workload in [FS_MARK, MICRO] {
-            let charts = charts(workload, &rungs, true, &of);
+            let charts = charts(workload, &systems, true, &of);
             assert_eq!(charts.len(), 3);
             for chart in &charts {
                 let drawing = svg::standalone(chart, STYLE).unwrap();
                 // nobody has measured the last one's stalls, so there is nothing above its name
-                for rung in &rungs[..2] {
-                    assert!(drawing.contains(&format!(">{rung}<")), "{}: {rung}", chart.title);
+                for system in &systems[..2] {
+                    assert!(
+                        drawing.contains(&format!(">{system}<")),
+                        "{}: {system}",
+                        chart.title
+                    );
                 }
             }
             assert!(svg::standalone(&charts[1], STYLE).unwrap().contains(">millpond<"));
@@ -146,7 +150,7 @@ mod tests {
                 .collect();
             assert_eq!(looks, [3, 3], "one colour in the whole report");
         }
-        let part = charts(FS_MARK, &rungs, false, &of);
+        let part = charts(FS_MARK, &systems, false, &of);
         let references = part
             .iter()
             .flat_map(|chart| &chart.lines)
@@ -156,7 +160,7 @@ mod tests {
             0,
             "counts of a part of the data are not the post's"
         );
-        let charts = charts(FS_MARK, &rungs, true, &of);
+        let charts = charts(FS_MARK, &systems, true, &of);
         assert_eq!(charts[0].lines[1].points[0], (0.0, Some(4483.0)));
         assert_eq!(charts[1].lines[5].points[0].1, Some(9.564_914));
         assert_eq!(

@@ -23,7 +23,7 @@ fn rounds(rounds: &[Round], outcome: &mut Outcome) {
 }
 
 /// The outcome of a run on the machine of the time.
-pub(super) fn of_era(ran: &Ran) -> Outcome {
+pub(super) fn of_linux(ran: &Ran) -> Outcome {
     let mut outcome = Outcome::default();
     let counters = &ran.counters;
     let (kswapd, direct) = (Caller::Kswapd as usize, Caller::Direct as usize);

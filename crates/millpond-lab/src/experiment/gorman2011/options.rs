@@ -7,17 +7,17 @@ use crate::quantity::size_typed;
 use crate::room;
 use crate::target::{self, Device, TargetKind};
 use millpond_core::units::Bytes;
-use millpond_kernels::linux::reclaim::Rung;
+use millpond_kernels::linux::reclaim::System;
 use millpond_kernels::linux::reclaim::filesystem::FileSystem;
-use millpond_kernels::linux::reclaim::machine::{EraOptions, Load, MICRO_PAGES};
+use millpond_kernels::linux::reclaim::machine::{Load, MICRO_PAGES, MachineOptions};
 use std::path::PathBuf;
 
-/// The rungs' names, in their order.
-pub(super) const VARIANTS: [&str; Rung::ALL.len()] = {
-    let mut names = [""; Rung::ALL.len()];
+/// The systems' names, in their order.
+pub(super) const VARIANTS: [&str; System::ALL.len()] = {
+    let mut names = [""; System::ALL.len()];
     let mut n = 0;
     while n < names.len() {
-        names[n] = Rung::ALL[n].name();
+        names[n] = System::ALL[n].name();
         n += 1;
     }
     names
@@ -45,7 +45,7 @@ pub struct Options {
     pub threads: u32,
     /// Runs of each of their rows: 1 to 100.
     pub runs: u32,
-    /// Rungs; none is all of them.
+    /// Systems; none is all of them.
     pub variants: Vec<String>,
     /// Workloads; none is both.
     pub workloads: Vec<String>,
@@ -86,7 +86,7 @@ impl Default for Options {
 /// What is run in virtual time.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    pub(super) rungs: Vec<Rung>,
+    pub(super) systems: Vec<System>,
     pub(super) loads: Vec<(&'static str, Load)>,
     pub(super) filesystem: FileSystem,
     pub(super) scale: f64,
@@ -94,12 +94,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The machine of a rung.
-    pub(super) fn machine(&self, rung: Rung) -> EraOptions {
-        EraOptions {
+    /// The machine of a system.
+    pub(super) fn machine(&self, system: System) -> MachineOptions {
+        MachineOptions {
             filesystem: self.filesystem,
             seed: self.seed,
-            ..EraOptions::new(rung)
+            ..MachineOptions::new(system)
         }
     }
 }
@@ -213,12 +213,12 @@ impl Options {
             value: value.into(),
             allowed,
         };
-        let rung = |name: &String| {
-            Rung::from_name(name).ok_or_else(|| unknown("variant", name, EXPERIMENT.variants.join(", ")))
+        let system = |name: &String| {
+            System::from_name(name).ok_or_else(|| unknown("variant", name, EXPERIMENT.variants.join(", ")))
         };
-        let mut rungs = self.variants.iter().map(rung).collect::<Result<Vec<_>>>()?;
-        if rungs.is_empty() {
-            rungs = Rung::ALL.to_vec();
+        let mut systems = self.variants.iter().map(system).collect::<Result<Vec<_>>>()?;
+        if systems.is_empty() {
+            systems = System::ALL.to_vec();
         }
         let filesystem = match self.filesystem.as_str() {
             "" => FileSystem::Xfs,
@@ -246,7 +246,7 @@ impl Options {
             loads.push((MICRO, Load::Micro { pages }));
         }
         Ok(Plan {
-            rungs,
+            systems,
             loads,
             filesystem,
             scale,

@@ -274,10 +274,10 @@ pub(super) fn tables(workload: &str, columns: &[&str], base: &str, numbers: &dyn
 /// The tables of a load: ours, six columns at a time, and the post's.
 pub(super) fn appendices(
     workload: &'static str,
-    rungs: &[&str],
+    systems: &[&str],
     ours: &dyn Fn(&str, &str) -> Option<f64>,
 ) -> Vec<Appendix> {
-    let mut appendices: Vec<Appendix> = rungs
+    let mut appendices: Vec<Appendix> = systems
         .chunks(COLUMNS_MAX)
         .map(|columns| Appendix {
             name: NAME,

@@ -1,6 +1,6 @@
 //! What the post printed, by metric: the six columns of both loads.
 
-/// The post's columns, as rungs.
+/// The post's columns, as systems.
 pub(super) const COLUMNS: [&str; 6] = [
     "vanilla",
     "nodirectwb",

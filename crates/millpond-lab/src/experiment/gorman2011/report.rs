@@ -12,7 +12,7 @@ fn row(run: &Run) -> RowName {
     RowName {
         target: "sim".into(),
         device: "hdd".into(),
-        variant: run.rung.name().into(),
+        variant: run.system.name().into(),
     }
 }
 
@@ -54,19 +54,19 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         })
         .collect();
     let rows: Vec<RowName> = plan
-        .rungs
+        .systems
         .iter()
-        .filter_map(|rung| results.iter().find(|run| run.rung == *rung))
+        .filter_map(|system| results.iter().find(|run| run.system == *system))
         .map(row)
         .collect();
     let mut report = Report {
         definitions: definitions(),
         ..empty()
     };
-    let of = |workload: &str, rung: &str, metric: &str| {
+    let of = |workload: &str, system: &str, metric: &str| {
         let run = results
             .iter()
-            .find(|r| r.workload == workload && r.rung.name() == rung)?;
+            .find(|r| r.workload == workload && r.system.name() == system)?;
         run.outcome.value(metric)
     };
     for &(workload, _) in &plan.loads {
@@ -82,26 +82,26 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         let title = format!("{workload} (in virtual time, on {})", plan.filesystem.name());
         let (named, with_post) = beside_the_post(workload, &rows, &metrics);
         report.tables.push(pick(&title, "", &columns, &named, &with_post));
-        report
-            .answers
-            .extend(answer::of_virtual_time(workload, plan.scale, &|rung, metric| {
-                of(workload, rung, metric)
-            }));
-        let rungs: Vec<&str> = plan.rungs.iter().map(|rung| rung.name()).collect();
+        report.answers.extend(answer::of_virtual_time(
+            workload,
+            plan.scale,
+            &|system, metric| of(workload, system, metric),
+        ));
+        let systems: Vec<&str> = plan.systems.iter().map(|system| system.name()).collect();
         report
             .appendices
-            .extend(post::appendices(workload, &rungs, &|rung, metric| {
-                of(workload, rung, metric)
+            .extend(post::appendices(workload, &systems, &|system, metric| {
+                of(workload, system, metric)
             }));
         report.charts.extend(charts::charts(
             workload,
-            &rungs,
+            &systems,
             plan.scale == 1.0,
-            &|rung, metric| of(workload, rung, metric),
+            &|system, metric| of(workload, system, metric),
         ));
-        report
-            .verdict
-            .extend(verdict::of(workload, &|rung, metric| of(workload, rung, metric)));
+        report.verdict.extend(verdict::of(workload, &|system, metric| {
+            of(workload, system, metric)
+        }));
     }
     report.appendices.extend(results.iter().map(trace::appendix));
     if plan.scale != 1.0 {
@@ -110,7 +110,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
             plan.scale
         ));
     }
-    if plan.rungs.iter().any(|rung| rung.name() == "millpond") {
+    if plan.systems.iter().any(|system| system.name() == "millpond") {
         report.notes.push(
             "Millpond has the memory that files have on this machine, and no anonymous pages; its micro writes page by page."
                 .into(),
@@ -128,7 +128,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     report
 }
 
-/// The rows with the post's columns of the same rungs before them, and the metrics of both.
+/// The rows with the post's columns of the same systems before them, and the metrics of both.
 fn beside_the_post(workload: &str, rows: &[RowName], metrics: &[Metric]) -> (Vec<RowName>, Vec<Metric>) {
     let mut with_post = metrics.to_vec();
     let mut names = Vec::new();

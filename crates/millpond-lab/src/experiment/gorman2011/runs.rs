@@ -12,8 +12,8 @@ use crate::target::Proceed;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::{Instant, Nanos, PageCount, PageSize};
-use millpond_kernels::linux::reclaim::Rung;
-use millpond_kernels::linux::reclaim::machine::{self as era, FILES, Load};
+use millpond_kernels::linux::reclaim::System;
+use millpond_kernels::linux::reclaim::machine::{self as linux, FILES, Load};
 use millpond_sim::disk::Model;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// A run's result.
 #[derive(Debug)]
 pub(super) struct Run {
-    pub(super) rung: Rung,
+    pub(super) system: System,
     pub(super) workload: &'static str,
     pub(super) outcome: Outcome,
     /// Reclaim's decisions.
@@ -30,7 +30,7 @@ pub(super) struct Run {
 }
 
 struct Job {
-    rung: Rung,
+    system: System,
     workload: &'static str,
     load: Load,
 }
@@ -47,7 +47,13 @@ pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
     let jobs: Vec<Job> = plan
         .loads
         .iter()
-        .flat_map(|&(workload, load)| plan.rungs.iter().map(move |&rung| Job { rung, workload, load }))
+        .flat_map(|&(workload, load)| {
+            plan.systems.iter().map(move |&system| Job {
+                system,
+                workload,
+                load,
+            })
+        })
         .collect();
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut shares = vec![0.0; jobs.len()];
@@ -75,7 +81,7 @@ pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
             match news.recv_timeout(Duration::from_millis(100)) {
                 Ok(News::At(n, share)) => {
                     shares[n] = share;
-                    step = format!("{} on {}", jobs[n].workload, jobs[n].rung.name());
+                    step = format!("{} on {}", jobs[n].workload, jobs[n].system.name());
                 }
                 Ok(News::Done(n, result)) => {
                     shares[n] = 1.0;
@@ -105,17 +111,18 @@ impl Job {
             let _ = news.send(News::At(number, share.min(1.0)));
             !stop.load(Relaxed)
         };
-        let (mut outcome, trace) = match self.rung {
-            Rung::Millpond => self.millpond(plan, &mut at)?,
-            rung => {
-                let ran = era::run(plan.machine(rung), self.load, &mut at).map_err(|e| self.failed(&e))?;
+        let (mut outcome, trace) = match self.system {
+            System::Millpond => self.millpond(plan, &mut at)?,
+            system => {
+                let ran =
+                    linux::run(plan.machine(system), self.load, &mut at).map_err(|e| self.failed(&e))?;
                 let ran = ran.ok_or(LabError::Interrupted)?;
-                (measures::of_era(&ran), ran.trace)
+                (measures::of_linux(&ran), ran.trace)
             }
         };
         outcome.settings = self.settings(plan);
         Ok(Run {
-            rung: self.rung,
+            system: self.system,
             workload: self.workload,
             outcome,
             trace,
@@ -124,13 +131,13 @@ impl Job {
 
     fn failed(&self, error: &dyn std::fmt::Display) -> LabError {
         LabError::RunFailed {
-            row: format!("{} on {}", self.workload, self.rung.name()),
+            row: format!("{} on {}", self.workload, self.system.name()),
             why: error.to_string(),
         }
     }
 
     fn settings(&self, plan: &Plan) -> Vec<Setting> {
-        let machine = plan.machine(self.rung);
+        let machine = plan.machine(self.system);
         vec![
             Setting::new("memory", crate::quantity::size(machine.memory)),
             Setting::new("file system", plan.filesystem.name()),
@@ -143,9 +150,9 @@ impl Job {
 
     /// Millpond's own manager, with the memory that files have on the post's machine.
     fn millpond(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<(Outcome, Trace)> {
-        let machine = plan.machine(self.rung);
+        let machine = plan.machine(self.system);
         let model = Model::hdd(machine.disk).map_err(|e| self.failed(&e))?;
-        let taken = machine.kernel.0 + machine.files_in_use.0 + u64::from(era::anonymous_pages());
+        let taken = machine.kernel.0 + machine.files_in_use.0 + u64::from(linux::anonymous_pages());
         let frames = PageCount(machine.memory.to_pages(PageSize::KIB_4).0 - taken);
         let mapped = matches!(self.load, Load::Micro { .. });
         let costs = machine.costs;

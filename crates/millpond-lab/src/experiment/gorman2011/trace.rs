@@ -56,7 +56,7 @@ pub(super) fn appendix(run: &Run) -> Appendix {
     }
     Appendix {
         name: NAME,
-        title: format!("Reclaim's decisions: {} on {}", run.workload, run.rung.name()),
+        title: format!("Reclaim's decisions: {} on {}", run.workload, run.system.name()),
         text,
     }
 }

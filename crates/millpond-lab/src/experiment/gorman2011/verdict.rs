@@ -4,9 +4,9 @@ use super::published::published;
 use super::{FS_MARK, MICRO};
 use crate::quantity::{number, seconds};
 
-/// The sentences of a load. `of`: a rung's metric.
+/// The sentences of a load. `of`: a system's metric.
 pub(super) fn of(workload: &str, of: &dyn Fn(&str, &str) -> Option<f64>) -> Vec<String> {
-    let posted = |rung: &str, metric: &str| published(workload, rung, metric);
+    let posted = |system: &str, metric: &str| published(workload, system, metric);
     let mut sentences = Vec::new();
     sentences.extend(writes(workload, of, &posted));
     sentences.extend(match workload {
@@ -24,7 +24,7 @@ pub(super) fn of(workload: &str, of: &dyn Fn(&str, &str) -> Option<f64>) -> Vec<
 
 type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
 
-/// Both ends of the ladder.
+/// The oldest system and the newest.
 fn ends(of: Of<'_>, metric: &str) -> Option<(f64, f64)> {
     Some((of("vanilla", metric)?, of("prioinode", metric)?))
 }
@@ -95,7 +95,7 @@ fn swap(of: Of<'_>) -> Option<String> {
 }
 
 fn later(of: Of<'_>) -> Option<String> {
-    let scanned = |rung: &str| Some(100.0 / of(rung, "reclaimed_percent")?);
+    let scanned = |system: &str| Some(100.0 / of(system, "reclaimed_percent")?);
     Some(format!(
         "For each page that it freed, reclaim looked at {:.2} in Linux 3.0, {:.2} with the series, {:.2} in Linux 7.0 and {:.2} in \
          Millpond.",
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn both_ends_of_the_ladder_are_compared_with_the_posts() {
-        let numbers = |rung: &str, metric: &str| published(FS_MARK, rung, metric);
+        let numbers = |system: &str, metric: &str| published(FS_MARK, system, metric);
         let sentences = of(FS_MARK, &numbers);
         assert_eq!(
             sentences[0],
@@ -132,13 +132,14 @@ mod tests {
         assert_eq!(
             sentences.len(),
             3,
-            "the post's swap ins fall, and it has no later rungs"
+            "the post's swap ins fall, and it has no later systems"
         );
     }
 
     #[test]
     fn with_one_end_only_nothing_is_said() {
-        let one = |rung: &str, metric: &str| published(FS_MARK, rung, metric).filter(|_| rung == "vanilla");
+        let one =
+            |system: &str, metric: &str| published(FS_MARK, system, metric).filter(|_| system == "vanilla");
         assert_eq!(of(FS_MARK, &one), [""; 0]);
     }
 }

@@ -13,8 +13,8 @@
 
 use super::loads::Load;
 use millpond_core::units::{Bytes, Nanos};
-use millpond_kernels::linux::anon::AnonRung;
-use millpond_kernels::linux::anon::machine::{Era55Costs, Era55Options};
+use millpond_kernels::linux::anon::System;
+use millpond_kernels::linux::anon::machine::{MachineCosts, MachineOptions};
 use millpond_sim::disk::{ModelParameters, SsdParameters};
 use millpond_sim::swap::Swap;
 
@@ -45,17 +45,17 @@ pub(super) enum Which {
 }
 
 /// The machine that a load runs on.
-pub(super) fn machine(which: Which, load: &Load, rung: AnonRung) -> Era55Options {
+pub(super) fn machine(which: Which, load: &Load, system: System) -> MachineOptions {
     let mib = Bytes::from_mib;
-    let base = Era55Options {
+    let base = MachineOptions {
         memory: mib(6100),
         swap: MEMORY_SWAP,
         swap_size: mib(1024),
-        costs: Era55Costs::default(),
-        ..Era55Options::new(rung, mib(299))
+        costs: MachineCosts::default(),
+        ..MachineOptions::new(system, mib(299))
     };
     match (which, load) {
-        (Which::Post, Load::Ebizzy(_)) => Era55Options {
+        (Which::Post, Load::Ebizzy(_)) => MachineOptions {
             memory: mib(1024),
             usable: mib(652),
             swap: Swap::Disk(ModelParameters::SataSsd(POST_DISK)),
@@ -63,7 +63,7 @@ pub(super) fn machine(which: Which, load: &Load, rung: AnonRung) -> Era55Options
             swap_size: mib(3072),
             ..base
         },
-        (Which::Version7, Load::Ebizzy(_)) => Era55Options {
+        (Which::Version7, Load::Ebizzy(_)) => MachineOptions {
             memory: mib(6144),
             usable: mib(631),
             swap: MEMORY_SWAP,

@@ -11,7 +11,7 @@ use crate::sim::region::{Region, RegionCosts, RegionOptions};
 use millpond_core::options::Options;
 use millpond_core::readahead::ReadAheadOptions;
 use millpond_core::units::{Bytes, Nanos, PageCount};
-use millpond_kernels::linux::anon::AnonRung;
+use millpond_kernels::linux::anon::System;
 use millpond_sim::task::{Op, Ops};
 use std::sync::atomic::AtomicBool;
 
@@ -65,7 +65,7 @@ pub(super) fn run(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool)
 /// The same with read-ahead as the options have it.
 fn run_as_it_is(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool) -> Result<Outcome> {
     // Memory and disks are those of the kernels' machine, whatever its rules.
-    let machine = machine(plan.which, &load, AnonRung::Linux5_5);
+    let machine = machine(plan.which, &load, System::Linux5_5);
     let (pages, file_pages, copies) = match load {
         Load::Ebizzy(cell) => (cell.mb * 256, 0, u64::from(cell.threads) * CHUNK),
         _ => {

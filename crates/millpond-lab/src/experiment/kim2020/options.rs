@@ -7,7 +7,7 @@ use super::{EXPERIMENT, TOY_DETECT, TOY_PROTECT};
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::target::{self, Device, TargetKind};
-use millpond_kernels::linux::anon::AnonRung;
+use millpond_kernels::linux::anon::System;
 use std::path::PathBuf;
 
 /// What a row is: a kernel, under the name that users write.
@@ -20,7 +20,7 @@ pub(super) struct Variant {
 /// Whose rules a row has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rules {
-    Linux(AnonRung),
+    Linux(System),
     Millpond,
 }
 
@@ -30,35 +30,35 @@ const MILLPOND: Variant = Variant {
     rules: Rules::Millpond,
 };
 
-/// The three that the post compares, on 5.5; all others are called as their rungs.
+/// The three that the post compares, on 5.5; all others are called as their systems.
 const OF_THE_POST: [Variant; 3] = [
     Variant {
         name: "base",
-        rules: Rules::Linux(AnonRung::Linux5_5),
+        rules: Rules::Linux(System::Linux5_5),
     },
     Variant {
         name: "protect",
-        rules: Rules::Linux(AnonRung::Patch(2)),
+        rules: Rules::Linux(System::Patch(2)),
     },
     Variant {
         name: "detect",
-        rules: Rules::Linux(AnonRung::Patch(9)),
+        rules: Rules::Linux(System::Patch(9)),
     },
 ];
 
 /// Later kernels that run by default on loads with rounds.
-const LATER: [AnonRung; 4] = [
-    AnonRung::AsPosted,
-    AnonRung::Linux5_8,
-    AnonRung::Linux5_9,
-    AnonRung::Linux7_0,
+const LATER: [System; 4] = [
+    System::AsPosted,
+    System::Linux5_8,
+    System::Linux5_9,
+    System::Linux7_0,
 ];
 
 /// Cells of engine and kernel unless some are named: 1.25 times memory and more.
 const OVERCOMMITTED_MB: u64 = 1280;
 
 /// The seventh version's three.
-const OF_VERSION_7: [AnonRung; 3] = [AnonRung::Linux5_8, AnonRung::Linux5_8Protect, AnonRung::Linux5_9];
+const OF_VERSION_7: [System; 3] = [System::Linux5_8, System::Linux5_8Protect, System::Linux5_9];
 
 /// All names.
 pub(super) const VARIANTS: [&str; 19] = [
@@ -157,10 +157,10 @@ impl Plan {
     }
 }
 
-fn of_rung(rung: AnonRung) -> Variant {
+fn of_system(system: System) -> Variant {
     Variant {
-        name: rung.name(),
-        rules: Rules::Linux(rung),
+        name: system.name(),
+        rules: Rules::Linux(system),
     }
 }
 
@@ -281,8 +281,8 @@ impl Options {
         };
         let (variants, later) = match (variants.is_empty(), which) {
             (false, _) => (variants, Vec::new()),
-            (true, Which::Post) => (with_own(OF_THE_POST.to_vec()), LATER.map(of_rung).to_vec()),
-            (true, Which::Version7) => (with_own(OF_VERSION_7.map(of_rung).to_vec()), Vec::new()),
+            (true, Which::Post) => (with_own(OF_THE_POST.to_vec()), LATER.map(of_system).to_vec()),
+            (true, Which::Version7) => (with_own(OF_VERSION_7.map(of_system).to_vec()), Vec::new()),
         };
         Ok(Plan {
             toys,
@@ -336,7 +336,7 @@ fn variant(name: &str) -> Result<Variant> {
     let own = OF_THE_POST.into_iter().chain([MILLPOND]);
     let of_the_post = own.into_iter().find(|variant| variant.name == name);
     of_the_post
-        .or_else(|| AnonRung::from_name(name).map(of_rung))
+        .or_else(|| System::from_name(name).map(of_system))
         .ok_or_else(|| LabError::UnknownName {
             what: "variant",
             value: name.into(),
@@ -391,11 +391,11 @@ mod tests {
     }
 
     #[test]
-    fn every_variants_name_is_one_and_every_rung_has_one() {
+    fn every_variants_name_is_one_and_every_system_has_one() {
         for name in VARIANTS {
             assert_eq!(variant(name).unwrap().name, name);
         }
-        assert_eq!(VARIANTS.len(), AnonRung::all().count() + OF_THE_POST.len() + 1);
+        assert_eq!(VARIANTS.len(), System::all().count() + OF_THE_POST.len() + 1);
     }
 
     #[test]

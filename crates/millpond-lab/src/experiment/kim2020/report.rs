@@ -154,10 +154,10 @@ fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
     let mut whys: Vec<(&str, Vec<&str>)> = Vec::new();
     for variant in variants(plan) {
         // The examples are about Linux' lists: Millpond's rule has no such sizes.
-        let Rules::Linux(rung) = variant.rules else {
+        let Rules::Linux(system) = variant.rules else {
             continue;
         };
-        let rules = rung.rules();
+        let rules = system.rules();
         let steps = match toy {
             TOY_PROTECT => toys::protection(rules),
             _ => toys::detection(rules, toys::FRAMES, false, TOY_ROUNDS),

@@ -16,8 +16,8 @@ use millpond_core::memory::watermark::{WatermarkRule, Watermarks};
 use millpond_core::options::Options;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Nanos, PageSize, Ratio};
-use millpond_kernels::linux::anon::AnonRung;
-use millpond_kernels::linux::anon::machine::{Counters, Era55Options, Machine};
+use millpond_kernels::linux::anon::System;
+use millpond_kernels::linux::anon::machine::{Counters, Machine, MachineOptions};
 use millpond_sim::task::{Op, Ops};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
@@ -98,7 +98,7 @@ struct On {
 }
 
 impl On {
-    fn new(machine: Era55Options, load: Load, variant: &str) -> Result<On> {
+    fn new(machine: MachineOptions, load: Load, variant: &str) -> Result<On> {
         let machine = Machine::new(machine).map_err(|e| failed(load, variant, &e))?;
         Ok(On { machine })
     }
@@ -126,11 +126,11 @@ pub(super) fn failed(load: Load, variant: &str, why: &dyn std::fmt::Display) -> 
 }
 
 fn run(plan: &Plan, load: Load, variant: Variant, stop: &AtomicBool) -> Result<Outcome> {
-    let rung = match variant.rules {
-        Rules::Linux(rung) => rung,
+    let system = match variant.rules {
+        Rules::Linux(system) => system,
         Rules::Millpond => return millpond::run(plan, load, &Options::with_regions(), stop),
     };
-    let mut on = On::new(machine(plan.which, &load, rung), load, variant.name)?;
+    let mut on = On::new(machine(plan.which, &load, system), load, variant.name)?;
     let mut outcome = Outcome::default();
     let (from, before) = match load {
         Load::Ebizzy(cell) => {
@@ -159,7 +159,7 @@ fn run(plan: &Plan, load: Load, variant: Variant, stop: &AtomicBool) -> Result<O
     push(&mut outcome, &counted);
     let took = on.machine.now().since(from);
     outcome.push("elapsed_seconds", "s", seconds(took));
-    outcome.settings = settings(&machine(plan.which, &load, rung));
+    outcome.settings = settings(&machine(plan.which, &load, system));
     Ok(outcome)
 }
 
@@ -186,10 +186,10 @@ fn push(outcome: &mut Outcome, counted: &Counters) {
     }
 }
 
-fn settings(machine: &Era55Options) -> Vec<Setting> {
+fn settings(machine: &MachineOptions) -> Vec<Setting> {
     let size = crate::quantity::size;
     vec![
-        Setting::new("rules", machine.rung.name()),
+        Setting::new("rules", machine.system.name()),
         Setting::new("memory", size(machine.memory)),
         Setting::new("of it for the load", size(machine.usable)),
         Setting::new(
@@ -252,7 +252,7 @@ fn copiers(machine: &mut Machine, plan: &Plan, cell: Ebizzy, fills: f64, phase: 
 
 /// Frames that hold something: all but those that reclaim keeps free.
 pub(super) fn frames_in_use(which: Which, load: &Load) -> u64 {
-    let machine = machine(which, load, AnonRung::Linux5_5);
+    let machine = machine(which, load, System::Linux5_5);
     let scale = Ratio { num: 10, den: 10_000 };
     let memory = machine.memory.to_pages(PageSize::KIB_4);
     let marks = Watermarks::of(WatermarkRule::Linux46 { scale }, memory, PageSize::KIB_4);

@@ -158,7 +158,7 @@ pub(super) fn why_detection(rules: AnonRules) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_kernels::linux::anon::AnonRung;
+    use millpond_kernels::linux::anon::System;
 
     fn lines(steps: &[Step]) -> Vec<String> {
         steps.iter().map(Step::line).collect()
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn before_the_series_used_once_pages_push_out_hot_ones() {
-        let steps = protection(AnonRung::Linux5_5.rules());
+        let steps = protection(System::Linux5_5.rules());
         assert_eq!(lines(&steps), ["50(h) | 0", "50(uo) | 50(h)", "50(uo) | 50(uo)"]);
         let second: Vec<u32> = (150..200).rev().collect();
         assert_eq!(steps[2].lists.active, second);
@@ -174,17 +174,17 @@ mod tests {
 
     #[test]
     fn with_protection_hot_pages_stay() {
-        for rung in [
-            AnonRung::Patch(2),
-            AnonRung::Patch(9),
-            AnonRung::Linux5_8Protect,
-            AnonRung::Linux5_9,
+        for system in [
+            System::Patch(2),
+            System::Patch(9),
+            System::Linux5_8Protect,
+            System::Linux5_9,
         ] {
-            let steps = protection(rung.rules());
+            let steps = protection(system.rules());
             assert_eq!(
                 lines(&steps),
                 ["50(h) | 0", "50(h) | 50(uo)", "50(h) | 50(uo)"],
-                "{rung:?}"
+                "{system:?}"
             );
             let (hot, second): (Vec<u32>, Vec<u32>) = ((0..50).rev().collect(), (150..200).rev().collect());
             assert_eq!(
@@ -196,8 +196,8 @@ mod tests {
 
     #[test]
     fn without_detection_the_second_example_thrashes_for_ever() {
-        for rung in [AnonRung::Patch(2), AnonRung::AsPosted] {
-            let steps = detection(rung.rules(), FRAMES, true, 6);
+        for system in [System::Patch(2), System::AsPosted] {
+            let steps = detection(system.rules(), FRAMES, true, 6);
             assert_eq!(
                 lines(&steps[..5]),
                 [
@@ -208,13 +208,13 @@ mod tests {
                     "50(h) | 50(uo)"
                 ]
             );
-            assert_eq!(swap_ins(&steps), [50; 6], "{rung:?}");
+            assert_eq!(swap_ins(&steps), [50; 6], "{system:?}");
         }
     }
 
     #[test]
     fn with_detection_the_second_example_converges_by_the_published_arithmetic() {
-        let rounds = |frames| swap_ins(&detection(AnonRung::Patch(9).rules(), frames, false, 8));
+        let rounds = |frames| swap_ins(&detection(System::Patch(9).rules(), frames, false, 8));
         assert_eq!(rounds(100), [50, 49, 47, 43, 35, 19, 0, 0]);
         assert_eq!(rounds(101), [50, 48, 44, 36, 20, 0, 0, 0]);
         assert_eq!(rounds(102), [50, 45, 38, 23, 0, 0, 0, 0]);
@@ -226,7 +226,7 @@ mod tests {
     fn with_the_age_before_the_eviction_it_never_does() {
         let before = AnonRules {
             shadow_age: ShadowAge::Before,
-            ..AnonRung::Patch(9).rules()
+            ..System::Patch(9).rules()
         };
         assert_eq!(swap_ins(&detection(before, FRAMES, false, 6)), [50; 6]);
     }
@@ -234,22 +234,22 @@ mod tests {
     /// What a reason says must be what the row did, of each kernel that there is.
     #[test]
     fn reasons_say_what_happened() {
-        for rung in AnonRung::all() {
-            let rules = rung.rules();
+        for system in System::all() {
+            let rules = system.rules();
             let stays = hot(protection(rules).last().unwrap()) == 50;
-            assert_eq!(why_protection(rules).contains("stay"), stays, "{rung:?}");
+            assert_eq!(why_protection(rules).contains("stay"), stays, "{system:?}");
             let ins = swap_ins(&detection(rules, FRAMES, false, 8));
             let why = why_detection(rules);
             match ins[7] {
-                0 if ins[0] == 0 => assert!(why.contains("start active"), "{rung:?}: {why}"),
+                0 if ins[0] == 0 => assert!(why.contains("start active"), "{system:?}: {why}"),
                 0 => {
-                    assert!(why.ends_with("all in the end"), "{rung:?}: {why}");
+                    assert!(why.ends_with("all in the end"), "{system:?}: {why}");
                     let rescued: Vec<u64> = ins.windows(2).map(|pair| pair[0] - pair[1]).take(5).collect();
-                    assert_eq!(rescued, [1, 2, 4, 8, 16], "{rung:?}");
+                    assert_eq!(rescued, [1, 2, 4, 8, 16], "{system:?}");
                 }
                 _ => {
-                    assert_eq!(ins, [50; 8], "{rung:?}");
-                    assert!(why.ends_with("in every round"), "{rung:?}: {why}");
+                    assert_eq!(ins, [50; 8], "{system:?}");
+                    assert!(why.ends_with("in every round"), "{system:?}: {why}");
                 }
             }
         }

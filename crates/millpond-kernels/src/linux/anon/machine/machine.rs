@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::disk::{Disk, Transfer};
 use super::fault::Ahead;
 use super::memory::{DEAD, DIRTY, LOADING, Memory, NONE, TAGGED, WRITING};
-use super::options::Era55Options;
+use super::options::MachineOptions;
 use super::reclaim::Kswapd;
 use super::slots::Slots;
 use crate::linux::anon::shadow::Lengths;
@@ -57,7 +57,7 @@ pub(super) struct Task {
 
 /// The machine.
 pub struct Machine {
-    pub(super) options: Era55Options,
+    pub(super) options: MachineOptions,
     pub(super) now: Instant,
     pub(super) memory: Memory,
     pub(super) marks: Watermarks,
@@ -82,13 +82,13 @@ impl Machine {
     ///
     /// # Errors
     /// If a disk can't be.
-    pub fn new(options: Era55Options) -> Result<Machine, ModelParameterError> {
+    pub fn new(options: MachineOptions) -> Result<Machine, ModelParameterError> {
         let frames = options.usable.to_pages(PageSize::KIB_4);
         let scale = Ratio { num: 10, den: 10_000 };
         let memory = options.memory.to_pages(PageSize::KIB_4);
         Ok(Machine {
             now: Instant(0),
-            memory: Memory::new(options.rung.rules(), frames.0 as u32),
+            memory: Memory::new(options.system.rules(), frames.0 as u32),
             marks: Watermarks::of(WatermarkRule::Linux46 { scale }, memory, PageSize::KIB_4),
             pages: Vec::new(),
             slots: Slots::new(options.swap_size.to_pages(PageSize::KIB_4)),

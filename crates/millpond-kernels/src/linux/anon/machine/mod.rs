@@ -19,5 +19,5 @@ mod toy;
 
 pub use counters::Counters;
 pub use machine::Machine;
-pub use options::{Era55Costs, Era55Options};
+pub use options::{MachineCosts, MachineOptions};
 pub use toy::{Lists, Toy};

@@ -1,6 +1,6 @@
 //! The machine's settings.
 
-use crate::linux::anon::AnonRung;
+use crate::linux::anon::System;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_sim::disk::{ModelParameters, SsdParameters};
 use millpond_sim::swap::Swap;
@@ -8,7 +8,7 @@ use millpond_sim::swap::Swap;
 /// What a page's way costs a processor. Of the order of what the laboratory's kernels are measured at; the load's own cost
 /// for each page comes on top.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Era55Costs {
+pub struct MachineCosts {
     /// A first touch: fault, clearing, entry.
     pub fault_new: Nanos,
     /// A fault on a page that is in memory.
@@ -21,9 +21,9 @@ pub struct Era55Costs {
     pub scan_page: Nanos,
 }
 
-impl Default for Era55Costs {
-    fn default() -> Era55Costs {
-        Era55Costs {
+impl Default for MachineCosts {
+    fn default() -> MachineCosts {
+        MachineCosts {
             fault_new: Nanos(400),
             fault_minor: Nanos(400),
             fault_major: Nanos(3_000),
@@ -35,9 +35,9 @@ impl Default for Era55Costs {
 
 /// A machine.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Era55Options {
+pub struct MachineOptions {
     /// Whose rules.
-    pub rung: AnonRung,
+    pub system: System,
     /// Memory that the water marks are derived from.
     pub memory: Bytes,
     /// Of it, what the load can have.
@@ -56,14 +56,14 @@ pub struct Era55Options {
     /// `None`: all run in the root group.
     pub root_group_pages: Option<u64>,
     /// Costs.
-    pub costs: Era55Costs,
+    pub costs: MachineCosts,
 }
 
-impl Era55Options {
+impl MachineOptions {
     /// A machine with so much memory, all of it for the load, and swap five times that size in memory.
-    pub fn new(rung: AnonRung, usable: Bytes) -> Era55Options {
-        Era55Options {
-            rung,
+    pub fn new(system: System, usable: Bytes) -> MachineOptions {
+        MachineOptions {
+            system,
             memory: usable,
             usable,
             swap_size: Bytes(5 * usable.0),
@@ -72,7 +72,7 @@ impl Era55Options {
             swappiness: 60,
             page_cluster: 3,
             root_group_pages: None,
-            costs: Era55Costs::default(),
+            costs: MachineCosts::default(),
         }
     }
 }

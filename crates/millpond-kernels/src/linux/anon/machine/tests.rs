@@ -1,7 +1,7 @@
-//! The machine as a whole: on every rung, with either kind of swap, nothing is lost and nothing stops.
+//! The machine as a whole: on every system, with either kind of swap, nothing is lost and nothing stops.
 
-use super::{Era55Options, Machine};
-use crate::linux::anon::AnonRung;
+use super::{Machine, MachineOptions};
+use crate::linux::anon::System;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_sim::disk::{ModelParameters, SsdParameters};
@@ -11,7 +11,7 @@ use millpond_sim::task::{Op, Ops};
 const EACH: Nanos = Nanos(100);
 
 /// Two tasks in turn over 96 MB of memory and 32 MB of a file, with 64 MB of frames.
-fn run(options: Era55Options) -> Machine {
+fn run(options: MachineOptions) -> Machine {
     let mut machine = Machine::new(options).expect("the disks can be");
     let pages = 24_576;
     let memory = machine.add_pages(PageKind::Anonymous, pages + 256);
@@ -47,17 +47,17 @@ fn disk() -> Swap {
 }
 
 #[test]
-fn on_every_rung_all_that_is_asked_for_is_done() {
-    for rung in AnonRung::all() {
+fn on_every_system_all_that_is_asked_for_is_done() {
+    for system in System::all() {
         for swap in [disk(), Swap::Memory(Nanos(5_000))] {
-            let machine = run(Era55Options {
+            let machine = run(MachineOptions {
                 swap,
-                ..Era55Options::new(rung, Bytes::from_mib(64))
+                ..MachineOptions::new(system, Bytes::from_mib(64))
             });
             let counted = machine.counters();
             assert!(
                 counted.pswpin > 4_000 && counted.pswpout > 4_000,
-                "{rung:?}: {counted:?}"
+                "{system:?}: {counted:?}"
             );
             assert!(machine.lengths().all() <= 16_384);
         }
@@ -67,9 +67,9 @@ fn on_every_rung_all_that_is_asked_for_is_done() {
 #[test]
 fn swappiness_0_reads_files_again_rather_than_memory() {
     let ins = |swappiness| {
-        let machine = run(Era55Options {
+        let machine = run(MachineOptions {
             swappiness,
-            ..Era55Options::new(AnonRung::Linux5_9, Bytes::from_mib(64))
+            ..MachineOptions::new(System::Linux5_9, Bytes::from_mib(64))
         });
         machine.counters().file_reads
     };

@@ -1,7 +1,7 @@
-//! Each row of the ladder by the smallest example.
+//! Each system by the smallest example.
 
 use super::*;
-use crate::linux::reclaim::Rung;
+use crate::linux::reclaim::System;
 
 const DIRTY: Met = Met {
     kind: PageKind::File,
@@ -40,43 +40,46 @@ fn scan(caller: Caller, priority: u32) -> Scan {
     }
 }
 
-fn rules(rung: Rung) -> LinuxRules {
-    rung.rules().unwrap()
+fn rules(system: System) -> LinuxRules {
+    system.rules().unwrap()
 }
 
-fn decide(rung: Rung, met: &Met, caller: Caller, priority: u32) -> Verdict {
-    at_cold_end(&rules(rung), met, &scan(caller, priority))
+fn decide(system: System, met: &Met, caller: Caller, priority: u32) -> Verdict {
+    at_cold_end(&rules(system), met, &scan(caller, priority))
 }
 
 #[test]
 fn vanilla_asks_for_every_dirty_page_whoever_meets_it() {
     for priority in 0..=12 {
         for caller in [Caller::Kswapd, Caller::Direct] {
-            assert_eq!(decide(Rung::Linux3_0, &DIRTY, caller, priority), Verdict::PageOut);
+            assert_eq!(
+                decide(System::Linux3_0, &DIRTY, caller, priority),
+                Verdict::PageOut
+            );
         }
     }
 }
 
 #[test]
 fn patch_1_takes_file_pages_from_who_allocates_and_leaves_anonymous_ones() {
-    let rung = Rung::NoDirectWb;
+    let system = System::NoDirectWb;
     assert_eq!(
-        decide(rung, &DIRTY, Caller::Direct, 0),
+        decide(system, &DIRTY, Caller::Direct, 0),
         keep(Kept::NotAllowed),
         "counted as skipped"
     );
-    assert_eq!(decide(rung, &DIRTY, Caller::Kswapd, 12), Verdict::PageOut);
-    assert_eq!(decide(rung, &ANON, Caller::Direct, 12), Verdict::PageOut);
+    assert_eq!(decide(system, &DIRTY, Caller::Kswapd, 12), Verdict::PageOut);
+    assert_eq!(decide(system, &ANON, Caller::Direct, 12), Verdict::PageOut);
 }
 
 #[test]
 fn patch_2_lets_kswapd_write_file_pages_from_priority_9_down() {
     for priority in 0..=12 {
-        let may = decide(Rung::LessKswapdWb, &DIRTY, Caller::Kswapd, priority) == Verdict::PageOut;
+        let may = decide(System::LessKswapdWb, &DIRTY, Caller::Kswapd, priority) == Verdict::PageOut;
         assert_eq!(may, priority <= 9, "priority {priority}");
     }
     assert_eq!(
-        decide(Rung::LessKswapdWb, &ANON, Caller::Kswapd, 12),
+        decide(System::LessKswapdWb, &ANON, Caller::Kswapd, 12),
         Verdict::PageOut
     );
 }
@@ -89,11 +92,11 @@ fn patch_1_counts_before_anything_else_is_asked() {
         ..DIRTY
     };
     assert_eq!(
-        decide(Rung::NoDirectWb, &used_once, Caller::Direct, 12),
+        decide(System::NoDirectWb, &used_once, Caller::Direct, 12),
         keep(Kept::NotAllowed)
     );
     assert_eq!(
-        decide(Rung::Linux3_0, &used_once, Caller::Kswapd, 12),
+        decide(System::Linux3_0, &used_once, Caller::Kswapd, 12),
         keep(Kept::UsedOnce)
     );
 }
@@ -106,30 +109,33 @@ fn patch_4_tags_where_patch_3_skips_and_patch_5_flags_the_file() {
         activate: false,
         flag_file,
     };
-    let kswapd = |rung| decide(rung, &DIRTY, Caller::Kswapd, 12);
-    assert_eq!(kswapd(Rung::Throttle), keep(Kept::NotAllowed));
-    assert_eq!(kswapd(Rung::Immediate), tagged(false));
-    assert_eq!(kswapd(Rung::PrioInode), tagged(true));
+    let kswapd = |system| decide(system, &DIRTY, Caller::Kswapd, 12);
+    assert_eq!(kswapd(System::Throttle), keep(Kept::NotAllowed));
+    assert_eq!(kswapd(System::Immediate), tagged(false));
+    assert_eq!(kswapd(System::PrioInode), tagged(true));
 }
 
 #[test]
 fn as_posted_patches_4_and_5_lose_the_page() {
-    let kswapd = |rung| decide(rung, &DIRTY, Caller::Kswapd, 12);
-    assert_eq!(kswapd(Rung::ImmediateLeakV1), Verdict::Leak { flag_file: false });
-    assert_eq!(kswapd(Rung::PrioInodeLeakV1), Verdict::Leak { flag_file: true });
+    let kswapd = |system| decide(system, &DIRTY, Caller::Kswapd, 12);
+    assert_eq!(
+        kswapd(System::ImmediateLeakV1),
+        Verdict::Leak { flag_file: false }
+    );
+    assert_eq!(kswapd(System::PrioInodeLeakV1), Verdict::Leak { flag_file: true });
 }
 
 #[test]
 fn the_second_version_never_writes_a_file_page() {
     for priority in 0..=12 {
-        let verdict = decide(Rung::Version2, &DIRTY, Caller::Kswapd, priority);
+        let verdict = decide(System::Version2, &DIRTY, Caller::Kswapd, priority);
         assert_ne!(verdict, Verdict::PageOut, "priority {priority}");
     }
 }
 
 #[test]
 fn linux_4_11_writes_what_it_meets_again_while_the_node_is_dirty() {
-    let rules = rules(Rung::Linux4_11);
+    let rules = rules(System::Linux4_11);
     let verdict = |is_tagged, node_dirty| {
         let met = Met { is_tagged, ..DIRTY };
         let scan = Scan {
@@ -151,7 +157,8 @@ fn linux_4_11_writes_what_it_meets_again_while_the_node_is_dirty() {
 fn linux_7_never_writes_file_pages_and_activates_what_is_unclean() {
     for priority in 0..=12 {
         for met in [DIRTY, WRITING] {
-            let Verdict::Keep { tag, activate, .. } = decide(Rung::Linux7_0, &met, Caller::Kswapd, priority)
+            let Verdict::Keep { tag, activate, .. } =
+                decide(System::Linux7_0, &met, Caller::Kswapd, priority)
             else {
                 panic!("{met:?} at {priority}");
             };
@@ -159,15 +166,15 @@ fn linux_7_never_writes_file_pages_and_activates_what_is_unclean() {
         }
     }
     assert_eq!(
-        decide(Rung::Linux7_0, &ANON, Caller::Kswapd, 12),
+        decide(System::Linux7_0, &ANON, Caller::Kswapd, 12),
         Verdict::PageOut
     );
 }
 
 #[test]
 fn a_page_being_written_stays_and_is_tagged_only_since_3_11() {
-    for rung in [Rung::Linux3_0, Rung::PrioInode, Rung::Linux3_2] {
-        assert_eq!(decide(rung, &WRITING, Caller::Kswapd, 12), keep(Kept::Writing));
+    for system in [System::Linux3_0, System::PrioInode, System::Linux3_2] {
+        assert_eq!(decide(system, &WRITING, Caller::Kswapd, 12), keep(Kept::Writing));
     }
     let met = Met {
         is_tagged: true,
@@ -177,7 +184,7 @@ fn a_page_being_written_stays_and_is_tagged_only_since_3_11() {
         node_writeback: true,
         ..scan(Caller::Kswapd, 12)
     };
-    let why = |scan: &Scan| match at_cold_end(&rules(Rung::Linux7_0), &met, scan) {
+    let why = |scan: &Scan| match at_cold_end(&rules(System::Linux7_0), &met, scan) {
         Verdict::Keep { why, .. } => why,
         other => panic!("{other:?}"),
     };
@@ -190,14 +197,14 @@ fn a_page_being_written_stays_and_is_tagged_only_since_3_11() {
 }
 
 #[test]
-fn clean_pages_are_freed_and_used_ones_are_not_on_every_rung() {
-    for rung in Rung::ALL.into_iter().filter(|&r| r != Rung::Millpond) {
-        assert_eq!(decide(rung, &CLEAN, Caller::Direct, 12), Verdict::Free);
+fn clean_pages_are_freed_and_used_ones_are_not_on_every_system() {
+    for system in System::ALL.into_iter().filter(|&r| r != System::Millpond) {
+        assert_eq!(decide(system, &CLEAN, Caller::Direct, 12), Verdict::Free);
         let met = |reference| Met { reference, ..CLEAN };
-        let on = |reference| decide(rung, &met(reference), Caller::Kswapd, 12);
+        let on = |reference| decide(system, &met(reference), Caller::Kswapd, 12);
         assert_eq!(on(Reference::Activate), Verdict::Activate);
         assert_eq!(on(Reference::Keep), keep(Kept::InUse));
-        assert_eq!(on(Reference::ReclaimClean), Verdict::Free, "{rung:?}");
+        assert_eq!(on(Reference::ReclaimClean), Verdict::Free, "{system:?}");
     }
 }
 
@@ -208,18 +215,18 @@ fn an_anonymous_page_is_written_once_and_freed_while_its_slot_holds_it() {
         ..ANON
     };
     assert_eq!(
-        decide(Rung::Linux3_0, &ANON, Caller::Direct, 12),
+        decide(System::Linux3_0, &ANON, Caller::Direct, 12),
         Verdict::PageOut
     );
     assert_eq!(
-        decide(Rung::Linux3_0, &in_swap, Caller::Direct, 12),
+        decide(System::Linux3_0, &in_swap, Caller::Direct, 12),
         Verdict::Free
     );
 }
 
 #[test]
 fn a_congested_queue_and_a_ban_on_writes_keep_the_page() {
-    let rules = rules(Rung::Linux3_0);
+    let rules = rules(System::Linux3_0);
     let congested = Scan {
         congested: true,
         ..scan(Caller::Direct, 12)

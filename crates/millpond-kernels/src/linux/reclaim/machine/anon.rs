@@ -74,7 +74,7 @@ impl Machine {
             let flags = YOUNG | DIRTY | MAPPED;
             let frame = self.memory.take(mark, ANONYMOUS, page, flags)?;
             self.anonymous[page as usize].frame = frame;
-            let list = match self.options.rung.any_use_rescues_anonymous() {
+            let list = match self.options.system.any_use_rescues_anonymous() {
                 true => ACTIVE_ANON,
                 false => INACTIVE_ANON,
             };

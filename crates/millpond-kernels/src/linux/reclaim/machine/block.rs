@@ -9,7 +9,7 @@
 //! Who finds the queue full waits for its turn (`get_request_wait`): the background reclaimer as everybody else. That is
 //! what a write from the end of the list cost.
 
-use super::options::EraOptions;
+use super::options::MachineOptions;
 use crate::linux::reclaim::congestion::{Change, Congestion, REQUESTS_MAX};
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::disk::{Model, ModelCompletion, ModelParameterError, ModelRequest};
@@ -65,7 +65,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(options: &EraOptions) -> Result<Block, ModelParameterError> {
+    pub(super) fn new(options: &MachineOptions) -> Result<Block, ModelParameterError> {
         Ok(Block {
             model: Model::hdd(options.disk)?,
             requests: Vec::new(),
@@ -279,10 +279,10 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux::reclaim::Rung;
+    use crate::linux::reclaim::System;
 
     fn block() -> Block {
-        Block::new(&EraOptions::new(Rung::Linux3_0)).unwrap_or_else(|e| panic!("{e}"))
+        Block::new(&MachineOptions::new(System::Linux3_0)).unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn write(block: &mut Block, thread: usize, n: u64) {

@@ -76,7 +76,7 @@ impl Machine {
         if self.dirty > limits.background {
             self.wake_flusher(0);
         }
-        match self.options.rung.dirtiers() {
+        match self.options.system.dirtiers() {
             DirtierRule::WritesItself => self.writes_itself(thread, dirtier),
             DirtierRule::Pauses => self.pauses(thread, dirtier),
         }

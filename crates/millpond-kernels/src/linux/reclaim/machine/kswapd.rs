@@ -12,7 +12,7 @@
 use super::counters::Counters;
 use super::machine::{KSWAPD, Machine, Step, Wait};
 use super::shrink::Shrink;
-use crate::linux::reclaim::Rung;
+use crate::linux::reclaim::System;
 use crate::linux::reclaim::congestion::WAIT_MAX;
 use crate::linux::reclaim::effort::{BATCH_PAGES, is_hopeless, is_short};
 use millpond_core::reclaim::launder::{PRIORITY_DEFAULT, PRIORITY_TROUBLE};
@@ -110,7 +110,7 @@ impl Machine {
     }
 
     fn is_modern(&self) -> bool {
-        matches!(self.options.rung, Rung::Linux4_11 | Rung::Linux7_0)
+        matches!(self.options.system, System::Linux4_11 | System::Linux7_0)
     }
 
     fn all_above_high(&self) -> bool {

@@ -17,7 +17,7 @@ use super::memory::{
     ACTIVE_ANON, ACTIVE_FILE, ANONYMOUS, DIRTY, INACTIVE_ANON, INACTIVE_FILE, LEAKED, LOADING, MAPPED, Mark,
     Memory, TAGGED, WRITING, YOUNG,
 };
-use super::options::EraOptions;
+use super::options::MachineOptions;
 use super::task::{Task, TaskScript};
 use super::writeback::Flusher;
 use crate::linux::reclaim::congestion::WAIT_MAX;
@@ -87,7 +87,7 @@ impl Step {
 
 /// The machine.
 pub struct Machine {
-    pub(super) options: EraOptions,
+    pub(super) options: MachineOptions,
     pub(super) rules: LinuxRules,
     pub(super) now: Instant,
     pub(super) memory: Memory,
@@ -122,8 +122,8 @@ impl Machine {
     ///
     /// # Errors
     /// If the disk can't be.
-    pub fn new(options: EraOptions) -> Result<Machine, ModelParameterError> {
-        let rules = options.rung.rules().unwrap_or(LINUX_3_0);
+    pub fn new(options: MachineOptions) -> Result<Machine, ModelParameterError> {
+        let rules = options.system.rules().unwrap_or(LINUX_3_0);
         let mut machine = Machine {
             options,
             rules,

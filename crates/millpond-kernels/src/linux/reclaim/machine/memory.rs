@@ -10,7 +10,7 @@
 //! part for requests that can't use the upper (`lowmem_reserve`). The lower zone is small, so its lists turn over faster
 //! than the device writes: that is where dirty pages meet reclaim.
 
-use super::options::EraOptions;
+use super::options::MachineOptions;
 use crate::linux::balance::{ReclaimCost, ReclaimStat};
 use crate::linux::reclaim::effort::{Carry, Sizes};
 use millpond_core::list::Lists;
@@ -132,15 +132,15 @@ pub(super) struct Memory {
 const RESERVE_RATIO: u64 = 256;
 
 impl Memory {
-    pub(super) fn new(options: &EraOptions) -> Memory {
+    pub(super) fn new(options: &MachineOptions) -> Memory {
         let pages = |bytes: millpond_core::units::Bytes| bytes.to_pages(PageSize::KIB_4).0;
         let all = pages(options.memory);
-        let lower = match options.rung.lists_by_zone() {
+        let lower = match options.system.lists_by_zone() {
             true => pages(options.low_zone),
             false => 0,
         };
         let upper = all - lower - options.kernel.0;
-        let rule = options.rung.watermarks();
+        let rule = options.system.watermarks();
         let whole = Watermarks::of(rule, PageCount(all), PageSize::KIB_4);
         let zone = |frames: std::ops::Range<u64>, reserved| {
             let managed = PageCount(frames.end - frames.start);
@@ -300,11 +300,11 @@ fn share(rule: WatermarkRule, whole: &Watermarks, managed: u64, of: u64) -> Wate
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux::reclaim::Rung;
+    use crate::linux::reclaim::System;
 
     #[test]
     fn the_lower_zone_is_used_when_the_upper_one_is_low_and_keeps_a_part() {
-        let mut memory = Memory::new(&EraOptions::new(Rung::Linux3_0));
+        let mut memory = Memory::new(&MachineOptions::new(System::Linux3_0));
         let mut zones = Vec::new();
         while let Some(frame) = memory.take(Mark::Low, 0, 0, 0) {
             zones.push(memory.zone_of(frame));
@@ -323,6 +323,6 @@ mod tests {
 
     #[test]
     fn since_4_8_there_is_one_set_of_lists() {
-        assert_eq!(Memory::new(&EraOptions::new(Rung::Linux7_0)).zones.len(), 1);
+        assert_eq!(Memory::new(&MachineOptions::new(System::Linux7_0)).zones.len(), 1);
     }
 }

@@ -29,7 +29,7 @@ mod writeback;
 
 pub use counters::{Counters, Waits};
 pub use machine::Machine;
-pub use options::{EraCosts, EraOptions};
+pub use options::{MachineCosts, MachineOptions};
 pub use run::{FILES, Load, MICRO_PAGES, Ran, anonymous_pages, run};
 pub use scripts::{Company, FsMark, Habits, Micro, Round, Rounds};
 pub use task::{TaskOp, TaskScript};

@@ -4,14 +4,14 @@
 //! and system time for 9.6 million pages, 0.26 s for 4,865,170 pages of direct reclaim. What it does not say is chosen so
 //! that its "vanilla" column comes out as near as it can, and is said so.
 
-use crate::linux::reclaim::Rung;
+use crate::linux::reclaim::System;
 use crate::linux::reclaim::filesystem::FileSystem;
 use millpond_core::units::{Bytes, Nanos, PageCount};
 use millpond_sim::disk::HddParameters;
 
 /// Processor time of what the machine does, in nanoseconds a page unless it says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EraCosts {
+pub struct MachineCosts {
     /// A page written by `write`: copied, a frame found, the file system told. 30 s of the post's `prioinode` column by
     /// 9.6 million pages.
     pub write_page: Nanos,
@@ -30,9 +30,9 @@ pub struct EraCosts {
     pub think: Nanos,
 }
 
-impl Default for EraCosts {
+impl Default for MachineCosts {
     fn default() -> Self {
-        EraCosts {
+        MachineCosts {
             write_page: Nanos(2_900),
             fault_page: Nanos(3_600),
             scan_page: Nanos(53),
@@ -46,9 +46,9 @@ impl Default for EraCosts {
 
 /// A machine of Gorman 2011.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct EraOptions {
-    /// What reclaim does with dirty pages. Not [`Rung::Millpond`], which has its own driver.
-    pub rung: Rung,
+pub struct MachineOptions {
+    /// What reclaim does with dirty pages. Not [`System::Millpond`], which has its own driver.
+    pub system: System,
     /// How the file system answers reclaim.
     pub filesystem: FileSystem,
     /// All memory.
@@ -72,16 +72,16 @@ pub struct EraOptions {
     /// The swap file. Chosen.
     pub swap: Bytes,
     /// Processor time.
-    pub costs: EraCosts,
+    pub costs: MachineCosts,
     /// The seed of what the monitors touch.
     pub seed: u64,
 }
 
-impl EraOptions {
+impl MachineOptions {
     /// The post's machine.
-    pub fn new(rung: Rung) -> EraOptions {
-        EraOptions {
-            rung,
+    pub fn new(system: System) -> MachineOptions {
+        MachineOptions {
+            system,
             filesystem: FileSystem::Xfs,
             memory: Bytes::from_mib(512),
             low_zone: Bytes::from_mib(16),
@@ -95,7 +95,7 @@ impl EraOptions {
             drive_writes_max: 8,
             reclaim_waits_for_log: true,
             swap: Bytes::from_mib(2048),
-            costs: EraCosts::default(),
+            costs: MachineCosts::default(),
             seed: 1,
         }
     }

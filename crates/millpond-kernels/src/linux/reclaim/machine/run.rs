@@ -2,7 +2,7 @@
 
 use super::counters::Counters;
 use super::machine::Machine;
-use super::options::EraOptions;
+use super::options::MachineOptions;
 use super::scripts::{Company, FsMark, Habits, Micro, Round, Rounds};
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::Nanos;
@@ -80,7 +80,7 @@ const STEPS: u32 = 50_000;
 /// # Errors
 /// If the disk can't be.
 pub fn run(
-    options: EraOptions,
+    options: MachineOptions,
     load: Load,
     at: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Option<Ran>, ModelParameterError> {

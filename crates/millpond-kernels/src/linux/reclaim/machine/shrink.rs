@@ -16,7 +16,7 @@ use super::memory::{
 };
 use super::writeback::Run;
 use crate::linux::balance::{SWAPPINESS_DEFAULT, Shares, inactive_is_low};
-use crate::linux::reclaim::Rung;
+use crate::linux::reclaim::System;
 use crate::linux::reclaim::batch::{self, Batch};
 use crate::linux::reclaim::congestion::{WAIT_MAX, Wait as Congested, wait_iff_congested};
 use crate::linux::reclaim::effort::{BATCH_PAGES, quota};
@@ -67,7 +67,7 @@ impl Machine {
     /// How a scan of a zone is divided (`get_scan_count`).
     fn shares(&mut self, zone: usize, priority: u32) -> Shares {
         let sizes = self.memory.sizes(zone);
-        let by_cost = self.options.rung == Rung::Linux7_0;
+        let by_cost = self.options.system == System::Linux7_0;
         let zone = &mut self.memory.zones[zone];
         let (file, anonymous) = (sizes.of(PageKind::File), sizes.of(PageKind::Anonymous));
         if self.swap.is_full() {
@@ -265,7 +265,7 @@ impl Machine {
                 executable: false,
             };
             let referenced;
-            let rescues = self.options.rung.any_use_rescues_anonymous();
+            let rescues = self.options.system.any_use_rescues_anonymous();
             (reference, referenced) = reference::check(kind, bits, rescues);
             flags = flags & !(YOUNG | REFERENCED) | if referenced { REFERENCED } else { 0 };
         }

@@ -129,7 +129,7 @@ impl Machine {
             }
             return step;
         }
-        if task.dirtier.is_due(self.options.rung.dirtiers()) {
+        if task.dirtier.is_due(self.options.system.dirtiers()) {
             let step = self.hold_back(thread, &mut task.dirtier);
             return match step {
                 Step::Done(cost) => Step::Ran(cost),
@@ -207,7 +207,7 @@ impl Machine {
                 0 => self.options.costs.write_page.0,
                 _ => self.options.costs.fault_page.0,
             };
-            if task.dirtier.is_due(self.options.rung.dirtiers()) {
+            if task.dirtier.is_due(self.options.system.dirtiers()) {
                 break;
             }
         }
