@@ -2,7 +2,7 @@
 
 use crate::support::{self, BUDGET, content, database};
 use millpond::PageCache;
-use millpond::testing::{Crashing, Fate};
+use millpond_testing::{Crashing, Fate};
 use redb::backends::InMemoryBackend;
 use redb::{Database, StorageBackend};
 use std::collections::BTreeMap;

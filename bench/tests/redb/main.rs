@@ -6,8 +6,8 @@ mod crash;
 mod support;
 
 use millpond::PageCache;
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond_bench::redb_backend::MillpondBackend;
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use redb::{Database, ReadableDatabase, ReadableTableMetadata};
 use std::collections::BTreeMap;
 use std::fs;

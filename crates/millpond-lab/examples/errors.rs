@@ -19,10 +19,10 @@
 
 use millpond::device;
 use millpond::device::{Access, DeviceFile};
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty, Modelled};
 use millpond::{Advice, File, OpenOptions, PageCache};
 use millpond_lab::measure::latency::Latencies;
 use millpond_sim::disk::{Model, SsdParameters};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty, Modelled};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

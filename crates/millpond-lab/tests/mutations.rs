@@ -73,10 +73,7 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::SyncErrorForgotten => &[LATCHED],
         M::SkipTail => &[WRITTEN, CUT_BESIDE, KILLED],
         M::ShortWriteIsWhole => &[
-            (
-                "millpond",
-                "device::conformance::threads::odd_ends_and_offsets_are_whole",
-            ),
+            ("conformance", "threads_keep_what_every_device_promises"),
             WRITTEN,
         ],
         M::ForgetRedirtied => &[SWARM],
@@ -132,10 +129,11 @@ const BUILDS: [(&str, &[&str]); 3] = [
 ];
 
 /// What `MILLPOND_MUTATIONS=all` runs.
-const SUITES: [&str; 15] = [
+const SUITES: [&str; 16] = [
     "region",
     "millpond_core",
     "millpond",
+    "conformance",
     "basic",
     "guards",
     "opening",

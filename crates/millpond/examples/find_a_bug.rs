@@ -7,9 +7,9 @@
 
 #![allow(clippy::print_stdout, reason = "what it finds is what it is for")]
 
-use millpond::testing::{Crashing, Fate, Fault, FaultRule, FaultTarget, Faulty};
 use millpond::trace::{Trace, What};
 use millpond::{File, OpenOptions, PageCache, Result, device};
+use millpond_testing::{Crashing, Fate, Fault, FaultRule, FaultTarget, Faulty};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -32,7 +32,7 @@
 //! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], and who changed them [`history`] |
 //! | what it does | [`stats`], [`contents`], [`device`]; what one call waited for: [`explain`](mod@explain) |
 //! | from outside: `millpond stat`, `top`, `set`, `record` | [`control`], [`trace`], [`Builder::metrics`] |
-//! | tests of what stands on it: disks that fail, lose power, are slow | [`testing`] |
+//! | tests of what stands on it: disks that fail, lose power, are slow | the crate `millpond-testing` |
 //! | what this host does not allow | [`host`] |
 //!
 //! # Features
@@ -66,7 +66,6 @@ mod observe;
 #[cfg(test)]
 mod scratch;
 mod sys;
-pub mod testing;
 
 #[doc(hidden)]
 pub use api::internal;

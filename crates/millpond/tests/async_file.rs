@@ -5,8 +5,8 @@
 
 mod support;
 
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{AsyncFile, Error, File, OpenOptions, PageCache};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;

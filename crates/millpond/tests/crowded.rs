@@ -9,10 +9,10 @@
 
 mod support;
 
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, OpenOptions, Options, PageCache};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Nanos, Ratio};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use millpond::device::Threads;
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{OpenOptions, PageCache};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use parking_lot::Mutex;
 use std::fmt::{self, Write};
 use std::sync::{Arc, OnceLock};

@@ -6,12 +6,12 @@
 mod support;
 
 use millpond::explain::{Call, Explanation, Wait};
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, LogOrder, OpenOptions, Options, PageCache, explain};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::io::Reason;
 use millpond_core::units::{Bytes, Nanos};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

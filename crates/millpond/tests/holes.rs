@@ -4,8 +4,8 @@
 
 mod support;
 
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{File, OpenOptions, PageCache};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,9 +6,9 @@
 mod support;
 
 use millpond::internal::{Recorder, Step};
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, LogOrder, OpenOptions, PageCache};
 use millpond_core::event::Event;
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use support::{Call, Draw, Hooked, Kind, Place, What, bounded, until};

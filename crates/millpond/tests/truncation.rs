@@ -4,8 +4,8 @@
 
 mod support;
 
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, OpenOptions, PageCache, PageCheck};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -5,11 +5,11 @@
 mod support;
 
 use millpond::internal::{Answer, Recorder, Step};
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, LogOrder, OpenOptions, PageCache};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::event::Event;
 use millpond_core::units::{Nanos, Ratio};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

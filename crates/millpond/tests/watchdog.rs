@@ -6,10 +6,10 @@
 mod support;
 
 use millpond::device::{Asked, Awaited, Device};
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, LogOrder, OpenOptions, Options, PageCache, Warning};
 use millpond_core::io::Reason;
 use millpond_core::units::Nanos;
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -7,10 +7,9 @@
 use super::image::{Image, ReadEarly};
 use crate::measure::latency::Latencies;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
-use millpond::internal::ModelService;
-use millpond::testing::Lateness;
 use millpond_core::units::Bytes;
 use millpond_sim::disk::{Model, ModelRequest, ModelStatistics};
+use millpond_testing::{Lateness, ModelService};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -3,11 +3,11 @@
 use crate::tape::{Kept, Recording, Tape};
 use millpond::device;
 use millpond::internal::Answer;
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Advice, Error, File, OpenOptions, Options, PageCache, Preset};
 use millpond_core::event::Effect;
 use millpond_core::frame::BeginWrite;
 use millpond_sim::draw::Draw;
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::path::Path;
 use std::sync::Arc;
 

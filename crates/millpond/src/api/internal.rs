@@ -1,13 +1,20 @@
 //! What Millpond's own program, mount and laboratory take from this crate and others should not: it may change or go
 //! with any version.
 
-pub use crate::device::service::ModelService;
 pub use crate::error::told::Surface;
 pub use crate::host::limit::{ControlGroup, GroupVersion, control_groups};
 pub use crate::observe::record::{Answer, Recorder, Step};
 pub use crate::sys::loop_device::{add_loop_device, remove_loop_device};
 pub use crate::sys::mapped_file::MappedFile;
 pub use crate::sys::realtime::be_punctual;
+
+use crate::device::DeviceFile;
+
+/// The same file as on a file system that refuses direct I/O, with pages dropped by flag (where the kernel can) or by
+/// advice.
+pub fn without_direct(file: DeviceFile, by_flag: bool) -> DeviceFile {
+    file.without_direct(by_flag)
+}
 
 /// A small HTTP server.
 #[cfg(feature = "metrics")]

@@ -208,8 +208,7 @@ impl DeviceFile {
 
     /// The same file as on a file system that refuses direct I/O, with pages dropped by flag (where the kernel
     /// can) or by advice.
-    #[cfg(test)]
-    pub(super) fn without_direct(mut self, by_flag: bool) -> DeviceFile {
+    pub(crate) fn without_direct(mut self, by_flag: bool) -> DeviceFile {
         self.direct = None;
         self.direct_reason = String::from("a test");
         self.caching = match by_flag && direct::takes_dont_cache(self.buffered.file()) {

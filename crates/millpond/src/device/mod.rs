@@ -2,7 +2,7 @@
 //!
 //! A program needs none of it: a cache takes [`best`], and counts by disk what it did
 //! ([`PageCache::devices`](crate::PageCache::devices)). It is for those who give a cache another one with
-//! [`Builder::device`](crate::Builder::device): threads instead of io_uring, one of [`testing`](crate::testing), or their own
+//! [`Builder::device`](crate::Builder::device): threads instead of io_uring, one of the crate `millpond-testing`, or their own
 //! [`Device`] around any of these.
 //!
 //! ```
@@ -23,31 +23,23 @@
 //! ```
 //!
 //! [`Uring`] is the device; [`Threads`] does the same where io_uring is not allowed; [`best`] chooses and says why.
-//! Those of [`testing`](crate::testing) stand around any other, so they can be stacked. All pass the same conformance suite.
+//! Those of `millpond-testing` stand around any other, so they can be stacked. All pass the same conformance suite.
 //!
 //! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
-pub(crate) mod crash;
 mod descriptor;
 mod exclusive;
 mod facts;
-pub(crate) mod fault;
 mod figures;
 mod file;
 mod kind;
-mod layout;
 mod length;
-pub(crate) mod modelled;
 mod names;
-pub(crate) mod service;
 mod threads;
 mod transfer;
 mod uring;
 mod waits;
 pub(crate) mod watched;
-
-#[cfg(test)]
-mod conformance;
 
 pub use crate::engine::calibration::{Calibration, GoalSource};
 pub use crate::sys::buffer::Buffer;

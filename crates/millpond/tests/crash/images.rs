@@ -3,7 +3,7 @@
 use crate::history::{Seen, Taken};
 use crate::support::Draw;
 use crate::world::{Pond, device_identity};
-use millpond::testing::{AfterCrash, Fate, Happened, Journal};
+use millpond_testing::{AfterCrash, Fate, Happened, Journal};
 
 /// The crashes of one file.
 pub(crate) fn crashes(

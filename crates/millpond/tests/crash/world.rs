@@ -4,8 +4,8 @@ use crate::history::{Op, Seen, Sizes, Story, content};
 use crate::images::crashes;
 use crate::support::{Draw, Kind, Place, until};
 use millpond::device::{Access, DeviceFile, FileIdentity};
-use millpond::testing::{Crashing, Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{File, OpenOptions, PageCache};
+use millpond_testing::{Crashing, Fault, FaultRule, FaultTarget, Faulty};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

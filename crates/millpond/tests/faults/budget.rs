@@ -3,9 +3,9 @@
 use crate::support::{Place, bounded};
 use crate::{PAGE, cache, faulty, is_write_error, open, prepared};
 use millpond::device::{Access, DeviceFile};
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, Options, PageCache};
 use millpond_core::units::Nanos;
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::path::Path;
 use std::sync::Arc;
 

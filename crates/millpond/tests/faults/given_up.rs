@@ -2,8 +2,8 @@
 
 use crate::support::{self, bounded};
 use crate::{PAGE, World, is_write_error, rule};
-use millpond::testing::{Fault, FaultRule, FaultTarget};
 use millpond::{Error, OpenOptions};
+use millpond_testing::{Fault, FaultRule, FaultTarget};
 
 #[test]
 fn what_cannot_be_written_can_be_given_up_by_making_the_file_shorter() {

@@ -13,8 +13,8 @@ mod syncs;
 mod writes;
 
 use millpond::device::Device;
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, File, OpenOptions, PageCache};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::path::Path;
 use std::sync::Arc;
 use support::{Kind, Place};

@@ -3,8 +3,8 @@
 use crate::support::{self, Call, Hooked, Kind, Place, What, bounded, until};
 use crate::{PAGE, cache, faulty, open, prepared};
 use millpond::device::Op;
-use millpond::testing::{Fault, FaultRule, FaultTarget};
 use millpond::{Error, OpenOptions};
+use millpond_testing::{Fault, FaultRule, FaultTarget};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

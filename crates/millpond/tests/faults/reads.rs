@@ -3,7 +3,7 @@
 use crate::support::{Call, Hooked, Kind, Place, What, bounded, until};
 use crate::{PAGE, World, cache, faulty, open, prepared, rule};
 use millpond::Error;
-use millpond::testing::{FaultRule, FaultTarget};
+use millpond_testing::{FaultRule, FaultTarget};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

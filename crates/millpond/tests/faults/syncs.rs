@@ -3,7 +3,7 @@
 use crate::support::{Call, Hooked, Kind, Place, What, bounded};
 use crate::{cache, faulty, open};
 use millpond::Error;
-use millpond::testing::{Fault, FaultRule, FaultTarget};
+use millpond_testing::{Fault, FaultRule, FaultTarget};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,9 +2,9 @@
 
 use crate::support::{Place, bounded, until};
 use crate::{PAGE, World, cache, faulty, is_write_error, open, prepared, rule};
-use millpond::testing::{Fault, FaultRule, FaultTarget};
 use millpond::{Options, PageCache};
 use millpond_core::units::Nanos;
+use millpond_testing::{Fault, FaultRule, FaultTarget};
 
 #[test]
 fn what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is() {

@@ -3,8 +3,8 @@
 use crate::support::{Call, Hooked, Kind, Place, What, bounded};
 use crate::{PAGE, open};
 use millpond::device::Op;
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, OpenOptions, PageCache};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};

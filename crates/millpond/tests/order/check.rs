@@ -2,8 +2,8 @@
 
 use crate::support::{bounded, linger, until};
 use crate::{PAGE, World, plain};
-use millpond::testing::{Fault, FaultRule, FaultTarget};
 use millpond::{Error, PageCheck};
+use millpond_testing::{Fault, FaultRule, FaultTarget};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 

@@ -3,8 +3,8 @@
 use crate::PAGE;
 use crate::support::{Draw, Kind, Place, bounded, seeds};
 use millpond::device::{Access, DeviceFile, FileIdentity};
-use millpond::testing::{AfterCrash, Crashing, Fate};
 use millpond::{LogOrder, OpenOptions, PageCache, StablePages};
+use millpond_testing::{AfterCrash, Crashing, Fate};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;

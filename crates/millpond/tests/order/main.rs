@@ -10,8 +10,8 @@ mod stable;
 #[path = "../support/mod.rs"]
 mod support;
 
-use millpond::testing::Faulty;
 use millpond::{File, OpenOptions, PageCache};
+use millpond_testing::Faulty;
 use std::path::PathBuf;
 use std::sync::Arc;
 use support::{Kind, Place};

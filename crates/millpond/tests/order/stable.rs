@@ -2,10 +2,10 @@
 
 use crate::support::{self, Kind, Place, bounded, linger, until};
 use crate::{PAGE, World, plain};
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Error, PageCache, StablePages};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::Ratio;
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 

@@ -4,8 +4,8 @@ use super::{MIB, built, cache, cache_with, check, fill, folder, refused, when_fr
 use crate::refuse;
 use crate::support::{bounded, skip};
 use millpond::device::Threads;
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Builder, Error, PageCache, SwapFile, Warning};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::fs;
 use std::io::Write;
 use std::ops::Bound;

@@ -3,8 +3,8 @@
 use super::{MIB, cache_with, fill, folder};
 use crate::support::{Hooked, What, bounded, until};
 use millpond::device::Threads;
-use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
 use millpond::{Faults, PageCache, RegionOptions};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;

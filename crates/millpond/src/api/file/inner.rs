@@ -190,11 +190,55 @@ impl FileInner {
 mod tests {
     use super::*;
     use crate::api::file::OpenOptions;
-    use crate::device::{Access, Threads};
-    use crate::testing::{Fault, FaultRule, FaultTarget, Faulty};
+    use crate::device::{Access, Completion, DeviceFacts, Request, Threads};
     use std::os::unix::fs::FileExt;
+    use std::time::Duration;
 
     const PAGE: u64 = 4096;
+
+    /// A disk whose first change of a length is not even started until it is released.
+    #[derive(Default, Debug)]
+    struct HoldsLength {
+        holds: AtomicBool,
+        released: AtomicBool,
+    }
+
+    impl Device for HoldsLength {
+        fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+            if !self.holds.swap(true, Ordering::SeqCst) {
+                while !self.released.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            }
+            file.set_len(len)
+        }
+
+        fn transfer(&self, _: &Request) -> io::Result<usize> {
+            unreachable!("only lengths are set")
+        }
+
+        fn submit(&self, _: &mut Vec<Request>) -> io::Result<()> {
+            unreachable!("only lengths are set")
+        }
+
+        fn wait(&self, _: &mut Vec<Completion>, _: Option<Duration>) -> io::Result<()> {
+            unreachable!("only lengths are set")
+        }
+
+        fn wake(&self) {}
+
+        fn sync(&self, _: &DeviceFile) -> io::Result<()> {
+            unreachable!("only lengths are set")
+        }
+
+        fn facts(&self, _: &DeviceFile) -> DeviceFacts {
+            DeviceFacts::UNKNOWN
+        }
+
+        fn name(&self) -> &str {
+            "for a test"
+        }
+    }
 
     /// Who makes a file longer on the device sets the length that the file has at that moment. What another thread
     /// wrote behind it meanwhile, without waiting for him, was cut off: zeros in the file, and no error anywhere. A long
@@ -207,11 +251,7 @@ mod tests {
         let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
         let keeping = Keeping::new(&OpenOptions::new()).unwrap();
         let file = FileInner::new(FileId(1), device, &path, 0, true, keeping);
-        let disk = Faulty::new(Arc::new(Threads::new("for a test")), 1);
-        disk.add(FaultRule {
-            times: 1,
-            ..FaultRule::always(FaultTarget::Lengths, Fault::Hold)
-        });
+        let disk = HoldsLength::default();
         let write = |end: u64| {
             file.make_room(&disk, end);
             direct.write_all_at(&[1; PAGE as usize], end - PAGE).unwrap();
@@ -219,7 +259,7 @@ mod tests {
         std::thread::scope(|scope| {
             file.len.store(PAGE, Ordering::SeqCst);
             let first = scope.spawn(|| write(PAGE));
-            while disk.held() == 0 {
+            while !disk.holds.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
             file.len.store(2 * PAGE, Ordering::SeqCst);
@@ -229,7 +269,7 @@ mod tests {
             while !second.is_finished() && began.elapsed().as_millis() < 50 {
                 std::thread::yield_now();
             }
-            disk.release().unwrap();
+            disk.released.store(true, Ordering::SeqCst);
             first.join().unwrap();
             second.join().unwrap();
         });

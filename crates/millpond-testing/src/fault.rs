@@ -1,12 +1,12 @@
-//! A device on which chosen transfers fail, stop short, come late or hang: for tests, here and in programs that
-//! use this crate.
+//! A device on which chosen transfers fail, stop short, come late or hang: for tests.
 //!
 //! Rules are asked in order; the first that matches decides. What is left to chance comes from a seed, so the same
 //! calls in the same order meet the same faults.
 
-use super::{Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request};
-use millpond_core::units::Ratio;
+use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request};
+use millpond::units::Ratio;
 use parking_lot::{Condvar, Mutex};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
@@ -46,7 +46,7 @@ pub enum FaultTarget {
 /// When a fault happens.
 ///
 /// ```
-/// use millpond::testing::{Fault, FaultRule, FaultTarget};
+/// use millpond_testing::{Fault, FaultRule, FaultTarget};
 /// // The first two writes that touch the second page fail.
 /// let rule = FaultRule { offsets: 4096..8192, times: 2, ..FaultRule::always(FaultTarget::Writes, Fault::Fail(5)) };
 /// ```
@@ -89,7 +89,7 @@ impl FaultRule {
 /// A device with faults.
 ///
 /// ```
-/// use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
+/// use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 /// use millpond::{OpenOptions, PageCache, device};
 /// use std::sync::Arc;
 /// # let folder = tempfile::tempdir()?;
@@ -150,7 +150,7 @@ enum Then {
 impl Then {
     fn apply(self, result: io::Result<usize>) -> io::Result<usize> {
         match self {
-            Then::CutWrite => result.and_then(|_| Err(io::Error::from_raw_os_error(libc::EIO))),
+            Then::CutWrite => result.and_then(|_| Err(Errno::IO.into())),
             _ => result,
         }
     }
@@ -220,7 +220,7 @@ impl Faulty {
         match fault {
             None => {}
             Some(Fault::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-            Some(Fault::Cut(_)) => return Err(io::Error::from_raw_os_error(libc::EIO)),
+            Some(Fault::Cut(_)) => return Err(Errno::IO.into()),
             Some(Fault::Delay(delay)) => thread::sleep(delay),
             Some(Fault::Hold) => self.hold_here(),
         }

@@ -1,4 +1,4 @@
-//! A device that remembers what a crash could leave behind: for tests, here and in programs that use this crate.
+//! A device that remembers what a crash could leave behind: for tests.
 //!
 //! ```text
 //!   write ──► its bytes are taken ──► journal: begun ──► inner device ──► journal: done ──► completion
@@ -21,7 +21,9 @@ mod image;
 
 pub use image::{AfterCrash, Fate, Happened, Survived};
 
-use super::{Buffer, Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, Segments};
+use millpond::device::{
+    Buffer, Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, Segments, Threads,
+};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -32,7 +34,7 @@ use std::time::Duration;
 /// A device that keeps a journal of what was asked of it.
 ///
 /// ```
-/// use millpond::testing::{Crashing, Fate};
+/// use millpond_testing::{Crashing, Fate};
 /// use millpond::{OpenOptions, PageCache, device};
 /// use std::sync::Arc;
 /// # let folder = tempfile::tempdir()?;
@@ -247,6 +249,11 @@ impl State {
     }
 }
 
+/// Moves the bytes on this thread.
+fn move_here(request: &Request) -> io::Result<usize> {
+    Threads::new("for a copy").transfer(request)
+}
+
 /// The bytes as they are now, and a request's memory that has them. By way of the kernel, for somebody else may be
 /// changing them.
 fn take(segments: &Segments) -> io::Result<(Arc<[u8]>, Segments)> {
@@ -260,9 +267,9 @@ fn take(segments: &Segments) -> io::Result<(Arc<[u8]>, Segments)> {
         offset: 0,
         segments,
     };
-    super::transfer::run_here(&request(Op::Write, segments.clone()))?;
+    move_here(&request(Op::Write, segments.clone()))?;
     let mut buffer = Buffer::new(len.max(1));
-    super::transfer::run_here(&request(Op::Read, Segments::of(buffer.clone(), 0, len)))?;
+    move_here(&request(Op::Read, Segments::of(buffer.clone(), 0, len)))?;
     let bytes = Buffer::bytes(&mut buffer).map(|all| Arc::from(&all[..len]));
     let bytes = bytes.ok_or_else(|| io::Error::other("the transfer is over and holds its memory"))?;
     Ok((bytes, Segments::of(buffer, 0, len)))
@@ -271,7 +278,7 @@ fn take(segments: &Segments) -> io::Result<(Arc<[u8]>, Segments)> {
 /// What the file holds, as far as it goes.
 fn content(file: &Arc<DeviceFile>, offset: u64, len: usize) -> io::Result<Arc<[u8]>> {
     let mut buffer = Buffer::new(len.max(1));
-    let read = super::transfer::run_here(&Request {
+    let read = move_here(&Request {
         token: 0,
         op: Op::Read,
         reason: None,

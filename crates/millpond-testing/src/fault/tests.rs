@@ -1,7 +1,8 @@
 //! Each fault on its own, and rules that choose what they meet.
 
-use super::super::{Buffer, Segments, Threads};
 use super::*;
+use millpond::device::{Buffer, Segments, Threads};
+use rustix::io::Errno;
 
 fn device() -> (Faulty, Arc<DeviceFile>) {
     let file = Arc::new(DeviceFile::memory("file", 1 << 20).unwrap());
@@ -34,7 +35,7 @@ fn finish(device: &Faulty, requests: Vec<Request>) -> Vec<Completion> {
 #[test]
 fn chosen_writes_fail_so_many_times() {
     let (device, file) = device();
-    let fault = Fault::Fail(libc::EIO);
+    let fault = Fault::Fail(Errno::IO.raw_os_error());
     device.add(FaultRule {
         offsets: 4096..8192,
         times: 2,
@@ -50,7 +51,7 @@ fn chosen_writes_fail_so_many_times() {
     assert!(errors(finish(&device, pages(Op::Read))).is_empty());
     assert_eq!(errors(finish(&device, pages(Op::Write))), [1]);
     let error = device.transfer(&request(0, Op::Write, &file, 1)).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
     let errors = errors(finish(&device, pages(Op::Write)));
     assert!(errors.is_empty(), "twice, and no more: {errors:?}");
     assert_eq!(device.faults(), 2);
@@ -129,9 +130,10 @@ fn sync_can_fail() {
     let (device, file) = device();
     device.add(FaultRule {
         times: 1,
-        ..FaultRule::always(FaultTarget::Syncs, Fault::Fail(libc::ENOSPC))
+        ..FaultRule::always(FaultTarget::Syncs, Fault::Fail(Errno::NOSPC.raw_os_error()))
     });
-    assert_eq!(device.sync(&file).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    let error = device.sync(&file).unwrap_err();
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::NOSPC));
     device.sync(&file).unwrap();
 }
 
@@ -140,7 +142,7 @@ fn same_seed_same_faults() {
     let faults = |seed| {
         let file = Arc::new(DeviceFile::memory("file", 1 << 20).unwrap());
         let device = Faulty::new(Arc::new(Threads::new("a test")), seed);
-        let rule = FaultRule::always(FaultTarget::Reads, Fault::Fail(libc::EIO));
+        let rule = FaultRule::always(FaultTarget::Reads, Fault::Fail(Errno::IO.raw_os_error()));
         device.add(FaultRule {
             chance: Ratio::percent(30),
             ..rule

@@ -9,9 +9,13 @@
 //! So a laptop's flash can show what a disk does, with real data, threads and memory. Whichever way a transfer
 //! comes, it passes the one queue of the modelled disk. How punctual that is: [`ModelService`].
 
-use super::layout::Layout;
-use super::service::{Lateness, ModelService};
-use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
+mod layout;
+mod service;
+
+pub use service::{Lateness, ModelService};
+
+use layout::Layout;
+use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use millpond_sim::disk::{Model, ModelRequest, ModelStatistics};
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,17 +1,84 @@
-//! What every device promises, tried on every device.
+//! What every device promises, tried on one: for a [`Device`] of your own.
+//!
+//! ```
+//! use millpond::device::Threads;
+//! use millpond_testing::conformance;
+//! conformance::check(|| Threads::new("an example"));
+//! ```
+//!
+//! | promise | in short |
+//! |---|---|
+//! | bytes | what was written is read, at odd offsets and lengths, from memory in pieces, of a file that is direct, buffered or in memory |
+//! | length | a write makes the file longer, [`Device::set_len`] is seen by every transfer after it, a read ends with the file |
+//! | completions | each request is completed once, with its token, from whichever thread it was submitted |
+//! | waiting | [`Device::wake`] ends the present or the next [`Device::wait`]; a timeout ends it as well |
+//! | errors | they carry their errno, and only the transfer that failed has one |
+//! | the end | a device may be dropped at work; memory and files outlive that |
 
-use super::{Access, Buffer, Completion, Device, DeviceFile, Op, Request, Segments, Threads, Uring};
-use crate::testing::{Crashing, Faulty, Modelled};
-use millpond_core::units::Nanos;
-use millpond_sim::disk as model;
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a promise that is broken is a panic: the caller is a test"
+)]
+
+use millpond::device::{Access, Buffer, Completion, Device, DeviceFile, Memory, Op, Request, Segments};
+use millpond::internal::without_direct;
+use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Long enough that only a lost wake-up takes it.
 const FOREVER: Duration = Duration::from_secs(60);
 const PAGE: usize = 4096;
+
+/// Tries all that a device promises, each promise on another device that `device` makes, with files in the temporary
+/// folder. Takes less than a second where the device adds no time of its own.
+///
+/// # Panics
+/// If a promise is broken: the first message is of what was expected, on a thread with the name of the promise; the last one
+/// names the device and the promise. A wake-up that is lost, or a request that is never completed, is noticed after a
+/// minute.
+pub fn check<D: Device + 'static>(device: impl Fn() -> D) {
+    for promise in PROMISES {
+        let bench = Bench::new(Arc::new(device()));
+        let name = bench.device.name().to_owned();
+        let trial = thread::Builder::new().name(promise.name.into());
+        let trial = trial.spawn(move || (promise.holds)(&bench)).unwrap();
+        assert!(trial.join().is_ok(), "{name} breaks a promise: {}", promise.name);
+    }
+}
+
+struct Promise {
+    name: &'static str,
+    /// Panics if it does not.
+    holds: fn(&Bench),
+}
+
+macro_rules! promises {
+    ($($name:ident)*) => {
+        &[$(Promise { name: stringify!($name), holds: $name }),*]
+    };
+}
+
+const PROMISES: &[Promise] = promises![
+    reads_what_was_written
+    odd_ends_and_offsets_are_whole
+    length_is_set_for_every_transfer_after_it
+    read_ends_with_the_file
+    frames_anywhere_in_memory_meet_the_file_in_order
+    many_at_a_time_are_each_completed_once
+    threads_submit_and_end_while_one_reaps
+    wake_ends_the_present_or_the_next_wait
+    wait_ends_when_its_time_is_over
+    errors_carry_their_errno
+    nothing_is_nothing
+    file_without_direct_io_works_like_any
+    file_in_memory_works_like_any
+    device_may_be_dropped_at_work
+];
 
 struct Bench {
     device: Arc<dyn Device>,
@@ -88,7 +155,7 @@ fn request(token: u64, op: Op, file: &Arc<DeviceFile>, offset: u64, segments: Se
 }
 
 fn whole(buffer: &Arc<Buffer>) -> Segments {
-    let len = super::Memory::range(&**buffer).len();
+    let len = Memory::range(&**buffer).len();
     Segments::of(buffer.clone(), 0, len)
 }
 
@@ -306,16 +373,16 @@ fn errors_carry_their_errno(bench: &Bench) {
     let read_only = Arc::new(DeviceFile::open(&path, Access::Read).unwrap());
     for result in bench.both(|| request(9, Op::Write, &read_only, 0, whole(&buffer))) {
         assert_eq!(
-            result.unwrap_err().raw_os_error(),
-            Some(libc::EBADF),
+            Errno::from_io_error(&result.unwrap_err()),
+            Some(Errno::BADF),
             "not open for writing"
         );
     }
     let file = bench.file();
     for result in bench.both(|| request(9, Op::Write, &file, (i64::MAX as u64) - 4095, whole(&buffer))) {
-        let errno = result.unwrap_err().raw_os_error();
+        let errno = Errno::from_io_error(&result.unwrap_err());
         assert!(
-            matches!(errno, Some(libc::EINVAL | libc::EFBIG | libc::EOVERFLOW)),
+            matches!(errno, Some(Errno::INVAL | Errno::FBIG | Errno::OVERFLOW)),
             "{errno:?}"
         );
     }
@@ -346,11 +413,10 @@ fn nothing_is_nothing(bench: &Bench) {
 fn file_without_direct_io_works_like_any(bench: &Bench) {
     let path = bench.folder.path().join("file");
     for by_flag in [true, false] {
-        let file = Arc::new(
-            DeviceFile::open(&path, Access::Create)
-                .unwrap()
-                .without_direct(by_flag),
-        );
+        let file = Arc::new(without_direct(
+            DeviceFile::open(&path, Access::Create).unwrap(),
+            by_flag,
+        ));
         file.set_len(0).unwrap();
         let written = noise(300 * PAGE + 77, 5);
         let source = buffer_of(&written);
@@ -391,73 +457,3 @@ fn device_may_be_dropped_at_work(bench: &Bench) {
     bench.device.submit(&mut reads.collect()).unwrap();
     bench.device.wait(&mut Vec::new(), Some(FOREVER)).unwrap();
 }
-
-fn uring() -> Result<Arc<dyn Device>, String> {
-    Uring::new()
-        .map(|device| Arc::new(device) as Arc<dyn Device>)
-        .map_err(|error| error.to_string())
-}
-
-fn threads() -> Result<Arc<dyn Device>, String> {
-    Ok(Arc::new(Threads::new("a test")))
-}
-
-fn modelled() -> Result<Arc<dyn Device>, String> {
-    let fast = model::SsdParameters {
-        read_latency: Nanos::from_micros(1),
-        read_bytes_per_s: 100_000_000_000,
-        write_burst_bytes_per_s: 100_000_000_000,
-        link_bytes_per_s: 100_000_000_000,
-        ..model::SsdParameters::default()
-    };
-    let disk = model::Model::ssd(fast).unwrap();
-    Ok(Arc::new(Modelled::new(super::best(), disk).unwrap()))
-}
-
-fn faulty() -> Result<Arc<dyn Device>, String> {
-    Ok(Arc::new(Faulty::new(super::best(), 1)))
-}
-
-fn crashing() -> Result<Arc<dyn Device>, String> {
-    Ok(Arc::new(Crashing::new(super::best(), 512)))
-}
-
-macro_rules! conformance {
-    ($($device:ident: $tests:tt)*) => {$(conformance!(@ $device $tests);)*};
-    (@ $device:ident [$($test:ident)*]) => {
-        mod $device {
-            $(#[test]
-            fn $test() {
-                match super::$device() {
-                    Ok(device) => super::$test(&super::Bench::new(device)),
-                    Err(why) => println!("skipped: {why}"),
-                }
-            })*
-        }
-    };
-}
-
-macro_rules! for_devices {
-    ($($device:ident)*) => {
-        conformance! {$(
-            $device: [
-                reads_what_was_written
-                odd_ends_and_offsets_are_whole
-                length_is_set_for_every_transfer_after_it
-                read_ends_with_the_file
-                frames_anywhere_in_memory_meet_the_file_in_order
-                many_at_a_time_are_each_completed_once
-                threads_submit_and_end_while_one_reaps
-                wake_ends_the_present_or_the_next_wait
-                wait_ends_when_its_time_is_over
-                errors_carry_their_errno
-                nothing_is_nothing
-                file_without_direct_io_works_like_any
-                file_in_memory_works_like_any
-                device_may_be_dropped_at_work
-            ]
-        )*}
-    };
-}
-
-for_devices!(uring threads modelled faulty crashing);

@@ -9,17 +9,16 @@
 //! done by the model's time. How late answers were is counted; where that is much (50 us for a flash disk), the
 //! processors were busy with something else and the latencies mean little.
 
-use super::DeviceFacts;
-use crate::sys::realtime::be_punctual;
-use crate::sys::threads;
-use millpond_core::units::{Instant, Nanos};
+use millpond::device::DeviceFacts;
+use millpond::internal::be_punctual;
+use millpond::units::{Instant, Nanos};
 use millpond_sim::disk::{Model, ModelCompletion, ModelFacts, ModelRequest, ModelStatistics};
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant as Clock};
 
 /// How long before an answer is due the service thread wakes up: what a timer is late by at worst on an idle
@@ -97,7 +96,9 @@ impl ModelService {
             changed: Condvar::new(),
         });
         let serving = shared.clone();
-        let thread = threads::spawn("millpond-disk", move || serving.serve())?;
+        let thread = Builder::new()
+            .name("millpond-disk".into())
+            .spawn(move || serving.serve())?;
         Ok(ModelService {
             shared,
             thread: Some(thread),
@@ -247,7 +248,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millpond_core::units::Bytes;
+    use millpond::units::Bytes;
     use millpond_sim::disk::{HddParameters, ModelParameters};
     use std::sync::mpsc;
     use std::thread::{self, ThreadId};

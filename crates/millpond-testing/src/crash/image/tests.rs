@@ -1,10 +1,9 @@
 //! Which bytes each crash may leave.
 
-use super::super::super::{Access, Buffer, Device, DeviceFile, Op};
-use super::super::super::{Request, Segments, Threads};
 use super::super::Crashing;
 use super::*;
-use crate::testing::{Fault, FaultRule, FaultTarget, Faulty};
+use crate::{Fault, FaultRule, FaultTarget, Faulty};
+use millpond::device::{Access, Buffer, Device, DeviceFile, Op, Request, Segments, Threads};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@
 //! about what xfs gives a file ahead of its writes, so that files that grow beside one another are not in pieces of a
 //! mebibyte each.
 
-use super::FileIdentity;
+use millpond::device::FileIdentity;
 use std::collections::{BTreeMap, HashMap};
 
 /// Room is given in units of so many bytes.

@@ -1,7 +1,7 @@
 //! Devices for tests of what stands on a cache: disks that fail, that lose power, that take as long as a disk takes.
 //!
 //! A storage engine has to be right when a write fails, when the machine stops between any two of them, and when one takes
-//! seconds. Give the cache one of these with [`Builder::device`](crate::Builder::device); the engine itself stays as it is.
+//! seconds. Give the cache one of these with [`Builder::device`](millpond::Builder::device); the engine itself stays as it is.
 //!
 //! | to see | take |
 //! |---|---|
@@ -9,12 +9,13 @@
 //! | what it finds after a loss of power | [`Crashing`]: of one run, every file that a crash at any moment could have left |
 //! | how it behaves on a disk that is not at hand | [`Modelled`]: the time that a rotating disk, an SSD or an NVMe drive would take |
 //!
-//! They stand on one another and on any other [`Device`](crate::device::Device). What an engine asked for while it ran is
-//! in a trace ([`PageCache::record`](crate::PageCache::record)). `docs/TESTING.md` goes through all of it with an
+//! They stand on one another and on any other [`Device`](millpond::device::Device). A device of your own is held against what
+//! every device promises by [`conformance::check`]. What an engine asked for while it ran is
+//! in a trace ([`PageCache::record`](millpond::PageCache::record)). `docs/TESTING.md` goes through all of it with an
 //! append-only log, and finds two planted bugs in it.
 //!
 //! ```
-//! use millpond::testing::{Fault, FaultRule, FaultTarget, Faulty};
+//! use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 //! use millpond::{OpenOptions, PageCache, device};
 //! use std::sync::Arc;
 //! # let folder = tempfile::tempdir()?;
@@ -34,7 +35,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use crate::device::crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
-pub use crate::device::fault::{Fault, FaultRule, FaultTarget, Faulty};
-pub use crate::device::modelled::Modelled;
-pub use crate::device::service::Lateness;
+#![forbid(unsafe_code)]
+
+pub mod conformance;
+mod crash;
+mod fault;
+mod modelled;
+
+pub use crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
+pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
+pub use millpond_sim::disk;
+pub use modelled::{Lateness, ModelService, Modelled};

@@ -1,8 +1,9 @@
 //! Times by the model, bytes by the device below.
 
-use super::super::{Buffer, Segments, Threads};
 use super::*;
+use millpond::device::{Access, Buffer, Segments, Threads};
 use millpond_sim::disk::HddParameters;
+use rustix::io::Errno;
 
 fn disk(parameters: HddParameters) -> Modelled {
     Modelled::new(Arc::new(Threads::new("a test")), Model::hdd(parameters).unwrap()).unwrap()
@@ -61,7 +62,7 @@ fn no_answer_is_early_and_both_ways_share_one_queue() {
 fn sync_waits_for_the_modelled_write_cache() {
     let mib = 1 << 20;
     let disk = disk(HddParameters {
-        write_cache: millpond_core::units::Bytes(64 * mib),
+        write_cache: millpond::units::Bytes(64 * mib),
         ..HddParameters::default()
     });
     let file = Arc::new(DeviceFile::memory("file", 64 * mib).unwrap());
@@ -83,8 +84,8 @@ fn sync_waits_for_the_modelled_write_cache() {
 #[test]
 fn error_of_the_inner_device_comes_through() {
     let disk = disk(HddParameters::default());
-    let file = Arc::new(DeviceFile::open("/proc/self/exe".as_ref(), super::super::Access::Read).unwrap());
+    let file = Arc::new(DeviceFile::open("/proc/self/exe".as_ref(), Access::Read).unwrap());
     let error = disk.transfer(&request(1, Op::Write, &file, 0, 4096)).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::BADF));
     assert!(disk.name().starts_with("modelled hdd over thread pool"));
 }
