@@ -15,7 +15,7 @@
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::units::{Instant, Nanos, PageCount};
-use millpond_lab::sim::company::{Company, Stretch};
+use millpond_sim::company::{Company, Stretch};
 use millpond_sim::disk::{HddParameters, Model, SsdParameters};
 use std::fmt::Write;
 

@@ -17,9 +17,9 @@ use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos, PageCount};
-use millpond_lab::sim::axboe::{Reader, Shared, Writer};
-use millpond_lab::sim::{Costs, Faults, World, WorldOptions};
 use millpond_sim::disk::{HddParameters, Model, SsdParameters};
+use millpond_sim::scripts::axboe2016::{Reader, Shared, Writer};
+use millpond_sim::{Costs, Faults, World, WorldOptions};
 
 const READ_FILE: PageCount = PageCount(262_144);
 

@@ -37,7 +37,6 @@ pub mod replay;
 pub mod report;
 pub mod room;
 pub mod scratch;
-pub mod sim;
 pub mod slowdisk;
 pub mod target;
 pub mod workload;

@@ -125,7 +125,7 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
 const BUILDS: [(&str, &[&str]); 3] = [
     ("millpond-core", &["--lib"]),
     ("millpond", &["--lib", "--tests"]),
-    ("millpond-lab", &["--test", "swarm"]),
+    ("millpond-sim", &["--test", "swarm"]),
 ];
 
 /// What `MILLPOND_MUTATIONS=all` runs.

@@ -1,11 +1,34 @@
-//! Virtual time: disks as state machines, what tasks do with memory, and numbers from a seed.
+//! The simulator: the same policy as the engine's, in virtual time on modelled disks.
 //!
-//! It knows the policy's units (`millpond-core`) and not the engine: nothing here reads a clock, starts a thread or moves a
-//! byte, so the same calls give the same answers on every machine.
+//! ```text
+//!   scripts ── operations ──► world ── events ──► core::Manager        region ── faults ──► core::Manager
+//!      ▲                        │ ▲                   │                   (one task that uses memory)
+//!      └──────── done ──────────┘ └── completions ── disk ◄── effects
+//! ```
+//!
+//! One queue of events, ordered by virtual time and then by the order in which they were entered. Nothing reads
+//! a clock, starts a thread, moves a byte or draws an unseeded random number: the same seed gives the same bytes, on every
+//! machine. [`faults`] says what goes wrong; the [`checker`] holds every step against what must be true of any page cache.
+//!
+//! It stands on `millpond-core` alone. The engine is the other driver of the same machine, and neither knows the other.
 
 #![forbid(unsafe_code)]
 
+pub mod checker;
+pub mod company;
+pub mod crowd;
 pub mod disk;
 pub mod draw;
+pub mod faults;
+pub mod frames;
+pub mod process;
+pub mod region;
+pub mod scripts;
 pub mod swap;
+pub mod swarm;
 pub mod task;
+pub mod world;
+
+pub use faults::{Coverage, Faults, Seen};
+pub use process::{Done, Failure, Op, Script};
+pub use world::{Costs, World, WorldOptions};

@@ -2,10 +2,10 @@
 
 use super::{Load, Pace, Ran, ReplayOptions, Step};
 use crate::error::{LabError, Result};
-use crate::sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
 use millpond_core::io::Reason;
 use millpond_core::options::Options;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
+use millpond_sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -3,10 +3,10 @@
 use super::Memory;
 use crate::error::{LabError, Result};
 use crate::quantity::size;
-use crate::sim::Op;
 use millpond::host;
 use millpond::trace::{Access, Trace, What};
 use millpond_core::units::{Bytes, FileId, Nanos, PageSize};
+use millpond_sim::Op;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read};

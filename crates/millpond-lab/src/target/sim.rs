@@ -8,8 +8,6 @@ use crate::error::{LabError, Result};
 use crate::measure::steps::{Sampled, steps_in};
 use crate::outcome::{Outcome, Setting};
 use crate::quantity;
-use crate::sim::axboe::{Log, Reader, Scan, Shared, Writer};
-use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::workload::axboe2016::Axboe2016;
 use crate::workload::axboe2016::actors::{LOG_BYTES, RECORD_PAGES_MAX, SCAN_BYTES};
 use crate::workload::axboe2016::phase::{Actor, CACHED_READS, hot_pages};
@@ -17,6 +15,8 @@ use crate::workload::axboe2016::record::{Logged, PER_STEP_TO_MB_PER_S, Read, Sca
 use crate::workload::{Progress, Workload};
 use millpond_core::io::Reason;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize};
+use millpond_sim::scripts::axboe2016::{Log, Reader, Scan, Shared, Writer};
+use millpond_sim::{Costs, Faults, World, WorldOptions};
 use std::io;
 use std::time::Duration;
 

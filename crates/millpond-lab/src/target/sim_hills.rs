@@ -5,13 +5,13 @@ use super::{Proceed, Setup, millpond_rows};
 use crate::error::{LabError, Result};
 use crate::measure::latency::Latencies;
 use crate::outcome::{Outcome, Setting};
-use crate::sim::hills::{Dd, Shared, Tuner};
-use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::workload::Progress;
 use crate::workload::hills2015::{Both, Hills2015};
 use millpond_core::manager::Derived;
 use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos, PageCount, PageSize};
+use millpond_sim::scripts::hills2015::{Dd, Shared, Tuner};
+use millpond_sim::{Costs, Faults, World, WorldOptions};
 use std::io;
 use std::time::Duration;
 

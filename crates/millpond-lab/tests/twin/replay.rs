@@ -7,7 +7,7 @@ use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::io::IoId;
 use millpond_core::manager::Manager;
 use millpond_core::units::{FrameNo, PageKey};
-use millpond_lab::sim::frames::SimFrames;
+use millpond_sim::frames::SimFrames;
 use std::cell::RefCell;
 use std::collections::HashMap;
 

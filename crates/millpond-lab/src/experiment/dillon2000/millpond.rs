@@ -6,8 +6,6 @@
 use super::measures::{self, Seconds};
 use super::options::WARM_UP;
 use crate::outcome::Outcome;
-use crate::sim::process::{Done, Op, Script};
-use crate::sim::{Costs, Faults, World, WorldOptions};
 use crate::target::reasons;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
@@ -15,6 +13,8 @@ use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};
 use millpond_kernels::freebsd::machine::{MachineOptions, News, skewed};
 use millpond_sim::disk::Model;
 use millpond_sim::draw::Draw;
+use millpond_sim::process::{Done, Op, Script};
+use millpond_sim::{Costs, Faults, World, WorldOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -7,11 +7,11 @@ use super::options::Plan;
 use super::runs::{draws, finish_by, frames_in_use, record_cost, seconds};
 use crate::error::Result;
 use crate::outcome::{Outcome, Setting};
-use crate::sim::region::{Region, RegionCosts, RegionOptions};
 use millpond_core::options::Options;
 use millpond_core::readahead::ReadAheadOptions;
 use millpond_core::units::{Bytes, Nanos, PageCount};
 use millpond_kernels::linux::anon::System;
+use millpond_sim::region::{Region, RegionCosts, RegionOptions};
 use millpond_sim::task::{Op, Ops};
 use std::sync::atomic::AtomicBool;
 

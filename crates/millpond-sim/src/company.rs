@@ -1,13 +1,13 @@
 //! A writer that never ends, and a reader that comes and goes: what both get, by short stretches of virtual time.
 
-use super::axboe::{Reader, Seen, Shared, Writer};
 use super::process::{Done, Op, Script};
+use super::scripts::axboe2016::{Reader, Seen, Shared, Writer};
 use super::{Costs, Faults, World, WorldOptions};
+use crate::disk::Model;
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::io::Reason;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
-use millpond_sim::disk::Model;
 use std::rc::Rc;
 
 /// How it goes.

@@ -2,8 +2,8 @@
 
 use super::World;
 use super::operations::Found;
-use crate::sim::faults::Seen;
-use crate::sim::process::State;
+use crate::faults::Seen;
+use crate::process::State;
 use millpond_core::event::Intent;
 use millpond_core::units::{FileId, Nanos, PageIndex, PageKey};
 use std::ops::Range;

@@ -12,15 +12,15 @@
 mod disk;
 mod frames;
 
+use crate::disk::{ModelParameterError, ModelParameters};
+use crate::swap::Swap;
+use crate::task::{Op, Script};
 use disk::{Disk, Transfer};
 use frames::{At, Frames, REGION};
 use millpond_core::event::{Effect, Effects, Event, Intent, Waiters};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageIndex, PageKey};
-use millpond_sim::disk::{ModelParameterError, ModelParameters};
-use millpond_sim::swap::Swap;
-use millpond_sim::task::{Op, Script};
 use std::collections::BTreeSet;
 
 const FILE: FileId = FileId(1);

@@ -1,7 +1,7 @@
 //! Steps of the policy, and what it asks for.
 
 use super::{Entry, World};
-use crate::sim::process::{Failure, State};
+use crate::process::{Failure, State};
 use millpond_core::event::{Effect, Effects, Event, Waiters};
 use millpond_core::io::{IoError, Reason};
 use millpond_core::units::{FrameNo, Nanos, PageKey};

@@ -1,7 +1,7 @@
-//! One process of a [`World`](super::World) that writes new pages, file after file, and keeps nothing: fs_mark without its
+//! One process of a [`World`](crate::World) that writes new pages, file after file, and keeps nothing: fs_mark without its
 //! counting, or a stream into one long file.
 
-use super::process::{Done, Op, Script};
+use crate::process::{Done, Op, Script};
 use millpond_core::units::{FileId, Instant, Nanos};
 use std::cell::RefCell;
 use std::rc::Rc;

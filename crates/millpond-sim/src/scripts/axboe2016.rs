@@ -1,9 +1,9 @@
 //! The workload of Axboe 2016 as scripts: somebody writes file after file and then syncs, somebody reads at random; and
 //! those that can stand in the reader's place: see `workload/axboe2016/phase.rs`.
 
-use super::process::{Done, Op, Script};
+use crate::draw::Draw;
+use crate::process::{Done, Op, Script};
 use millpond_core::units::{FileId, Instant, Nanos};
-use millpond_sim::draw::Draw;
 use std::cell::RefCell;
 use std::rc::Rc;
 

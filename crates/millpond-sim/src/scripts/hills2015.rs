@@ -1,7 +1,7 @@
 //! The scripts of Hills 2015's experiment on Millpond: somebody writes a file as `dd bs=1M` does, and somebody touches
 //! settings all the time.
 
-use super::process::{Done, Op, Script};
+use crate::process::{Done, Op, Script};
 use millpond_core::units::{FileId, Instant, Nanos};
 use std::cell::RefCell;
 use std::rc::Rc;

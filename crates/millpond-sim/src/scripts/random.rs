@@ -1,21 +1,21 @@
 //! What the processes of drawn worlds do.
 
-use super::process::{Done, Failure, Op, Script};
+use crate::draw::Draw;
+use crate::process::{Done, Failure, Op, Script};
 use millpond_core::manager::FRAMES_MIN;
 use millpond_core::readahead::Pattern;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount};
-use millpond_sim::draw::Draw;
 
 /// Does anything to a few files.
-pub(super) struct Anything {
-    pub(super) draw: Draw,
-    pub(super) left: u32,
+pub(crate) struct Anything {
+    pub(crate) draw: Draw,
+    pub(crate) left: u32,
     /// The files and their pages.
-    pub(super) files: Vec<(FileId, u64)>,
+    pub(crate) files: Vec<(FileId, u64)>,
     /// Where the last operation ended: some go on from there.
-    pub(super) next: (FileId, u64),
+    pub(crate) next: (FileId, u64),
     /// So many pages are guarded at a time, at most.
-    pub(super) guards: u64,
+    pub(crate) guards: u64,
 }
 
 impl Script for Anything {
@@ -74,14 +74,14 @@ impl Script for Anything {
 }
 
 /// Changes the budget and the options while others are at work.
-pub(super) struct Operator {
-    pub(super) draw: Draw,
-    pub(super) left: u32,
+pub(crate) struct Operator {
+    pub(crate) draw: Draw,
+    pub(crate) left: u32,
     /// The most frames that it gives; 0: it leaves the budget alone.
-    pub(super) frames_max: PageCount,
+    pub(crate) frames_max: PageCount,
     /// Sets of options that it chooses from; 0: it leaves them alone.
-    pub(super) options: usize,
-    pub(super) pause_max: Nanos,
+    pub(crate) options: usize,
+    pub(crate) pause_max: Nanos,
 }
 
 impl Script for Operator {
@@ -108,7 +108,7 @@ impl Script for Operator {
 }
 
 /// Does what it was told, from the last on.
-pub(super) struct Told(pub(super) Vec<Op>);
+pub(crate) struct Told(pub(crate) Vec<Op>);
 
 impl Script for Told {
     fn next(&mut self, _: Instant, _: Option<&Done>) -> Op {
@@ -117,10 +117,10 @@ impl Script for Told {
 }
 
 /// Syncs all files, again and again until it works; closes those that refuse and opens them again.
-pub(super) struct SyncAll {
-    pub(super) files: Vec<FileId>,
+pub(crate) struct SyncAll {
+    pub(crate) files: Vec<FileId>,
     /// So often it may be refused.
-    pub(super) patience: u32,
+    pub(crate) patience: u32,
 }
 
 impl Script for SyncAll {

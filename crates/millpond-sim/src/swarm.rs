@@ -10,8 +10,10 @@
 
 use super::faults::{Coverage, Faults, Seen};
 use super::process::Op;
-use super::scripts::{Anything, Operator, SyncAll, Told};
+use super::scripts::random::{Anything, Operator, SyncAll, Told};
 use super::world::{Costs, World, WorldOptions};
+use crate::disk::{HddParameters, Model, SsdParameters};
+use crate::draw::Draw;
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
@@ -21,8 +23,6 @@ use millpond_core::options::{Options, Preset};
 use millpond_core::stats::Stats;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize, Ratio};
 use millpond_core::writeback::RETRY_MAX;
-use millpond_sim::disk::{HddParameters, Model, SsdParameters};
-use millpond_sim::draw::Draw;
 
 /// Any options that can be.
 pub(super) fn options(draw: &mut Draw) -> Options {

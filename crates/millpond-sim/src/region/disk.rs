@@ -1,10 +1,10 @@
 //! Where transfers are under way: a modelled disk, or memory at a cost a page.
 
 use super::RegionError;
+use crate::disk::{Model, ModelRequest};
+use crate::swap::Swap;
 use millpond_core::io::IoId;
 use millpond_core::units::{FrameNo, Instant, Nanos};
-use millpond_sim::disk::{Model, ModelRequest};
-use millpond_sim::swap::Swap;
 use std::collections::BTreeMap;
 
 const PAGE: u64 = 4096;

@@ -1,8 +1,8 @@
 //! Files as a whole, and the cache as a whole: durability, length, closing, the budget, the options.
 
 use super::{SimFile, World};
-use crate::sim::faults::Seen;
-use crate::sim::process::{Failure, Op, State};
+use crate::faults::Seen;
+use crate::process::{Failure, Op, State};
 use millpond_core::event::Event;
 use millpond_core::manager::Derived;
 use millpond_core::units::{FileId, FrameNo, PageCount, PageIndex, PageKey};

@@ -11,14 +11,14 @@ use super::checker::{Checker, PATIENCE};
 use super::faults::{Coverage, Faults, Seen};
 use super::frames::SimFrames;
 use super::process::{Op, Process, Script, State};
+use crate::disk::{Model, ModelCompletion};
+use crate::draw::Draw;
 use disk::Request;
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::{Effects, Event};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount, PageIndex};
-use millpond_sim::disk::{Model, ModelCompletion};
-use millpond_sim::draw::Draw;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 

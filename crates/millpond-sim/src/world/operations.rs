@@ -2,7 +2,7 @@
 
 use super::effects::Told;
 use super::{Entry, World};
-use crate::sim::process::{Done, Op, Process, State};
+use crate::process::{Done, Op, Process, State};
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;

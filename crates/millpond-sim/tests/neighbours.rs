@@ -6,9 +6,9 @@ use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::options::Options;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
-use millpond_lab::sim::axboe::{Log, Reader, Shared, Writer};
-use millpond_lab::sim::{Costs, Faults, World, WorldOptions};
 use millpond_sim::disk::{HddParameters, Model, ModelParameters, ModelRequest, RamParameters, SsdParameters};
+use millpond_sim::scripts::axboe2016::{Log, Reader, Shared, Writer};
+use millpond_sim::{Costs, Faults, World, WorldOptions};
 
 const FILES: u64 = 16;
 const FILE_PAGES: u64 = 10_240;

@@ -1,10 +1,10 @@
 //! The swarm: many small worlds, each drawn from one seed, all checks on.
 //!
-//! `MILLPOND_SEED=n cargo test -p millpond-lab --test swarm` replays one world; `MILLPOND_SEEDS=n` runs n of them.
+//! `MILLPOND_SEED=n cargo test -p millpond-sim --test swarm` replays one world; `MILLPOND_SEEDS=n` runs n of them.
 
-use millpond_lab::sim::crowd::{self, Crowd, CrowdReport};
-use millpond_lab::sim::swarm::run;
-use millpond_lab::sim::{Coverage, Seen};
+use millpond_sim::crowd::{self, Crowd, CrowdReport};
+use millpond_sim::swarm::run;
+use millpond_sim::{Coverage, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{RefUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -61,7 +61,7 @@ fn for_seeds<R: Send>(
     let failed = failed.into_inner();
     assert!(
         failed == u64::MAX,
-        "seed {failed} failed; replay: MILLPOND_SEED={failed} cargo test -p millpond-lab --test swarm {test}"
+        "seed {failed} failed; replay: MILLPOND_SEED={failed} cargo test -p millpond-sim --test swarm {test}"
     );
 }
 

@@ -1,13 +1,13 @@
 //! The world's disk: requests on their way to the model and back, and what goes wrong with them.
 
 use super::{Entry, World};
-use crate::sim::checker::Flushed;
-use crate::sim::faults::Seen;
-use crate::sim::process::{Failure, Op, State};
+use crate::checker::Flushed;
+use crate::disk::{COMMAND_BYTES_MAX, ModelRequest};
+use crate::faults::Seen;
+use crate::process::{Failure, Op, State};
 use millpond_core::event::Event;
 use millpond_core::io::{IoError, IoId, Reason};
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
-use millpond_sim::disk::{COMMAND_BYTES_MAX, ModelRequest};
 
 /// What the disk was asked for.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use millpond_core::admission::percent::PercentOptions;
 use millpond_core::options::Options;
 use millpond_core::readahead::ReadAheadOptions;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount};
-use millpond_lab::sim::axboe::{Shared, Writer};
-use millpond_lab::sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
 use millpond_sim::disk::{HddParameters, Model};
+use millpond_sim::scripts::axboe2016::{Shared, Writer};
+use millpond_sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,8 +1,8 @@
 //! How processes wait, for how long, and how they are woken. The patience is the engine's.
 
 use super::{Entry, World};
-use crate::sim::faults::Seen;
-use crate::sim::process::{Failure, State};
+use crate::faults::Seen;
+use crate::process::{Failure, State};
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::Event;
 use millpond_core::units::{FileId, Instant, Nanos};

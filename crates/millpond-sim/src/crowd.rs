@@ -16,9 +16,9 @@ use super::faults::{Faults, Seen};
 use super::process::{Done, Failure, Op, Script};
 use super::swarm::{Report, come_to_rest, model, options, report};
 use super::world::{Costs, World, WorldOptions};
+use crate::draw::Draw;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, Ratio};
-use millpond_sim::draw::Draw;
 
 /// Who is there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

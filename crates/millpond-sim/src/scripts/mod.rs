@@ -1,0 +1,6 @@
+//! What the processes of a [`World`](crate::World) do.
+
+pub mod axboe2016;
+pub mod hills2015;
+pub(crate) mod random;
+pub mod stream;
