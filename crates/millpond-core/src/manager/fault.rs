@@ -2,7 +2,7 @@
 
 use super::step::StepContext;
 use super::{FREE, Manager};
-use crate::event::{Effect, Intent, Waiters};
+use crate::event::{Effect, Intent};
 use crate::frame::FrameTable;
 use crate::io::{Io, IoError, IoId, Reason};
 use crate::lru::PutBack;
@@ -156,7 +156,7 @@ impl Manager {
             return None;
         };
         match refault.is_recent() && self.is_region(key.file()) {
-            true => self.boost.came_back(),
+            true => self.reclaimer.boost.came_back(),
             false => self.note_late_reclaimer(cx),
         }
         self.file(key.file()).last_grant = Some((key.index(), frame));
@@ -373,10 +373,7 @@ impl Manager {
                 self.release(frame, cx);
             }
         }
-        if self.memory_waiters {
-            self.memory_waiters = false;
-            cx.effects.list.push(Effect::Wake(Waiters::Memory));
-        }
+        self.wake_memory(cx);
         self.ios.recycle(io.frames);
     }
 }

@@ -27,6 +27,7 @@
 //! ```
 
 mod anonymous;
+mod background;
 mod derived;
 mod fault;
 mod inspect;
@@ -46,18 +47,17 @@ use crate::dirty::throttle::Dirtiers;
 use crate::event::{Effect, Waiters};
 use crate::io::{Io, IoId, IoTable};
 use crate::lru::{Lru, Refault};
-use crate::memory::boost::Boost;
 use crate::memory::free::FreeFrames;
 use crate::options::{OptionError, Options};
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
 use crate::recent::Recent;
-use crate::reclaim::launder::PRIORITY_DEFAULT;
 use crate::reclaim::trace::Trace;
 use crate::stats::Stats;
 use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Flusher;
 use alloc::vec::Vec;
+use background::Reclaimer;
 use core::ops::Range;
 use step::StepContext;
 
@@ -156,15 +156,7 @@ pub struct Manager {
     clean: PageCount,
     /// Somebody was told to wait for memory.
     memory_waiters: bool,
-    /// The background reclaimer has been woken and has not gone back to sleep.
-    reclaimer_awake: bool,
-    reclaimer_woken_at: Instant,
-    /// How much earlier than by its watermarks it wakes, because it came too late.
-    boost: Boost,
-    reclaimer_priority: u32,
-    /// Pages that it still looks at before it raises its effort, and whether it has freed one at this effort.
-    reclaimer_left: u64,
-    reclaimer_freed: bool,
+    reclaimer: Reclaimer,
     /// The distance of a page whose fault got no frame: its shadow is gone, its next fault needs it.
     pending_refault: Option<(PageKey, Refault)>,
     /// When the admission or a page in other hands wants another look.
@@ -209,12 +201,7 @@ impl Manager {
             writing: PageCount(0),
             clean: PageCount(0),
             memory_waiters: false,
-            reclaimer_awake: false,
-            reclaimer_woken_at: Instant(0),
-            boost: Boost::default(),
-            reclaimer_priority: PRIORITY_DEFAULT,
-            reclaimer_left: 0,
-            reclaimer_freed: true,
+            reclaimer: Reclaimer::default(),
             pending_refault: None,
             look_again: None,
             stream_end: None,
@@ -273,10 +260,14 @@ impl Manager {
         self.wake_reclaimer(cx);
     }
 
-    fn wake_all(&mut self, cx: &mut StepContext<'_>) {
+    fn wake_memory(&mut self, cx: &mut StepContext<'_>) {
         if core::mem::take(&mut self.memory_waiters) {
             cx.effects.list.push(Effect::Wake(Waiters::Memory));
         }
+    }
+
+    fn wake_all(&mut self, cx: &mut StepContext<'_>) {
+        self.wake_memory(cx);
         if !self.blocked.is_empty() {
             cx.effects.list.push(Effect::Wake(Waiters::Dirtiers));
             // Each asks again, and waits again if it has to.

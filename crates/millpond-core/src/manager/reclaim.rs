@@ -2,10 +2,9 @@
 
 use super::step::StepContext;
 use super::{FRAMES_MIN, FREE, Manager};
-use crate::event::{Effect, Waiters};
+use crate::event::Effect;
 use crate::frame::FrameTable;
 use crate::lru::PutBack;
-use crate::memory::watermark::Watermarks;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, PageKind, Phase};
 use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_in_trouble};
@@ -14,12 +13,12 @@ use crate::units::{FrameNo, PageCount, PageKey};
 
 /// What one batch came to.
 #[derive(Clone, Copy, Debug, Default)]
-struct Scanned {
+pub(super) struct Scanned {
     /// Pages at the cold end of the inactive list.
-    scanned: u64,
+    pub(super) scanned: u64,
     /// Pages looked at on any list.
-    looked: u64,
-    freed: u64,
+    pub(super) looked: u64,
+    pub(super) freed: u64,
 }
 
 impl Manager {
@@ -30,7 +29,7 @@ impl Manager {
     }
 
     /// One batch at `priority`.
-    fn scan<F: FrameTable>(
+    pub(super) fn scan<F: FrameTable>(
         &mut self,
         caller: Caller,
         priority: u32,
@@ -142,9 +141,8 @@ impl Manager {
         (self.victims, self.taken, self.kept) = (victims, taken, kept);
         let written = self.stats.write_bytes_issued() - writes_before;
         self.stats.nr_vmscan_write += written / self.options.page_size.bytes();
-        if freed > 0 && self.memory_waiters {
-            self.memory_waiters = false;
-            cx.effects.list.push(Effect::Wake(Waiters::Memory));
+        if freed > 0 {
+            self.wake_memory(cx);
         }
         Scanned {
             scanned: scanned.scanned,
@@ -192,77 +190,9 @@ impl Manager {
         cx.reclaimed_in_vain = freed < goal;
         if freed >= goal {
             // There was enough to be had: the background reclaimer should have been here before.
-            self.boost
+            self.reclaimer
+                .boost
                 .late(cx.now, self.derived.watermarks, self.derived.frames);
-        }
-    }
-
-    /// One batch of the background reclaimer, and whether it is to come back at once.
-    pub(super) fn background_reclaim<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
-        let is_enough = self.free.len() >= self.watermarks().high && !self.shrinking();
-        if is_enough || self.is_swapping_enough() {
-            self.reclaimer_sleeps(cx);
-            return;
-        }
-        if self.reclaimer_left == 0 {
-            if self.reclaimer_freed {
-                self.reclaimer_priority = PRIORITY_DEFAULT;
-            } else if self.reclaimer_priority == 0 {
-                // Nothing that can be had: a write that ends, or the next allocation, wakes it again.
-                self.reclaimer_sleeps(cx);
-                return;
-            } else {
-                self.reclaimer_priority -= 1;
-            }
-            self.reclaimer_left = self.lru.quota(self.reclaimer_priority).0;
-            self.reclaimer_freed = false;
-        }
-        let batch = self.scan(Caller::Kswapd, self.reclaimer_priority, frames, cx);
-        self.stats.pageoutrun += 1;
-        self.stats.pgscan_kswapd += batch.scanned;
-        self.stats.pgsteal_kswapd += batch.freed;
-        self.reclaimer_freed |= batch.freed > 0;
-        self.reclaimer_left = if batch.looked == 0 {
-            0
-        } else {
-            self.reclaimer_left.saturating_sub(batch.looked)
-        };
-        cx.effects.list.push(Effect::ReclaimMore);
-    }
-
-    fn reclaimer_sleeps(&mut self, cx: &StepContext<'_>) {
-        if self.reclaimer_awake {
-            self.stats.kswapd_awake_ns += cx.now.since(self.reclaimer_woken_at).0;
-        }
-        self.reclaimer_awake = false;
-        self.boost.slept(cx.now);
-        self.reclaimer_priority = PRIORITY_DEFAULT;
-        (self.reclaimer_left, self.reclaimer_freed) = (0, true);
-    }
-
-    /// Wakes the background reclaimer if free memory is below the low watermark, or the pool is to shrink.
-    pub(super) fn wake_reclaimer(&mut self, cx: &mut StepContext<'_>) {
-        if !self.reclaimer_awake && (self.free.len() < self.watermarks().low || self.shrinking()) {
-            self.reclaimer_awake = true;
-            self.reclaimer_woken_at = cx.now;
-            self.stats.kswapd_wakeups += 1;
-            cx.effects.list.push(Effect::WakeReclaimer);
-        }
-    }
-
-    /// The watermarks as the background reclaimer sees them at present.
-    pub(super) fn watermarks(&self) -> Watermarks {
-        self.boost.over(self.derived.watermarks, self.derived.frames)
-    }
-
-    /// A frame was taken: notes if the background reclaimer, which should be at work by now, is late.
-    pub(super) fn note_late_reclaimer(&mut self, cx: &StepContext<'_>) {
-        let marks = self.derived.watermarks;
-        let half_used = self.free.len().0 * 2 < marks.min.0 + marks.low.0;
-        // With nothing to be had it can't help it. What can be swapped out can be had.
-        let at_hand = self.clean.max(self.swap.dirty() + self.swap.writing());
-        if half_used && at_hand > marks.high {
-            self.boost.late(cx.now, marks, self.derived.frames);
         }
     }
 

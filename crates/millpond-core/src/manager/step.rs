@@ -162,7 +162,7 @@ impl Manager {
             cx.effects.tick_at(at);
         }
         // No event comes when a page is let go that kept the pool from getting smaller.
-        if self.flusher.dirty() > PageCount(0) || (self.shrinking() && !self.reclaimer_awake) {
+        if self.flusher.dirty() > PageCount(0) || (self.shrinking() && !self.reclaimer.is_awake()) {
             cx.effects.tick_at(self.last_tick + TICK_WHILE_DIRTY);
         }
     }

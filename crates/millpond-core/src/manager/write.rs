@@ -258,9 +258,7 @@ impl Manager {
         self.tell_syncs(io.file, cx);
         self.ios.recycle(io.frames);
         self.wake_blocked(cx);
-        if core::mem::take(&mut self.memory_waiters) {
-            cx.effects.list.push(Effect::Wake(Waiters::Memory));
-        }
+        self.wake_memory(cx);
         self.wake_reclaimer(cx);
     }
 

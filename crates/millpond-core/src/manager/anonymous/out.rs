@@ -12,7 +12,7 @@
 
 use super::BATCH;
 use crate::admission::Verdict;
-use crate::event::{Effect, Waiters};
+use crate::event::Effect;
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{Io, IoError, Reason};
 use crate::manager::Manager;
@@ -63,7 +63,7 @@ impl Manager {
         let page_size = self.options.page_size;
         while !self.swap.queue.is_empty() {
             let is_short = self.memory_waiters || self.free.len() <= self.derived.watermarks.min;
-            if self.swap.queue.len() < BATCH && self.reclaimer_awake && !is_short {
+            if self.swap.queue.len() < BATCH && self.reclaimer.is_awake() && !is_short {
                 return;
             }
             let most = self.admission.write_bytes(cx.now).0.min(WRITE_MAX.0);
@@ -139,9 +139,7 @@ impl Manager {
         self.transition(frame, PageEvent::Discarded);
         self.lru.remove(frame);
         self.release(frame, cx);
-        if core::mem::take(&mut self.memory_waiters) {
-            cx.effects.list.push(Effect::Wake(Waiters::Memory));
-        }
+        self.wake_memory(cx);
     }
 
     fn issue_swap_out(&mut self, first: SlotNo, run: Vec<FrameNo>, cx: &mut StepContext<'_>) {
@@ -192,9 +190,7 @@ impl Manager {
             }
         }
         self.ios.recycle(io.frames);
-        if core::mem::take(&mut self.memory_waiters) {
-            cx.effects.list.push(Effect::Wake(Waiters::Memory));
-        }
+        self.wake_memory(cx);
         self.wake_reclaimer(cx);
     }
 }

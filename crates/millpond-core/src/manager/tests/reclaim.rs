@@ -163,7 +163,7 @@ fn a_reclaimer_that_comes_late_wakes_earlier_the_next_time_and_its_time_is_count
     // Half of the way down from where it is woken is soon enough.
     read_until(&mut w, (marks.min.0 + marks.low.0).div_ceil(2));
     assert_eq!(w.manager.stats().kswapd_wakeups, 1);
-    let woken_at = w.manager.reclaimer_woken_at;
+    let woken_at = w.manager.reclaimer.woken_at;
     let soon = high(&mut w);
     assert!(
         (marks.high.0..marks.high.0 + 32).contains(&soon),
