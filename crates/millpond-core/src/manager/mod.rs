@@ -59,6 +59,7 @@ use crate::writeback::flusher::Flusher;
 use alloc::vec::Vec;
 use background::Reclaimer;
 use core::ops::Range;
+use reclaim::ScanLists;
 use step::StepContext;
 
 pub use derived::{Derived, FRAMES_MAX, FRAMES_MIN, check_frames};
@@ -131,46 +132,52 @@ pub struct Occupancy {
 /// The state machine.
 #[derive(Clone, Debug)]
 pub struct Manager {
+    // What was set, and what it comes to.
     options: Options,
     derived: Derived,
     set_at: inspect::SetAt,
+
+    // Frames, and the pages in them.
     states: Vec<FrameState>,
+    /// Pages that are as the device has them.
+    clean: PageCount,
     free: FreeFrames,
     lru: Lru,
-    flusher: Flusher,
-    admission: Admission,
-    ios: IoTable,
-    waits: waits::Waits,
-    /// Reads that somebody waited for.
-    reads: Recent,
+    /// The distance of a page whose fault got no frame: its shadow is gone, its next fault needs it.
+    pending_refault: Option<(PageKey, Refault)>,
     files: Vec<Option<FileState>>,
     swap: anonymous::Swap,
+
+    // Reclaim.
+    reclaimer: Reclaimer,
+    /// A fault was told to wait for memory.
+    memory_waiters: bool,
+    scan_lists: ScanLists,
+    trace: Trace,
+
+    // Dirty pages: where they come from, and which is written next.
     dirtiers: Dirtiers,
     /// Dirtiers that were told to pause.
     blocked: Queue,
+    flusher: Flusher,
     /// The file of the last page that was to be written and was in other hands.
     busy_file: Option<FileId>,
-    /// Pages being written.
-    writing: PageCount,
-    /// Pages that are as the device has them.
-    clean: PageCount,
-    /// Somebody was told to wait for memory.
-    memory_waiters: bool,
-    reclaimer: Reclaimer,
-    /// The distance of a page whose fault got no frame: its shadow is gone, its next fault needs it.
-    pending_refault: Option<(PageKey, Refault)>,
     /// When the admission or a page in other hands wants another look.
     look_again: Option<Instant>,
+    last_tick: Instant,
+    waits: waits::Waits,
+
+    // Transfers, and what the device makes of them.
+    admission: Admission,
+    ios: IoTable,
+    /// Pages being written.
+    writing: PageCount,
     /// Where the last write ended.
     stream_end: Option<(FileId, PageIndex)>,
-    last_tick: Instant,
+    /// Reads that a caller waited for.
+    reads: Recent,
+
     stats: Stats,
-    trace: Trace,
-    /// Scratch lists of a scan.
-    victims: Vec<FrameNo>,
-    taken: Vec<(FrameNo, PageKey)>,
-    /// Dirty pages of regions that stay where they are for now.
-    kept: Vec<FrameNo>,
 }
 
 impl Manager {
@@ -181,36 +188,33 @@ impl Manager {
     pub fn new(options: Options, frames: PageCount) -> Result<Manager, OptionError> {
         options.check()?;
         check_frames(frames)?;
-        let derived = Derived::of(&options, frames);
         Ok(Manager {
-            derived,
+            derived: Derived::of(&options, frames),
             set_at: inspect::SetAt::default(),
             states: alloc::vec![FREE; frames.0 as usize],
+            clean: PageCount(0),
             free: FreeFrames::new(frames),
             lru: Lru::new(options.replacement, frames),
-            flusher: Flusher::new(options.flusher, options.page_size),
-            admission: Admission::new(options.admission, options.flusher.write_max),
-            ios: IoTable::new(options.flusher.write_max.to_pages(options.page_size).0 as usize),
-            waits: waits::Waits::default(),
-            reads: Recent::default(),
+            pending_refault: None,
             files: Vec::new(),
             swap: anonymous::Swap::default(),
+            reclaimer: Reclaimer::default(),
+            memory_waiters: false,
+            scan_lists: ScanLists::default(),
+            trace: Trace::new(),
             dirtiers: Dirtiers::default(),
             blocked: Queue::default(),
+            flusher: Flusher::new(options.flusher, options.page_size),
             busy_file: None,
-            writing: PageCount(0),
-            clean: PageCount(0),
-            memory_waiters: false,
-            reclaimer: Reclaimer::default(),
-            pending_refault: None,
             look_again: None,
-            stream_end: None,
             last_tick: Instant(0),
+            waits: waits::Waits::default(),
+            admission: Admission::new(options.admission, options.flusher.write_max),
+            ios: IoTable::new(options.flusher.write_max.to_pages(options.page_size).0 as usize),
+            writing: PageCount(0),
+            stream_end: None,
+            reads: Recent::default(),
             stats: Stats::default(),
-            trace: Trace::new(),
-            victims: Vec::new(),
-            taken: Vec::new(),
-            kept: Vec::new(),
             options,
         })
     }

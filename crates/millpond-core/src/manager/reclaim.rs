@@ -10,6 +10,7 @@ use crate::page::{PageEvent, PageKind, Phase};
 use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_in_trouble};
 use crate::reclaim::trace::{Caller, Outcome, Trace};
 use crate::units::{FrameNo, PageCount, PageKey};
+use alloc::vec::Vec;
 
 /// What one batch came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +20,52 @@ pub(super) struct Scanned {
     /// Pages looked at on any list.
     pub(super) looked: u64,
     pub(super) freed: u64,
+}
+
+/// What holds for the pages of one batch.
+struct Scan {
+    caller: Caller,
+    priority: u32,
+    in_trouble: bool,
+}
+
+impl Scan {
+    /// What can't be taken goes round on its list. In trouble it goes to the active list: else a list that holds nothing
+    /// else would be scanned again and again while the other has clean pages. Linux (5.5 and later) comes to those by
+    /// shrinking the active list by force in the end (`force_deactivate`).
+    fn round(&self) -> PutBack {
+        if self.in_trouble {
+            PutBack::Active
+        } else {
+            PutBack::WarmInactive
+        }
+    }
+}
+
+/// What becomes of a page that was isolated.
+enum Fate {
+    /// It is offered for eviction.
+    Victim(PageKey),
+    /// It stays at the cold end: a dirty page of a region, while enough others are on their way to swap.
+    Kept,
+    /// It is where it belongs by now.
+    Done,
+}
+
+/// The lists of a batch, kept for the next one, which then allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ScanLists {
+    isolated: Vec<FrameNo>,
+    victims: Vec<(FrameNo, PageKey)>,
+    kept: Vec<FrameNo>,
+}
+
+impl ScanLists {
+    fn clear(&mut self) {
+        self.isolated.clear();
+        self.victims.clear();
+        self.kept.clear();
+    }
 }
 
 impl Manager {
@@ -37,108 +84,27 @@ impl Manager {
         cx: &mut StepContext<'_>,
     ) -> Scanned {
         let writes_before = self.stats.write_bytes_issued();
-        // What can't be taken goes round on its list. In trouble it goes to the active list: else a list that holds
-        // nothing else would be scanned again and again while the other has clean pages. Linux (5.5 and later) comes to
-        // those by shrinking the active list by force in the end (`force_deactivate`).
-        let trouble = is_in_trouble(priority, self.lru.quota(priority), self.lru.quota(0));
-        let round = if trouble {
-            PutBack::Active
-        } else {
-            PutBack::WarmInactive
+        let scan = Scan {
+            caller,
+            priority,
+            in_trouble: is_in_trouble(priority, self.lru.quota(priority), self.lru.quota(0)),
         };
-        let mut victims = core::mem::take(&mut self.victims);
-        let mut taken = core::mem::take(&mut self.taken);
-        let mut kept = core::mem::take(&mut self.kept);
-        victims.clear();
-        taken.clear();
-        let scanned = self
-            .lru
-            .isolate(priority, self.options.scan_batch as usize, frames, &mut victims);
-        victims.retain(|&frame| {
-            let state = self.states[frame.index()];
-            if state.phase == Phase::Dirty && self.is_region(frames.key(frame).file()) {
-                let outcome = match self.tag_for_swap(frame, frames) {
-                    true => Outcome::Tagged,
-                    false => Outcome::KeptInUse,
-                };
-                match outcome {
-                    Outcome::Tagged => self.lru.put_back(frame, PutBack::Active),
-                    // Enough is on its way: it is the next victim when that has left.
-                    _ => kept.push(frame),
-                }
-                self.trace.note(caller, PageKind::Anonymous, outcome, || {
-                    (cx.now, frames.key(frame), priority)
-                });
-                return false;
+        let mut lists = core::mem::take(&mut self.scan_lists);
+        lists.clear();
+        let batch = self.options.scan_batch as usize;
+        let scanned = self.lru.isolate(priority, batch, frames, &mut lists.isolated);
+        for &frame in &lists.isolated {
+            match self.decide(frame, &scan, frames, cx) {
+                Fate::Victim(key) => lists.victims.push((frame, key)),
+                Fate::Kept => lists.kept.push(frame),
+                Fate::Done => {}
             }
-            let decision = at_cold_end(state.phase, state.laps, trouble);
-            if decision != Decision::Take {
-                // The table knows nothing yet of a page that was granted in this very step.
-                let key = || match state.phase {
-                    Phase::Loading => (cx.now, PageKey::NONE, priority),
-                    _ => (cx.now, frames.key(frame), priority),
-                };
-                let outcome = outcome(decision, state.phase);
-                self.trace.note(caller, PageKind::File, outcome, key);
-            }
-            match decision {
-                Decision::Take => {
-                    taken.push((frame, frames.key(frame)));
-                    return true;
-                }
-                // Off the lists until its read has ended.
-                Decision::KeepOff => return false,
-                Decision::MarkLap => self.states[frame.index()].laps += 1,
-                Decision::FreeOnClean { flag } => {
-                    // Active, so that it isn't met again at once: the end of its write makes it the next victim.
-                    self.lru.put_back(frame, PutBack::Active);
-                    let was_tagged = core::mem::replace(&mut self.states[frame.index()].free_on_clean, true);
-                    self.stats.nr_vmscan_immediate_reclaim += 1;
-                    let key = frames.key(frame);
-                    if !was_tagged && self.is_region(key.file()) {
-                        // On its way to swap as somebody's neighbour.
-                        self.swap.leaves();
-                    }
-                    if flag && self.flusher.flag(key.file(), key.index()) {
-                        self.stats.flusher_flagged_pages += 1;
-                    }
-                    return false;
-                }
-            }
-            self.lru.put_back(frame, round);
-            false
-        });
-        for frame in kept.drain(..).rev() {
+        }
+        for frame in lists.kept.drain(..).rev() {
             self.lru.put_back(frame, PutBack::ColdInactive);
         }
-        frames.evict(&mut victims);
-        self.lru.fetch(taken.iter().map(|&(_, key)| key));
-        let mut evicted = victims.iter().copied().peekable();
-        let mut freed = 0;
-        for &(frame, key) in &taken {
-            let is_evicted = evicted.next_if_eq(&frame).is_some();
-            // Pinned, or changed a moment ago, if not.
-            let outcome = if is_evicted {
-                Outcome::Freed
-            } else {
-                Outcome::KeptInUse
-            };
-            self.trace
-                .note(caller, PageKind::File, outcome, || (cx.now, key, priority));
-            if is_evicted {
-                self.transition(frame, PageEvent::Evicted);
-                self.lru.evicted(frame, key);
-                self.release(frame, cx);
-                freed += 1;
-            } else {
-                self.lru.put_back(frame, round);
-            }
-        }
-        debug_assert!(
-            evicted.next().is_none(),
-            "the table evicted a frame that was not offered"
-        );
-        (self.victims, self.taken, self.kept) = (victims, taken, kept);
+        let freed = self.evict(&scan, &mut lists, frames, cx);
+        self.scan_lists = lists;
         let written = self.stats.write_bytes_issued() - writes_before;
         self.stats.nr_vmscan_write += written / self.options.page_size.bytes();
         if freed > 0 {
@@ -149,6 +115,117 @@ impl Manager {
             looked: scanned.scanned + scanned.refilled,
             freed,
         }
+    }
+
+    /// What becomes of a page that the scan has isolated.
+    fn decide<F: FrameTable>(
+        &mut self,
+        frame: FrameNo,
+        scan: &Scan,
+        frames: &F,
+        cx: &StepContext<'_>,
+    ) -> Fate {
+        let state = self.states[frame.index()];
+        if state.phase == Phase::Dirty && self.is_region(frames.key(frame).file()) {
+            return self.decide_for_dirty_of_region(frame, scan, frames, cx);
+        }
+        let decision = at_cold_end(state.phase, state.laps, scan.in_trouble);
+        if decision != Decision::Take {
+            // The table knows nothing yet of a page that was granted in this very step.
+            let details = || match state.phase {
+                Phase::Loading => (cx.now, PageKey::NONE, scan.priority),
+                _ => (cx.now, frames.key(frame), scan.priority),
+            };
+            let outcome = outcome(decision, state.phase);
+            self.trace.note(scan.caller, PageKind::File, outcome, details);
+        }
+        match decision {
+            Decision::Take => Fate::Victim(frames.key(frame)),
+            // Off the lists until its read has ended.
+            Decision::KeepOff => Fate::Done,
+            Decision::MarkLap => {
+                self.states[frame.index()].laps += 1;
+                self.lru.put_back(frame, scan.round());
+                Fate::Done
+            }
+            Decision::FreeOnClean { flag } => {
+                // Active, so that it isn't met again at once: the end of its write makes it the next victim.
+                self.lru.put_back(frame, PutBack::Active);
+                let was_tagged = core::mem::replace(&mut self.states[frame.index()].free_on_clean, true);
+                self.stats.nr_vmscan_immediate_reclaim += 1;
+                let key = frames.key(frame);
+                if !was_tagged && self.is_region(key.file()) {
+                    // On its way to swap as another page's neighbour.
+                    self.swap.leaves();
+                }
+                if flag && self.flusher.flag(key.file(), key.index()) {
+                    self.stats.flusher_flagged_pages += 1;
+                }
+                Fate::Done
+            }
+        }
+    }
+
+    fn decide_for_dirty_of_region<F: FrameTable>(
+        &mut self,
+        frame: FrameNo,
+        scan: &Scan,
+        frames: &F,
+        cx: &StepContext<'_>,
+    ) -> Fate {
+        let (outcome, fate) = if self.tag_for_swap(frame, frames) {
+            self.lru.put_back(frame, PutBack::Active);
+            (Outcome::Tagged, Fate::Done)
+        } else {
+            // Enough is on its way: it is the next victim when that has left.
+            (Outcome::KeptInUse, Fate::Kept)
+        };
+        self.trace.note(scan.caller, PageKind::Anonymous, outcome, || {
+            (cx.now, frames.key(frame), scan.priority)
+        });
+        fate
+    }
+
+    /// Offers the victims to the world. How many frames are free by that.
+    fn evict<F: FrameTable>(
+        &mut self,
+        scan: &Scan,
+        lists: &mut ScanLists,
+        frames: &mut F,
+        cx: &mut StepContext<'_>,
+    ) -> u64 {
+        let evicted = &mut lists.isolated;
+        evicted.clear();
+        evicted.extend(lists.victims.iter().map(|&(frame, _)| frame));
+        frames.evict(evicted);
+        self.lru.fetch(lists.victims.iter().map(|&(_, key)| key));
+        let mut evicted = evicted.iter().copied().peekable();
+        let mut freed = 0;
+        for &(frame, key) in &lists.victims {
+            let is_evicted = evicted.next_if_eq(&frame).is_some();
+            // Pinned, or changed a moment ago, if not.
+            let outcome = if is_evicted {
+                Outcome::Freed
+            } else {
+                Outcome::KeptInUse
+            };
+            self.trace.note(scan.caller, PageKind::File, outcome, || {
+                (cx.now, key, scan.priority)
+            });
+            if is_evicted {
+                self.transition(frame, PageEvent::Evicted);
+                self.lru.evicted(frame, key);
+                self.release(frame, cx);
+                freed += 1;
+            } else {
+                self.lru.put_back(frame, scan.round());
+            }
+        }
+        debug_assert!(
+            evicted.next().is_none(),
+            "the table evicted a frame that was not offered"
+        );
+        freed
     }
 
     /// A frame holds nothing any more: it is free, or leaves the pool if that is to shrink.
