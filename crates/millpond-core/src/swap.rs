@@ -87,10 +87,7 @@ impl SwapSlots {
             return candidates.next();
         };
         let is_over = (slot - self.areas[last].first) % TURN == TURN - 1;
-        let behind = |n: usize| match is_over {
-            true => n > last,
-            false => n >= last,
-        };
+        let behind = |n: usize| if is_over { n > last } else { n >= last };
         with_room()
             .filter(|&n| self.areas[n].priority == priority)
             .find(|&n| behind(n))

@@ -58,9 +58,10 @@ pub enum Throttle {
 /// Whether a dirtier with `share` of the recent dirtying waits when `unclean` pages (dirty or being
 /// written) are there.
 pub fn decide(unclean: PageCount, thresholds: &Thresholds, share: Ratio) -> Throttle {
-    match unclean <= thresholds.free_run.max(dirtier_limit(thresholds, share)) {
-        true => Throttle::Run,
-        false => Throttle::Until(room(thresholds, share)),
+    if unclean <= thresholds.free_run.max(dirtier_limit(thresholds, share)) {
+        Throttle::Run
+    } else {
+        Throttle::Until(room(thresholds, share))
     }
 }
 

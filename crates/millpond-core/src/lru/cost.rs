@@ -75,14 +75,16 @@ impl Cost {
     fn bound(&mut self, most: i64) {
         let [file, anonymous] = self.reads;
         let (cheap, dear) = (file.min(anonymous), file.max(anonymous));
-        let worth = match cheap.saturating_mul(2) <= dear {
-            true => 1000 - (u128::from(cheap) * 1000 / u128::from(dear.max(1))) as i64,
-            false => 0,
+        let worth = if cheap.saturating_mul(2) <= dear {
+            1000 - (u128::from(cheap) * 1000 / u128::from(dear.max(1))) as i64
+        } else {
+            0
         };
         let worth = worth.min(most);
-        self.lean = match file > anonymous {
-            true => self.lean.clamp(-worth, 0),
-            false => self.lean.clamp(0, worth),
+        self.lean = if file > anonymous {
+            self.lean.clamp(-worth, 0)
+        } else {
+            self.lean.clamp(0, worth)
         };
     }
 }
@@ -143,10 +145,7 @@ impl Lru {
         };
         let kind = self.kind(frames.key(frame).file());
         let (last, in_a_row) = &mut self.cost.alone;
-        *in_a_row = match *last == Some(kind) {
-            true => *in_a_row + 1,
-            false => 1,
-        };
+        *in_a_row = if *last == Some(kind) { *in_a_row + 1 } else { 1 };
         *last = Some(kind);
         if kind != favoured || *in_a_row > self.memory.0 / ALONE_SHARE {
             return false;
@@ -163,9 +162,10 @@ impl Lru {
 
     /// What was opened as a file is one; everything else is a region.
     fn kind(&self, file: FileId) -> PageKind {
-        match self.returns.is_file(file) {
-            true => PageKind::File,
-            false => PageKind::Anonymous,
+        if self.returns.is_file(file) {
+            PageKind::File
+        } else {
+            PageKind::Anonymous
         }
     }
 }

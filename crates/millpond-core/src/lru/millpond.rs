@@ -147,9 +147,10 @@ impl Lru {
                 return;
             }
         } else {
-            let one_in = match !refault.begins && self.is_active_short(options) {
-                true => options.admit_epsilon_one_in_when_short,
-                false => options.admit_epsilon_one_in,
+            let one_in = if !refault.begins && self.is_active_short(options) {
+                options.admit_epsilon_one_in_when_short
+            } else {
+                options.admit_epsilon_one_in
             };
             if self.enters_on_trial(options, one_in, frame, first_use, frames) {
                 return;

@@ -153,9 +153,10 @@ impl Pair {
                 let refault = self.lru.refault(key(n));
                 assert_eq!(refault, self.model.refault(n), "seed {seed}");
                 let first_use = random.one_in(2);
-                let refault = match random.one_in(8) {
-                    true => refault.of_new_memory(),
-                    false => refault,
+                let refault = if random.one_in(8) {
+                    refault.of_new_memory()
+                } else {
+                    refault
                 };
                 self.frames.uses[n as usize] = 0;
                 self.model.words[n as usize] = 0;

@@ -144,9 +144,10 @@ impl Pond {
             self.evict_one();
         }
         self.frames.uses[n as usize] = 0;
-        match first_use && !refault.is_recent() && self.lru.passes(key(n).file()) {
-            true => self.lru.insert_passing(FrameNo(n), &mut self.frames),
-            false => self.lru.insert(FrameNo(n), refault, first_use, &mut self.frames),
+        if first_use && !refault.is_recent() && self.lru.passes(key(n).file()) {
+            self.lru.insert_passing(FrameNo(n), &mut self.frames)
+        } else {
+            self.lru.insert(FrameNo(n), refault, first_use, &mut self.frames)
         }
         true
     }

@@ -57,9 +57,10 @@ impl Lru {
         let is_used = frames.take_uses(frame) > 0;
         let page = self.pages.page(frame);
         page.touched |= is_used || page.uses > 0;
-        page.uses = match is_used {
-            true => (page.uses + options.accessed_bit_weight).min(options.region_usage_count_max),
-            false => page.uses.saturating_sub(1),
+        page.uses = if is_used {
+            (page.uses + options.accessed_bit_weight).min(options.region_usage_count_max)
+        } else {
+            page.uses.saturating_sub(1)
         };
         self.pages.move_to_warm(frame, List::Active, List::Active);
     }

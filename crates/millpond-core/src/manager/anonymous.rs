@@ -188,9 +188,10 @@ impl Manager {
             }
             let want = Want {
                 key: PageKey::new(file, page),
-                class: match ahead {
-                    true => AllocationClass::ReadAhead,
-                    false => AllocationClass::Ordinary,
+                class: if ahead {
+                    AllocationClass::ReadAhead
+                } else {
+                    AllocationClass::Ordinary
                 },
                 first_use: !ahead,
                 is_run: count > 1,

@@ -58,9 +58,10 @@ impl Reclaimer {
 
     /// How long it was awake.
     fn sleep(&mut self, now: Instant) -> Nanos {
-        let awake = match self.is_awake {
-            true => now.since(self.woken_at),
-            false => Nanos::ZERO,
+        let awake = if self.is_awake {
+            now.since(self.woken_at)
+        } else {
+            Nanos::ZERO
         };
         self.boost.slept(now);
         *self = Reclaimer {

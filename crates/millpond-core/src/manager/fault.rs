@@ -113,9 +113,10 @@ impl Manager {
     /// for them, or finds pages for it that don't come back. Never of a file whose user has said that he reads anywhere.
     pub fn may_read_around(&self, file: FileId, count: PageCount) -> bool {
         let marks = &self.derived.watermarks;
-        let left = match self.lru.is_sorting_out_passing() {
-            true => marks.low,
-            false => marks.high,
+        let left = if self.lru.is_sorting_out_passing() {
+            marks.low
+        } else {
+            marks.high
         };
         let is_free = self.free.len() >= left + count;
         let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
@@ -155,21 +156,24 @@ impl Manager {
             self.pending_refault = Some((key, refault));
             return None;
         };
-        match refault.is_recent() && self.is_region(key.file()) {
-            true => self.reclaimer.boost.came_back(),
-            false => self.note_late_reclaimer(cx),
+        if refault.is_recent() && self.is_region(key.file()) {
+            self.reclaimer.boost.came_back()
+        } else {
+            self.note_late_reclaimer(cx)
         }
         self.file(key.file()).last_grant = Some((key.index(), frame));
         self.stats.pgalloc += 1;
         self.states[frame.index()] = FREE;
         self.transition(frame, PageEvent::Granted);
-        let refault = match is_new_memory {
-            true => refault.of_new_memory(),
-            false => refault,
+        let refault = if is_new_memory {
+            refault.of_new_memory()
+        } else {
+            refault
         };
-        match may_pass && !refault.is_recent() && self.lru.passes(key.file()) {
-            true => self.lru.insert_passing(frame, frames),
-            false => self.lru.insert(frame, refault, first_use, frames),
+        if may_pass && !refault.is_recent() && self.lru.passes(key.file()) {
+            self.lru.insert_passing(frame, frames)
+        } else {
+            self.lru.insert(frame, refault, first_use, frames)
         }
         Some(frame)
     }
@@ -339,9 +343,10 @@ impl Manager {
 
     /// What somebody has waited for a read tells the lists what a page of its kind costs.
     fn read_took(&mut self, file: FileId, took: Nanos) {
-        let kind = match self.is_region(file) {
-            true => PageKind::Anonymous,
-            false => PageKind::File,
+        let kind = if self.is_region(file) {
+            PageKind::Anonymous
+        } else {
+            PageKind::File
         };
         self.lru.read_took(kind, took);
     }

@@ -67,9 +67,10 @@ impl FrameTable for Frames {
         if self.held.contains(&frame) {
             return BeginWrite::Held;
         }
-        match !self.pinned.contains(&frame) && self.dirty.remove(&frame) {
-            true => BeginWrite::Begun,
-            false => BeginWrite::Busy,
+        if !self.pinned.contains(&frame) && self.dirty.remove(&frame) {
+            BeginWrite::Begun
+        } else {
+            BeginWrite::Busy
         }
     }
 }

@@ -62,9 +62,10 @@ impl Manager {
     pub(super) fn throttle(&mut self, dirtier: DirtierId, cx: &mut StepContext<'_>) {
         let unclean = self.unclean();
         let limits = self.derived.dirty.beside(self.flusher.failed());
-        let decision = match mutation::is(Mutation::ThrottleForever) && self.stats.balance_dirty_pauses > 0 {
-            true => Throttle::Until(PageCount(0)),
-            false => decide(unclean, &limits, self.dirtiers.share(dirtier)),
+        let decision = if mutation::is(Mutation::ThrottleForever) && self.stats.balance_dirty_pauses > 0 {
+            Throttle::Until(PageCount(0))
+        } else {
+            decide(unclean, &limits, self.dirtiers.share(dirtier))
         };
         let share = self.dirtiers.share(dirtier);
         let until = match decision {
@@ -235,9 +236,10 @@ impl Manager {
             self.admission.wait_ended(cx.now, io.reason, io.issued_at);
         }
         self.writing -= pages;
-        let result = match mutation::is(Mutation::DropDirtyPage) {
-            true => Ok(()),
-            false => result,
+        let result = if mutation::is(Mutation::DropDirtyPage) {
+            Ok(())
+        } else {
+            result
         };
         self.flusher
             .write_done(cx.now, io.file, id, (io.first, pages.0), result);

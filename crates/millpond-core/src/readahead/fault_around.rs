@@ -84,9 +84,10 @@ impl FaultAround {
         }
         let walker = &mut self.walkers[self.hand];
         if walker.window > 0 {
-            self.start = match walker.went_on {
-                true => (self.start * 2).min(START_MAX),
-                false => (self.start / 2).max(1),
+            self.start = if walker.went_on {
+                (self.start * 2).min(START_MAX)
+            } else {
+                (self.start / 2).max(1)
             };
         }
         *walker = Walker::at(page, self.start);

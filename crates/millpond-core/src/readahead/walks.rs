@@ -137,10 +137,7 @@ impl ReadAhead {
         if !is_whole {
             stream.mark = Some(first);
         }
-        let began = match is_whole {
-            true => walk.first,
-            false => first,
-        };
+        let began = if is_whole { walk.first } else { first };
         let middle = (began.0 + stream.end.0) / 2;
         let half = pages.iter().copied().find(|page| page.0 >= middle);
         let half = half.filter(|&page| page < last);

@@ -248,9 +248,10 @@ impl Flusher {
         let work = self.work(file);
         if work.begin_pass(brief) && !work.pass_queued {
             work.pass_queued = true;
-            match work.pass.as_ref().is_some_and(|pass| pass.brief) {
-                true => self.passes.push_front(file),
-                false => self.passes.push_back(file),
+            if work.pass.as_ref().is_some_and(|pass| pass.brief) {
+                self.passes.push_front(file)
+            } else {
+                self.passes.push_back(file)
             }
         }
     }

@@ -95,18 +95,20 @@ impl Manager {
             let is_wanted = self.slots(file).readable(page).is_some() && frames.lookup(key).is_none();
             let want = Want {
                 key,
-                class: match window.is_whole {
-                    true => AllocationClass::Ordinary,
-                    false => AllocationClass::ReadAhead,
+                class: if window.is_whole {
+                    AllocationClass::Ordinary
+                } else {
+                    AllocationClass::ReadAhead
                 },
                 first_use: false,
                 is_run: window.count.0 > 1,
                 may_pass: false,
                 is_new_memory: false,
             };
-            let frame = match is_wanted && self.free.len() > self.derived.reserve {
-                true => self.grant(want, frames, cx),
-                false => None,
+            let frame = if is_wanted && self.free.len() > self.derived.reserve {
+                self.grant(want, frames, cx)
+            } else {
+                None
             };
             if is_wanted && frame.is_none() {
                 // Whoever touches the page has it read; what is left of the window is dropped.

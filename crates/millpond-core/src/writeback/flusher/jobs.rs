@@ -6,9 +6,10 @@ use crate::units::{FileId, Instant, PageIndex};
 
 /// Why pages are written for which nobody has asked.
 fn background(blocked: bool) -> Reason {
-    match blocked {
-        true => Reason::DirtierBlocked,
-        false => Reason::Background,
+    if blocked {
+        Reason::DirtierBlocked
+    } else {
+        Reason::Background
     }
 }
 
