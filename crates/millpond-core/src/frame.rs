@@ -6,8 +6,8 @@
 use crate::units::{FrameNo, PageKey};
 use alloc::vec::Vec;
 
-/// The largest use count that a hit may leave in a frame's word.
-pub const USES_MAX: u8 = 3;
+/// The most accesses that a frame's word counts between two looks of the scan.
+pub const ACCESSES_MAX: u8 = 3;
 
 /// The frames of the world that drives the core: the engine's atomic words, or the simulator's arrays.
 ///
@@ -20,13 +20,14 @@ pub trait FrameTable {
     /// The frame that holds the page (being read counts), if any does.
     fn lookup(&self, key: PageKey) -> Option<FrameNo>;
 
-    /// Reads and clears how often the page was used since it was asked last: 0 to [`USES_MAX`], saturating.
-    /// A frame that was granted in the present step and is not in the table yet has no uses.
-    fn take_uses(&mut self, frame: FrameNo) -> u8;
+    /// How often the page was used since this was asked last: 0 to [`ACCESSES_MAX`], saturating. Clears the count, as a
+    /// kernel's `folio_referenced` clears accessed bits. 0 of a frame that was granted in the present step and is not in
+    /// the table yet.
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8;
 
-    /// Whether a use of the page would have been counted since its uses were taken last. Not so of a page of a region that
-    /// is in the region, where nobody sees its uses; taking them ends that.
-    fn sees_uses(&self, _frame: FrameNo) -> bool {
+    /// Whether a use of the page would have been counted since its count was cleared last. Not so of a page that is mapped
+    /// in its region, where a use leaves no trace; clearing its count moves it out.
+    fn tracks_accesses(&self, _frame: FrameNo) -> bool {
         true
     }
 

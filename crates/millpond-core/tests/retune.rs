@@ -25,7 +25,7 @@ impl FrameTable for Nothing {
     fn lookup(&self, _: PageKey) -> Option<FrameNo> {
         None
     }
-    fn take_uses(&mut self, _: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, _: FrameNo) -> u8 {
         0
     }
     fn evict(&mut self, _: &mut Vec<FrameNo>) {}

@@ -1,6 +1,6 @@
 //! The simulator's frames: what the engine keeps in atomic words, in plain arrays.
 
-use millpond_core::frame::{BeginWrite, FrameTable, USES_MAX};
+use millpond_core::frame::{ACCESSES_MAX, BeginWrite, FrameTable};
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 
 /// What a frame holds.
@@ -113,7 +113,7 @@ impl SimFrames {
     /// A hit.
     pub fn touch(&mut self, frame: FrameNo) {
         let uses = &mut self.frames[frame.index()].uses;
-        *uses = (*uses + 1).min(USES_MAX);
+        *uses = (*uses + 1).min(ACCESSES_MAX);
     }
 
     /// How many pages are in memory.
@@ -144,7 +144,7 @@ impl FrameTable for SimFrames {
         *pages.get(key.index().0 as usize)?
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         self.frames
             .get_mut(frame.index())
             .map_or(0, |state| std::mem::take(&mut state.uses))

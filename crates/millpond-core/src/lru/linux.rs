@@ -96,7 +96,7 @@ impl Lru {
         };
         scanned.scanned += 1;
         let page = self.pages.page(frame);
-        let uses = page.uses + frames.take_uses(frame) + u8::from(page.touched);
+        let uses = page.uses + frames.test_and_clear_accessed(frame) + u8::from(page.touched);
         page.uses = 0;
         // The first use is the referenced bit, the second the activation, a third the bit again.
         page.touched = uses > 2;
@@ -118,7 +118,7 @@ impl Lru {
         scanned.refilled += 1;
         scanned.deactivated += 1;
         let page = self.pages.page(frame);
-        page.touched |= page.uses + frames.take_uses(frame) > 0;
+        page.touched |= page.uses + frames.test_and_clear_accessed(frame) > 0;
         page.uses = 0;
         page.workingset = true;
         self.pages.move_to_warm(frame, List::Active, List::Inactive);

@@ -13,7 +13,7 @@
 //! 2. While the inactive list is longer than its target, the scan looks at its cold end: used pages become active, the
 //!    others are victims. Otherwise it looks at the cold end of the active list: a page gives up one saved use for
 //!    another lap, or is demoted to the warm end of the inactive list. A page of a region whose uses nobody could see
-//!    gets a lap in which they are seen ([`FrameTable::sees_uses`]): not known to be used is not known to be unused. Of
+//!    gets a lap in which they are seen ([`FrameTable::tracks_accesses`]): not known to be used is not known to be unused. Of
 //!    such a page one use a lap is seen at most, so a lap with a use saves up four, to eight, and a lap without costs one.
 //!    With more than four it is believed to be in use: to look costs a move and a soft fault. Its neighbours are looked at with
 //!    it (`together`).
@@ -244,8 +244,8 @@ impl Lru {
                 return;
             };
             // One that was read ahead and is in its region by now was touched there, or one beside it was.
-            let is_unseen = !self.pages.page(frame).touched && !frames.sees_uses(frame);
-            let used = frames.take_uses(frame) > 0;
+            let is_unseen = !self.pages.page(frame).touched && !frames.tracks_accesses(frame);
+            let used = frames.test_and_clear_accessed(frame) > 0;
             self.pages.page(frame).touched |= used || is_unseen;
             self.pages.move_to_warm(frame, List::Fresh, List::Inactive);
         }
@@ -308,7 +308,7 @@ impl Lru {
         };
         scanned.scanned += 1;
         let page = self.pages.page(frame);
-        let uses = page.uses + frames.take_uses(frame);
+        let uses = page.uses + frames.test_and_clear_accessed(frame);
         let was_touched = page.touched || uses == 0;
         page.uses = 0;
         page.touched |= uses > 0;
@@ -345,8 +345,8 @@ impl Lru {
         scanned: &mut Scanned,
     ) {
         let saved = self.pages.page(frame).uses;
-        let stays = if frames.sees_uses(frame) {
-            let seen = frames.take_uses(frame);
+        let stays = if frames.tracks_accesses(frame) {
+            let seen = frames.test_and_clear_accessed(frame);
             let page = self.pages.page(frame);
             // What a page of a region has saved up is not cut to what a file's may have.
             let uses = (saved + seen).min(options.usage_count_max.max(saved));

@@ -2,7 +2,7 @@
 //!
 //! Pages in memory are on lists; a scan takes victims from the cold end and sees, when it meets a page, how often
 //! the page was used since it was met last. A hit therefore never comes here: it leaves a count in the frame's
-//! word, and the scan harvests it through [`FrameTable::take_uses`].
+//! word, and the scan harvests it through [`FrameTable::test_and_clear_accessed`].
 //!
 //! A page on its way in and out again:
 //! 1. [`Lru::refault`]: it is missing. Its shadow, if it left one, says how much too early it was evicted. Asked

@@ -141,7 +141,7 @@ impl Pair {
             }
             _ if listed => {
                 for uses in [&mut self.frames.uses, &mut self.model.words] {
-                    uses[n as usize] = (uses[n as usize] + 1).min(crate::frame::USES_MAX);
+                    uses[n as usize] = (uses[n as usize] + 1).min(crate::frame::ACCESSES_MAX);
                 }
                 self.lru.mark_accessed(frame);
                 self.model.mark_accessed(n);

@@ -82,7 +82,7 @@ impl Lru {
                 return;
             }
             if let Some(frame) = self.pages.cold(List::Passing) {
-                let _ = frames.take_uses(frame);
+                let _ = frames.test_and_clear_accessed(frame);
                 self.pages.move_to_cold(frame, List::Passing, List::Inactive);
             }
         }

@@ -7,7 +7,7 @@ mod passing;
 mod together;
 
 use super::*;
-use crate::frame::{BeginWrite, USES_MAX};
+use crate::frame::{ACCESSES_MAX, BeginWrite};
 use crate::units::{FileId, PageIndex, PageSize, Ratio};
 
 /// Frames of which page `n` is in frame `n`, so that tests can name both by one number.
@@ -26,12 +26,12 @@ impl FrameTable for TestFrames {
         Some(FrameNo((key.file().0 - 1) * OTHER + key.index().0 as u32))
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         self.unseen.retain(|&unseen| unseen != frame);
         core::mem::take(&mut self.uses[frame.index()])
     }
 
-    fn sees_uses(&self, frame: FrameNo) -> bool {
+    fn tracks_accesses(&self, frame: FrameNo) -> bool {
         !self.unseen.contains(&frame)
     }
 
@@ -101,7 +101,7 @@ impl Pond {
 
     fn use_page(&mut self, n: u32) {
         let uses = &mut self.frames.uses[n as usize];
-        *uses = (*uses + 1).min(USES_MAX);
+        *uses = (*uses + 1).min(ACCESSES_MAX);
         self.lru.mark_accessed(FrameNo(n));
     }
 

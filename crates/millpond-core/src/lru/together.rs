@@ -41,7 +41,9 @@ impl Lru {
                 false => {
                     let other = frames.lookup(PageKey::new(key.file(), PageIndex(page)));
                     let is_active = |&other: &FrameNo| self.pages.list_of(other) == Some(List::Active);
-                    other.filter(is_active).filter(|&other| !frames.sees_uses(other))
+                    other
+                        .filter(is_active)
+                        .filter(|&other| !frames.tracks_accesses(other))
                 }
             };
             let Some(found) = found else { continue };
@@ -54,7 +56,7 @@ impl Lru {
     /// A use since the page was looked at last saves up some, a lap without costs one; and the next is one in which a use
     /// will be seen.
     fn begin_lap(&mut self, options: &MillpondOptions, frame: FrameNo, frames: &mut impl FrameTable) {
-        let is_used = frames.take_uses(frame) > 0;
+        let is_used = frames.test_and_clear_accessed(frame) > 0;
         let page = self.pages.page(frame);
         page.touched |= is_used || page.uses > 0;
         page.uses = if is_used {

@@ -12,7 +12,7 @@
 //! # impl FrameTable for Frames {
 //! #     fn key(&self, _: FrameNo) -> PageKey { PageKey::NONE }
 //! #     fn lookup(&self, _: PageKey) -> Option<FrameNo> { None }
-//! #     fn take_uses(&mut self, _: FrameNo) -> u8 { 0 }
+//! #     fn test_and_clear_accessed(&mut self, _: FrameNo) -> u8 { 0 }
 //! #     fn evict(&mut self, _: &mut Vec<FrameNo>) {}
 //! #     fn begin_write(&mut self, _: FrameNo) -> BeginWrite { BeginWrite::Begun }
 //! # }

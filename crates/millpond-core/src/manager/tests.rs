@@ -51,10 +51,10 @@ impl FrameTable for Frames {
     fn lookup(&self, key: PageKey) -> Option<FrameNo> {
         self.map.get(&key).copied()
     }
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         self.uses.remove(&frame).unwrap_or(0)
     }
-    fn sees_uses(&self, frame: FrameNo) -> bool {
+    fn tracks_accesses(&self, frame: FrameNo) -> bool {
         !self.unseen.contains(&frame)
     }
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {

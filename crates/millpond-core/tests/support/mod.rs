@@ -1,7 +1,7 @@
 //! A cache of nothing but pages' names, to count misses with; traces; and what a rule is measured against.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use millpond_core::frame::{BeginWrite, FrameTable, USES_MAX};
+use millpond_core::frame::{ACCESSES_MAX, BeginWrite, FrameTable};
 use millpond_core::lru::{
     Detection, InactiveRatio, LinuxOptions, Lru, MillpondOptions, Promotion, Refault, Replacement,
 };
@@ -25,7 +25,7 @@ impl FrameTable for Frames {
         self.table.get(&key).copied()
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         std::mem::take(&mut self.uses[frame.index()])
     }
 
@@ -85,7 +85,7 @@ impl Cache {
                 self.lru.mark_accessed(frame);
             } else {
                 let uses = &mut self.frames.uses[frame.index()];
-                *uses = (*uses + 1).min(USES_MAX);
+                *uses = (*uses + 1).min(ACCESSES_MAX);
             }
             return true;
         }

@@ -42,14 +42,14 @@ impl FrameTable for Twin<'_> {
         frame
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         match self.next() {
             Answer::Uses(of, uses) if of == frame => uses,
             other => panic!("the twin asks how often {frame:?} was used, the engine got {other:?}"),
         }
     }
 
-    fn sees_uses(&self, frame: FrameNo) -> bool {
+    fn tracks_accesses(&self, frame: FrameNo) -> bool {
         match self.next() {
             Answer::SeesUses(of, sees) if of == frame => sees,
             other => panic!("the twin asks whether uses of {frame:?} are seen, the engine got {other:?}"),

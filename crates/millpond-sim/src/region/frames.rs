@@ -3,7 +3,7 @@
 //! Nobody tells of a use or a change of a page that is in the region. When the core asks for its uses it is moved out
 //! behind the step; its next touch is a soft fault, which counts. When it is to leave, it is compared with its slot.
 
-use millpond_core::frame::{BeginWrite, FrameTable, USES_MAX};
+use millpond_core::frame::{ACCESSES_MAX, BeginWrite, FrameTable};
 use millpond_core::readahead::fault_around::{FaultAround, TOGETHER};
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 
@@ -121,7 +121,7 @@ impl Frames {
     /// A hit, or a soft fault.
     pub(super) fn note_use(&mut self, number: usize) {
         let uses = &mut self.pages[number].uses;
-        *uses = (*uses + 1).min(USES_MAX);
+        *uses = (*uses + 1).min(ACCESSES_MAX);
     }
 
     /// Moves out what was sampled.
@@ -153,7 +153,7 @@ impl FrameTable for Frames {
         (page.at != At::Nowhere).then_some(page.frame)
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         if self.keys[frame.index()] == PageKey::NONE {
             return 0;
         }
@@ -164,7 +164,7 @@ impl FrameTable for Frames {
         std::mem::take(&mut self.pages[number].uses)
     }
 
-    fn sees_uses(&self, frame: FrameNo) -> bool {
+    fn tracks_accesses(&self, frame: FrameNo) -> bool {
         let number = self.number_of(frame);
         number >= self.of_region || self.pages[number].at != At::In
     }

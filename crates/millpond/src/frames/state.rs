@@ -23,7 +23,7 @@
 
 use crate::frames::sync::{AtomicU64, Ordering};
 use core::fmt;
-use millpond_core::frame::USES_MAX;
+use millpond_core::frame::ACCESSES_MAX;
 
 /// What a frame is used for. `Absent` is zero, so that memory fresh from the kernel reads as no frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,7 +172,7 @@ impl Word {
         self.0 & (STATE | BIASED) == State::Resident as u64 | BIASED
     }
 
-    /// How often the page was used since this was asked last, 0 to [`USES_MAX`].
+    /// How often the page was used since this was asked last, 0 to [`ACCESSES_MAX`].
     #[inline]
     pub(crate) fn uses(self) -> u8 {
         ((self.0 & USES) >> USES_SHIFT) as u8
@@ -242,7 +242,7 @@ impl Word {
 
     #[inline]
     fn used(self) -> Word {
-        if self.uses() < USES_MAX {
+        if self.uses() < ACCESSES_MAX {
             Word(self.0 + (1 << USES_SHIFT))
         } else {
             self
@@ -402,7 +402,7 @@ pub(crate) fn note_use(word: &AtomicU64, seen: Word) {
 
 /// `Step::TakeUses` in one instruction, or none if there are no uses. Gives the uses.
 #[inline]
-pub(crate) fn take_uses(word: &AtomicU64) -> u8 {
+pub(crate) fn test_and_clear_accessed(word: &AtomicU64) -> u8 {
     let seen = Word::load(word, Ordering::Relaxed);
     debug_assert!(
         seen.after(Step::TakeUses).is_ok(),

@@ -33,7 +33,7 @@ use crate::frames::index::Index;
 use crate::frames::state::{self, Refusal, State, Step, Word};
 use crate::frames::sync::Ordering;
 use crate::frames::wait::{Slow, Stripes, stand_back};
-use millpond_core::frame::USES_MAX;
+use millpond_core::frame::ACCESSES_MAX;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageKey};
 use std::io;
@@ -302,7 +302,7 @@ impl<M> Table<M> {
             self.ungrip(grip);
             return None;
         }
-        if seen.uses() < USES_MAX {
+        if seen.uses() < ACCESSES_MAX {
             state::note_use(word, seen);
         }
         Some(grip)

@@ -47,9 +47,9 @@ pub enum Answer {
     Key(FrameNo, PageKey),
     /// [`FrameTable::lookup`].
     Lookup(PageKey, Option<FrameNo>),
-    /// [`FrameTable::take_uses`].
+    /// [`FrameTable::test_and_clear_accessed`].
     Uses(FrameNo, u8),
-    /// [`FrameTable::sees_uses`].
+    /// [`FrameTable::tracks_accesses`].
     SeesUses(FrameNo, bool),
     /// [`FrameTable::evict`].
     Evict {
@@ -108,14 +108,14 @@ impl<F: FrameTable> FrameTable for Overheard<'_, F> {
         frame
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
-        let uses = self.table.take_uses(frame);
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
+        let uses = self.table.test_and_clear_accessed(frame);
         self.note(Answer::Uses(frame, uses));
         uses
     }
 
-    fn sees_uses(&self, frame: FrameNo) -> bool {
-        let sees = self.table.sees_uses(frame);
+    fn tracks_accesses(&self, frame: FrameNo) -> bool {
+        let sees = self.table.tracks_accesses(frame);
         self.note(Answer::SeesUses(frame, sees));
         sees
     }

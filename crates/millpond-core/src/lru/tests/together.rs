@@ -92,11 +92,11 @@ impl FrameTable for Taken {
         self.0.lookup(key)
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
-        self.0.take_uses(frame)
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
+        self.0.test_and_clear_accessed(frame)
     }
 
-    fn sees_uses(&self, _: FrameNo) -> bool {
+    fn tracks_accesses(&self, _: FrameNo) -> bool {
         self.1.replace(true)
     }
 

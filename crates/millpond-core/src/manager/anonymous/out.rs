@@ -50,7 +50,7 @@ impl Manager {
             return false;
         };
         let state = &mut self.states[frame.index()];
-        let goes_too = state.phase == Phase::Dirty && !state.queued && frames.sees_uses(frame);
+        let goes_too = state.phase == Phase::Dirty && !state.queued && frames.tracks_accesses(frame);
         if goes_too {
             state.queued = true;
             self.swap.queue.push(frame);

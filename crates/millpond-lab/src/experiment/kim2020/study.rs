@@ -48,7 +48,7 @@ impl FrameTable for Frames {
         self.table[key.index().0 as usize]
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         std::mem::take(&mut self.uses[frame.index()])
     }
 

@@ -331,7 +331,7 @@ mod tests {
             let mut core = file.shared().core();
             let mut table = file.shared().table.locked(&mut core.turn);
             let frame = table.lookup(file.key(0)).unwrap();
-            table.take_uses(frame)
+            table.test_and_clear_accessed(frame)
         };
         uses();
         assert!((0..10).all(|_| file.is_resident(0)));

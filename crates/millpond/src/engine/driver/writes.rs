@@ -100,14 +100,14 @@ impl FrameTable for Frames<'_> {
         self.table.lookup(key)
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         if self.shared.regions.is_some() {
             self.note_sampled(frame);
         }
-        self.table.take_uses(frame)
+        self.table.test_and_clear_accessed(frame)
     }
 
-    fn sees_uses(&self, frame: FrameNo) -> bool {
+    fn tracks_accesses(&self, frame: FrameNo) -> bool {
         self.shared.regions.is_none() || !self.is_in_region(frame)
     }
 

@@ -204,8 +204,8 @@ fn uses_saturate_and_are_taken_once() {
             note_use(&word, Word::load(&word, Ordering::Relaxed));
             assert_eq!(Word::load(&word, Ordering::Relaxed).uses(), expected);
         }
-        assert_eq!(take_uses(&word), 3);
-        assert_eq!(take_uses(&word), 0);
+        assert_eq!(test_and_clear_accessed(&word), 3);
+        assert_eq!(test_and_clear_accessed(&word), 0);
     });
 }
 

@@ -265,13 +265,13 @@ impl<M: Memory> FrameTable for LockedTable<'_, M> {
         self.table.index.find_exact(self.turn, key)
     }
 
-    fn take_uses(&mut self, frame: FrameNo) -> u8 {
+    fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
         let word = self.table.index.word(frame);
         // A frame that was granted a moment ago is not in the table yet.
         if Word::load(word, Ordering::Acquire).state() == State::Free {
             0
         } else {
-            state::take_uses(word)
+            state::test_and_clear_accessed(word)
         }
     }
 
