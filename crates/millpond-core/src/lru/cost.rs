@@ -162,7 +162,7 @@ impl Lru {
 
     /// What was opened as a file is one; everything else is a region.
     fn kind(&self, file: FileId) -> PageKind {
-        if self.returns.is_file(file) {
+        if self.refault_rates.is_file(file) {
             PageKind::File
         } else {
             PageKind::Anonymous

@@ -7,7 +7,7 @@
 //!                        active ◄──── any list
 //! ```
 //!
-//! `fresh` is in front of `inactive` and is used by Millpond's rule only, as is `passing`, which ends at the cold end of
+//! `fresh` is in front of `inactive` and is used by Millpond's rule only, as is `no_reuse`, which ends at the cold end of
 //! `inactive`. A page is on one list, or isolated
 //! (in the hands of whoever took it from [`super::Lru::isolate`]), or unknown here. 8 bytes of links and 4 of
 //! memory per frame; lists for anonymous pages and for pages that may not go would be three more numbers.
@@ -25,8 +25,8 @@ pub enum List {
     Inactive = 1,
     /// Pages that were used again.
     Active = 2,
-    /// Fresh pages of files whose pages don't come back.
-    Passing = 3,
+    /// The same of no-reuse files.
+    NoReuse = 3,
 }
 
 /// Where a frame is.
@@ -214,7 +214,7 @@ impl Pages {
     pub(super) fn validate(&self) {
         self.lists.validate();
         let mut listed = 0;
-        for list in [List::Fresh, List::Inactive, List::Active, List::Passing] {
+        for list in [List::Fresh, List::Inactive, List::Active, List::NoReuse] {
             for frame in self.lists.iter_from_cold(list as usize) {
                 let place = self.pages[frame.index()].place;
                 assert_eq!(

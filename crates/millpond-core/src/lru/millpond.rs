@@ -31,15 +31,15 @@
 //!    while little is active or the inactive list is half as long again as its target.
 //! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
 //!    up if it was evicted without having been active, down if it had been.
-//! 6. Pages of a file that *passes*, because next to none of it comes back while others' pages do (`returns`), are fresh
-//!    on a list of their own, which ends at the cold end of the inactive list: they are the next victims (`passing`).
+//! 6. Pages of a *no-reuse file*, next to none of which is used again while others' pages are (`refault_rate`), have their
+//!    window on a list of their own, which ends at the cold end of the inactive list: they are the next victims (`no_reuse`).
 //! 7. Of files' pages and regions' pages those that cost more to get back stay longer (`cost`).
 //!
 //! Millpond's variant of the candidate that decision 0002 tells of; the challenges are what is new against it.
 
 use super::lists::List;
+use super::no_reuse::Sorting;
 use super::options::{MillpondOptions, Replacement};
-use super::passing::Sorting;
 use super::workingset::Distance;
 use super::{Lru, Refault, Scanned, offered};
 use crate::frame::FrameTable;
@@ -298,8 +298,8 @@ impl Lru {
     ) -> bool {
         let (frame, from) = match self.pages.cold(List::Inactive) {
             Some(frame) => (frame, List::Inactive),
-            None => match self.pages.cold(List::Passing) {
-                Some(frame) => (frame, List::Passing),
+            None => match self.pages.cold(List::NoReuse) {
+                Some(frame) => (frame, List::NoReuse),
                 None => match self.pages.cold(List::Fresh) {
                     Some(frame) => (frame, List::Fresh),
                     None => return false,
@@ -315,7 +315,7 @@ impl Lru {
         if from != List::Inactive || uses == 0 || (!was_touched && uses == 1) {
             // No use but a burst, or the first use of a page that was read ahead: not known to be used again.
             let mut stays =
-                || self.waits_for_passing(frame, frames) || self.stays_for_its_cost(frame, from, frames);
+                || self.rotate_behind_no_reuse(frame, frames) || self.stays_for_its_cost(frame, from, frames);
             if from == List::Inactive && stays() {
                 scanned.rotated += 1;
                 return true;
@@ -325,7 +325,7 @@ impl Lru {
             self.millpond.vain = 0;
             self.millpond.sorting.found();
         } else if was_touched {
-            self.returns.returned(frames.key(frame).file());
+            self.refault_rates.refaulted(frames.key(frame).file());
             self.pages.move_to_warm(frame, List::Inactive, List::Active);
             scanned.activated += 1;
         } else {

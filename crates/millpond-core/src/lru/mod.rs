@@ -22,9 +22,9 @@ mod lists;
 mod millpond;
 #[cfg(test)]
 mod model_tests;
+mod no_reuse;
 mod options;
-mod passing;
-mod returns;
+mod refault_rate;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -41,7 +41,7 @@ use crate::units::{FileId, FrameNo, PageCount, PageKey};
 use alloc::vec::Vec;
 use cost::Cost;
 use lists::Pages;
-use returns::Returns;
+use refault_rate::RefaultRates;
 use workingset::Workingset;
 
 /// The scan's lowest effort: at priority `p` a pass looks at `size >> p` pages of a list (`DEF_PRIORITY` of Linux).
@@ -54,7 +54,7 @@ pub struct Lru {
     memory: PageCount,
     pages: Pages,
     workingset: Workingset,
-    returns: Returns,
+    refault_rates: RefaultRates,
     cost: Cost,
     linux: linux::State,
     millpond: millpond::State,
@@ -164,7 +164,7 @@ impl Lru {
             memory: frames,
             pages: Pages::new(count),
             workingset: Workingset::new(count),
-            returns: Returns::default(),
+            refault_rates: RefaultRates::default(),
             cost: Cost::default(),
             linux: linux::State::default(),
             statistics: Statistics::default(),
@@ -194,7 +194,7 @@ impl Lru {
             return;
         }
         if let Replacement::Linux(_) = replacement {
-            for list in [List::Passing, List::Fresh] {
+            for list in [List::NoReuse, List::Fresh] {
                 while let Some(frame) = self.pages.cold(list) {
                     self.pages.move_to_warm(frame, list, List::Inactive);
                 }
@@ -229,7 +229,7 @@ impl Lru {
             Replacement::Millpond(options) => self.millpond_refault(&options, &distance, key.file()),
         };
         if recent {
-            self.returns.returned(key.file());
+            self.refault_rates.refaulted(key.file());
         }
         Refault {
             distance: Some(PageCount(distance.pages.into())),
@@ -261,12 +261,12 @@ impl Lru {
 
     /// A file has this number from now on. Makes room for what is remembered of files.
     pub fn opened(&mut self, file: FileId) {
-        self.returns.opened(file);
+        self.refault_rates.opened(file);
     }
 
     /// The file is no more, and its number may be another's.
     pub fn closed(&mut self, file: FileId) {
-        self.returns.closed(file);
+        self.refault_rates.closed(file);
     }
 
     /// How many pages a pass at `priority` may look at for victims: the caller repeats [`Lru::isolate`] until
@@ -339,7 +339,7 @@ impl Lru {
             })
         );
         self.workingset.evicted(key, workingset, before);
-        self.returns.evicted(key.file(), self.memory);
+        self.refault_rates.evicted(key.file(), self.memory);
     }
 
     /// A page was truncated, discarded or given up, from any list or while isolated. It leaves no shadow.
@@ -379,10 +379,10 @@ impl Lru {
         PageCount(self.pages.len(List::Active))
     }
 
-    /// Pages on the inactive list, fresh and passing ones included.
+    /// Pages on the inactive list, those in their window included.
     pub fn inactive(&self) -> PageCount {
         PageCount(
-            [List::Inactive, List::Fresh, List::Passing]
+            [List::Inactive, List::Fresh, List::NoReuse]
                 .map(|list| self.pages.len(list))
                 .iter()
                 .sum(),
@@ -436,7 +436,7 @@ impl Lru {
         self.workingset.validate();
         self.millpond.validate(&self.replacement);
         if let Replacement::Linux(_) = self.replacement {
-            for list in [List::Fresh, List::Passing] {
+            for list in [List::Fresh, List::NoReuse] {
                 assert_eq!(self.pages.len(list), 0, "Linux has no {list:?} list");
             }
         }

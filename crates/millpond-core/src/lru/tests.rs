@@ -3,7 +3,7 @@
 mod cost;
 mod linux;
 mod millpond;
-mod passing;
+mod no_reuse;
 mod together;
 
 use super::*;
@@ -144,8 +144,8 @@ impl Pond {
             self.evict_one();
         }
         self.frames.uses[n as usize] = 0;
-        if first_use && !refault.is_recent() && self.lru.passes(key(n).file()) {
-            self.lru.insert_passing(FrameNo(n), &mut self.frames)
+        if first_use && !refault.is_recent() && self.lru.detect_no_reuse(key(n).file()) {
+            self.lru.insert_no_reuse(FrameNo(n), &mut self.frames)
         } else {
             self.lru.insert(FrameNo(n), refault, first_use, &mut self.frames)
         }

@@ -195,7 +195,7 @@ impl Manager {
                 },
                 first_use: !ahead,
                 is_run: count > 1,
-                may_pass: false,
+                may_be_no_reuse: false,
                 is_new_memory,
             };
             let Some(frame) = self.grant(want, frames, cx) else {

@@ -24,8 +24,8 @@ pub(super) struct Want {
     pub(super) first_use: bool,
     /// Pages behind it are wanted as well.
     pub(super) is_run: bool,
-    /// It is read for whoever wants it, from a file whose pages may be such as don't come back.
-    pub(super) may_pass: bool,
+    /// It is read because a caller wants it, from what may be a no-reuse file.
+    pub(super) may_be_no_reuse: bool,
     /// It is of a region, and nobody has touched it before.
     pub(super) is_new_memory: bool,
 }
@@ -58,7 +58,7 @@ impl Manager {
                 class: AllocationClass::Ordinary,
                 first_use: intent != Intent::Prefetch,
                 is_run: count > 1,
-                may_pass: intent == Intent::Read,
+                may_be_no_reuse: intent == Intent::Read,
                 is_new_memory: false,
             };
             let Some(frame) = self.grant(want, frames, cx) else {
@@ -110,10 +110,10 @@ impl Manager {
     }
 
     /// Whether `count` pages around one that is missing may be read with it: their frames are free, and reclaim need not come
-    /// for them, or finds pages for it that don't come back. Never of a file whose user has said that he reads anywhere.
+    /// for them, or finds pages of no-reuse files for it. Never of a file whose user has said that he reads anywhere.
     pub fn may_read_around(&self, file: FileId, count: PageCount) -> bool {
         let marks = &self.derived.watermarks;
-        let left = if self.lru.is_sorting_out_passing() {
+        let left = if self.lru.is_sorting_out_no_reuse() {
             marks.low
         } else {
             marks.high
@@ -135,7 +135,7 @@ impl Manager {
             class,
             first_use,
             is_run,
-            may_pass,
+            may_be_no_reuse,
             is_new_memory,
         } = want;
         // The distance is taken before room is made, else making room adds to it.
@@ -170,8 +170,8 @@ impl Manager {
         } else {
             refault
         };
-        if may_pass && !refault.is_recent() && self.lru.passes(key.file()) {
-            self.lru.insert_passing(frame, frames)
+        if may_be_no_reuse && !refault.is_recent() && self.lru.detect_no_reuse(key.file()) {
+            self.lru.insert_no_reuse(frame, frames)
         } else {
             self.lru.insert(frame, refault, first_use, frames)
         }
@@ -276,7 +276,7 @@ impl Manager {
                         class: AllocationClass::ReadAhead,
                         first_use: false,
                         is_run: window.count.0 > 1,
-                        may_pass: false,
+                        may_be_no_reuse: false,
                         is_new_memory: false,
                     },
                     frames,

@@ -102,7 +102,7 @@ impl Manager {
                 },
                 first_use: false,
                 is_run: window.count.0 > 1,
-                may_pass: false,
+                may_be_no_reuse: false,
                 is_new_memory: false,
             };
             let frame = if is_wanted && self.free.len() > self.derived.reserve {

@@ -88,7 +88,7 @@ fn neighbours_come_down_to_the_low_mark_while_pages_of_a_file_that_does_not_come
     };
     assert_eq!(may(&w), [false, true]);
     let mut page = 0;
-    while !w.manager.lru.is_sorting_out_passing() {
+    while !w.manager.lru.is_sorting_out_no_reuse() {
         page += 3;
         assert!(page < 30_000, "the spool was never found to pass");
         for n in 0..100 {

@@ -1,41 +1,43 @@
-//! Pages of files that pass, by the numbers of the file's list.
+//! Pages of no-reuse files, by the numbers of the file's list.
 
 use super::*;
 
 const KEPT: FileId = FileId(1);
-const PASSES: FileId = FileId(2);
+const NO_REUSE: FileId = FileId(2);
 
 /// Memory of so many pages, none of them on trial. Of both files nothing is known yet.
 fn pond(memory: u64) -> Pond {
     let mut pond = Pond::millpond_small();
     pond.lru.memory = PageCount(memory);
-    [KEPT, PASSES].into_iter().for_each(|file| pond.lru.opened(file));
+    [KEPT, NO_REUSE]
+        .into_iter()
+        .for_each(|file| pond.lru.opened(file));
     pond
 }
 
 /// Of one file everything came back, of the other one nothing.
 fn tell_apart(pond: &mut Pond) {
     for _ in 0..200 {
-        pond.lru.returns.evicted(PASSES, PageCount(10_000));
-        pond.lru.returns.returned(KEPT);
+        pond.lru.refault_rates.evicted(NO_REUSE, PageCount(10_000));
+        pond.lru.refault_rates.refaulted(KEPT);
     }
-    assert!(pond.lru.passes(PASSES) && !pond.lru.passes(KEPT));
+    assert!(pond.lru.detect_no_reuse(NO_REUSE) && !pond.lru.detect_no_reuse(KEPT));
 }
 
-fn insert_passing(pond: &mut Pond, pages: core::ops::Range<u32>) {
+fn insert_no_reuse(pond: &mut Pond, pages: core::ops::Range<u32>) {
     for n in pages {
-        pond.lru.insert_passing(FrameNo(n), &mut pond.frames);
+        pond.lru.insert_no_reuse(FrameNo(n), &mut pond.frames);
     }
 }
 
 #[test]
-fn a_page_that_passes_is_the_next_victim_when_others_came_after_it() {
+fn a_page_of_a_no_reuse_file_is_the_next_victim_after_its_window() {
     let mut pond = pond(20);
     pond.insert_all(0..4);
     tell_apart(&mut pond);
-    insert_passing(&mut pond, OTHER..OTHER + 2);
+    insert_no_reuse(&mut pond, OTHER..OTHER + 2);
     assert_eq!(
-        pond.list(List::Passing),
+        pond.list(List::NoReuse),
         [OTHER + 1],
         "1 % of 20 pages, and the newest"
     );
@@ -44,31 +46,33 @@ fn a_page_that_passes_is_the_next_victim_when_others_came_after_it() {
 
 /// It was a reuse: the page became active, and its file was taken for one that comes back.
 #[test]
-fn uses_while_a_page_passes_are_one_burst() {
+fn uses_in_the_window_of_a_no_reuse_page_are_one_burst() {
     let mut pond = pond(20);
     tell_apart(&mut pond);
-    insert_passing(&mut pond, OTHER..OTHER + 1);
+    insert_no_reuse(&mut pond, OTHER..OTHER + 1);
     (0..3).for_each(|_| pond.use_page(OTHER));
-    insert_passing(&mut pond, OTHER + 1..OTHER + 2);
+    insert_no_reuse(&mut pond, OTHER + 1..OTHER + 2);
     pond.isolate(1);
     assert_eq!(pond.take_victims(), [OTHER]);
-    assert!(pond.lru.passes(PASSES));
+    assert!(pond.lru.detect_no_reuse(NO_REUSE));
 }
 
 /// While less than half of memory was active it was one in four, and the active list filled with what does not come back.
 #[test]
-fn of_pages_that_pass_one_in_32_is_on_trial_however_little_is_active() {
+fn of_a_no_reuse_file_one_page_in_32_is_activated_however_little_is_active() {
     let mut pond = Pond::millpond(1000);
-    [KEPT, PASSES].into_iter().for_each(|file| pond.lru.opened(file));
+    [KEPT, NO_REUSE]
+        .into_iter()
+        .for_each(|file| pond.lru.opened(file));
     pond.insert_all(0..400);
     tell_apart(&mut pond);
     let before = pond.lru.active().0;
-    insert_passing(&mut pond, OTHER..OTHER + 320);
+    insert_no_reuse(&mut pond, OTHER..OTHER + 320);
     assert_eq!(pond.lru.active().0 - before, 10);
 }
 
 #[test]
-fn what_is_there_of_a_file_when_it_is_found_to_pass_goes_before_older_pages_of_others() {
+fn what_is_there_of_a_file_when_it_is_found_out_goes_before_older_pages_of_others() {
     let mut pond = pond(100);
     for n in 0..20 {
         pond.insert(n);
@@ -76,14 +80,14 @@ fn what_is_there_of_a_file_when_it_is_found_to_pass_goes_before_older_pages_of_o
     }
     tell_apart(&mut pond);
     let inactive = pond.list(List::Inactive);
-    while pond.lru.is_sorting_out_passing() {
+    while pond.lru.is_sorting_out_no_reuse() {
         pond.isolate(1);
     }
     let first = pond.take_victims();
     let of_the_file: Vec<u32> = inactive.iter().copied().filter(|&n| n >= OTHER).collect();
     assert_eq!(first, of_the_file);
     // The others are in their order, and leave it as ever.
-    assert!(pond.lru.passes(PASSES));
+    assert!(pond.lru.detect_no_reuse(NO_REUSE));
     pond.isolate(3);
     assert_eq!(pond.take_victims(), [0, 1, 2], "once in the life of a file");
 }
@@ -101,7 +105,7 @@ fn after_32_pages_that_went_round_one_goes() {
 
 /// Misses among `often` pages that are read again and again in no order on `memory` pages, and of 2000 pages of another
 /// file, `beside` of which are read in a row for each. Without `knows` nothing is remembered of files. The third number is
-/// of pages that passed.
+/// of pages of no-reuse files.
 fn misses_beside((memory, often, beside): (u64, u32, u32), knows: bool) -> (u64, u64, u64) {
     let mut pond = Pond::millpond(memory);
     if knows {
