@@ -48,8 +48,8 @@ fn variants() {
         ("target from 5 %", with(|o| o.inactive_start_per_mille = 50)),
         ("target from 20 %", with(|o| o.inactive_start_per_mille = 200)),
         ("target to 80 %", with(|o| o.inactive_max_per_mille = 800)),
-        ("nothing fresh", with(|o| o.window = Ratio::percent(0))),
-        ("fresh 2 %", with(|o| o.window = Ratio::percent(2))),
+        ("window 0 %", with(|o| o.window = Ratio::percent(0))),
+        ("window 2 %", with(|o| o.window = Ratio::percent(2))),
         ("one saved use", with(|o| o.usage_count_max = 1)),
         ("two saved uses", with(|o| o.usage_count_max = 2)),
     ];

@@ -1,15 +1,14 @@
 //! The pages in memory: which list each is on, and what the policy remembers of it.
 //!
 //! ```text
-//!   insert ─► fresh ─► inactive ─────► isolated ─► evicted (leaves a shadow)
-//!                        ▲  │             │ put back: pinned, dirty, changed
-//!                 demote │  │ promote     ▼
-//!                        active ◄──── any list
+//!   insert ─► window ─► inactive ─────► isolated ─► evicted (leaves a shadow)
+//!                         ▲  │             │ put back: pinned, dirty, changed
+//!                  demote │  │ promote     ▼
+//!                         active ◄──── any list
 //! ```
 //!
-//! `fresh` is in front of `inactive` and is used by Millpond's rule only, as is `no_reuse`, which ends at the cold end of
-//! `inactive`. A page is on one list, or isolated
-//! (in the hands of whoever took it from [`super::Lru::isolate`]), or unknown here. 8 bytes of links and 4 of
+//! `window` is in front of `inactive` and is used by Millpond's rule only, as is `no_reuse`, which ends at the cold end of
+//! `inactive`. A page is on one list, or isolated (taken by [`super::Lru::isolate`] and not given back), or unknown here. 8 bytes of links and 4 of
 //! memory per frame; lists for anonymous pages and for pages that may not go would be three more numbers.
 
 use crate::list::Lists;
@@ -19,8 +18,8 @@ use alloc::vec::Vec;
 /// A list of pages, coldest first to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum List {
-    /// Pages that came in so lately that their uses say nothing yet.
-    Fresh = 0,
+    /// Pages in their correlated-reference window: they came in so lately that their uses say nothing yet.
+    Window = 0,
     /// Pages that are not known to be used again; victims come from its cold end.
     Inactive = 1,
     /// Pages that were used again.
@@ -214,7 +213,7 @@ impl Pages {
     pub(super) fn validate(&self) {
         self.lists.validate();
         let mut listed = 0;
-        for list in [List::Fresh, List::Inactive, List::Active, List::NoReuse] {
+        for list in [List::Window, List::Inactive, List::Active, List::NoReuse] {
             for frame in self.lists.iter_from_cold(list as usize) {
                 let place = self.pages[frame.index()].place;
                 assert_eq!(

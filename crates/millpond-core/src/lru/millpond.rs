@@ -1,14 +1,14 @@
 //! Millpond's own replacement: two lists, lazy promotion, and entry to the active list by challenge.
 //!
 //! ```text
-//!   new ─► fresh ─► inactive ── cold end: used? ── no ─► victim
+//!   new ─► window ─► inactive ── cold end: used? ── no ─► victim
 //!                     ▲   ▲            │ yes
 //!          use none   │   │            ▼
 //!    active cold end ─┘   └── lost ── active ◄── won: a page that came back, or is on trial
 //! ```
 //!
-//! 1. A new page is *fresh* for 1 % of memory in insertions. Uses meanwhile are one burst with the use that brought it
-//!    in, and are dropped when it goes on to the inactive list. A page that was read ahead has had its first use when
+//! 1. A new page is in its *correlated-reference window* for 1 % of memory in insertions. Uses meanwhile are one burst with
+//!    the use that brought it in, and are dropped when it goes on to the inactive list. A page that was read ahead has had its first use when
 //!    it was used till then, or is where nobody could see it.
 //! 2. While the inactive list is longer than its target, the scan looks at its cold end: used pages become active, the
 //!    others are victims. Otherwise it looks at the cold end of the active list: a page gives up one saved use for
@@ -156,8 +156,8 @@ impl Lru {
                 return;
             }
         }
-        self.pages.admit(frame, List::Fresh, first_use, 0);
-        self.end_freshness(options, frames);
+        self.pages.admit(frame, List::Window, first_use, 0);
+        self.end_window(options, frames);
     }
 
     /// Rule 4: counts out the pages on trial, one in so many. Whether this is one of them, and active now.
@@ -231,23 +231,23 @@ impl Lru {
         self.inactive().0 * 1000 > self.memory.0 * u64::from(self.millpond.target_per_mille)
     }
 
-    /// Rule 1: the pages that have been fresh long enough go on, without the uses of their burst. One insertion makes
+    /// Rule 1: pages whose window has ended go on, without the uses of their burst. One insertion makes
     /// one page go on; a second one, if memory was made smaller, until that is worked off.
-    fn end_freshness(&mut self, options: &MillpondOptions, frames: &mut impl FrameTable) {
-        // Freshness ends once *more* insertions than its share have followed: hence one page more.
-        let fresh_max = options.window.of(self.memory.0) + 1;
+    fn end_window(&mut self, options: &MillpondOptions, frames: &mut impl FrameTable) {
+        // A window ends once *more* insertions than its share have followed: hence one page more.
+        let window_max = options.window.of(self.memory.0) + 1;
         for _ in 0..2 {
-            if self.pages.len(List::Fresh) <= fresh_max {
+            if self.pages.len(List::Window) <= window_max {
                 return;
             }
-            let Some(frame) = self.pages.cold(List::Fresh) else {
+            let Some(frame) = self.pages.cold(List::Window) else {
                 return;
             };
             // One that was read ahead and is in its region by now was touched there, or one beside it was.
             let is_unseen = !self.pages.page(frame).touched && !frames.tracks_accesses(frame);
             let used = frames.test_and_clear_accessed(frame) > 0;
             self.pages.page(frame).touched |= used || is_unseen;
-            self.pages.move_to_warm(frame, List::Fresh, List::Inactive);
+            self.pages.move_to_warm(frame, List::Window, List::Inactive);
         }
     }
 
@@ -288,7 +288,7 @@ impl Lru {
         !self.is_inactive_above_target() && (self.millpond.vain < VAIN_MAX || self.inactive().0 == 0)
     }
 
-    /// One page at the cold end of the inactive list, or of the fresh one if that is all there is: promoted, given
+    /// One page at the cold end of the inactive list, or in its window if that is all there is: promoted, given
     /// another lap, or made a victim. `false`: both are empty.
     fn scan_inactive(
         &mut self,
@@ -300,8 +300,8 @@ impl Lru {
             Some(frame) => (frame, List::Inactive),
             None => match self.pages.cold(List::NoReuse) {
                 Some(frame) => (frame, List::NoReuse),
-                None => match self.pages.cold(List::Fresh) {
-                    Some(frame) => (frame, List::Fresh),
+                None => match self.pages.cold(List::Window) {
+                    Some(frame) => (frame, List::Window),
                     None => return false,
                 },
             },

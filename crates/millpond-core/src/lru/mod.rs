@@ -183,8 +183,8 @@ impl Lru {
     }
 
     /// Pages are replaced by another rule from now on. They stay in memory and keep their lists, as do shadows; what the
-    /// old rule had learnt is forgotten, unless the new one is the same. Cost: constant, but for the fresh pages that a
-    /// rule without a fresh list takes over (at most 10 % of memory).
+    /// old rule had learnt is forgotten, unless the new one is the same. Cost: constant, but for the pages in their window that
+    /// a rule without one takes over (at most 10 % of memory).
     ///
     /// # Panics
     /// If a number of `replacement` is out of range ([`Replacement::check`] tells before).
@@ -194,7 +194,7 @@ impl Lru {
             return;
         }
         if let Replacement::Linux(_) = replacement {
-            for list in [List::NoReuse, List::Fresh] {
+            for list in [List::NoReuse, List::Window] {
                 while let Some(frame) = self.pages.cold(list) {
                     self.pages.move_to_warm(frame, list, List::Inactive);
                 }
@@ -382,7 +382,7 @@ impl Lru {
     /// Pages on the inactive list, those in their window included.
     pub fn inactive(&self) -> PageCount {
         PageCount(
-            [List::Inactive, List::Fresh, List::NoReuse]
+            [List::Inactive, List::Window, List::NoReuse]
                 .map(|list| self.pages.len(list))
                 .iter()
                 .sum(),
@@ -436,7 +436,7 @@ impl Lru {
         self.workingset.validate();
         self.millpond.validate(&self.replacement);
         if let Replacement::Linux(_) = self.replacement {
-            for list in [List::Fresh, List::NoReuse] {
+            for list in [List::Window, List::NoReuse] {
                 assert_eq!(self.pages.len(list), 0, "Linux has no {list:?} list");
             }
         }

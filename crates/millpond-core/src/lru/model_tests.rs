@@ -169,7 +169,7 @@ impl Pair {
     fn compare(&self) {
         let (lru, model, seed) = (&self.lru, &self.model, self.seed);
         lru.validate();
-        for (list, expected) in [List::Fresh, List::Inactive, List::Active]
+        for (list, expected) in [List::Window, List::Inactive, List::Active]
             .into_iter()
             .zip(&model.lists)
         {

@@ -67,7 +67,7 @@ impl Lru {
         }
         self.statistics.no_reuse_file += 1;
         self.pages.admit(frame, List::NoReuse, true, 0);
-        self.end_window_of_no_reuse(&options, frames);
+        self.end_no_reuse_window(&options, frames);
     }
 
     /// Whether reclaim is at pages of no-reuse files that came in before that was found.
@@ -76,7 +76,7 @@ impl Lru {
     }
 
     /// A page whose window has ended is the next victim; two for each that comes, if memory was made smaller.
-    fn end_window_of_no_reuse(&mut self, options: &MillpondOptions, frames: &mut impl FrameTable) {
+    fn end_no_reuse_window(&mut self, options: &MillpondOptions, frames: &mut impl FrameTable) {
         let window_max = options.window.of(self.memory.0) + 1;
         for _ in 0..2 {
             if self.pages.len(List::NoReuse) <= window_max {

@@ -182,7 +182,10 @@ fn a_page_whose_write_ended_is_the_next_victim_unless_it_is_isolated() {
     pond.use_page(0);
     pond.isolate(1);
     assert!(pond.lru.rotate_to_cold(FrameNo(3)));
-    assert!(pond.lru.rotate_to_cold(FrameNo(5)), "a fresh page as well");
+    assert!(
+        pond.lru.rotate_to_cold(FrameNo(5)),
+        "a page in its window as well"
+    );
     assert_eq!(pond.list(List::Inactive), [5, 3, 1, 2, 4]);
     assert!(
         pond.lru.rotate_to_cold(FrameNo(0)),
@@ -228,12 +231,12 @@ fn another_rule_takes_over_the_pages_in_their_order() {
     pond.isolate(2);
     assert_eq!(pond.take_victims(), [1]);
     pond.lru.put_back(FrameNo(1), PutBack::ColdInactive);
-    assert_eq!(pond.list(List::Fresh), [7]);
+    assert_eq!(pond.list(List::Window), [7]);
     assert_eq!(pond.list(List::Inactive), [1, 2, 3, 4, 5, 6]);
     pond.lru
         .set_replacement(Replacement::Linux(LinuxOptions::default()));
     for _ in 0..2 {
-        assert_eq!(pond.list(List::Fresh), []);
+        assert_eq!(pond.list(List::Window), []);
         assert_eq!(pond.list(List::Inactive), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(pond.list(List::Active), [0]);
         pond.lru.set_replacement(Replacement::default());
@@ -251,8 +254,8 @@ fn memory_changed_there_and_back_has_the_same_limits_and_pages() {
     for n in 0..1_000 {
         lru.insert(FrameNo(n), Refault::NEW, true, &mut frames);
     }
-    let fresh: Vec<_> = lru.iter_from_cold(List::Fresh).collect();
-    assert_eq!(fresh.len(), 11);
+    let in_window: Vec<_> = lru.iter_from_cold(List::Window).collect();
+    assert_eq!(in_window.len(), 11);
     lru.resize(PageCount(4_000));
     assert_eq!(lru.inactive_target(), Some(PageCount(400)));
     lru.insert(FrameNo(3_999), Refault::NEW, true, &mut frames);
@@ -260,7 +263,7 @@ fn memory_changed_there_and_back_has_the_same_limits_and_pages() {
     lru.resize(PageCount(1_000));
     lru.validate();
     assert_eq!(lru.inactive_target(), Some(PageCount(100)));
-    assert_eq!(lru.iter_from_cold(List::Fresh).collect::<Vec<_>>(), fresh);
+    assert_eq!(lru.iter_from_cold(List::Window).collect::<Vec<_>>(), in_window);
     assert_eq!(lru.inactive() + lru.active(), PageCount(1_000));
 }
 

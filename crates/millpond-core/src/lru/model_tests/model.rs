@@ -34,7 +34,7 @@ pub(super) struct Model {
     pub(super) after_scan: u64,
 }
 
-const FRESH: usize = 0;
+const WINDOW: usize = 0;
 const INACTIVE: usize = 1;
 const ACTIVE: usize = 2;
 
@@ -61,7 +61,7 @@ impl Model {
     }
 
     fn inactive(&self) -> u64 {
-        (self.lists[FRESH].len() + self.lists[INACTIVE].len()) as u64
+        (self.lists[WINDOW].len() + self.lists[INACTIVE].len()) as u64
     }
 
     fn active(&self) -> u64 {
@@ -87,8 +87,8 @@ impl Model {
 
     pub(super) fn set_replacement(&mut self, replacement: Replacement) {
         if let Replacement::Linux(_) = replacement {
-            let fresh = core::mem::take(&mut self.lists[FRESH]);
-            self.lists[INACTIVE].extend(fresh);
+            let in_window = core::mem::take(&mut self.lists[WINDOW]);
+            self.lists[INACTIVE].extend(in_window);
         }
         if let Replacement::Millpond(options) = replacement {
             self.target = options.inactive_start_per_mille.into();
@@ -160,7 +160,7 @@ impl Model {
                 if active {
                     (ACTIVE, u8::from(refault.recent))
                 } else {
-                    (FRESH, 0)
+                    (WINDOW, 0)
                 }
             }
         };
@@ -171,11 +171,11 @@ impl Model {
         };
         self.lists[list].push(n);
         if let Replacement::Millpond(options) = self.replacement
-            && list == FRESH
+            && list == WINDOW
         {
             for _ in 0..2 {
-                if self.lists[FRESH].len() as u64 > options.window.of(self.memory) + 1 {
-                    let page = self.lists[FRESH].remove(0);
+                if self.lists[WINDOW].len() as u64 > options.window.of(self.memory) + 1 {
+                    let page = self.lists[WINDOW].remove(0);
                     let used = self.take_words(page) > 0;
                     self.page(page).touched |= used;
                     self.lists[INACTIVE].push(page);
@@ -279,7 +279,7 @@ impl Model {
                 break;
             }
             let from = if self.lists[INACTIVE].is_empty() {
-                FRESH
+                WINDOW
             } else {
                 INACTIVE
             };
@@ -343,7 +343,7 @@ impl Model {
     }
 
     pub(super) fn rotate_to_cold(&mut self, n: u32) -> bool {
-        for list in [FRESH, INACTIVE, ACTIVE] {
+        for list in [WINDOW, INACTIVE, ACTIVE] {
             if self.lists[list].contains(&n) {
                 self.lists[list].retain(|&m| m != n);
                 self.lists[INACTIVE].insert(0, n);

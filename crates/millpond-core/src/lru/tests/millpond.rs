@@ -6,7 +6,7 @@ pub(super) fn options() -> MillpondOptions {
     MillpondOptions::default()
 }
 
-/// Memory of 100 pages: 10 may be inactive, 2 are fresh at a time. Pages 0..90 are active, page 0 is next.
+/// Memory of 100 pages: 10 may be inactive, 2 are in their window at a time. Pages 0..90 are active, page 0 is next.
 fn pond_with_active() -> Pond {
     pond_with_active_by(options())
 }
@@ -31,10 +31,14 @@ pub(super) fn recent() -> Refault {
 }
 
 #[test]
-fn uses_while_fresh_are_one_burst() {
+fn uses_in_the_window_are_one_burst() {
     let mut pond = Pond::millpond(100);
     pond.insert_all(0..2);
-    assert_eq!(pond.list(List::Fresh), [0, 1], "1 % of 100 pages, and the newest");
+    assert_eq!(
+        pond.list(List::Window),
+        [0, 1],
+        "1 % of 100 pages, and the newest"
+    );
     (0..3).for_each(|_| pond.use_page(0));
     pond.insert(2);
     assert_eq!(pond.list(List::Inactive), [0]);
@@ -54,7 +58,7 @@ fn one_use_after_that_makes_a_page_active() {
 }
 
 #[test]
-fn fresh_pages_go_when_there_is_nothing_else() {
+fn pages_in_their_window_go_when_there_is_nothing_else() {
     let mut pond = Pond::millpond(100);
     pond.insert_all(0..2);
     pond.use_page(0);
@@ -68,7 +72,7 @@ fn the_first_use_of_a_page_read_ahead_is_no_reuse() {
     for n in 0..9 {
         pond.lru.insert(FrameNo(n), Refault::NEW, false, &mut pond.frames);
     }
-    assert_eq!(pond.list(List::Fresh), [8]);
+    assert_eq!(pond.list(List::Window), [8]);
     // 0 is never used, 1 once, 2 and 3 twice.
     for n in [1, 2, 2, 3, 3] {
         pond.use_page(n);
@@ -136,7 +140,7 @@ fn a_page_that_came_back_becomes_active_if_one_of_four_yields() {
     (4..8).for_each(|n| pond.use_page(n));
     pond.lru.remove(FrameNo(3));
     pond.lru.insert(FrameNo(501), recent(), true, &mut pond.frames);
-    assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Fresh));
+    assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Window));
     assert_eq!(pond.list(List::Active)[86..], [4, 5, 6, 7]);
 }
 
@@ -154,7 +158,7 @@ fn where_there_is_room_it_becomes_active_without_a_challenge() {
         (pond.lru.list_of(FrameNo(n)), challenged)
     };
     // What the scan has freed is no room: the inactive pages that fill it are the next scan's victims.
-    assert_eq!(insert_recent(500), (Some(List::Fresh), 4));
+    assert_eq!(insert_recent(500), (Some(List::Window), 4));
     // Page 4 was removed: 89 active pages leave 11 of the 100 that the scan left, one above the target.
     assert_eq!(insert_recent(501), (Some(List::Active), 0));
 }
@@ -241,7 +245,7 @@ fn a_page_on_trial_challenges_one_page() {
         pond.insert(n);
         pond.lru.list_of(FrameNo(n))
     };
-    assert_eq!(insert_on_trial(&mut pond, 500), Some(List::Fresh));
+    assert_eq!(insert_on_trial(&mut pond, 500), Some(List::Window));
     pond.lru.remove(FrameNo(500));
     assert_eq!(insert_on_trial(&mut pond, 501), Some(List::Active));
 }
@@ -323,14 +327,14 @@ fn options_out_of_range_are_refused() {
 }
 
 #[test]
-fn without_a_fresh_share_only_the_newest_page_is_fresh() {
+fn with_a_window_of_nothing_only_the_newest_page_is_in_it() {
     let options = MillpondOptions {
         window: Ratio::percent(0),
         ..options()
     };
     let mut pond = Pond::new(Replacement::Millpond(options), 100);
     pond.insert_all(0..3);
-    assert_eq!(pond.list(List::Fresh), [2]);
+    assert_eq!(pond.list(List::Window), [2]);
 }
 
 #[test]
@@ -420,7 +424,10 @@ fn a_page_that_was_read_ahead_and_is_where_uses_are_not_seen_has_had_its_first_u
         pond.lru.insert(FrameNo(n), Refault::NEW, false, &mut pond.frames);
     }
     pond.insert_all(2..20);
-    assert!(pond.list(List::Inactive).starts_with(&[0, 1]), "no longer fresh");
+    assert!(
+        pond.list(List::Inactive).starts_with(&[0, 1]),
+        "their window has ended"
+    );
     pond.frames.uses[0] = 1;
     pond.frames.uses[1] = 1;
     pond.lru.isolate(0, 2, &mut pond.frames, &mut pond.victims);

@@ -227,7 +227,7 @@ fn pages_in_use_do_not_hide_clean_ones_from_reclaim() {
         let lru = &w.manager.lru;
         let inactive = lru
             .iter_from_cold(List::Inactive)
-            .chain(lru.iter_from_cold(List::Fresh));
+            .chain(lru.iter_from_cold(List::Window));
         w.frames.pinned = inactive.collect();
         let active = lru.active().0;
         assert!(active > 50, "{active} active pages with {replacement:?}");
