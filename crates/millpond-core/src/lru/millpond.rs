@@ -51,11 +51,11 @@ use alloc::vec::Vec;
 /// the traces of decision 0002 are the same as without a bound.
 const VAIN_MAX: u32 = 32;
 
-/// Pages are on trial so many in a row, a power of two: one in this many of memory's, and at most. Neighbouring pages of a file then stay or go
-/// together, and so do their frames. One page in four, each on its own, left memory full of holes of one frame, and a
+/// Bimodal insertion takes so many pages in a row, a power of two: one in this many of memory's, and at most. Neighbouring
+/// pages of a file then stay or go together, and so do their frames. One page in four, each on its own, left memory full of holes of one frame, and a
 /// write of 1 MiB had 90 ranges of memory instead of one (see `memory::free`).
-const TRIAL_ROW_SHARE: u64 = 2048;
-const TRIAL_ROW_MAX: u64 = 64;
+const BIMODAL_ROW_SHARE: u64 = 2048;
+const BIMODAL_ROW_MAX: u64 = 64;
 
 /// What the rule remembers besides the lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,8 +63,8 @@ pub(super) struct State {
     /// The inactive list's length aimed at, per mille of memory: a share, so that it means the same when memory is
     /// made larger or smaller. No meaning by another rule.
     target_per_mille: u32,
-    /// Pages about which nothing was known, to count out those on trial.
-    unknown: u32,
+    /// Pages without a shadow, to count out those that bimodal insertion activates.
+    without_shadow: u32,
     /// Active pages that the scan looked at since its last victim.
     vain: u32,
     /// Of those that challenges look at, so many were looked at before their turn.
@@ -81,7 +81,7 @@ impl State {
                 Replacement::Linux(_) => 0,
                 Replacement::Millpond(options) => options.inactive_start_per_mille,
             },
-            unknown: 0,
+            without_shadow: 0,
             vain: 0,
             looked_ahead: 0,
             after_scan: u64::MAX,
@@ -152,7 +152,7 @@ impl Lru {
             } else {
                 options.admit_epsilon_one_in
             };
-            if self.enters_on_trial(options, one_in, frame, first_use, frames) {
+            if self.admit_bimodal(options, one_in, frame, first_use, frames) {
                 return;
             }
         }
@@ -160,8 +160,8 @@ impl Lru {
         self.end_window(options, frames);
     }
 
-    /// Rule 4: counts out the pages on trial, one in so many. Whether this is one of them, and active now.
-    pub(super) fn enters_on_trial(
+    /// Rule 4, bimodal insertion: one in so many pages without a shadow is admitted to the active list. Whether it was.
+    pub(super) fn admit_bimodal(
         &mut self,
         options: &MillpondOptions,
         one_in: u32,
@@ -169,15 +169,15 @@ impl Lru {
         first_use: bool,
         frames: &mut impl FrameTable,
     ) -> bool {
-        self.millpond.unknown = self.millpond.unknown.wrapping_add(1);
-        let in_a_row = (self.memory.0 / TRIAL_ROW_SHARE).clamp(1, TRIAL_ROW_MAX);
-        let is_on_trial = (self.millpond.unknown >> in_a_row.ilog2()).is_multiple_of(one_in);
-        let enters = is_on_trial && self.has_room_or_wins(options, (1, false), frames);
-        if enters {
+        self.millpond.without_shadow = self.millpond.without_shadow.wrapping_add(1);
+        let in_a_row = (self.memory.0 / BIMODAL_ROW_SHARE).clamp(1, BIMODAL_ROW_MAX);
+        let is_counted_out = (self.millpond.without_shadow >> in_a_row.ilog2()).is_multiple_of(one_in);
+        let is_admitted = is_counted_out && self.has_room_or_wins(options, (1, false), frames);
+        if is_admitted {
             self.pages.admit(frame, List::Active, first_use, 0);
             self.statistics.bimodal_activate_file += 1;
         }
-        enters
+        is_admitted
     }
 
     /// Rule 3: whether a page may enter the active list, by room or by winning a challenge of up to `pages` pages. It may

@@ -186,7 +186,7 @@ impl Pair {
 
 #[test]
 fn every_rule_does_what_the_model_does() {
-    let (mut recent, mut on_trial) = (0, 0);
+    let (mut recent, mut bimodal) = (0, 0);
     for seed in 1..=60 {
         let mut random = Random(seed);
         let (replacement, memory) = (random.replacement(), 1 + u64::from(random.below(PAGES)));
@@ -196,10 +196,10 @@ fn every_rule_does_what_the_model_does() {
             pair.compare();
         }
         recent += pair.lru.statistics().workingset_activate_file;
-        on_trial += pair.lru.statistics().bimodal_activate_file;
+        bimodal += pair.lru.statistics().bimodal_activate_file;
     }
     assert!(
-        recent > 1_000 && on_trial > 1_000,
-        "{recent} came back soon, {on_trial} were on trial: too few to have tested anything"
+        recent > 1_000 && bimodal > 1_000,
+        "{recent} recent refaults, {bimodal} by bimodal insertion: too few to have tested anything"
     );
 }

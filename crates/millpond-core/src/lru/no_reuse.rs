@@ -62,7 +62,7 @@ impl Lru {
         let Replacement::Millpond(options) = self.replacement else {
             return self.insert(frame, Refault::NEW, true, frames);
         };
-        if self.enters_on_trial(&options, options.admit_epsilon_one_in, frame, true, frames) {
+        if self.admit_bimodal(&options, options.admit_epsilon_one_in, frame, true, frames) {
             return;
         }
         self.statistics.no_reuse_file += 1;

@@ -81,7 +81,7 @@ impl Pond {
         Pond::new(Replacement::default(), memory)
     }
 
-    /// A target of 2 inactive pages, so that nearly everything is above it, and no page on trial.
+    /// A target of 2 inactive pages, so that nearly everything is above it, and no bimodal insertion.
     fn millpond_small() -> Pond {
         let options = MillpondOptions {
             admit_epsilon_one_in: u32::MAX,

@@ -29,7 +29,7 @@ pub(super) struct Model {
     class_ages: [u64; 2],
     challenged: bool,
     pub(super) target: u64,
-    unknown: u32,
+    without_shadow: u32,
     vain: u32,
     pub(super) after_scan: u64,
 }
@@ -52,7 +52,7 @@ impl Model {
             class_ages: [0; 2],
             challenged: false,
             target: 0,
-            unknown: 0,
+            without_shadow: 0,
             vain: 0,
             after_scan: u64::MAX,
         };
@@ -94,7 +94,7 @@ impl Model {
             self.target = options.inactive_start_per_mille.into();
         }
         self.replacement = replacement;
-        (self.challenged, self.unknown, self.vain) = (false, 0, 0);
+        (self.challenged, self.without_shadow, self.vain) = (false, 0, 0);
         self.after_scan = u64::MAX;
     }
 
@@ -145,7 +145,7 @@ impl Model {
                         room || wins
                     }
                 } else {
-                    self.unknown += 1;
+                    self.without_shadow += 1;
                     let percent = u64::from(options.admit_inactive_percent);
                     let is_long =
                         percent > 0 && self.inactive() * 1000 * 100 > self.memory * self.target * percent;
@@ -155,7 +155,8 @@ impl Model {
                     } else {
                         options.admit_epsilon_one_in
                     };
-                    self.unknown.is_multiple_of(one_in) && (self.has_room() || self.challenge(&options, 1))
+                    self.without_shadow.is_multiple_of(one_in)
+                        && (self.has_room() || self.challenge(&options, 1))
                 };
                 if active {
                     (ACTIVE, u8::from(refault.recent))

@@ -164,20 +164,20 @@ fn where_there_is_room_it_becomes_active_without_a_challenge() {
 }
 
 #[test]
-fn of_unknown_pages_one_in_32_is_on_trial_and_one_in_4_while_little_is_active() {
-    let on_trial = |pond: &mut Pond| {
+fn of_pages_without_a_shadow_one_in_32_is_activated_and_one_in_4_while_little_is_active() {
+    let bimodal = |pond: &mut Pond| {
         let before = pond.lru.statistics().bimodal_activate_file;
         pond.insert_all(1_000..1_064);
         pond.lru.statistics().bimodal_activate_file - before
     };
-    assert_eq!(on_trial(&mut pond_with_active()), 2);
+    assert_eq!(bimodal(&mut pond_with_active()), 2);
     let mut pond = Pond::millpond(1_000);
     pond.insert_all(2_000..2_200);
-    assert_eq!(on_trial(&mut pond), 16);
+    assert_eq!(bimodal(&mut pond), 16);
 }
 
 #[test]
-fn memory_that_begins_is_on_trial_no_more_often_while_little_is_active() {
+fn memory_that_begins_is_activated_no_more_often_while_little_is_active() {
     let mut pond = Pond::millpond(1_000);
     for n in 2_000..2_200 {
         let begins = Refault::NEW.of_new_memory();
@@ -190,8 +190,8 @@ fn memory_that_begins_is_on_trial_no_more_often_while_little_is_active() {
 }
 
 #[test]
-fn while_the_inactive_list_is_long_pages_are_on_trial_as_if_little_were_active() {
-    for (percent, on_trial) in [(0, 2), (150, 16), (1000, 2)] {
+fn while_the_inactive_list_is_long_pages_are_activated_as_if_little_were_active() {
+    for (percent, bimodal) in [(0, 2), (150, 16), (1000, 2)] {
         let mut pond = pond_with_active();
         let options = MillpondOptions {
             admit_inactive_percent: percent,
@@ -204,7 +204,7 @@ fn while_the_inactive_list_is_long_pages_are_on_trial_as_if_little_were_active()
         let before = pond.lru.statistics().bimodal_activate_file;
         pond.insert_all(1_000..1_064);
         let count = pond.lru.statistics().bimodal_activate_file - before;
-        assert_eq!(count, on_trial, "{percent} %");
+        assert_eq!(count, bimodal, "{percent} %");
     }
 }
 
@@ -233,10 +233,10 @@ fn a_page_that_came_back_challenges_despite_room_if_it_is_to() {
 }
 
 #[test]
-fn a_page_on_trial_challenges_one_page() {
+fn bimodal_insertion_probes_one_page() {
     let mut pond = pond_with_active();
     pond.use_page(0);
-    let insert_on_trial = |pond: &mut Pond, n| {
+    let insert_bimodal = |pond: &mut Pond, n| {
         let options = MillpondOptions {
             admit_epsilon_one_in: 1,
             ..options()
@@ -245,9 +245,9 @@ fn a_page_on_trial_challenges_one_page() {
         pond.insert(n);
         pond.lru.list_of(FrameNo(n))
     };
-    assert_eq!(insert_on_trial(&mut pond, 500), Some(List::Window));
+    assert_eq!(insert_bimodal(&mut pond, 500), Some(List::Window));
     pond.lru.remove(FrameNo(500));
-    assert_eq!(insert_on_trial(&mut pond, 501), Some(List::Active));
+    assert_eq!(insert_bimodal(&mut pond, 501), Some(List::Active));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::*;
 const KEPT: FileId = FileId(1);
 const NO_REUSE: FileId = FileId(2);
 
-/// Memory of so many pages, none of them on trial. Of both files nothing is known yet.
+/// Memory of so many pages, without bimodal insertion. Of both files nothing is known yet.
 fn pond(memory: u64) -> Pond {
     let mut pond = Pond::millpond_small();
     pond.lru.memory = PageCount(memory);

@@ -4,7 +4,7 @@ use super::*;
 use crate::lru::{List, Replacement};
 use core::ops::Range;
 
-/// A pond whose pages are none of them on trial, so that they leave in the order in which they came.
+/// A pond without bimodal insertion, so that pages leave in the order in which they came.
 fn in_order(frames: u64, slots: u64) -> Pond {
     let mut options = quiet();
     if let Replacement::Millpond(own) = &mut options.replacement {
