@@ -57,6 +57,23 @@ const VAIN_MAX: u32 = 32;
 const BIMODAL_ROW_SHARE: u64 = 2048;
 const BIMODAL_ROW_MAX: u64 = 64;
 
+/// How far an admission probe goes.
+#[derive(Clone, Copy)]
+struct Probe {
+    /// It looks at so many pages of the active cold end at most.
+    pages: u32,
+    /// Also where there is room.
+    always: bool,
+}
+
+impl Probe {
+    /// One page, where there is no room.
+    const ONE: Probe = Probe {
+        pages: 1,
+        always: false,
+    };
+}
+
 /// What the rule remembers besides the lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct State {
@@ -67,7 +84,7 @@ pub(super) struct State {
     without_shadow: u32,
     /// Active pages that the scan looked at since its last victim.
     vain: u32,
-    /// Of those that challenges look at, so many were looked at before their turn.
+    /// Of those that probes look at, so many were looked at before their turn.
     looked_ahead: u64,
     /// Pages on lists when the last batch of the scan had taken its victims.
     after_scan: u64,
@@ -139,8 +156,11 @@ impl Lru {
         frames: &mut impl FrameTable,
     ) {
         if refault.recent {
-            let challenge = (options.probe_pages, options.probe_always);
-            if self.has_room_or_wins(options, challenge, frames) {
+            let probe = Probe {
+                pages: options.probe_pages,
+                always: options.probe_always,
+            };
+            if self.probe_for_room(options, probe, frames) {
                 self.pages.admit(frame, List::Active, first_use, 1);
                 self.statistics.workingset_activate_file += 1;
                 self.statistics.workingset_restore_file += u64::from(refault.workingset);
@@ -172,7 +192,7 @@ impl Lru {
         self.millpond.without_shadow = self.millpond.without_shadow.wrapping_add(1);
         let in_a_row = (self.memory.0 / BIMODAL_ROW_SHARE).clamp(1, BIMODAL_ROW_MAX);
         let is_counted_out = (self.millpond.without_shadow >> in_a_row.ilog2()).is_multiple_of(one_in);
-        let is_admitted = is_counted_out && self.has_room_or_wins(options, (1, false), frames);
+        let is_admitted = is_counted_out && self.probe_for_room(options, Probe::ONE, frames);
         if is_admitted {
             self.pages.admit(frame, List::Active, first_use, 0);
             self.statistics.bimodal_activate_file += 1;
@@ -180,22 +200,22 @@ impl Lru {
         is_admitted
     }
 
-    /// Rule 3: whether a page may enter the active list, by room or by winning a challenge of up to `pages` pages. It may
-    /// have to challenge although there is room.
-    fn has_room_or_wins(
+    /// Rule 3, the admission probe: demotes the first page at the active cold end without a second chance, if there is no
+    /// room on the active list. Whether a page may enter it now.
+    fn probe_for_room(
         &mut self,
         options: &MillpondOptions,
-        (pages, must_challenge): (u32, bool),
+        probe: Probe,
         frames: &mut impl FrameTable,
     ) -> bool {
         let has_room = self.has_room();
-        if has_room && !must_challenge {
+        if has_room && !probe.always {
             return true;
         }
         let mut scanned = Scanned::default();
-        // Neighbours that were looked at together were looked at instead of those that this challenge would have come to.
-        let ahead = self.millpond.looked_ahead.min(pages.into());
-        let most = u64::from(pages) - ahead;
+        // The pages of a sampling batch were looked at instead of those that this probe would have come to.
+        let ahead = self.millpond.looked_ahead.min(probe.pages.into());
+        let most = u64::from(probe.pages) - ahead;
         while scanned.refilled < most && scanned.deactivated == 0 {
             let Some(frame) = self.pages.cold(List::Active) else {
                 break;

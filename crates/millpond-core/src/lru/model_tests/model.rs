@@ -140,9 +140,9 @@ impl Model {
                 let active = if refault.recent {
                     {
                         let room = self.has_room();
-                        let challenges = !room || options.probe_always;
-                        let wins = challenges && self.challenge(&options, options.probe_pages);
-                        room || wins
+                        let probes = !room || options.probe_always;
+                        let finds_room = probes && self.probe(&options, options.probe_pages);
+                        room || finds_room
                     }
                 } else {
                     self.without_shadow += 1;
@@ -155,8 +155,7 @@ impl Model {
                     } else {
                         options.admit_epsilon_one_in
                     };
-                    self.without_shadow.is_multiple_of(one_in)
-                        && (self.has_room() || self.challenge(&options, 1))
+                    self.without_shadow.is_multiple_of(one_in) && (self.has_room() || self.probe(&options, 1))
                 };
                 if active {
                     (ACTIVE, u8::from(refault.recent))
@@ -185,7 +184,7 @@ impl Model {
         }
     }
 
-    fn challenge(&mut self, options: &MillpondOptions, pages: u32) -> bool {
+    fn probe(&mut self, options: &MillpondOptions, pages: u32) -> bool {
         (0..pages).any(|_| self.active() > 0 && self.spend_or_demote(options, &mut Scanned::default()))
     }
 

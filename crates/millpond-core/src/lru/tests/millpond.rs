@@ -145,7 +145,7 @@ fn a_page_that_came_back_becomes_active_if_one_of_four_yields() {
 }
 
 #[test]
-fn where_there_is_room_it_becomes_active_without_a_challenge() {
+fn where_there_is_room_it_becomes_active_without_a_probe() {
     let mut pond = pond_with_active();
     for n in 0..90 {
         pond.use_page(n);
@@ -153,9 +153,9 @@ fn where_there_is_room_it_becomes_active_without_a_challenge() {
     let mut insert_recent = |n| {
         let before = pond.lru.statistics().pgrefill;
         pond.lru.insert(FrameNo(n), recent(), true, &mut pond.frames);
-        let challenged = pond.lru.statistics().pgrefill - before;
-        pond.lru.remove(FrameNo(challenged as u32));
-        (pond.lru.list_of(FrameNo(n)), challenged)
+        let probed = pond.lru.statistics().pgrefill - before;
+        pond.lru.remove(FrameNo(probed as u32));
+        (pond.lru.list_of(FrameNo(n)), probed)
     };
     // What the scan has freed is no room: the inactive pages that fill it are the next scan's victims.
     assert_eq!(insert_recent(500), (Some(List::Window), 4));
@@ -209,7 +209,7 @@ fn while_the_inactive_list_is_long_pages_are_activated_as_if_little_were_active(
 }
 
 #[test]
-fn a_page_that_came_back_challenges_despite_room_if_it_is_to() {
+fn a_refaulted_page_probes_despite_room_if_it_is_to() {
     for despite_room in [false, true] {
         let mut pond = pond_with_active();
         let options = MillpondOptions {

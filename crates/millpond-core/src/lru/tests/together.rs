@@ -60,7 +60,7 @@ fn of_neighbours_that_are_looked_at_each_saves_up_its_own_uses() {
 
 /// Else the active list would go round faster the more its pages are neighbours.
 #[test]
-fn what_a_challenge_looks_at_beyond_its_share_the_next_ones_do_not_look_at() {
+fn what_a_probe_looks_at_beyond_its_share_the_next_ones_do_not_look_at() {
     let options = MillpondOptions {
         probe_pages: 16,
         probe_always: true,
@@ -76,7 +76,7 @@ fn what_a_challenge_looks_at_beyond_its_share_the_next_ones_do_not_look_at() {
         pond.lru.insert(FrameNo(n), recent(), false, &mut pond.frames);
         refilled.push(pond.lru.statistics().pgrefill - before);
     }
-    // A block of 64, which four challenges pay for, the 26 of the next, and then who was seen not to be used.
+    // A block of 64, which four probes pay for, the 26 of the next, and then who was seen not to be used.
     assert_eq!(refilled, [64, 0, 0, 0, 26, 1]);
 }
 
