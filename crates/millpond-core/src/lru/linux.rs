@@ -96,8 +96,8 @@ impl Lru {
         };
         scanned.scanned += 1;
         let page = self.pages.page(frame);
-        let uses = page.uses + frames.test_and_clear_accessed(frame) + u8::from(page.touched);
-        page.uses = 0;
+        let uses = page.usage_count + frames.test_and_clear_accessed(frame) + u8::from(page.touched);
+        page.usage_count = 0;
         // The first use is the referenced bit, the second the activation, a third the bit again.
         page.touched = uses > 2;
         if uses >= 2 {
@@ -118,8 +118,8 @@ impl Lru {
         scanned.refilled += 1;
         scanned.deactivated += 1;
         let page = self.pages.page(frame);
-        page.touched |= page.uses + frames.test_and_clear_accessed(frame) > 0;
-        page.uses = 0;
+        page.touched |= page.usage_count + frames.test_and_clear_accessed(frame) > 0;
+        page.usage_count = 0;
         page.workingset = true;
         self.pages.move_to_warm(frame, List::Active, List::Inactive);
     }

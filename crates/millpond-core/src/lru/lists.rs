@@ -45,15 +45,16 @@ pub(super) struct Page {
     pub(super) touched: bool,
     /// Was on the active list once since it came in.
     pub(super) workingset: bool,
-    /// Uses beyond the first that were harvested and not spent yet.
-    pub(super) uses: u8,
+    /// Laps that it has still earned: uses beyond the first, less the laps that they were spent on (`usage_count` of
+    /// PostgreSQL, GCLOCK).
+    pub(super) usage_count: u8,
 }
 
 const UNKNOWN: Page = Page {
     place: Place::Unknown,
     touched: false,
     workingset: false,
-    uses: 0,
+    usage_count: 0,
 };
 
 /// All pages in memory, and the lists that they are on.
@@ -116,7 +117,7 @@ impl Pages {
     /// # Panics
     /// If the frame already holds a page.
     #[inline]
-    pub(super) fn admit(&mut self, frame: FrameNo, list: List, touched: bool, uses: u8) {
+    pub(super) fn admit(&mut self, frame: FrameNo, list: List, touched: bool, usage_count: u8) {
         let page = &mut self.pages[frame.index()];
         assert!(
             page.place == Place::Unknown,
@@ -126,7 +127,7 @@ impl Pages {
             place: Place::On(list),
             touched,
             workingset: false,
-            uses,
+            usage_count,
         };
         self.lists.push_warm(list as usize, frame);
     }

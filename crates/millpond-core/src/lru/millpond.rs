@@ -220,7 +220,7 @@ impl Lru {
             let Some(frame) = self.pages.cold(List::Active) else {
                 break;
             };
-            self.spend_use_or_demote(options, frame, frames, &mut scanned);
+            self.rotate_or_demote(options, frame, frames, &mut scanned);
         }
         self.millpond.looked_ahead =
             self.millpond.looked_ahead - ahead + scanned.refilled.saturating_sub(most);
@@ -289,7 +289,7 @@ impl Lru {
                         break;
                     }
                     let before = scanned.refilled;
-                    self.spend_use_or_demote(options, frame, frames, &mut scanned);
+                    self.rotate_or_demote(options, frame, frames, &mut scanned);
                     self.millpond.vain += (scanned.refilled - before) as u32;
                 }
                 _ => {
@@ -328,9 +328,9 @@ impl Lru {
         };
         scanned.scanned += 1;
         let page = self.pages.page(frame);
-        let uses = page.uses + frames.test_and_clear_accessed(frame);
+        let uses = page.usage_count + frames.test_and_clear_accessed(frame);
         let was_touched = page.touched || uses == 0;
-        page.uses = 0;
+        page.usage_count = 0;
         page.touched |= uses > 0;
         if from != List::Inactive || uses == 0 || (!was_touched && uses == 1) {
             // No use but a burst, or the first use of a page that was read ahead: not known to be used again.
@@ -356,25 +356,25 @@ impl Lru {
         true
     }
 
-    /// The page at the cold end of the active list gives up a saved use for another lap, or is demoted.
-    fn spend_use_or_demote(
+    /// The page at the cold end of the active list goes round for one of its usage count, or is demoted.
+    fn rotate_or_demote(
         &mut self,
         options: &MillpondOptions,
         frame: FrameNo,
         frames: &mut impl FrameTable,
         scanned: &mut Scanned,
     ) {
-        let saved = self.pages.page(frame).uses;
+        let before = self.pages.page(frame).usage_count;
         let stays = if frames.tracks_accesses(frame) {
             let seen = frames.test_and_clear_accessed(frame);
             let page = self.pages.page(frame);
-            // What a page of a region has saved up is not cut to what a file's may have.
-            let uses = (saved + seen).min(options.usage_count_max.max(saved));
-            page.uses = uses.saturating_sub(1);
+            // The usage count of a page of a region is not cut to what a file's may be.
+            let uses = (before + seen).min(options.usage_count_max.max(before));
+            page.usage_count = uses.saturating_sub(1);
             page.touched |= uses > 0;
             uses > 0
-        } else if saved >= options.skip_scan_threshold {
-            self.pages.page(frame).uses -= 1;
+        } else if before >= options.skip_scan_threshold {
+            self.pages.page(frame).usage_count -= 1;
             true
         } else {
             let looked = self.look_at_neighbours(options, frame, frames);

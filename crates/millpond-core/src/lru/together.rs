@@ -7,7 +7,7 @@
 //!
 //! To see whether a page of a region is used it is moved out, and its next use moves it in again. Pages that follow one another
 //! are moved with one system call, and each call interrupts all processors that run the process, which costs more than the moving.
-//! Every page that comes between two of them on the list, and every one that has a use more saved up, cuts their row in two for
+//! Every page that comes between two of them on the list, and every one that has a higher usage count, cuts their row in two for
 //! good. So when the scan looks at an active page whose uses nobody sees, it looks at those of its neighbours that are active
 //! and unseen as well, 64 that lie together at most, and puts them side by side.
 //!
@@ -53,16 +53,16 @@ impl Lru {
         looked
     }
 
-    /// A use since the page was looked at last saves up some, a lap without costs one; and the next is one in which a use
-    /// will be seen.
+    /// The usage count rises by what an accessed bit weighs if the page was used since it was looked at last; a lap without a
+    /// use costs one. In the next lap a use will be seen.
     fn begin_lap(&mut self, options: &MillpondOptions, frame: FrameNo, frames: &mut impl FrameTable) {
         let is_used = frames.test_and_clear_accessed(frame) > 0;
         let page = self.pages.page(frame);
-        page.touched |= is_used || page.uses > 0;
-        page.uses = if is_used {
-            (page.uses + options.accessed_bit_weight).min(options.region_usage_count_max)
+        page.touched |= is_used || page.usage_count > 0;
+        page.usage_count = if is_used {
+            (page.usage_count + options.accessed_bit_weight).min(options.region_usage_count_max)
         } else {
-            page.uses.saturating_sub(1)
+            page.usage_count.saturating_sub(1)
         };
         self.pages.move_to_warm(frame, List::Active, List::Active);
     }

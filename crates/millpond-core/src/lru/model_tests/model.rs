@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 struct Page {
     touched: bool,
     workingset: bool,
-    uses: u8,
+    usage_count: u8,
 }
 
 pub(super) struct Shadow {
@@ -167,7 +167,7 @@ impl Model {
         *self.page(n) = Page {
             touched: first_use,
             workingset: false,
-            uses,
+            usage_count: uses,
         };
         self.lists[list].push(n);
         if let Replacement::Millpond(options) = self.replacement
@@ -192,11 +192,11 @@ impl Model {
         let n = self.lists[ACTIVE].remove(0);
         let words = self.take_words(n);
         let page = self.page(n);
-        let uses = (page.uses + words).min(options.usage_count_max);
+        let uses = (page.usage_count + words).min(options.usage_count_max);
         page.touched |= uses > 0;
         scanned.refilled += 1;
         if uses > 0 {
-            page.uses = uses - 1;
+            page.usage_count = uses - 1;
             self.lists[ACTIVE].push(n);
             scanned.rotated += 1;
             return false;
@@ -230,7 +230,7 @@ impl Model {
                 let n = self.lists[ACTIVE].remove(0);
                 let words = self.take_words(n);
                 let page = self.page(n);
-                page.touched |= core::mem::take(&mut page.uses) + words > 0;
+                page.touched |= core::mem::take(&mut page.usage_count) + words > 0;
                 page.workingset = true;
                 self.lists[INACTIVE].push(n);
                 scanned.refilled += 1;
@@ -241,7 +241,7 @@ impl Model {
             let n = self.lists[INACTIVE].remove(0);
             let words = self.take_words(n);
             let page = self.page(n);
-            let uses = u8::from(page.touched) + core::mem::take(&mut page.uses) + words;
+            let uses = u8::from(page.touched) + core::mem::take(&mut page.usage_count) + words;
             page.touched = uses > 2;
             scanned.scanned += 1;
             if uses >= 2 {
@@ -286,7 +286,7 @@ impl Model {
             let n = self.lists[from].remove(0);
             let words = self.take_words(n);
             let page = self.page(n);
-            let uses = core::mem::take(&mut page.uses) + words;
+            let uses = core::mem::take(&mut page.usage_count) + words;
             let reused = if page.touched { uses > 0 } else { uses > 1 };
             scanned.scanned += 1;
             if reused && from == INACTIVE {

@@ -18,7 +18,7 @@ pub(super) fn pond_with_active_by(options: MillpondOptions) -> Pond {
     for _ in 0..10 {
         pond.evict_one();
     }
-    (0..90).for_each(|n| pond.lru.pages.page(FrameNo(n)).uses = 0);
+    (0..90).for_each(|n| pond.lru.pages.page(FrameNo(n)).usage_count = 0);
     assert_eq!((pond.lru.active().0, pond.lru.inactive().0), (90, 10));
     pond
 }
@@ -107,7 +107,7 @@ fn victims_are_inactive_above_the_target_and_else_the_active_list_is_looked_at()
 }
 
 #[test]
-fn an_active_page_gives_up_one_saved_use_for_each_lap() {
+fn each_lap_costs_an_active_page_one_of_its_usage_count() {
     let mut pond = pond_with_active();
     (1..90).for_each(|n| pond.lru.remove(FrameNo(n)));
     (0..3).for_each(|_| pond.use_page(0));
@@ -134,7 +134,11 @@ fn a_page_that_came_back_becomes_active_if_one_of_four_yields() {
     (0..3).for_each(|n| pond.use_page(n));
     pond.lru.insert(FrameNo(500), recent(), true, &mut pond.frames);
     assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Active));
-    assert_eq!(pond.list(List::Inactive).last(), Some(&3), "3 had no use saved");
+    assert_eq!(
+        pond.list(List::Inactive).last(),
+        Some(&3),
+        "the usage count of 3 was 0"
+    );
     assert_eq!(pond.list(List::Active)[86..], [0, 1, 2, 500]);
 
     (4..8).for_each(|n| pond.use_page(n));
@@ -381,10 +385,10 @@ fn laps_of_a_sampled_page(options: MillpondOptions, used: usize) -> (usize, usiz
     (left, looked)
 }
 
-/// A lap shows one use of a page of a region, however often it was used. Spent at once, none was ever saved: what was used in
+/// A lap shows one use of a page of a region, however often it was used. Spent at once, none ever counted: what was used in
 /// lap after lap was demoted after the first lap without, as was what had been used once.
 #[test]
-fn a_page_of_a_region_saves_up_uses_for_each_lap_in_which_it_was_used() {
+fn the_usage_count_of_a_page_of_a_region_rises_in_each_lap_in_which_it_was_used() {
     let options = MillpondOptions {
         region_usage_count_max: 3,
         accessed_bit_weight: 1,
@@ -396,7 +400,7 @@ fn a_page_of_a_region_saves_up_uses_for_each_lap_in_which_it_was_used() {
     }
 }
 
-/// With four saved up for a lap, and eight at most, it is looked at in two laps, and then in one of five.
+/// With four more for a lap with a use, and eight at most, it is looked at in two laps, and then in one of five.
 #[test]
 fn a_page_of_a_region_that_is_used_in_lap_after_lap_is_not_looked_at_in_each() {
     let options = MillpondOptions {

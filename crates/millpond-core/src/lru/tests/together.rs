@@ -43,7 +43,7 @@ fn neighbours_are_looked_at_together_and_go_on_side_by_side() {
 }
 
 #[test]
-fn of_neighbours_that_are_looked_at_each_saves_up_its_own_uses() {
+fn of_a_sampling_batch_each_page_has_its_own_usage_count() {
     let options = MillpondOptions {
         region_usage_count_max: 8,
         accessed_bit_weight: 4,
@@ -52,10 +52,10 @@ fn of_neighbours_that_are_looked_at_each_saves_up_its_own_uses() {
     };
     let mut pond = pond_of_a_region(options);
     pond.frames.uses[2] = 1;
-    pond.lru.pages.page(FrameNo(4)).uses = 7;
+    pond.lru.pages.page(FrameNo(4)).usage_count = 7;
     pond.isolate(1);
-    let saved = [1, 2, 3, 4].map(|n| pond.lru.pages.page(FrameNo(n)).uses);
-    assert_eq!(saved, [0, 4, 0, 6]);
+    let counts = [1, 2, 3, 4].map(|n| pond.lru.pages.page(FrameNo(n)).usage_count);
+    assert_eq!(counts, [0, 4, 0, 6]);
 }
 
 /// Else the active list would go round faster the more its pages are neighbours.
