@@ -1,19 +1,21 @@
-//! Pages of files and of regions in one memory: what costs more to get back stays longer.
+//! The scan balance between pages of files and of regions in one memory: what costs more to refault stays longer.
 //!
 //! ```text
-//!   a page came back that a little more memory for its kind would have kept ──► lean towards its kind, by what its reads cost
-//!   a page that would be a victim, or be demoted, of the kind leant to ──► once more round its list, in `lean` of 1000 cases
+//!   a ghost hit: a little more memory for its kind would have kept the page ──► the balance moves towards its kind, by what
+//!                                                                               its reads cost
+//!   a page of the favoured kind would be a victim, or be demoted ─────────────► once more round its list, in `balance` of
+//!                                                                               1000 cases
 //! ```
 //!
 //! Linux asks its user how much dearer it is to read from swap than from a file (`swappiness`), and takes more from the kind
-//! of which less came back (5.8, `lru_note_cost`). Here the price is measured: what reads take that somebody waits for. And
-//! only returns count that say something about the next page of memory: within rule 5's regret (`millpond`). Where the two
-//! kinds' returns cost the same per unit of time, the lean rests: each kind's last page of memory is then worth as much.
+//! of which less was refaulted (5.8, `lru_note_cost`). Here the price is measured: what reads take that a caller waits for.
+//! Only ghost hits count, which say something about the next page of memory (rule 5 of `millpond`). Where the ghost hits of
+//! both kinds cost the same per unit of time, the balance rests: each kind's last page of memory is then worth as much.
 //!
 //! Only the kind whose reads take at least twice as long is favoured, and leaves at most as many times more slowly: a page
-//! that goes round has lost its place, so where prices are alike the order of use is worth more. With the longest lean that
-//! is eight times, and eight pages are looked at for a victim. Where none of the other kind was among as many would-be victims as an eighth of
-//! memory, there is nothing to lean against, and pages go as ever.
+//! that goes round has lost its place, so where prices are alike the order of use is worth more. At the end of its range that
+//! is eight times, and eight pages are looked at for a victim. Where none of the other kind was among as many would-be
+//! victims as an eighth of memory, there is nothing to balance, and pages go as ever.
 
 use super::Lru;
 use super::lists::List;
@@ -24,9 +26,9 @@ use crate::units::{FileId, FrameNo, Nanos};
 
 /// What is known of reads' times is of the last reads, about so many.
 const READS: u64 = 32;
-/// How far a return moves the lean, per mille, when the kinds' reads take as long.
+/// How far a ghost hit moves the balance, per mille, when the kinds' reads take as long.
 const STEP_PER_MILLE: i64 = 4;
-/// Would-be victims of one kind in a row after which there is nothing to lean against: memory divided by this.
+/// Would-be victims of one kind in a row after which there is nothing to balance: memory divided by this.
 const ALONE_SHARE: u64 = 8;
 
 /// What a refault of each kind costs at present, and which kind that favours.
@@ -47,15 +49,15 @@ pub(super) struct Cost {
     /// The mean of what a read takes, by [`PageKind`]; 0: none was made.
     reads: [u64; 2],
     /// Per mille; towards regions above 0, towards files below.
-    lean: i64,
+    balance: i64,
     /// Thousandths of a page that have yet to go round.
-    owed: i64,
+    deficit: i64,
     /// The kind of the last would-be victim, and how many of that kind there were in a row.
     alone: (Option<PageKind>, u64),
 }
 
 impl Cost {
-    fn returned(&mut self, kind: PageKind, most: i64) {
+    fn ghost_hit(&mut self, kind: PageKind, most: i64) {
         let [file, anonymous] = self.reads;
         if file == 0 || anonymous == 0 {
             return;
@@ -64,7 +66,7 @@ impl Cost {
             let share = u128::from(reads) * 2 * STEP_PER_MILLE as u128;
             (share / u128::from(file.saturating_add(anonymous))).max(1) as i64
         };
-        self.lean += match kind {
+        self.balance += match kind {
             PageKind::File => -step(file),
             PageKind::Anonymous => step(anonymous),
         };
@@ -81,16 +83,16 @@ impl Cost {
             0
         };
         let worth = worth.min(most);
-        self.lean = if file > anonymous {
-            self.lean.clamp(-worth, 0)
+        self.balance = if file > anonymous {
+            self.balance.clamp(-worth, 0)
         } else {
-            self.lean.clamp(0, worth)
+            self.balance.clamp(0, worth)
         };
     }
 }
 
 impl Lru {
-    /// Somebody has waited so long for a read of a page of this kind.
+    /// A caller has waited so long for a read of a page of this kind.
     pub fn read_took(&mut self, kind: PageKind, took: Nanos) {
         let Replacement::Millpond(options) = self.replacement else {
             return;
@@ -110,37 +112,37 @@ impl Lru {
         RefaultCosts {
             file,
             region,
-            scan_balance_per_mille: self.cost.lean as i32,
+            scan_balance_per_mille: self.cost.balance as i32,
         }
     }
 
-    /// Whom the measured cost of returns favours: per mille of would-be victims of that kind that stay for another lap.
-    /// `None`: nobody.
-    pub(super) fn lean(&self) -> Option<(PageKind, u32)> {
-        let kind = match self.cost.lean {
+    /// The kind that the measured cost of refaults favours, and how many of 1000 of its would-be victims stay for another lap;
+    /// `None`: neither.
+    pub(super) fn scan_balance(&self) -> Option<(PageKind, u32)> {
+        let kind = match self.cost.balance {
             0 => return None,
             1.. => PageKind::Anonymous,
             _ => PageKind::File,
         };
-        Some((kind, self.cost.lean.unsigned_abs() as u32))
+        Some((kind, self.cost.balance.unsigned_abs() as u32))
     }
 
-    /// A page came back that a little longer list would have kept.
-    pub(super) fn regretted(&mut self, options: &MillpondOptions, file: FileId) {
+    /// A page was refaulted that a little longer list would have kept.
+    pub(super) fn ghost_hit(&mut self, options: &MillpondOptions, file: FileId) {
         let kind = self.kind(file);
         self.cost
-            .returned(kind, options.scan_balance_max_per_mille.into());
+            .ghost_hit(kind, options.scan_balance_max_per_mille.into());
     }
 
-    /// A page at the cold end of a list that would be a victim, or be demoted: whether it goes round once more, as it costs
-    /// more than others to get back.
-    pub(super) fn stays_for_its_cost(
+    /// Sends a page at the cold end of a list, which would be a victim or be demoted, round once more if it costs more than
+    /// others to refault. Whether it did.
+    pub(super) fn rotate_for_its_cost(
         &mut self,
         frame: FrameNo,
         list: List,
         frames: &impl FrameTable,
     ) -> bool {
-        let Some((favoured, share)) = self.lean() else {
+        let Some((favoured, share)) = self.scan_balance() else {
             return false;
         };
         let kind = self.kind(frames.key(frame).file());
@@ -150,11 +152,11 @@ impl Lru {
         if kind != favoured || *in_a_row > self.memory.0 / ALONE_SHARE {
             return false;
         }
-        self.cost.owed += i64::from(share);
-        if self.cost.owed < 1000 {
+        self.cost.deficit += i64::from(share);
+        if self.cost.deficit < 1000 {
             return false;
         }
-        self.cost.owed -= 1000;
+        self.cost.deficit -= 1000;
         self.statistics.scan_balance_rotated += 1;
         self.pages.move_to_warm(frame, list, list);
         true

@@ -136,7 +136,7 @@ impl Lru {
         file: FileId,
     ) -> bool {
         if u64::from(distance.of_class) <= options.ghost_window.of(self.memory.0) {
-            self.regretted(options, file);
+            self.ghost_hit(options, file);
             let (target, step) = (self.millpond.target_per_mille, options.inactive_step_per_mille);
             self.millpond.target_per_mille = if distance.workingset {
                 target.saturating_sub(step).max(options.inactive_min_per_mille)
@@ -334,8 +334,9 @@ impl Lru {
         page.touched |= uses > 0;
         if from != List::Inactive || uses == 0 || (!was_touched && uses == 1) {
             // No use but a burst, or the first use of a page that was read ahead: not known to be used again.
-            let mut stays =
-                || self.rotate_behind_no_reuse(frame, frames) || self.stays_for_its_cost(frame, from, frames);
+            let mut stays = || {
+                self.rotate_behind_no_reuse(frame, frames) || self.rotate_for_its_cost(frame, from, frames)
+            };
             if from == List::Inactive && stays() {
                 scanned.rotated += 1;
                 return true;
@@ -377,7 +378,7 @@ impl Lru {
             self.pages.page(frame).usage_count -= 1;
             true
         } else {
-            let looked = self.look_at_neighbours(options, frame, frames);
+            let looked = self.sample_batch(options, frame, frames);
             scanned.refilled += looked;
             scanned.rotated += looked;
             return;
@@ -386,7 +387,7 @@ impl Lru {
         if stays {
             self.pages.move_to_warm(frame, List::Active, List::Active);
             scanned.rotated += 1;
-        } else if self.stays_for_its_cost(frame, List::Active, frames) {
+        } else if self.rotate_for_its_cost(frame, List::Active, frames) {
             scanned.rotated += 1;
         } else {
             self.pages.page(frame).workingset = true;

@@ -25,9 +25,9 @@ mod model_tests;
 mod no_reuse;
 mod options;
 mod refault_rate;
+mod sampling_batch;
 #[cfg(test)]
 mod tests;
-mod together;
 mod workingset;
 
 pub use cost::RefaultCosts;

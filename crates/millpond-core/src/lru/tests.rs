@@ -4,7 +4,7 @@ mod cost;
 mod linux;
 mod millpond;
 mod no_reuse;
-mod together;
+mod sampling_batch;
 
 use super::*;
 use crate::frame::{ACCESSES_MAX, BeginWrite};

@@ -19,7 +19,7 @@ fn reads_take(pond: &mut Pond, file_us: u64, region_us: u64) {
         .read_took(PageKind::Anonymous, Nanos::from_micros(region_us));
 }
 
-/// Misses of the file and of the region, 1500 pages each read in no order on 2000 of memory, and with what lean it ends.
+/// Misses of the file and of the region, 1500 pages each read in no order on 2000 of memory, and with what balance it ends.
 fn misses(file_us: u64, region_us: u64, scan_balance_max_per_mille: u32) -> ([u64; 2], i64) {
     let options = MillpondOptions {
         scan_balance_max_per_mille,
@@ -37,13 +37,17 @@ fn misses(file_us: u64, region_us: u64, scan_balance_max_per_mille: u32) -> ([u6
         misses[region as usize] += u64::from(missed && n >= 20_000);
     }
     pond.lru.validate();
-    let lean = pond.lru.lean().map_or(0, |(kind, share)| match kind {
+    let balance = pond.lru.scan_balance().map_or(0, |(kind, share)| match kind {
         PageKind::Anonymous => i64::from(share),
         PageKind::File => -i64::from(share),
     });
     let rotated = pond.lru.statistics().scan_balance_rotated;
-    assert_eq!(rotated > 0, lean != 0, "{rotated} went round by a lean of {lean}");
-    (misses, lean)
+    assert_eq!(
+        rotated > 0,
+        balance != 0,
+        "{rotated} went round by a balance of {balance}"
+    );
+    (misses, balance)
 }
 
 #[test]
@@ -51,9 +55,9 @@ fn the_kind_whose_reads_take_longer_is_missed_less_and_all_waiting_is_shorter() 
     let waited = |[file, region]: [u64; 2], (file_us, region_us)| file * file_us + region * region_us;
     for times in [(8000, 200), (200, 8000), (500, 100)] {
         let (off, none) = misses(times.0, times.1, 0);
-        let (on, lean) = misses(times.0, times.1, 875);
+        let (on, balance) = misses(times.0, times.1, 875);
         assert_eq!(none, 0);
-        assert_eq!(lean < 0, times.0 > times.1, "{times:?}: {lean}");
+        assert_eq!(balance < 0, times.0 > times.1, "{times:?}: {balance}");
         assert!(
             waited(on, times) * 10 < waited(off, times) * 9,
             "{times:?}: {on:?} misses, {off:?} where costs do not matter"
@@ -74,13 +78,13 @@ fn the_lean_is_not_longer_than_the_price_is_worth_and_ends_with_it() {
     let mut pond = pond(1000, MillpondOptions::default());
     reads_take(&mut pond, 100, 400);
     let options = MillpondOptions::default();
-    (0..500).for_each(|_| pond.lru.regretted(&options, FileId(2)));
-    assert_eq!(pond.lru.lean(), Some((PageKind::Anonymous, 750)));
-    (0..50).for_each(|_| pond.lru.regretted(&options, A_FILE));
-    let (_, share) = pond.lru.lean().unwrap();
+    (0..500).for_each(|_| pond.lru.ghost_hit(&options, FileId(2)));
+    assert_eq!(pond.lru.scan_balance(), Some((PageKind::Anonymous, 750)));
+    (0..50).for_each(|_| pond.lru.ghost_hit(&options, A_FILE));
+    let (_, share) = pond.lru.scan_balance().unwrap();
     assert!(share < 750, "returns of the other kind: {share}");
     (0..100).for_each(|_| reads_take(&mut pond, 300, 400));
-    assert_eq!(pond.lru.lean(), None);
+    assert_eq!(pond.lru.scan_balance(), None);
 }
 
 #[test]
@@ -91,7 +95,7 @@ fn nobody_is_favoured_before_both_kinds_were_read() {
         pond.read(n % 104, true);
         pond.read(OTHER + n % 104, true);
     }
-    assert_eq!(pond.lru.lean(), None);
+    assert_eq!(pond.lru.scan_balance(), None);
 }
 
 #[test]
@@ -101,9 +105,9 @@ fn where_only_one_kind_would_leave_nobody_is_favoured() {
     pond.insert_all(OTHER..OTHER + 500);
     for _ in 0..500 {
         let options = MillpondOptions::default();
-        pond.lru.regretted(&options, FileId(2));
+        pond.lru.ghost_hit(&options, FileId(2));
     }
-    assert_eq!(pond.lru.lean(), Some((PageKind::Anonymous, 875)));
+    assert_eq!(pond.lru.scan_balance(), Some((PageKind::Anonymous, 875)));
     // 125 pages, an eighth of memory, of which seven in eight go round.
     let scanned = pond.isolate(125);
     assert_eq!((scanned.rotated, pond.take_victims().len()), (109, 16));

@@ -1,4 +1,4 @@
-//! Neighbours are looked at together: side by side, and instead of others.
+//! Sampling batches: side by side, and instead of others.
 
 use super::millpond::{options, pond_with_active_by, recent};
 use super::*;
@@ -16,7 +16,7 @@ fn pond_of_a_region(options: MillpondOptions) -> Pond {
 }
 
 #[test]
-fn neighbours_are_looked_at_together_and_go_on_side_by_side() {
+fn neighbours_are_sampled_in_a_batch_and_go_on_side_by_side() {
     let mut pond = pond_of_a_region(options());
     // Not those whose uses are seen, nor those that are not active.
     pond.frames.unseen.retain(|&frame| frame != FrameNo(6));

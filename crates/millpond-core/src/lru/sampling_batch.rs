@@ -1,15 +1,16 @@
-//! Pages of a region that are neighbours are looked at together.
+//! Accessed bits of neighbouring pages of a region are sampled in a batch.
 //!
 //! ```text
 //!   active, cold end ─► 5 │ 92 │ 6 │ 40 │ … 7 …          5 is to be looked at
 //!                       └────────┴─────────┴─► 5 6 7     so are its neighbours, wherever they are: they go on in a row
 //! ```
 //!
-//! To see whether a page of a region is used it is moved out, and its next use moves it in again. Pages that follow one another
-//! are moved with one system call, and each call interrupts all processors that run the process, which costs more than the moving.
-//! Every page that comes between two of them on the list, and every one that has a higher usage count, cuts their row in two for
-//! good. So when the scan looks at an active page whose uses nobody sees, it looks at those of its neighbours that are active
-//! and unseen as well, 64 that lie together at most, and puts them side by side.
+//! To see whether a page of a region is used it is moved out, and its next use moves it in again. Pages that follow one
+//! another are moved with one system call, and each call interrupts all processors that run the process, which costs more
+//! than the moving. Every page that comes between two of them on the list, and every one with a higher usage count, cuts
+//! their row in two for good. So when the scan looks at an active page whose accesses are not tracked, it looks at those of
+//! its neighbours of which the same is true as well, up to 64 that lie together, and puts them side by side. (MGLRU's
+//! look-around reads the accessed bits of neighbours; these are moved.)
 //!
 //! Each counts as a page looked at, so the scan comes round no sooner.
 
@@ -19,13 +20,13 @@ use super::options::MillpondOptions;
 use crate::frame::FrameTable;
 use crate::units::{FrameNo, PageIndex, PageKey};
 
-/// Pages that are looked at together at most, from a multiple of it on: what is moved with one system call.
+/// The most pages of a batch, from a multiple of it on: what is moved with one system call.
 const BLOCK: u64 = 64;
 
 impl Lru {
-    /// Looks at an active page of a region whose uses nobody sees, and at its neighbours of which the same is true. All of them
-    /// stay. How many there were.
-    pub(super) fn look_at_neighbours(
+    /// Looks at an active page of a region whose accesses are not tracked, and at its neighbours of which the same is true.
+    /// All of them stay. How many there were.
+    pub(super) fn sample_batch(
         &mut self,
         options: &MillpondOptions,
         frame: FrameNo,
@@ -36,7 +37,7 @@ impl Lru {
         let mut looked = 0;
         for page in first..first + BLOCK {
             let found = match page == key.index().0 {
-                // Even if somebody has it in hand by now, so that the scan goes on.
+                // Even if it was moved out meanwhile, so that the scan goes on.
                 true => Some(frame),
                 false => {
                     let other = frames.lookup(PageKey::new(key.file(), PageIndex(page)));
