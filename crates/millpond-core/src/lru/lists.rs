@@ -8,8 +8,8 @@
 //! ```
 //!
 //! `window` is in front of `inactive` and is used by Millpond's rule only, as is `no_reuse`, which ends at the cold end of
-//! `inactive`. A page is on one list, or isolated (taken by [`super::Lru::isolate`] and not given back), or unknown here. 8 bytes of links and 4 of
-//! memory per frame; lists for anonymous pages and for pages that may not go would be three more numbers.
+//! `inactive`. A page is on one list, or isolated (taken by [`super::Lru::isolate`] and not given back), or unknown here.
+//! 8 bytes of links and 4 of memory per frame.
 
 use crate::list::Lists;
 use crate::units::{FrameNo, PageCount};

@@ -1,41 +1,42 @@
-//! Millpond's own replacement: two lists, lazy promotion, and entry to the active list by challenge.
+//! Millpond's own replacement: two lists, lazy promotion, and admission to the active list by a probe.
 //!
 //! ```text
 //!   new ─► window ─► inactive ── cold end: used? ── no ─► victim
 //!                     ▲   ▲            │ yes
-//!          use none   │   │            ▼
-//!    active cold end ─┘   └── lost ── active ◄── won: a page that came back, or is on trial
+//!        no count left│   │            ▼
+//!    active cold end ─┘   └── no ─── active ◄── probe: room? a recent refault, or bimodal insertion
 //! ```
 //!
 //! 1. A new page is in its *correlated-reference window* for 1 % of memory in insertions. Uses meanwhile are one burst with
-//!    the use that brought it in, and are dropped when it goes on to the inactive list. A page that was read ahead has had its first use when
-//!    it was used till then, or is where nobody could see it.
+//!    the use that brought it in, and are dropped when it goes on to the inactive list. A page that was read ahead has had
+//!    its first use when it was used till then, or is where accesses are not tracked.
 //! 2. While the inactive list is longer than its target, the scan looks at its cold end: used pages become active, the
-//!    others are victims. Otherwise it looks at the cold end of the active list: a page gives up one saved use for
-//!    another lap, or is demoted to the warm end of the inactive list. A page of a region whose uses nobody could see
-//!    gets a lap in which they are seen ([`FrameTable::tracks_accesses`]): not known to be used is not known to be unused. Of
-//!    such a page one use a lap is seen at most, so a lap with a use saves up four, to eight, and a lap without costs one.
-//!    With more than four it is believed to be in use: to look costs a move and a soft fault. Its neighbours are looked at with
-//!    it (`together`).
-//!    After 32 such pages without a victim the next one comes from the inactive list in any case.
-//! 3. A page that comes back within memory's size in evictions belongs on the active list. It gets there if the
-//!    inactive list is above its target (then there is room), or else by *challenge*: it looks at up to four pages at
-//!    the active cold end, each of which gives up a saved use, and takes the place of the first that has none. If none
-//!    yields, it starts inactive. It enters with one use saved, so that it is not the next to yield. In a cache with
-//!    regions it challenges up to 16, where there is room as well: what nobody uses any more goes sooner, and the room
-//!    stays the inactive list's.
-//! 4. Of pages about which nothing is known, one in 32, so many in a row, is on trial in the same way, against one page
-//!    and with nothing saved; one in four while less than half of memory is active, but of memory that begins, which
-//!    nobody can have missed. In a loop longer than memory this is what makes a part of it stay: what is kept is used
-//!    once a lap and defends itself, where a list would hold nothing in time. In a cache with regions it is one in 37, and one in two
-//!    while little is active or the inactive list is half as long again as its target.
-//! 5. The target moves by 0.2 % of memory when a page comes back that a list 10 % of memory longer would have kept:
-//!    up if it was evicted without having been active, down if it had been.
+//!    others are victims. Otherwise it looks at the cold end of the active list: a page goes round for one of its *usage
+//!    count*, or is demoted to the warm end of the inactive list. After 32 active pages without a victim the next victim
+//!    comes from the inactive list in any case.
+//!    A page of a region whose accesses were not tracked ([`FrameTable::tracks_accesses`]) gets a lap in which they are: not
+//!    known to be used is not known to be unused. Such a lap shows one use at most, so its accessed bit weighs four, up to a
+//!    usage count of eight. From a count of five on the scan skips the page, as a look costs a move and a soft fault; its
+//!    neighbours are looked at with it (`sampling_batch`).
+//! 3. A *recent refault*, of a page missed within memory's size in evictions, belongs on the active list. It gets there if
+//!    the inactive list is above its target (then there is room), or else by an *admission probe*: of up to four pages at
+//!    the active cold end, each of which pays one of its usage count, the first with none is demoted, and the page takes its
+//!    place. If there is none it starts inactive. It enters with a usage count of one, so that it is not the next to go. In
+//!    a cache with regions it probes up to 16, where there is room as well: unused pages go sooner, and the room stays the
+//!    inactive list's.
+//! 4. *Bimodal insertion*: of pages without a shadow one in 32, so many in a row, enters the active list in the same way,
+//!    after a probe of one page and with a usage count of none. It is one in four while less than half of memory is active,
+//!    but not of memory touched for the first time, which cannot have been missed. In a loop longer than memory this is what
+//!    makes a part of it stay: what is kept is used once a lap and keeps its place, where a list would hold nothing in time.
+//!    In a cache with regions it is one in 37, and one in two while little is active or the inactive list is half as long
+//!    again as its target.
+//! 5. The target moves by 0.2 % of memory at a *ghost hit*, the refault of a page that a list 5 % of memory longer would have
+//!    kept: up if it was evicted without having been active, down if it had been.
 //! 6. Pages of a *no-reuse file*, next to none of which is used again while others' pages are (`refault_rate`), have their
 //!    window on a list of their own, which ends at the cold end of the inactive list: they are the next victims (`no_reuse`).
-//! 7. Of files' pages and regions' pages those that cost more to get back stay longer (`cost`).
+//! 7. Of files' pages and regions' pages those that cost more to refault stay longer (`cost`).
 //!
-//! Millpond's variant of the candidate that decision 0002 tells of; the challenges are what is new against it.
+//! Decision 0002 compares it with the field's others; the probes are what is new.
 
 use super::lists::List;
 use super::no_reuse::Sorting;
@@ -52,8 +53,8 @@ use alloc::vec::Vec;
 const VAIN_MAX: u32 = 32;
 
 /// Bimodal insertion takes so many pages in a row, a power of two: one in this many of memory's, and at most. Neighbouring
-/// pages of a file then stay or go together, and so do their frames. One page in four, each on its own, left memory full of holes of one frame, and a
-/// write of 1 MiB had 90 ranges of memory instead of one (see `memory::free`).
+/// pages of a file then stay or go together, and so do their frames. One page in four, each on its own, left memory full of
+/// holes of one frame, and a write of 1 MiB had 90 ranges of memory instead of one (see `memory::free`).
 const BIMODAL_ROW_SHARE: u64 = 2048;
 const BIMODAL_ROW_MAX: u64 = 64;
 
