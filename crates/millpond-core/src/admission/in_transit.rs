@@ -1,0 +1,138 @@
+//! What is in transit: given to the device and not yet answered, and when what went and ended.
+//!
+//! The one set of facts that all forms of admission decide by: for each reason bytes and requests, since when callers wait,
+//! and when dirtiers last slept. Only [`Admission`](super::Admission) changes it.
+
+use super::waits::Waits;
+use crate::io::Reason;
+use crate::mutation::{self, Mutation};
+use crate::units::{Bytes, Instant, Nanos};
+
+/// What is in transit to and from one device.
+#[derive(Clone, Debug, Default)]
+pub struct InTransit {
+    /// By [`Reason`].
+    lanes: [Lane; Reason::COUNT],
+    /// When a dirtier last slept until pages become clean; [`Instant::NEVER`] while one does.
+    dirtier_slept: Option<Instant>,
+    pub(super) waits: Waits,
+}
+
+/// Transfers for one reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    bytes: Bytes,
+    requests: u32,
+    /// When one was last issued, and when one ended.
+    issued: Option<Instant>,
+    done: Option<Instant>,
+}
+
+impl InTransit {
+    pub(super) fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
+        let lane = &mut self.lanes[reason as usize];
+        lane.bytes += bytes;
+        lane.requests += 1;
+        lane.issued = Some(now);
+    }
+
+    pub(super) fn done(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
+        let leaks = mutation::is(Mutation::TransitLeaks) && !reason.is_read();
+        let lane = &mut self.lanes[reason as usize];
+        lane.bytes -= if leaks { Bytes(bytes.0 / 2) } else { bytes };
+        lane.requests -= 1;
+        lane.done = Some(now);
+    }
+
+    /// Those of reads, or those of writes.
+    fn lanes(&self, of_reads: bool) -> impl Iterator<Item = &Lane> {
+        let lanes = Reason::ALL.into_iter().zip(&self.lanes);
+        lanes.filter_map(move |(reason, lane)| (reason.is_read() == of_reads).then_some(lane))
+    }
+
+    /// Bytes of writes.
+    pub fn writes(&self) -> Bytes {
+        self.lanes(false).fold(Bytes(0), |sum, lane| sum + lane.bytes)
+    }
+
+    /// Bytes of reads and writes.
+    pub fn all(&self) -> Bytes {
+        self.lanes.iter().fold(Bytes(0), |sum, lane| sum + lane.bytes)
+    }
+
+    /// Requests of writes.
+    pub fn write_requests(&self) -> u32 {
+        self.lanes(false).map(|lane| lane.requests).sum()
+    }
+
+    /// Requests for `reason`.
+    pub fn requests_of(&self, reason: Reason) -> u32 {
+        self.lanes[reason as usize].requests
+    }
+
+    /// Whether a read of any kind was issued within `span`.
+    pub fn other_issued_within(&self, now: Instant, span: Nanos) -> bool {
+        let last = self.lanes(true).filter_map(|lane| lane.issued).max();
+        last.is_some_and(|t| now.since(t) < span)
+    }
+
+    /// Whether a read of any kind has ended within `span`.
+    pub fn other_done_within(&self, now: Instant, span: Nanos) -> bool {
+        let last = self.lanes(true).filter_map(|lane| lane.done).max();
+        last.is_some_and(|t| now.since(t) < span)
+    }
+
+    pub(super) fn set_dirtiers_waiting(&mut self, now: Instant, wait: bool) {
+        if wait {
+            self.dirtier_slept = Some(Instant::NEVER);
+        } else if self.dirtiers_wait() {
+            self.dirtier_slept = Some(now);
+        }
+    }
+
+    /// Whether a dirtier sleeps until pages become clean.
+    pub fn dirtiers_wait(&self) -> bool {
+        self.dirtier_slept == Some(Instant::NEVER)
+    }
+
+    /// Whether a dirtier sleeps, or did within `span`.
+    pub fn dirtier_waited_within(&self, now: Instant, span: Nanos) -> bool {
+        self.dirtier_slept.is_some_and(|t| now.since(t) < span)
+    }
+
+    /// Requests that somebody waits for: reads, writes of brief syncs, the device's part of these.
+    pub fn waits(&self) -> u32 {
+        self.waits.count() as u32
+    }
+
+    /// Whether somebody waits for a transfer, and not only for the device to be synced.
+    pub fn transfers_wait(&self) -> bool {
+        self.waits.has_transfers()
+    }
+
+    /// How long somebody has waited without any of the waits ending.
+    pub fn waiting(&self, now: Instant) -> Nanos {
+        self.waits.since_one_ended(now)
+    }
+
+    /// Since when the oldest of those who wait does.
+    pub fn waiting_since(&self) -> Option<Instant> {
+        self.waits.oldest()
+    }
+
+    /// Whether somebody has read from the device within `span`.
+    pub fn reader_active(&self, now: Instant, span: Nanos) -> bool {
+        self.waits.within(now, span)
+    }
+
+    /// When a write was last issued or ended.
+    pub fn last_write(&self) -> Instant {
+        let last = self.lanes(false).filter_map(|lane| lane.issued.max(lane.done));
+        last.max().unwrap_or_default()
+    }
+
+    /// When a read that somebody waited for ended last.
+    pub fn last_wait_done(&self) -> Instant {
+        self.waits.last_ended()
+    }
+}
