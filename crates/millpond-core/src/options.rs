@@ -7,7 +7,6 @@
 use crate::admission::AdmissionOptions;
 use crate::admission::bytes::BytesOptions;
 use crate::admission::goal::GoalOptions;
-use crate::admission::percent::Version;
 use crate::dirty::limits::{DirtyLimit, DirtyOptions};
 use crate::lru::{LinuxOptions, MillpondOptions, Replacement};
 use crate::memory::watermark::WatermarkRule;
@@ -276,19 +275,6 @@ impl Options {
         range("readahead.max", self.readahead.max, Bytes(0), Bytes::from_mib(64))?;
         match self.admission {
             AdmissionOptions::Off => {}
-            AdmissionOptions::Percent(p) => {
-                if let Version::V3 { percent } = p.version {
-                    range("admission.percent", percent, 1, 100)?;
-                }
-                range("admission.queue_depth", p.queue_depth, 1, 65_536)?;
-                let (least, most) = (Millis(Nanos::ZERO), Millis(Nanos::from_secs(10)));
-                range("admission.cache_delay", Millis(p.cache_delay), least, most)?;
-            }
-            AdmissionOptions::Latency(l) => {
-                let (least, most) = (Millis(Nanos::from_micros(1)), Millis(Nanos::from_secs(10)));
-                range("admission.target", Millis(l.target), least, most)?;
-                range("admission.queue_depth", l.queue_depth, 1, 65_536)?;
-            }
             AdmissionOptions::Bytes(b) => {
                 range("admission.high", b.high, page, Bytes::from_mib(1 << 10))?;
                 range("admission.low", b.low, Bytes(0), b.high)?;

@@ -4,6 +4,7 @@
 //!   linux/reclaim   dirty pages at the end of the list         Gorman 2011, Gorman 2011
 //!   linux/anon      anonymous pages, their shadows and swap    Kim 2020, Kim 2020
 //!   linux/dirty     limits on dirty pages, pauses              Hills 2015, Hills 2015
+//!   linux/wbt       writes held back beside reads             Axboe 2016
 //!   freebsd         laundering; the laundry queue              Dillon 2000, Dillon 2000
 //! ```
 //!

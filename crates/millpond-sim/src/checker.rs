@@ -14,6 +14,7 @@
 //! * **Progress.** No process waits for longer than [`PATIENCE`] of virtual time (checked by the world).
 
 use super::frames::{SimFrame, SimFrames};
+use millpond_core::admission::Form;
 use millpond_core::event::{Effect, Effects};
 use millpond_core::manager::Manager;
 use millpond_core::page::Phase;
@@ -237,12 +238,12 @@ impl Checker {
     ///
     /// # Panics
     /// If something is not as it must be; the message says what.
-    pub fn after_step(
+    pub fn after_step<A: Form>(
         &mut self,
         now: Instant,
         effects: &Effects,
         named: &[FrameNo],
-        manager: &Manager,
+        manager: &Manager<A>,
         frames: &mut SimFrames,
     ) {
         for (key, version) in frames.evicted.drain(..) {
@@ -302,7 +303,7 @@ impl Checker {
     ///
     /// # Panics
     /// If something is not as it must be; the message says what.
-    pub fn validate(&self, manager: &Manager, frames: &SimFrames) {
+    pub fn validate<A: Form>(&self, manager: &Manager<A>, frames: &SimFrames) {
         manager.validate(frames);
         for (frame, state) in frames.all() {
             check_phase(frames, manager, frame);
@@ -340,7 +341,7 @@ impl Checker {
 }
 
 /// The core's word for what the world knows of a page.
-fn check_phase(frames: &SimFrames, manager: &Manager, frame: FrameNo) {
+fn check_phase<A: Form>(frames: &SimFrames, manager: &Manager<A>, frame: FrameNo) {
     let state = frames.state(frame);
     let expected = match state {
         SimFrame {

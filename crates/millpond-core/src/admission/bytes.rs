@@ -46,7 +46,7 @@ impl BytesState {
         self.options
     }
 
-    pub(super) fn may_write(&mut self, in_transit: &InTransit) -> Verdict {
+    pub(super) fn admit(&mut self, in_transit: &InTransit) -> Verdict {
         if self.stopped && in_transit.all() <= self.options.low {
             self.stopped = false;
         }

@@ -1,30 +1,37 @@
 //! When a write may go to the device.
 //!
-//! Reads are admitted always and at once; what is limited is how much writing stands before them in the
-//! device's queue. A closed enum of forms:
+//! What it decides: whether the next write goes now, or when to ask again, and how large a write should be. By what: what
+//! is in transit ([`InTransit`]) and how long reads and writes take. In the literature: admission control; in Linux
+//! `blk-wbt`. Reads are admitted always and at once; what is limited is how much writing stands before them in the
+//! device's queue.
 //!
-//! - `Off`: as much as the device's queue takes (Axboe 2016's "base").
-//! - `Percent`: Axboe 2016's v3, a share of the device's queue, and the fixed depth before it; see [`percent`].
-//! - `Latency`: what Linux made of it, `blk-wbt`; see [`latency`].
-//! - `Bytes`: Dillon 2000's high and low water marks on bytes in transit; reads count and never wait.
-//! - `Goal`: Millpond's default, a goal for read latency; see [`goal`].
+//! | form | what may be in transit | from |
+//! |---|---|---|
+//! | `Off` | as much as the device's queue takes | Axboe 2016's "base" |
+//! | `Bytes` | bytes between a high and a low water mark; reads count and never wait; [`bytes`] | Dillon 2000 |
+//! | `Goal` | what a goal for read latency leaves, the default; [`goal`] | Millpond |
+//!
+//! ```text
+//!   flusher ── job ──► admit ──► Verdict::Go ──► issued ──► completed
+//!                        ▲            │              │          │
+//!                        └─ Wait ◄────┘              └► InTransit ◄┘
+//! ```
+//!
+//! These are [`Configured`], the form that the options name. A driver may bring a form of its own: [`Form`] is all that the
+//! manager asks of one. The laboratory brings the kernels' so (`millpond-kernels`), and no cache can be set to one of them.
 
 pub mod bytes;
-mod gate;
+mod form;
 pub mod goal;
 mod in_transit;
-pub mod latency;
-pub mod percent;
 mod waits;
 
 use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
-use alloc::boxed::Box;
-use bytes::{BytesOptions, BytesState};
-use goal::{GoalOptions, GoalState};
-use latency::{LatencyOptions, LatencyState};
-use percent::{PercentOptions, PercentState};
+use bytes::BytesOptions;
+use goal::GoalOptions;
 
+pub use form::{Configured, Form};
 pub use in_transit::InTransit;
 
 /// Which form, and its settings.
@@ -32,10 +39,6 @@ pub use in_transit::InTransit;
 pub enum AdmissionOptions {
     /// No limit but the device's queue.
     Off,
-    /// A share of the device's queue.
-    Percent(PercentOptions),
-    /// As many as let the fastest read of a window be fast enough.
-    Latency(LatencyOptions),
     /// High and low water marks.
     Bytes(BytesOptions),
     /// A goal for read latency.
@@ -63,52 +66,41 @@ impl Verdict {
     }
 }
 
-#[derive(Clone, Debug)]
-enum State {
-    Off,
-    Percent(PercentState),
-    Latency(Box<LatencyState>),
-    Bytes(BytesState),
-    Goal(Box<GoalState>),
-}
-
 /// The admission of one device.
 #[derive(Clone, Debug)]
-pub struct Admission {
+pub struct Admission<F: Form = Configured> {
     in_transit: InTransit,
-    state: State,
+    form: F,
     /// No single write is larger.
     write_bytes_max: Bytes,
 }
 
 impl Admission {
-    /// Nothing in transit.
+    /// Nothing in transit, and the form that `options` name.
     pub fn new(options: AdmissionOptions, write_bytes_max: Bytes) -> Admission {
-        let mut admission = Admission {
+        Admission::with_form(Configured::new(options), write_bytes_max)
+    }
+}
+
+impl<F: Form> Admission<F> {
+    /// Nothing in transit, and a form of the caller's.
+    pub fn with_form(form: F, write_bytes_max: Bytes) -> Admission<F> {
+        Admission {
             in_transit: InTransit::default(),
-            state: State::Off,
+            form,
             write_bytes_max,
-        };
-        admission.retune(options, write_bytes_max);
-        admission
+        }
+    }
+
+    /// The form.
+    pub fn form(&self) -> &F {
+        &self.form
     }
 
     /// Takes other settings; what is in transit stays counted.
     pub fn retune(&mut self, options: AdmissionOptions, write_bytes_max: Bytes) {
         self.write_bytes_max = write_bytes_max;
-        self.state = match (options, &self.state) {
-            (AdmissionOptions::Off, _) => State::Off,
-            (AdmissionOptions::Percent(options), _) => State::Percent(PercentState::new(options)),
-            (AdmissionOptions::Latency(options), State::Latency(old)) if old.options() == options => {
-                State::Latency(old.clone())
-            }
-            (AdmissionOptions::Latency(options), _) => State::Latency(Box::new(LatencyState::new(options))),
-            (AdmissionOptions::Bytes(options), _) => State::Bytes(BytesState::new(options)),
-            (AdmissionOptions::Goal(options), State::Goal(old)) if old.options() == options => {
-                State::Goal(old.clone())
-            }
-            (AdmissionOptions::Goal(options), _) => State::Goal(Box::new(GoalState::new(options))),
-        };
+        self.form.retune(options);
     }
 
     /// What is in transit.
@@ -116,37 +108,25 @@ impl Admission {
         &self.in_transit
     }
 
-    /// How many bytes of writes may be in transit now. Forms that count requests say no number.
+    /// How many bytes of writes may be in transit now; the largest number if the form does not count bytes.
     pub fn in_transit_limit(&self, now: Instant) -> Bytes {
-        match &self.state {
-            State::Off | State::Percent(_) | State::Latency(_) => Bytes(u64::MAX),
-            State::Bytes(s) => s.options().high,
-            State::Goal(s) => s.in_transit_limit(now, &self.in_transit),
-        }
+        self.form.in_transit_limit(now, &self.in_transit)
     }
 
     /// How large a write should be.
     pub fn write_bytes(&self, now: Instant) -> Bytes {
-        match &self.state {
-            State::Goal(s) => s.write_bytes(now, &self.in_transit).min(self.write_bytes_max),
-            _ => self.write_bytes_max,
-        }
+        let bytes = self.form.write_bytes(now, &self.in_transit);
+        bytes.min(self.write_bytes_max)
     }
 
-    /// The read latency that is aimed at, of forms that aim at one for a percentile of reads.
+    /// The goal in force, of forms that have one for a percentile of reads.
     pub fn read_goal(&self) -> Option<Nanos> {
-        match &self.state {
-            State::Goal(s) => Some(s.goal()),
-            _ => None,
-        }
+        self.form.read_goal()
     }
 
-    /// The goal that was set and what reads take by themselves, of the form that has a goal for a percentile of reads.
+    /// The goal that was set and the unloaded p99, of forms that have such a goal.
     pub fn goal_inputs(&self) -> Option<(Nanos, Nanos)> {
-        match &self.state {
-            State::Goal(s) => Some((s.options().read_latency, s.unloaded_p99())),
-            _ => None,
-        }
+        self.form.goal_inputs()
     }
 
     /// Whether there are dirtiers that sleep until pages become clean.
@@ -154,13 +134,12 @@ impl Admission {
         self.in_transit.set_dirtiers_waiting(now, wait);
     }
 
-    /// Whether writes of a brief sync are held back as others are. The kernels' forms know no difference; for a goal
-    /// they are like reads: somebody waits, and they are small.
+    /// Whether writes of a small sync are held back as others are.
     pub fn holds_brief_back(&self) -> bool {
-        !matches!(self.state, State::Goal(_))
+        self.form.holds_brief_back()
     }
 
-    /// Somebody waits for a transfer that was not made for him alone, as for a read: the write of a brief sync, or what was
+    /// A caller waits for a transfer that was not made for it alone, as for a read: the write of a small sync, or what was
     /// read ahead.
     pub fn wait_begun(&mut self, now: Instant) {
         self.in_transit.waits.transfer_begun(now);
@@ -169,12 +148,10 @@ impl Admission {
     /// It has ended, and was made for `reason`.
     pub fn wait_ended(&mut self, now: Instant, reason: Reason, begun: Instant) {
         self.in_transit.waits.transfer_ended(now, begun);
-        if let State::Goal(s) = &mut self.state {
-            s.wait_done(now, reason, begun, &self.in_transit);
-        }
+        self.form.wait_ended(now, reason, begun, &self.in_transit);
     }
 
-    /// The device's part of a brief sync has begun.
+    /// The device's part of a small sync has begun.
     pub fn device_sync_begun(&mut self, now: Instant) {
         self.in_transit.waits.sync_begun(now);
     }
@@ -182,57 +159,35 @@ impl Admission {
     /// One has ended.
     pub fn device_sync_ended(&mut self, now: Instant) {
         self.in_transit.waits.sync_ended(now);
-        if let State::Goal(s) = &mut self.state {
-            s.device_sync_done(now, &self.in_transit);
-        }
+        self.form.device_sync_ended(now, &self.in_transit);
     }
 
     /// Whether a write of `bytes` may be issued now for `reason`.
     pub fn may_write(&mut self, now: Instant, reason: Reason, bytes: Bytes) -> Verdict {
-        match &mut self.state {
-            State::Off => Verdict::Go,
-            State::Percent(s) => s.may_write(now, reason, &self.in_transit),
-            State::Latency(s) => s.may_write(now, reason, &self.in_transit),
-            State::Bytes(s) => s.may_write(&self.in_transit),
-            State::Goal(s) => s.admit(now, reason, bytes, &self.in_transit),
-        }
+        self.form.admit(now, reason, bytes, &self.in_transit)
     }
 
     /// The write just issued, of `bytes`, does not begin where the one before it ended.
     pub fn stream_begun(&mut self, bytes: Bytes) {
-        if let State::Goal(s) = &mut self.state {
-            s.stream_begun(bytes);
-        }
+        self.form.stream_begun(bytes);
     }
 
     /// A transfer was issued.
     pub fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
-        let t = &mut self.in_transit;
-        t.issued(now, reason, bytes);
+        self.in_transit.issued(now, reason, bytes);
         if reason == Reason::Fault {
-            t.waits.transfer_begun(now);
+            self.in_transit.waits.transfer_begun(now);
         }
-        match &mut self.state {
-            State::Latency(s) if reason.is_read() => s.read_issued(now),
-            State::Bytes(s) => s.issued(t),
-            _ => {}
-        }
+        self.form.issued(now, reason, &self.in_transit);
     }
 
     /// A transfer that was issued at `issued_at` has ended.
     pub fn completed(&mut self, now: Instant, reason: Reason, bytes: Bytes, issued_at: Instant) {
-        let t = &mut self.in_transit;
-        t.done(now, reason, bytes);
+        self.in_transit.done(now, reason, bytes);
         if reason == Reason::Fault {
-            t.waits.transfer_ended(now, issued_at);
+            self.in_transit.waits.transfer_ended(now, issued_at);
         }
-        match &mut self.state {
-            State::Percent(s) if !reason.is_read() => s.write_done(now, t),
-            State::Latency(s) if reason.is_read() => s.read_done(now, issued_at, t),
-            State::Latency(s) => s.write_done(now, reason, t),
-            State::Goal(s) if !reason.is_read() => s.write_done(now, bytes, issued_at, t),
-            State::Goal(s) if reason == Reason::Fault => s.read_done(now, issued_at, t),
-            _ => {}
-        }
+        self.form
+            .completed(now, reason, bytes, issued_at, &self.in_transit);
     }
 }

@@ -28,6 +28,7 @@ mod out;
 use super::fault::Want;
 use super::step::StepContext;
 use super::{Manager, PageCount};
+use crate::admission::Form;
 use crate::event::{Effect, Intent};
 use crate::frame::FrameTable;
 use crate::io::{Io, Reason};
@@ -121,7 +122,7 @@ impl Swap {
     }
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     pub(super) fn open_region(&mut self, file: FileId, pages: PageCount) {
         let slots = Slots(alloc::vec![NO_SLOT; pages.0 as usize]);
         self.swap.slots_bytes += (slots.0.capacity() * size_of::<u32>()) as u64;

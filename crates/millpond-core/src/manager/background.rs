@@ -11,6 +11,7 @@
 
 use super::Manager;
 use super::step::StepContext;
+use crate::admission::Form;
 use crate::event::Effect;
 use crate::frame::FrameTable;
 use crate::memory::boost::Boost;
@@ -97,7 +98,7 @@ impl Reclaimer {
     }
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// One batch of the background reclaimer, and whether it is to come back at once.
     pub(super) fn background_reclaim<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         let is_enough = self.free.len() >= self.watermarks().high && !self.shrinking();

@@ -2,6 +2,7 @@
 
 use super::step::StepContext;
 use super::{FREE, Manager};
+use crate::admission::Form;
 use crate::event::{Effect, Intent};
 use crate::frame::FrameTable;
 use crate::io::{Io, IoError, IoId, Reason};
@@ -30,7 +31,7 @@ pub(super) struct Want {
     pub(super) is_new_memory: bool,
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// Grants frames for a prefix of the missing pages. Whether there may be something to write now.
     pub(super) fn fault<F: FrameTable>(
         &mut self,

@@ -4,6 +4,7 @@
 //! with the numbers in it, the setting, and when that was set to something else last.
 
 use super::{Manager, Occupancy};
+use crate::admission::Form;
 use crate::admission::goal::UNLOADED_P99S;
 use crate::dirty::limits::{BURST, DirtyLimit, DirtyableMemory, HARD_MIN, HARD_PAGES_MIN};
 use crate::memory::watermark::{WatermarkRule, linux_min_free_kib};
@@ -134,7 +135,7 @@ fn rule(rule: WatermarkRule) -> String {
     }
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// How full the pool is at `now`.
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         Occupancy {

@@ -1,6 +1,7 @@
 //! What a frame holds and what waits at this moment, for whoever watches. Nothing here decides anything.
 
 use super::Manager;
+use crate::admission::Form;
 use crate::io::Reason;
 use crate::lru::List;
 use crate::page::Phase;
@@ -31,7 +32,7 @@ pub struct Waiting {
     pub memory: bool,
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// What is in `frame`; `None` if it holds nothing.
     ///
     /// # Panics

@@ -41,7 +41,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Configured, Form};
 use crate::dirty::queue::Queue;
 use crate::dirty::throttle::Dirtiers;
 use crate::event::{Effect, Waiters};
@@ -129,9 +129,9 @@ pub struct Occupancy {
     pub in_transit_limit: Bytes,
 }
 
-/// The state machine.
+/// The state machine. `A` is the form of admission: that of the options, unless a driver brings its own.
 #[derive(Clone, Debug)]
-pub struct Manager {
+pub struct Manager<A: Form = Configured> {
     // What was set, and what it comes to.
     options: Options,
     derived: Derived,
@@ -168,7 +168,7 @@ pub struct Manager {
     waits: waits::Waits,
 
     // Transfers, and what the device makes of them.
-    admission: Admission,
+    admission: Admission<A>,
     ios: IoTable,
     /// Pages being written.
     writing: PageCount,
@@ -186,6 +186,17 @@ impl Manager {
     /// # Errors
     /// [`OptionError`] if an option is out of its range or the pool is too small or too large.
     pub fn new(options: Options, frames: PageCount) -> Result<Manager, OptionError> {
+        let form = Configured::new(options.admission);
+        Manager::with_admission(options, frames, form)
+    }
+}
+
+impl<A: Form> Manager<A> {
+    /// A manager whose writes a form of the driver's admits; what the options say of admission is told to it when they change.
+    ///
+    /// # Errors
+    /// As [`Manager::new`].
+    pub fn with_admission(options: Options, frames: PageCount, form: A) -> Result<Manager<A>, OptionError> {
         options.check()?;
         check_frames(frames)?;
         Ok(Manager {
@@ -209,7 +220,7 @@ impl Manager {
             look_again: None,
             last_tick: Instant(0),
             waits: waits::Waits::default(),
-            admission: Admission::new(options.admission, options.flusher.write_max),
+            admission: Admission::with_form(form, options.flusher.write_max),
             ios: IoTable::new(options.flusher.write_max.to_pages(options.page_size).0 as usize),
             writing: PageCount(0),
             stream_end: None,

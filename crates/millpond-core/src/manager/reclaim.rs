@@ -2,6 +2,7 @@
 
 use super::step::StepContext;
 use super::{FRAMES_MIN, FREE, Manager};
+use crate::admission::Form;
 use crate::event::Effect;
 use crate::frame::FrameTable;
 use crate::lru::PutBack;
@@ -68,7 +69,7 @@ impl ScanLists {
     }
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// What reclaim met at the cold end and did with it. Pages that were in use and moved before they were offered for
     /// eviction are not in it; [`Lru::statistics`](crate::lru::Lru::statistics) counts those.
     pub fn trace(&self) -> &Trace {

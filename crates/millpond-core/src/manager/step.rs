@@ -3,6 +3,7 @@
 //! What holds for one step only is in its [`StepContext`] and gone with it; what [`Manager`] has, lasts.
 
 use super::{Manager, TICK_WHILE_DIRTY, write};
+use crate::admission::Form;
 use crate::event::{Effects, Event};
 use crate::frame::FrameTable;
 use crate::units::{Instant, PageCount};
@@ -35,7 +36,7 @@ impl StepContext<'_> {
     }
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// Takes in what happened and says in `effects`, which it empties first, what is to be done.
     ///
     /// # Panics

@@ -1,12 +1,13 @@
 //! Checks for tests and simulators: every counter derived anew, and nothing left where nothing should be.
 
 use super::{FREE, Manager};
+use crate::admission::Form;
 use crate::frame::FrameTable;
 use crate::page::Phase;
 use crate::units::{Bytes, FrameNo, PageCount};
 use alloc::vec::Vec;
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// Re-derives every counter and checks every structure.
     ///
     /// # Panics

@@ -9,6 +9,7 @@
 //! waits for costs nothing.
 
 use super::Manager;
+use crate::admission::Form;
 use crate::io::Reason;
 use crate::stats::Stats;
 use crate::units::{Bytes, Instant, Nanos, PageCount};
@@ -75,7 +76,7 @@ pub struct Pressure {
     pub read_goal: Option<Nanos>,
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// What writers have before them at `now`.
     pub fn pressure(&self, now: Instant) -> Pressure {
         let in_transit_limit = self.admission.in_transit_limit(now);

@@ -2,7 +2,7 @@
 
 use super::step::StepContext;
 use super::{Manager, TICK_WHEN_BUSY};
-use crate::admission::Verdict;
+use crate::admission::{Form, Verdict};
 use crate::dirty::DirtierId;
 use crate::dirty::limits::refuses;
 use crate::dirty::queue::{Ask, Room};
@@ -33,7 +33,7 @@ pub(super) fn ask_at_once(cx: &mut StepContext<'_>) {
     }
 }
 
-impl Manager {
+impl<A: Form> Manager<A> {
     pub(super) fn dirtied(
         &mut self,
         file: FileId,

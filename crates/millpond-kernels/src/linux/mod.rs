@@ -5,3 +5,4 @@ pub mod balance;
 pub mod dirty;
 pub mod reclaim;
 pub mod reference;
+pub mod wbt;

@@ -1,26 +1,25 @@
-//! The variants of Millpond that the engine and the simulator share.
+//! The variants of Millpond that the engine and the simulator share, and those of the simulator alone: Linux' throttle in the
+//! place of Millpond's admission.
 
 use super::{Device, GoalVariant, Row, RowRequest, Rows, Setup};
 use crate::error::{LabError, Result};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
-use millpond_core::admission::latency::LatencyOptions;
-use millpond_core::admission::percent::PercentOptions;
 use millpond_core::options::Options;
+use millpond_kernels::linux::wbt::Wbt;
+use millpond_kernels::linux::wbt::merged::MergedOptions;
+use millpond_kernels::linux::wbt::posted::PostedOptions;
 
-/// All variants.
-const BUILT: [&str; 9] = [
-    "off", "v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency", "bytes", "goal",
-];
+/// The forms that a cache can be set to.
+const OWN: [&str; 3] = ["off", "bytes", "goal"];
 
-/// The rows of `target` for the variants that were asked for, or for `default`.
-pub(super) fn rows(
-    request: &RowRequest,
-    target: &str,
-    default: &[&str],
-    is_deterministic: bool,
-) -> Result<Rows> {
+/// Linux' throttle, in virtual time.
+const LINUX: [&str; 6] = ["v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency"];
+
+/// The rows of `target` for the variants that were asked for, or for `default`. `has_linux`: it runs in virtual time, and
+/// Linux' throttle can stand in the place of Millpond's.
+pub(super) fn rows(request: &RowRequest, target: &str, default: &[&str], has_linux: bool) -> Result<Rows> {
     let mut rows = Rows::default();
     let asked: Vec<&str> = match request.variants {
         [] => default.to_vec(),
@@ -28,10 +27,16 @@ pub(super) fn rows(
     };
     for variant in asked {
         let goal = variant.parse::<GoalVariant>().ok();
-        if !BUILT.contains(&variant) && goal.is_none() {
+        if LINUX.contains(&variant) && !has_linux {
+            rows.notes.push(format!(
+                "{target} has no {variant}: Linux' throttle is there in virtual time only, with --on sim."
+            ));
+            continue;
+        }
+        if !OWN.contains(&variant) && !LINUX.contains(&variant) && goal.is_none() {
             rows.notes.push(format!(
                 "The variant {variant} is not built yet; this version has {}.",
-                BUILT.join(", ")
+                names()
             ));
             continue;
         }
@@ -50,7 +55,7 @@ pub(super) fn rows(
             },
             in_memory_group: false,
             room: None,
-            is_deterministic,
+            is_deterministic: has_linux,
             device_bytes_per_s: None,
         });
     }
@@ -60,26 +65,41 @@ pub(super) fn rows(
     Ok(rows)
 }
 
+fn names() -> String {
+    [&OWN[..], &LINUX[..]].concat().join(", ")
+}
+
+/// Linux' throttle, of the variants that have it.
+pub(super) fn wbt(setup: &Setup) -> Option<Wbt> {
+    let v3 = |percent| Wbt::posted(PostedOptions::v3(percent));
+    let wbt = match setup.variant.as_str() {
+        "v2" => Wbt::posted(PostedOptions::v2()),
+        "v3-10" => v3(10),
+        "v3-15" => v3(15),
+        "v3-50" => v3(50),
+        "v3-100" => v3(100),
+        "latency" => Wbt::merged(match setup.device {
+            Device::Modelled(disk) if !disk.is_rotational() => MergedOptions::flash(),
+            // What the kernel takes a virtual machine's disk for as well, unless it is told.
+            Device::Modelled(_) | Device::Real => MergedOptions::rotating(),
+        }),
+        _ => return None,
+    };
+    Some(wbt)
+}
+
 /// The options of a variant: Millpond's default with another admission.
 pub(super) fn options(setup: &Setup) -> Result<Options> {
     let admission = match setup.variant.as_str() {
         "off" => AdmissionOptions::Off,
-        "v2" => AdmissionOptions::Percent(PercentOptions::v2()),
-        "v3-10" => AdmissionOptions::Percent(PercentOptions::v3(10)),
-        "v3-15" => AdmissionOptions::Percent(PercentOptions::v3(15)),
-        "v3-50" => AdmissionOptions::Percent(PercentOptions::v3(50)),
-        "v3-100" => AdmissionOptions::Percent(PercentOptions::v3(100)),
-        "latency" => AdmissionOptions::Latency(match setup.device {
-            Device::Modelled(disk) if !disk.is_rotational() => LatencyOptions::flash(),
-            // What the kernel takes a virtual machine's disk for as well, if nobody tells it.
-            Device::Modelled(_) | Device::Real => LatencyOptions::rotating(),
-        }),
+        // Linux' throttle stands in its place.
+        linux if LINUX.contains(&linux) => AdmissionOptions::Off,
         "bytes" => AdmissionOptions::Bytes(BytesOptions::default()),
         other => {
             let goal = other.parse::<GoalVariant>().map_err(|_| LabError::UnknownName {
                 what: "variant",
                 value: other.into(),
-                allowed: BUILT.join(", "),
+                allowed: names(),
             })?;
             let default = GoalOptions::default();
             AdmissionOptions::Goal(GoalOptions {

@@ -13,6 +13,7 @@ use crate::workload::axboe2016::actors::{LOG_BYTES, RECORD_PAGES_MAX, SCAN_BYTES
 use crate::workload::axboe2016::phase::{Actor, CACHED_READS, hot_pages};
 use crate::workload::axboe2016::record::{Logged, PER_STEP_TO_MB_PER_S, Read, Scanned, Written};
 use crate::workload::{Progress, Workload};
+use millpond_core::admission::Form;
 use millpond_core::io::Reason;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize};
 use millpond_sim::scripts::axboe2016::{Log, Reader, Scan, Shared, Writer};
@@ -75,7 +76,7 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
         LabError::path("cannot simulate for", &setup.dir, io::Error::other(e.to_string()))
     };
     let options = millpond_rows::options(setup)?;
-    let mut world = World::new(WorldOptions {
+    let options = WorldOptions {
         frames: setup.memory.to_pages(options.page_size),
         options,
         alternatives: Vec::new(),
@@ -84,8 +85,25 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
         faults: Faults::default(),
         seed: work.seed,
         validate_every: 0,
-    })
-    .map_err(|e| failed(&e))?;
+    };
+    match millpond_rows::wbt(setup) {
+        Some(wbt) => {
+            let world = World::with_admission(options, wbt).map_err(|e| failed(&e))?;
+            simulate(setup, work, world, progress)
+        }
+        None => {
+            let world = World::new(options).map_err(|e| failed(&e))?;
+            simulate(setup, work, world, progress)
+        }
+    }
+}
+
+fn simulate<A: Form>(
+    setup: &Setup,
+    work: &Axboe2016,
+    mut world: World<A>,
+    progress: &mut dyn FnMut(Progress) -> Proceed,
+) -> Result<Outcome> {
     let seen = Shared::default();
     let pages = |bytes: u64| PageCount(bytes.div_ceil(PageSize::KIB_4.bytes()));
     let read_file = world.add_file(pages(work.read_file_bytes));
@@ -151,7 +169,7 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
         }
     }
     let mut transfers = (Sampled::default(), Sampled::default());
-    let sample = |world: &World, transfers: &mut (Sampled, Sampled)| {
+    let sample = |world: &World<A>, transfers: &mut (Sampled, Sampled)| {
         let bytes = world.manager().stats().io_bytes;
         let sum = |reads| {
             let reasons = Reason::ALL.into_iter().filter(|r| r.is_read() == reads);
@@ -194,7 +212,12 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
     Ok(outcome(work, &world, &seen, &transfers))
 }
 
-fn outcome(work: &Axboe2016, world: &World, seen: &Shared, transfers: &(Sampled, Sampled)) -> Outcome {
+fn outcome<A: Form>(
+    work: &Axboe2016,
+    world: &World<A>,
+    seen: &Shared,
+    transfers: &(Sampled, Sampled),
+) -> Outcome {
     let seen = seen.borrow();
     let time = |at: Instant| Duration::from_nanos(at.0);
     let length = time(world.now());

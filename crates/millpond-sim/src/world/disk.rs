@@ -5,6 +5,7 @@ use crate::checker::Flushed;
 use crate::disk::{COMMAND_BYTES_MAX, ModelRequest};
 use crate::faults::Seen;
 use crate::process::{Failure, Op, State};
+use millpond_core::admission::Form;
 use millpond_core::event::Event;
 use millpond_core::io::{IoError, IoId, Reason};
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
@@ -50,7 +51,7 @@ const SHUFFLE_MAX: Nanos = Nanos::from_millis(20);
 const BROKEN: IoError = IoError(5);
 const NO_ROOM: IoError = IoError(28);
 
-impl World {
+impl<A: Form> World<A> {
     /// Hands a transfer to the disk.
     pub(super) fn transfer(
         &mut self,

@@ -2,6 +2,7 @@
 
 use super::{Entry, World};
 use crate::process::{Failure, State};
+use millpond_core::admission::Form;
 use millpond_core::event::{Effect, Effects, Event, Waiters};
 use millpond_core::io::{IoError, Reason};
 use millpond_core::units::{FrameNo, Nanos, PageKey};
@@ -17,7 +18,7 @@ pub(super) struct Told {
     pub(super) reclaim_more: bool,
 }
 
-impl World {
+impl<A: Form> World<A> {
     pub(super) fn step(&mut self, event: Event<'_>) -> Told {
         self.step_about(event, &[])
     }

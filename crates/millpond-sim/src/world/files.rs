@@ -3,12 +3,13 @@
 use super::{SimFile, World};
 use crate::faults::Seen;
 use crate::process::{Failure, Op, State};
+use millpond_core::admission::Form;
 use millpond_core::event::Event;
 use millpond_core::manager::Derived;
 use millpond_core::units::{FileId, FrameNo, PageCount, PageIndex, PageKey};
 use millpond_core::writeback::SyncTicket;
 
-impl World {
+impl<A: Form> World<A> {
     /// Adds a file of `pages` pages, which lies behind those before it on the disk.
     pub fn add_file(&mut self, pages: PageCount) -> FileId {
         let file = FileId(self.files.len() as u32);

@@ -4,11 +4,12 @@ use super::World;
 use super::operations::Found;
 use crate::faults::Seen;
 use crate::process::State;
+use millpond_core::admission::Form;
 use millpond_core::event::Intent;
 use millpond_core::units::{FileId, Nanos, PageIndex, PageKey};
 use std::ops::Range;
 
-impl World {
+impl<A: Form> World<A> {
     pub(super) fn guard(
         &mut self,
         pid: usize,

@@ -14,6 +14,7 @@ use super::process::{Op, Process, Script, State};
 use crate::disk::{Model, ModelCompletion};
 use crate::draw::Draw;
 use disk::Request;
+use millpond_core::admission::{Configured, Form};
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::{Effects, Event};
 use millpond_core::manager::Manager;
@@ -88,12 +89,12 @@ struct SimFile {
     closing: Option<usize>,
 }
 
-/// A machine in virtual time.
-pub struct World {
+/// A machine in virtual time. `A` is the form by which its manager admits writes.
+pub struct World<A: Form = Configured> {
     now: Instant,
     sequence: u64,
     queue: BinaryHeap<Reverse<(Instant, u64, Entry)>>,
-    manager: Manager,
+    manager: Manager<A>,
     effects: Effects,
     frames: SimFrames,
     model: Model,
@@ -132,6 +133,17 @@ impl World {
     /// # Errors
     /// [`OptionError`] if an option or the number of frames is out of range.
     pub fn new(options: WorldOptions) -> Result<World, OptionError> {
+        let form = Configured::new(options.options.admission);
+        World::with_admission(options, form)
+    }
+}
+
+impl<A: Form> World<A> {
+    /// An idle machine whose writes `form` admits.
+    ///
+    /// # Errors
+    /// As [`World::new`].
+    pub fn with_admission(options: WorldOptions, form: A) -> Result<World<A>, OptionError> {
         for alternative in &options.alternatives {
             alternative.check()?;
         }
@@ -139,7 +151,7 @@ impl World {
             now: Instant(0),
             sequence: 0,
             queue: BinaryHeap::new(),
-            manager: Manager::new(options.options, options.frames)?,
+            manager: Manager::with_admission(options.options, options.frames, form)?,
             effects: Effects::default(),
             frames: SimFrames::default(),
             model: options.model,
@@ -185,7 +197,7 @@ impl World {
     }
 
     /// The policy.
-    pub fn manager(&self) -> &Manager {
+    pub fn manager(&self) -> &Manager<A> {
         &self.manager
     }
 

@@ -3,6 +3,7 @@
 use super::effects::Told;
 use super::{Entry, World};
 use crate::process::{Done, Op, Process, State};
+use millpond_core::admission::Form;
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
@@ -21,7 +22,7 @@ pub(super) enum Found {
     Waiting,
 }
 
-impl World {
+impl<A: Form> World<A> {
     /// Goes on with the operation of a process whose turn it is.
     pub(super) fn carry_on(&mut self, pid: usize) {
         let process = &self.processes[pid];

@@ -3,6 +3,7 @@
 use super::{Entry, World};
 use crate::faults::Seen;
 use crate::process::{Failure, State};
+use millpond_core::admission::Form;
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::Event;
 use millpond_core::units::{FileId, Instant, Nanos};
@@ -14,7 +15,7 @@ const PATIENCE_WITH_ERRORS: Nanos = Nanos::from_secs(2);
 /// What nobody announces is looked at again after this.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(200);
 
-impl World {
+impl<A: Form> World<A> {
     pub(super) fn wait(&mut self, pid: usize, state: State, at_most: Option<Nanos>) {
         let process = &mut self.processes[pid];
         process.state = state;

@@ -32,8 +32,6 @@
 pub use millpond_core::admission::AdmissionOptions;
 pub use millpond_core::admission::bytes::BytesOptions;
 pub use millpond_core::admission::goal::GoalOptions;
-pub use millpond_core::admission::latency::LatencyOptions;
-pub use millpond_core::admission::percent::{PercentOptions, Version};
 pub use millpond_core::dirty::limits::{DirtyLimit, DirtyOptions};
 pub use millpond_core::lru::{
     Detection, InactiveRatio, LinuxOptions, MillpondOptions, Promotion, Replacement,

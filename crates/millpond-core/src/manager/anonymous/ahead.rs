@@ -18,6 +18,7 @@
 //! Random faults read nothing ahead. Windows are not as large as those of files: what is read too far was written by
 //! somebody else before, to make room.
 
+use crate::admission::Form;
 use crate::event::Effect;
 use crate::frame::FrameTable;
 use crate::io::Reason;
@@ -37,7 +38,7 @@ const WINDOW_MAX: Bytes = Bytes::from_kib(256);
 /// Streams of a region that are told apart: threads that each go through a part of it, with random faults between.
 pub(in crate::manager) const STREAMS_MAX: usize = 24;
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// A page is read because it was touched: what to read behind it, if it belongs to a stream.
     pub(in crate::manager) fn swap_missed<F: FrameTable>(
         &mut self,

@@ -11,7 +11,7 @@
 //! come to the cold end by turns, a few pages of each at a time, and would lie in as many places of the swap file.
 
 use super::BATCH;
-use crate::admission::Verdict;
+use crate::admission::{Form, Verdict};
 use crate::event::Effect;
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{Io, IoError, Reason};
@@ -29,7 +29,7 @@ const WRITE_MAX: Bytes = Bytes::from_mib(1);
 /// itself about a batch.
 const NEIGHBOURS_MAX: u64 = 32;
 
-impl Manager {
+impl<A: Form> Manager<A> {
     /// A page is to be written, and with it those beside it that are dirty and not in use.
     pub(super) fn queue_with_neighbours<F: FrameTable>(&mut self, frame: FrameNo, frames: &F) {
         if !core::mem::replace(&mut self.states[frame.index()].queued, true) {

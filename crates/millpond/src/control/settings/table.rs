@@ -4,7 +4,6 @@ use super::value::{Kind, Value};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
-use millpond_core::admission::percent::{PercentOptions, Version};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::lru::Replacement;
 use millpond_core::memory::watermark::WatermarkRule;
@@ -49,7 +48,7 @@ pub(super) enum Slot<'a> {
     Admission(&'a mut AdmissionOptions),
 }
 
-/// The forms that can be set by name. The others are the laboratory's, and have names so that they can be shown.
+/// The forms of admission by name.
 const ADMISSIONS: &[&str] = &["goal", "bytes", "off"];
 
 impl Slot<'_> {
@@ -63,11 +62,6 @@ impl Slot<'_> {
             Slot::Switch(on) => Value::Switch(**on),
             Slot::Admission(form) => Value::Word(match form {
                 AdmissionOptions::Off => "off",
-                AdmissionOptions::Percent(PercentOptions {
-                    version: Version::V2, ..
-                }) => "v2",
-                AdmissionOptions::Percent(_) => "v3",
-                AdmissionOptions::Latency(_) => "latency",
                 AdmissionOptions::Bytes(_) => "bytes",
                 AdmissionOptions::Goal(_) => "goal",
             }),

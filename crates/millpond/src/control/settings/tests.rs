@@ -1,6 +1,4 @@
 use super::*;
-use millpond_core::admission::AdmissionOptions;
-use millpond_core::admission::percent::PercentOptions;
 use millpond_core::memory::watermark::WatermarkRule;
 use millpond_core::units::Ratio;
 use proptest::prelude::*;
@@ -139,18 +137,27 @@ fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
 fn a_rule_that_only_a_program_chooses_is_shown_and_its_numbers_are_left_to_the_program() {
     let mut from = settings();
     from.options.watermarks = WatermarkRule::Linux3;
-    from.options.admission = AdmissionOptions::Percent(PercentOptions::v3(15));
     let listed = list(&from);
-    assert!(listed.contains(&("admission", "v3".into())));
     assert!(listed.iter().all(|(name, _)| *name != "watermarks.scale"));
     assert_eq!(
         set(&from, &[("watermarks.scale", "1%")]).unwrap_err(),
         "the rule that the program has chosen has no watermarks.scale: only the program can choose another, with its \
          Options"
     );
-    let other = set(&from, &[("admission", "v2")]).unwrap_err();
-    assert_eq!(other, "admission can't be \"v2\": it is goal, bytes, off");
-    assert!(set(&from, &[("admission", "goal")]).is_ok());
+}
+
+/// Linux' forms are the laboratory's: no cache can be set to one.
+#[test]
+fn only_millponds_own_forms_of_admission_can_be_set() {
+    for form in ["v2", "v3", "latency"] {
+        let refused = set(&settings(), &[("admission", form)]).unwrap_err();
+        let expected = format!("admission can't be \"{form}\": it is goal, bytes, off");
+        assert_eq!(refused, expected);
+    }
+    for form in ["goal", "bytes", "off"] {
+        let set = set(&settings(), &[("admission", form)]).unwrap();
+        assert!(list(&set).contains(&("admission", form.into())));
+    }
 }
 
 /// The documents say when to change which.

@@ -1,15 +1,15 @@
 //! Vectors of `blk-wbt`, and a device that reads slowly.
 
-use super::super::{Admission, AdmissionOptions, State};
+use super::super::Wbt;
 use super::*;
-use crate::units::Bytes;
-use alloc::vec::Vec;
+use millpond_core::admission::Admission;
+use millpond_core::units::Bytes;
 
 fn depths(step: i32, queue_depth: u32, clamp_up: bool) -> (u32, u32, u32) {
-    let options = LatencyOptions {
+    let options = MergedOptions {
         queue_depth,
         clamp_up,
-        ..LatencyOptions::flash()
+        ..MergedOptions::flash()
     };
     let limits = limits(step, &options);
     (limits.max, limits.normal, limits.background)
@@ -58,11 +58,11 @@ fn a_step_up_with_a_small_queue_is_a_step_down_unless_clamped() {
 
 #[test]
 fn verdicts_move_the_step_and_the_limits() {
-    let mut state = LatencyState::new(LatencyOptions::flash());
+    let mut state = Merged::new(MergedOptions::flash());
     let mut seen = Vec::new();
-    type Step = fn(&mut LatencyState);
+    type Step = fn(&mut Merged);
     let down: Step = |s| s.step_down(true);
-    let up: Step = LatencyState::step_up;
+    let up: Step = Merged::step_up;
     for verdict in [down, down, up, up, up, up] {
         verdict(&mut state);
         seen.push((state.step, state.limits.max));
@@ -113,8 +113,8 @@ fn at(ms: u64) -> Instant {
 }
 
 /// Writes as fast as it is let, each for 1 ms, beside a reader whose reads take `read_ms`; the depth at the end.
-fn run(options: LatencyOptions, read_ms: Option<u64>, ms: u64) -> (i32, u32) {
-    let mut a = Admission::new(AdmissionOptions::Latency(options), Bytes::from_mib(1));
+fn run(options: MergedOptions, read_ms: Option<u64>, ms: u64) -> (i32, u32) {
+    let mut a = Admission::with_form(Wbt::merged(options), Bytes::from_mib(1));
     let mut in_flight: Vec<Instant> = Vec::new();
     let mut read: Option<Instant> = None;
     let mut depth = 0;
@@ -137,7 +137,7 @@ fn run(options: LatencyOptions, read_ms: Option<u64>, ms: u64) -> (i32, u32) {
         }
         depth = in_flight.len() as u32;
     }
-    let State::Latency(state) = &a.state else {
+    let Wbt::Merged(state) = a.form() else {
         unreachable!()
     };
     (state.step(), depth)
@@ -145,10 +145,10 @@ fn run(options: LatencyOptions, read_ms: Option<u64>, ms: u64) -> (i32, u32) {
 
 #[test]
 fn slow_reads_leave_one_write_at_a_time_and_fast_ones_many() {
-    assert_eq!(run(LatencyOptions::flash(), Some(5), 2_000), (4, 1));
-    assert_eq!(run(LatencyOptions::flash(), Some(1), 2_000), (-1, 23));
+    assert_eq!(run(MergedOptions::flash(), Some(5), 2_000), (4, 1));
+    assert_eq!(run(MergedOptions::flash(), Some(1), 2_000), (-1, 23));
     assert_eq!(
-        run(LatencyOptions::flash(), None, 2_000),
+        run(MergedOptions::flash(), None, 2_000),
         (-1, 23),
         "pure writers go up"
     );
@@ -157,7 +157,7 @@ fn slow_reads_leave_one_write_at_a_time_and_fast_ones_many() {
 /// The target of a rotating disk says nothing about reads of 5 ms.
 #[test]
 fn a_target_that_is_never_missed_changes_nothing() {
-    assert_eq!(run(LatencyOptions::rotating(), Some(5), 2_000), (-1, 23));
+    assert_eq!(run(MergedOptions::rotating(), Some(5), 2_000), (-1, 23));
 }
 
 /// The seed's own reader: most of its reads took 40 us, out of the disk's cache, and some a quarter of a second.
@@ -170,16 +170,13 @@ fn a_single_fast_read_makes_a_window_good() {
         oldest: Nanos::from_millis(90),
         is_busy: true,
     };
-    let target = LatencyOptions::rotating().target;
+    let target = MergedOptions::rotating().target;
     assert_eq!(samples.judge(WINDOW, target), Judgement::Ok);
 }
 
 #[test]
 fn reclaim_is_counted_apart() {
-    let mut a = Admission::new(
-        AdmissionOptions::Latency(LatencyOptions::flash()),
-        Bytes::from_mib(1),
-    );
+    let mut a = Admission::with_form(Wbt::merged(MergedOptions::flash()), Bytes::from_mib(1));
     let mut fill = |reason| {
         let mut count = 0;
         while a.may_write(at(0), reason, KIB_64) == Verdict::Go {
@@ -190,5 +187,9 @@ fn reclaim_is_counted_apart() {
     };
     assert_eq!(fill(Reason::Background), 4);
     assert_eq!(fill(Reason::Reclaim), 16);
-    assert_eq!(fill(Reason::Sync), 0, "who came before waits, and goes first");
+    assert_eq!(
+        fill(Reason::Sync),
+        0,
+        "a writer that came before waits, and goes first"
+    );
 }

@@ -1,27 +1,30 @@
-//! Axboe 2016: writeback limited to a share of the device's queue, and less while somebody else uses it.
+//! `block/blk-wb.c` as posted in 2016: writeback limited to a share of the device's queue, less beside other readers.
+//!
+//! What it decides: how many requests of writes may be in flight. By what: the reason of the write, whether a dirtier
+//! sleeps, and when a read ended last.
 //!
 //! ```text
 //!   depth  = min(64, what the device's queue takes)
-//!   max    = percent of it      who is waited for: sync, reclaim, a dirtier that sleeps
-//!   normal = (max + 1) / 2      everybody else
-//!   idle   = (max + 3) / 4      everybody else within 100 ms of the end of somebody's read
+//!   max    = percent of it      for what is waited for: sync, reclaim, a dirtier that sleeps
+//!   normal = (max + 1) / 2      all else
+//!   idle   = (max + 3) / 4      all else within 100 ms of the end of a read
 //! ```
 //!
-//! Requests are counted, not bytes. Two versions: `V3`, as posted on 23 March 2016 (`block/blk-wb.c`), and the fixed
-//! depth of the versions before (`V2`: four; times four for a sync, one beside others, half if no dirtier sleeps).
+//! Two versions: v3, of 23 March, and the fixed depth of the versions before (`V2`: four; times four for a sync, one beside
+//! others, half if no dirtier sleeps).
 //!
 //! A device with a volatile write cache says "done" early; v3 waits `cache_delay` after others' last read before it
 //! refills the cache. As posted the delay was computed from a field that was not set yet, and so was nothing until
-//! somebody wrote the option: `cache_delay_bug`.
+//! the option was written: `cache_delay_bug`.
 
 use super::gate::Gate;
-use super::{InTransit, Verdict};
-use crate::io::Reason;
-use crate::units::{Instant, Nanos};
+use millpond_core::admission::{InTransit, Verdict};
+use millpond_core::io::Reason;
+use millpond_core::units::{Instant, Nanos};
 
 /// Axboe 2016 counts no more than this many of the device's slots.
 const DEPTH_MAX: u32 = 64;
-/// How long somebody's read makes writers modest: Axboe 2016.
+/// For so long after a read writers have the idle limit: Axboe 2016.
 const OTHERS_SPAN: Nanos = Nanos::from_millis(100);
 /// The fixed depth of the versions before v3.
 const V2_DEPTH: u32 = 4;
@@ -40,7 +43,7 @@ pub enum Version {
 
 /// The settings of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PercentOptions {
+pub struct PostedOptions {
     /// Which version.
     pub version: Version,
     /// How many requests the device takes at a time. 31 is what SATA's command queueing has.
@@ -53,10 +56,10 @@ pub struct PercentOptions {
     pub cache_delay_bug: bool,
 }
 
-impl PercentOptions {
+impl PostedOptions {
     /// v3 with `percent` of a queue of 31, and a disk that has a write cache.
-    pub fn v3(percent: u32) -> PercentOptions {
-        PercentOptions {
+    pub fn v3(percent: u32) -> PostedOptions {
+        PostedOptions {
             version: Version::V3 { percent },
             queue_depth: 31,
             write_cache: true,
@@ -66,10 +69,10 @@ impl PercentOptions {
     }
 
     /// v2 on the same disk.
-    pub fn v2() -> PercentOptions {
-        PercentOptions {
+    pub fn v2() -> PostedOptions {
+        PostedOptions {
             version: Version::V2,
-            ..PercentOptions::v3(50)
+            ..PostedOptions::v3(50)
         }
     }
 
@@ -102,29 +105,29 @@ impl PercentOptions {
     }
 }
 
-/// How many requests may be in flight, by who asks.
+/// How many requests may be in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// For who is waited for.
+    /// For what is waited for.
     pub max: u32,
-    /// For everybody else.
+    /// For all else.
     pub normal: u32,
-    /// For everybody else, while others use the device.
+    /// For all else, while others use the device.
     pub idle: u32,
 }
 
-/// Who waits.
+/// The limits, and the queue behind them.
 #[derive(Clone, Debug)]
-pub struct PercentState {
-    options: PercentOptions,
+pub struct Posted {
+    options: PostedOptions,
     limits: Limits,
     gate: Gate,
 }
 
-impl PercentState {
-    /// Nobody does.
-    pub fn new(options: PercentOptions) -> PercentState {
-        PercentState {
+impl Posted {
+    /// Nothing has asked yet.
+    pub fn new(options: PostedOptions) -> Posted {
+        Posted {
             options,
             limits: options.limits(),
             gate: Gate::default(),
@@ -132,7 +135,7 @@ impl PercentState {
     }
 
     /// The settings.
-    pub fn options(&self) -> PercentOptions {
+    pub fn options(&self) -> PostedOptions {
         self.options
     }
 
@@ -143,7 +146,7 @@ impl PercentState {
         let is_sync = matches!(reason, Reason::Sync | Reason::Reclaim | Reason::Swap);
         let waited_for = match self.options.version {
             Version::V2 => is_sync,
-            // By who sleeps at this moment (`bdp_wait`), not by why the write was begun.
+            // By what sleeps at this moment (`bdp_wait`), not by why the write was begun.
             Version::V3 { .. } => is_sync || t.dirtiers_wait(),
         };
         match self.options.version {
@@ -154,9 +157,9 @@ impl PercentState {
         }
     }
 
-    pub(super) fn may_write(&mut self, now: Instant, reason: Reason, t: &InTransit) -> Verdict {
+    pub(super) fn admit(&mut self, now: Instant, reason: Reason, t: &InTransit) -> Verdict {
         let limit = self.limit(now, reason, t);
-        if self.gate.pass(now, t.write_requests(), limit) {
+        if self.gate.admit(now, t.write_requests(), limit) {
             Verdict::Go
         } else {
             Verdict::Wait(self.gate.timer())
@@ -186,14 +189,15 @@ impl PercentState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Admission, AdmissionOptions};
     use super::*;
-    use crate::units::Bytes;
+    use crate::linux::wbt::Wbt;
+    use millpond_core::admission::Admission;
+    use millpond_core::units::Bytes;
 
     fn limits(queue_depth: u32, percent: u32) -> (u32, u32, u32) {
-        let options = PercentOptions {
+        let options = PostedOptions {
             queue_depth,
-            ..PercentOptions::v3(percent)
+            ..PostedOptions::v3(percent)
         };
         let Limits { max, normal, idle } = options.limits();
         (max, normal, idle)
@@ -224,8 +228,8 @@ mod tests {
 
     const KIB_64: Bytes = Bytes::from_kib(64);
 
-    fn admission(options: PercentOptions) -> Admission {
-        Admission::new(AdmissionOptions::Percent(options), Bytes::from_mib(1))
+    fn admission(options: PostedOptions) -> Admission<Wbt> {
+        Admission::with_form(Wbt::posted(options), Bytes::from_mib(1))
     }
 
     fn at(ms: u64) -> Instant {
@@ -233,7 +237,7 @@ mod tests {
     }
 
     /// Issues writes until one is refused; how many went.
-    fn fill(a: &mut Admission, now: Instant, reason: Reason) -> u32 {
+    fn fill(a: &mut Admission<Wbt>, now: Instant, reason: Reason) -> u32 {
         let mut count = 0;
         while a.may_write(now, reason, KIB_64) == Verdict::Go {
             a.issued(now, reason, KIB_64);
@@ -242,7 +246,7 @@ mod tests {
         count
     }
 
-    fn read(a: &mut Admission, now: Instant) {
+    fn read(a: &mut Admission<Wbt>, now: Instant) {
         a.issued(now, Reason::Fault, KIB_64);
         a.completed(now, Reason::Fault, KIB_64, now);
     }
@@ -250,10 +254,10 @@ mod tests {
     #[test]
     fn background_writes_have_the_normal_limit_and_what_is_waited_for_the_largest() {
         for (reason, count) in [(Reason::Background, 8), (Reason::Sync, 15), (Reason::Reclaim, 15)] {
-            let mut a = admission(PercentOptions::v3(50));
+            let mut a = admission(PostedOptions::v3(50));
             assert_eq!(fill(&mut a, at(0), reason), count, "{reason:?}");
         }
-        let mut a = admission(PercentOptions::v3(50));
+        let mut a = admission(PostedOptions::v3(50));
         a.dirtiers_wait(at(0), true);
         assert_eq!(fill(&mut a, at(0), Reason::Background), 15, "a dirtier sleeps");
     }
@@ -261,11 +265,11 @@ mod tests {
     #[test]
     fn for_100_ms_after_a_read_has_ended_writes_have_the_idle_limit() {
         for (ms, count) in [(99, 4), (100, 8)] {
-            let mut a = admission(PercentOptions::v3(50));
+            let mut a = admission(PostedOptions::v3(50));
             read(&mut a, at(0));
             assert_eq!(fill(&mut a, at(ms), Reason::Background), count, "after {ms} ms");
         }
-        let mut a = admission(PercentOptions::v3(10));
+        let mut a = admission(PostedOptions::v3(10));
         read(&mut a, at(0));
         assert_eq!(
             fill(&mut a, at(1), Reason::Background),
@@ -275,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_when_half_the_idle_limit_is_free_below_normal() {
-        let mut a = admission(PercentOptions {
+    fn a_writer_is_woken_when_half_the_idle_limit_is_free_below_normal() {
+        let mut a = admission(PostedOptions {
             write_cache: false,
-            ..PercentOptions::v3(50)
+            ..PostedOptions::v3(50)
         });
         assert_eq!(fill(&mut a, at(0), Reason::Background), 8);
         a.completed(at(1), Reason::Background, KIB_64, at(0));
@@ -294,9 +298,9 @@ mod tests {
     #[test]
     fn a_volatile_write_cache_is_left_alone_for_10_ms_after_a_read() {
         let with = |cache_delay_bug| {
-            let mut a = admission(PercentOptions {
+            let mut a = admission(PostedOptions {
                 cache_delay_bug,
-                ..PercentOptions::v3(10)
+                ..PostedOptions::v3(10)
             });
             assert_eq!(fill(&mut a, at(0), Reason::Background), 2);
             read(&mut a, at(1));
@@ -315,7 +319,7 @@ mod tests {
     #[test]
     fn before_v3_the_depth_was_four_whatever_the_device() {
         let count = |reason, read_before, dirtiers| {
-            let mut a = admission(PercentOptions::v2());
+            let mut a = admission(PostedOptions::v2());
             if read_before {
                 read(&mut a, at(0));
             }

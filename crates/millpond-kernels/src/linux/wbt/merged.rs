@@ -1,23 +1,26 @@
-//! What Axboe 2016 became: Linux 4.10's `blk-wbt` in its form of 7.0, which limits writes by how long reads take.
+//! `block/blk-wbt.c` of Linux 4.10 in its form of 7.0, which limits writes by how long reads take.
+//!
+//! What it decides: how many requests of writes may be in flight. By what: the fastest read of a window against a target,
+//! and whether there were reads at all. In the literature: CoDel's minimum and its shrinking interval.
 //!
 //! ```text
 //!   every window (100 ms, shorter with each step down, as CoDel has it: 1 / sqrt(step + 1))
 //!     the fastest read took longer than the target, or one has not come back ──► one step down: half as many writes
 //!     reads were fast enough, or there was nothing but writes                 ──► one step up: twice as many
-//!     nobody knows                                                            ──► after five in a row, back to step 0
+//!     neither is known                                                        ──► after five in a row, back to step 0
 //! ```
 //!
 //! The *minimum* of a window decides, as in CoDel: one read that the device answers from its cache makes the window
 //! good. Below step 0 (scaling up) the depth is held at three quarters of the queue, which for queues of 21 or fewer is
-//! less than at step 0; [`LatencyOptions::clamp_up`], on by default, takes the larger.
+//! less than at step 0; [`MergedOptions::clamp_up`], on by default, takes the larger.
 //!
 //! Three classes of writes have counts of their own and the same limits: reclaim's, discards (there are none here), and
 //! all others. Windows are evaluated when something happens after their end, with what was known at the end.
 
 use super::gate::Gate;
-use super::{InTransit, Verdict};
-use crate::io::Reason;
-use crate::units::{Instant, Nanos};
+use millpond_core::admission::{InTransit, Verdict};
+use millpond_core::io::Reason;
+use millpond_core::units::{Instant, Nanos};
 
 /// The depth at step 0: `RWB_DEF_DEPTH`.
 const DEPTH_DEFAULT: u32 = 16;
@@ -36,7 +39,7 @@ const WINDOWS_BEHIND_MAX: u32 = 1000;
 
 /// The settings of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LatencyOptions {
+pub struct MergedOptions {
     /// The fastest read of a window shall not take longer: 2 ms by default, 75 ms for rotating disks.
     pub target: Nanos,
     /// How many requests the device takes at a time.
@@ -47,18 +50,18 @@ pub struct LatencyOptions {
     pub clamp_up: bool,
 }
 
-impl LatencyOptions {
+impl MergedOptions {
     /// For a rotating disk with a queue of 31 and a write cache.
-    pub fn rotating() -> LatencyOptions {
-        LatencyOptions {
+    pub fn rotating() -> MergedOptions {
+        MergedOptions {
             target: Nanos::from_millis(75),
-            ..LatencyOptions::flash()
+            ..MergedOptions::flash()
         }
     }
 
     /// For a device that doesn't rotate.
-    pub fn flash() -> LatencyOptions {
-        LatencyOptions {
+    pub fn flash() -> MergedOptions {
+        MergedOptions {
             target: Nanos::from_millis(2),
             queue_depth: 31,
             write_cache: true,
@@ -67,21 +70,21 @@ impl LatencyOptions {
     }
 }
 
-/// How many writes may be in flight, by who asks.
+/// How many writes may be in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// For who is waited for.
+    /// For what is waited for.
     pub max: u32,
-    /// For others, while nobody else uses the device.
+    /// For others, while there is no other I/O.
     pub normal: u32,
-    /// For the background, and while others use the device.
+    /// For the background, and beside other I/O.
     pub background: u32,
     /// More is not to be had: no step further up.
     pub scaled_max: bool,
 }
 
 /// The limits at `step`; above 0 is down. `rq_depth_calc_max_depth` and `calc_wb_limits`.
-pub fn limits(step: i32, options: &LatencyOptions) -> Limits {
+pub fn limits(step: i32, options: &MergedOptions) -> Limits {
     let depth = options.queue_depth;
     let (max, scaled_max) = if depth <= 1 {
         if step > 0 { (1, false) } else { (2, true) }
@@ -172,10 +175,10 @@ impl Samples {
     }
 }
 
-/// Where it stands.
+/// The step, and what the window that runs has shown.
 #[derive(Clone, Debug)]
-pub struct LatencyState {
-    options: LatencyOptions,
+pub struct Merged {
+    options: MergedOptions,
     step: i32,
     limits: Limits,
     unknown: u32,
@@ -184,14 +187,14 @@ pub struct LatencyState {
     window: Option<(Instant, Instant)>,
     /// The read that is looked at: when it was issued.
     looked_at: Option<Instant>,
-    /// Who waits: for reclaim, and for all else.
+    /// The queues: of reclaim, and of all else.
     gates: [Gate; 2],
 }
 
-impl LatencyState {
+impl Merged {
     /// At step 0.
-    pub fn new(options: LatencyOptions) -> LatencyState {
-        LatencyState {
+    pub fn new(options: MergedOptions) -> Merged {
+        Merged {
             options,
             step: 0,
             limits: limits(0, &options),
@@ -204,7 +207,7 @@ impl LatencyState {
     }
 
     /// The settings.
-    pub fn options(&self) -> LatencyOptions {
+    pub fn options(&self) -> MergedOptions {
         self.options
     }
 
@@ -227,11 +230,11 @@ impl LatencyState {
         }
     }
 
-    pub(super) fn may_write(&mut self, now: Instant, reason: Reason, t: &InTransit) -> Verdict {
+    pub(super) fn admit(&mut self, now: Instant, reason: Reason, t: &InTransit) -> Verdict {
         self.catch_up(now, t);
         let limit = self.limit(now, reason, t);
         let gate = &mut self.gates[class(reason)];
-        if gate.pass(now, in_flight(reason, t), limit) {
+        if gate.admit(now, in_flight(reason, t), limit) {
             return Verdict::Go;
         }
         let (_, end) = *self.window.get_or_insert((now, now + window(self.step)));
@@ -318,7 +321,7 @@ impl LatencyState {
         self.stepped();
     }
 
-    /// More writes, for all who wait at once. `rq_depth_scale_up`.
+    /// More writes, for all that wait at once. `rq_depth_scale_up`.
     fn step_up(&mut self) {
         if self.limits.scaled_max {
             return;
@@ -350,5 +353,5 @@ fn in_flight(reason: Reason, t: &InTransit) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "latency/tests.rs"]
+#[path = "merged_tests.rs"]
 mod tests;

@@ -5,12 +5,13 @@
 //! 39 us here, too: in that time the disk reads ahead.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
-use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
-use millpond_core::admission::percent::PercentOptions;
+use millpond_core::admission::{AdmissionOptions, Configured, Form};
 use millpond_core::options::Options;
 use millpond_core::readahead::ReadAheadOptions;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount};
+use millpond_kernels::linux::wbt::Wbt;
+use millpond_kernels::linux::wbt::posted::PostedOptions;
 use millpond_sim::disk::{HddParameters, Model};
 use millpond_sim::scripts::axboe2016::{Shared, Writer};
 use millpond_sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
@@ -65,10 +66,9 @@ struct Played {
     took: Vec<Nanos>,
 }
 
-fn play(admission: AdmissionOptions, readahead_max: Bytes, reader: bool) -> Played {
-    let mut world = World::new(WorldOptions {
+fn play<A: Form>(form: A, readahead_max: Bytes, reader: bool) -> Played {
+    let options = WorldOptions {
         options: Options {
-            admission,
             readahead: ReadAheadOptions {
                 max: readahead_max,
                 ..ReadAheadOptions::default()
@@ -82,8 +82,8 @@ fn play(admission: AdmissionOptions, readahead_max: Bytes, reader: bool) -> Play
         faults: Faults::default(),
         seed: 1,
         validate_every: 0,
-    })
-    .unwrap();
+    };
+    let mut world = World::with_admission(options, form).unwrap();
     let writers = Shared::default();
     let file = world.add_file(PageCount(READ_PAGES));
     let files = (0..FILES)
@@ -127,12 +127,12 @@ impl Played {
 #[test]
 fn the_posts_rates_and_tails_come_out_within_their_bands() {
     let max = ReadAheadOptions::default().max;
-    let v3 = AdmissionOptions::Percent(PercentOptions::v3(10));
+    let v3 = || Wbt::posted(PostedOptions::v3(10));
     let (off, off_alone) = (
-        play(AdmissionOptions::Off, max, true),
-        play(AdmissionOptions::Off, max, false),
+        play(Configured::Off, max, true),
+        play(Configured::Off, max, false),
     );
-    let (on, on_alone) = (play(v3, max, true), play(v3, max, false));
+    let (on, on_alone) = (play(v3(), max, true), play(v3(), max, false));
     // The post: 134 and 4660 reads a second, 66.3 and 89.4 s, and 66.9 without the reader.
     let gain = on.reads_per_s / off.reads_per_s;
     assert!((20.0..50.0).contains(&gain), "{gain:.1}");
@@ -155,10 +155,10 @@ fn the_posts_rates_and_tails_come_out_within_their_bands() {
 /// took 1 us; with 39 us there are 677).
 #[test]
 fn a_reader_in_order_with_a_short_read_ahead_is_served_within_the_goal() {
-    let goal = AdmissionOptions::Goal(GoalOptions {
+    let goal = Configured::new(AdmissionOptions::Goal(GoalOptions {
         read_latency: Nanos::from_millis(60),
         ..GoalOptions::default()
-    });
+    }));
     let played = play(goal, Bytes::from_kib(128), true);
     assert!(
         played.per_mille(999) < Nanos::from_millis(60),
