@@ -147,7 +147,7 @@ pub enum Event<'a> {
         dirtier: DirtierId,
     },
     /// Everything that is dirty in the file now must become durable. Answered by [`Effect::Synced`], later, and perhaps by
-    /// [`Effect::SyncHeld`] before.
+    /// [`Effect::SyncLogBlocked`] before.
     Sync {
         /// The file.
         file: FileId,
@@ -171,8 +171,8 @@ pub enum Event<'a> {
         /// Which of both.
         begun: bool,
     },
-    /// Pages may be written now that could not be before ([`BeginWrite::Held`](crate::frame::BeginWrite::Held)). Those
-    /// that are not held are passed over.
+    /// Pages may be written now that could not be before
+    /// ([`BeginWrite::LogBlocked`](crate::frame::BeginWrite::LogBlocked)). Those that are not log-blocked are passed over.
     Released {
         /// The file.
         file: FileId,
@@ -313,9 +313,9 @@ pub enum Effect {
         /// [`Event::DeviceSync`], for others to give way to it.
         brief: bool,
     },
-    /// A request for durability waits for nothing any more but pages that are held: it ends when they are released and
+    /// A request for durability waits for nothing any more but log-blocked pages: it ends when they are released and
     /// written, or with [`Event::SyncGivenUp`].
-    SyncHeld {
+    SyncLogBlocked {
         /// Which.
         ticket: SyncTicket,
     },

@@ -52,5 +52,5 @@ pub enum BeginWrite {
     Useless,
     /// It may not be written yet. The driver says when, by [`Event::Released`](crate::event::Event::Released); until then
     /// the core does not ask.
-    Held,
+    LogBlocked,
 }

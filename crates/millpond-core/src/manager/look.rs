@@ -71,7 +71,7 @@ impl<A: Form> Manager<A> {
     pub fn waiting(&self, now: Instant) -> Waiting {
         Waiting {
             held_back: self.waits.now_held_back(now),
-            sync_blocked: self.waits.now_held(now),
+            sync_blocked: self.waits.now_sync_blocked(now),
             dirtiers_blocked: self.blocked.len() as u64,
             memory: self.memory_waiters,
         }

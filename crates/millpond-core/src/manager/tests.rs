@@ -65,7 +65,7 @@ impl FrameTable for Frames {
     }
     fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
         if self.held.contains(&frame) {
-            return BeginWrite::Held;
+            return BeginWrite::LogBlocked;
         }
         if !self.pinned.contains(&frame) && self.dirty.remove(&frame) {
             BeginWrite::Begun

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   job ──► admission: not now ──► held back, by the reason of the write ──► issued, or another is next
-//!   sync ─► pages in other hands, or before their log ──► held ─────────────► they can be had
+//!   sync ─► pages in other hands, or before their log ──► blocked ──────────► they can be had
 //! ```
 //!
 //! Both are seen in [`Manager::pump`](super::Manager) only, which looks at the clock that it was given: what nothing
@@ -21,7 +21,7 @@ pub(super) struct Waits {
     /// The next write, and why it is to be made.
     held_back: Option<(Reason, Instant)>,
     /// A sync, for pages that can't be written at this moment.
-    held: Option<Instant>,
+    sync_blocked: Option<Instant>,
 }
 
 impl Waits {
@@ -38,11 +38,11 @@ impl Waits {
     }
 
     /// Whether a sync waits for pages that can't be written now.
-    pub(super) fn held(&mut self, now: Instant, is_held: bool, stats: &mut Stats) {
-        if let Some(since) = self.held {
+    pub(super) fn sync_blocked(&mut self, now: Instant, is_blocked: bool, stats: &mut Stats) {
+        if let Some(since) = self.sync_blocked {
             stats.sync_blocked_ns += now.since(since).0;
         }
-        self.held = is_held.then_some(now);
+        self.sync_blocked = is_blocked.then_some(now);
     }
 
     /// The write that is held back at `now`, by its reason, and for how long.
@@ -51,8 +51,8 @@ impl Waits {
     }
 
     /// For how long a sync has been held at `now`.
-    pub(super) fn now_held(&self, now: Instant) -> Option<Nanos> {
-        self.held.map(|since| now.since(since))
+    pub(super) fn now_sync_blocked(&self, now: Instant) -> Option<Nanos> {
+        self.sync_blocked.map(|since| now.since(since))
     }
 }
 
@@ -110,7 +110,7 @@ impl<A: Form> Manager<A> {
 
     /// Nanoseconds for which syncs have waited so far for pages that can't be written, with the wait of this moment.
     pub fn sync_blocked_ns(&self, now: Instant) -> u64 {
-        self.stats.sync_blocked_ns + self.waits.held.map_or(0, |since| now.since(since).0)
+        self.stats.sync_blocked_ns + self.waits.sync_blocked.map_or(0, |since| now.since(since).0)
     }
 }
 
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn a_sync_that_is_held_is_counted_for_as_long_as_it_is() {
         let (mut waits, mut stats) = (Waits::default(), Stats::default());
-        for (at, is_held) in [(10, true), (25, true), (40, false), (100, false)] {
-            waits.held(Instant(at), is_held, &mut stats);
+        for (at, is_blocked) in [(10, true), (25, true), (40, false), (100, false)] {
+            waits.sync_blocked(Instant(at), is_blocked, &mut stats);
         }
         assert_eq!(stats.sync_blocked_ns, 30);
     }

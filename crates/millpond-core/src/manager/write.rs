@@ -141,9 +141,9 @@ impl<A: Form> Manager<A> {
             self.write(&job, count, frames, cx);
         }
         self.waits.held_back(cx.now, None, &mut self.stats);
-        let is_held = self.flusher.pass_needs_tick();
-        self.waits.held(cx.now, is_held, &mut self.stats);
-        if is_held {
+        let is_blocked = self.flusher.pass_needs_tick();
+        self.waits.sync_blocked(cx.now, is_blocked, &mut self.stats);
+        if is_blocked {
             self.look_again = Some(cx.now + TICK_WHEN_BUSY);
         }
     }
@@ -151,7 +151,7 @@ impl<A: Form> Manager<A> {
     /// Issues one write of up to `count` pages, as many as can be written without a gap.
     fn write<F: FrameTable>(&mut self, job: &Job, count: u64, frames: &mut F, cx: &mut StepContext<'_>) {
         let mut cluster = self.ios.frame_list();
-        let mut held = None;
+        let mut log_blocked = None;
         for n in 0..count {
             let key = PageKey::new(job.file, job.first.after(n));
             let frame = frames
@@ -164,21 +164,21 @@ impl<A: Form> Manager<A> {
                 BeginWrite::Begun => {}
                 // The second is said of regions only, which are not written here.
                 BeginWrite::Busy | BeginWrite::Useless => break,
-                BeginWrite::Held => {
-                    held = Some(key.index());
+                BeginWrite::LogBlocked => {
+                    log_blocked = Some(key.index());
                     break;
                 }
             }
             self.transition(frame, PageEvent::WriteStarted);
             cluster.push(frame);
         }
-        if let Some(page) = held {
-            self.flusher.hold(job.file, page);
+        if let Some(page) = log_blocked {
+            self.flusher.block_on_log(job.file, page);
             self.tell_syncs(job.file, cx);
         }
         if cluster.is_empty() {
             self.ios.recycle(cluster);
-            if held.is_none() {
+            if log_blocked.is_none() {
                 (cx.met_busy, self.busy_file) = (true, Some(job.file));
                 self.flusher.passed_over(job, 1);
             }
@@ -264,7 +264,7 @@ impl<A: Form> Manager<A> {
         self.wake_reclaimer(cx);
     }
 
-    /// Answers the requests for durability that have ended, and those that wait for nothing but pages that are held.
+    /// Answers the requests for durability that have ended, and those that wait for nothing but log-blocked pages.
     pub(super) fn tell_syncs(&mut self, file: FileId, cx: &mut StepContext<'_>) {
         self.flusher.ended(file, |e| {
             cx.effects.list.push(Effect::Synced {
@@ -273,9 +273,9 @@ impl<A: Form> Manager<A> {
                 brief: e.brief,
             })
         });
-        let held = self.flusher.newly_held(file).iter();
-        let held = held.map(|&ticket| Effect::SyncHeld { ticket });
-        cx.effects.list.extend(held);
+        let blocked = self.flusher.newly_log_blocked(file).iter();
+        let blocked = blocked.map(|&ticket| Effect::SyncLogBlocked { ticket });
+        cx.effects.list.extend(blocked);
     }
 
     /// Wakes the dirtiers if one of them may go on. Who may is not waiting any more, whether it comes back or not.

@@ -16,10 +16,10 @@ pub(super) struct Pass {
     pub(super) brief: bool,
     /// Pages that still have to be issued.
     pub(super) todo: PageSet,
-    /// Pages that have to be issued as soon as they may be: some of [`FileWork::held`].
-    pub(super) held: PageSet,
+    /// Pages that have to be issued as soon as they may be: some of [`FileWork::log_blocked`].
+    pub(super) log_blocked: PageSet,
     /// Whether those who wait know that there is nothing else left.
-    pub(super) held_told: bool,
+    pub(super) log_blocked_told: bool,
     /// Transfers that have to end.
     pub(super) waiting: Vec<IoId>,
     pub(super) error: Option<IoError>,
@@ -67,7 +67,7 @@ pub(super) struct FileWork {
     /// Pages that are dirty and may be written, whether or not an older content is being written.
     pub(super) dirty: PageSet,
     /// Pages that are dirty and may not be written before the driver says so.
-    pub(super) held: PageSet,
+    pub(super) log_blocked: PageSet,
     /// Pages that are dirty and were held when they were to be written: next.
     pub(super) ready: PageSet,
     /// Pages that are dirty and left alone for a while, because the device has refused them alone.
@@ -111,7 +111,7 @@ impl FileWork {
         let zero = PageIndex(0);
         FileWork {
             dirty: PageSet::default(),
-            held: PageSet::default(),
+            log_blocked: PageSet::default(),
             ready: PageSet::default(),
             parked: PageSet::default(),
             retried: PageSet::default(),
@@ -148,14 +148,14 @@ impl FileWork {
     pub(super) fn metadata_bytes(&self) -> u64 {
         let own = [
             &self.dirty,
-            &self.held,
+            &self.log_blocked,
             &self.ready,
             &self.parked,
             &self.retried,
             &self.suspect,
             &self.wanted,
         ];
-        let pass = self.pass.iter().flat_map(|pass| [&pass.todo, &pass.held]);
+        let pass = self.pass.iter().flat_map(|pass| [&pass.todo, &pass.log_blocked]);
         own.into_iter().chain(pass).map(PageSet::metadata_bytes).sum()
     }
 
@@ -170,7 +170,7 @@ impl FileWork {
                 tickets: core::mem::take(&mut self.next_tickets),
                 brief: todo.len() <= brief.0,
                 todo,
-                held: self.held.clone(),
+                log_blocked: self.log_blocked.clone(),
                 waiting: self.in_transit.clone(),
                 progress: true,
                 ..Pass::default()
@@ -178,7 +178,7 @@ impl FileWork {
             if mutation::is(Mutation::SyncBeforeWrites) {
                 self.pass
                     .iter_mut()
-                    .for_each(|pass| (pass.todo, pass.held) = Default::default());
+                    .for_each(|pass| (pass.todo, pass.log_blocked) = Default::default());
             }
             if mutation::is(Mutation::SyncForgetsTransit) {
                 self.pass.iter_mut().for_each(|pass| pass.waiting.clear());
@@ -190,7 +190,7 @@ impl FileWork {
     /// Takes out the pass if nothing is left to do for it.
     pub(super) fn end_pass(&mut self) -> Option<Pass> {
         self.pass
-            .take_if(|pass| pass.todo.is_empty() && pass.held.is_empty() && pass.waiting.is_empty())
+            .take_if(|pass| pass.todo.is_empty() && pass.log_blocked.is_empty() && pass.waiting.is_empty())
     }
 
     /// Notes that `count` pages from `first` on were dirtied, and where runs of `run` pages are full.

@@ -13,8 +13,8 @@
 //! admission's business, and which of the pages can be written is the manager's.
 
 mod failed;
-mod held;
 mod jobs;
+mod log_blocked;
 mod wanted;
 
 use super::file::{FileWork, Pass, Place};
@@ -159,7 +159,7 @@ impl Flusher {
         let work = self.work(file);
         let first = work.dirty.is_empty();
         // Elsewhere: its write failed, or was not to be, before the word came that it had changed meanwhile.
-        let elsewhere = [&work.parked, &work.held, &work.ready];
+        let elsewhere = [&work.parked, &work.log_blocked, &work.ready];
         if elsewhere.iter().any(|pages| pages.contains(page)) || !work.dirty.insert(page) {
             return;
         }
@@ -184,7 +184,7 @@ impl Flusher {
                 self.order.remove(&key);
                 self.work(file).hurry = false;
             }
-        } else if !work.held.remove(page) && !work.ready.remove(page) {
+        } else if !work.log_blocked.remove(page) && !work.ready.remove(page) {
             return;
         }
         self.dirty -= PageCount(1);
@@ -218,7 +218,7 @@ impl Flusher {
         self.remove(file, page);
         if let Some(pass) = &mut self.work(file).pass {
             pass.todo.remove(page);
-            pass.held.remove(page);
+            pass.log_blocked.remove(page);
         }
         self.no_more_failed(file, page);
     }
@@ -434,8 +434,8 @@ impl Flusher {
             let file = FileId(at as u32);
             work.dirty.validate();
             work.validate_failed(file);
-            work.validate_held(file);
-            dirty += work.dirty.len() + work.parked.len() + work.held.len() + work.ready.len();
+            work.validate_log_blocked(file);
+            dirty += work.dirty.len() + work.parked.len() + work.log_blocked.len() + work.ready.len();
             parked += work.parked.len();
             failed += work.parked.len() + work.retried.len();
             assert_eq!(

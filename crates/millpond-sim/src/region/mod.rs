@@ -361,7 +361,7 @@ impl Region {
             Effect::Pause { .. }
             | Effect::Wake(Waiters::Dirtiers)
             | Effect::Synced { .. }
-            | Effect::SyncHeld { .. }
+            | Effect::SyncLogBlocked { .. }
             | Effect::Withdraw { .. } => {}
             Effect::Write { .. } => unreachable!("nobody changes the file"),
         }

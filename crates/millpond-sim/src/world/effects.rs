@@ -103,7 +103,7 @@ impl<A: Form> World<A> {
             Effect::ReclaimMore => told.reclaim_more = true,
             Effect::SwapIn { .. } | Effect::SwapOut { .. } => unreachable!("a world without regions"),
             // The simulator holds no pages.
-            Effect::SyncHeld { .. } | Effect::Withdraw { .. } => {}
+            Effect::SyncLogBlocked { .. } | Effect::Withdraw { .. } => {}
         }
     }
 

@@ -1,5 +1,5 @@
 mod failed;
-mod held;
+mod log_blocked;
 
 use super::*;
 use crate::units::{Bytes, Nanos};

@@ -185,7 +185,7 @@ impl Shared {
                 }
                 deferred.wake_syncs = true;
             }
-            Effect::SyncHeld { ticket } => {
+            Effect::SyncLogBlocked { ticket } => {
                 if let Some(answer) = core.tickets.answers.get_mut(ticket) {
                     *answer = Answer::Held;
                 }

@@ -204,7 +204,7 @@ impl Frames<'_> {
             Some((_, most)) => *most = n.max(*most),
             None => self.asks.push((held.log.clone(), n)),
         }
-        BeginWrite::Held
+        BeginWrite::LogBlocked
     }
 }
 

@@ -8,7 +8,7 @@ const FILE: FileId = FileId(0);
 fn hold_all(f: &mut Flusher, now: Instant, over: bool) -> u64 {
     let mut held = 0;
     while let Some(job) = f.job(now, over, false) {
-        f.hold(job.file, job.first);
+        f.block_on_log(job.file, job.first);
         f.validate();
         held += 1;
         assert!(held < 10_000, "it does not end");
@@ -17,7 +17,7 @@ fn hold_all(f: &mut Flusher, now: Instant, over: bool) -> u64 {
 }
 
 #[test]
-fn a_page_that_is_held_is_met_again_when_it_is_released_and_not_before() {
+fn a_page_that_is_log_blocked_is_met_again_when_it_is_released_and_not_before() {
     let mut f = flusher();
     f.dirtied(at(0), FILE, PageIndex(0), 100);
     assert_eq!(hold_all(&mut f, at(1), true), 100);
@@ -102,7 +102,7 @@ fn a_request_that_is_given_up_leaves_nothing_to_do() {
     f.dirtied(at(0), FILE, PageIndex(0), 2);
     f.sync(FILE, SyncTicket(1));
     f.sync(FILE, SyncTicket(2));
-    f.hold(FILE, PageIndex(0));
+    f.block_on_log(FILE, PageIndex(0));
     // In other hands.
     while let Some(job) = f.job(at(1), false, false) {
         f.passed_over(&job, 1);

@@ -1,11 +1,12 @@
-//! Pages that may not be written yet: they leave the index of what to write until the driver says that they may.
+//! Log-blocked pages: they may not be written before their log record is durable, and leave the index of what to write until
+//! the driver says that it is.
 //!
 //! ```text
-//!   dirty ── the flusher meets it, it may not be written ──► held ── Released ──► ready: next
+//!   dirty ── the flusher meets it, it may not be written ──► log-blocked ── Released ──► ready: next
 //! ```
 //!
 //! So a page costs the flusher one look each time that it is released, however many wait beside it and for however long.
-//! A request for durability goes on waiting for the held pages that it found. What is released is written before
+//! A request for durability goes on waiting for the log-blocked pages that it found. What is released is written before
 //! anything that nobody has asked for, and without its neighbours: it was its turn when it was met, by its file's age or
 //! because too much was dirty, and theirs has not come.
 
@@ -16,45 +17,45 @@ use crate::writeback::SyncTicket;
 
 impl Flusher {
     /// The page, which was to be written, may not be before [`Flusher::released`].
-    pub fn hold(&mut self, file: FileId, page: PageIndex) {
+    pub fn block_on_log(&mut self, file: FileId, page: PageIndex) {
         self.remove(file, page);
         let work = self.work(file);
-        work.held.insert(page);
+        work.log_blocked.insert(page);
         if let Some(pass) = &mut work.pass
             && pass.todo.remove(page)
         {
-            pass.held.insert(page);
+            pass.log_blocked.insert(page);
         }
         self.dirty += PageCount(1);
     }
 
-    /// Those of the pages that are held may be written now.
+    /// Those of the log-blocked pages may be written now.
     pub fn released(&mut self, file: FileId, pages: &[PageIndex]) {
         let work = self.work(file);
         for &page in pages {
-            if !work.held.remove(page) {
+            if !work.log_blocked.remove(page) {
                 continue;
             }
             work.ready.insert(page);
             if let Some(pass) = &mut work.pass
-                && pass.held.remove(page)
+                && pass.log_blocked.remove(page)
             {
                 pass.todo.insert(page);
-                (pass.progress, pass.held_told) = (true, false);
+                (pass.progress, pass.log_blocked_told) = (true, false);
             }
         }
         self.queue_ready(file);
         self.queue_pass(file);
     }
 
-    /// Those who wait for a pass that lacks nothing any more but pages that are held; told once each time that it comes
+    /// Those who wait for a pass that lacks nothing any more but log-blocked pages; told once each time that it comes
     /// to that.
-    pub fn newly_held(&mut self, file: FileId) -> &[SyncTicket] {
+    pub fn newly_log_blocked(&mut self, file: FileId) -> &[SyncTicket] {
         let Some(pass) = &mut self.work(file).pass else {
             return &[];
         };
-        let is_held = pass.todo.is_empty() && pass.waiting.is_empty() && !pass.held.is_empty();
-        let is_news = is_held && !core::mem::replace(&mut pass.held_told, is_held);
+        let is_log_blocked = pass.todo.is_empty() && pass.waiting.is_empty() && !pass.log_blocked.is_empty();
+        let is_news = is_log_blocked && !core::mem::replace(&mut pass.log_blocked_told, is_log_blocked);
         if is_news { &pass.tickets } else { &[] }
     }
 
@@ -70,15 +71,15 @@ impl Flusher {
 impl FileWork {
     /// Whether none of its pages waits to be written, in whichever way.
     pub(super) fn is_clean(&self) -> bool {
-        let sets = [&self.dirty, &self.held, &self.ready];
+        let sets = [&self.dirty, &self.log_blocked, &self.ready];
         sets.iter().all(|pages| pages.is_empty()) && !self.has_trouble()
     }
 
-    pub(super) fn validate_held(&self, file: FileId) {
-        self.held.validate();
+    pub(super) fn validate_log_blocked(&self, file: FileId) {
+        self.log_blocked.validate();
         self.ready.validate();
         let others = [&self.dirty, &self.parked, &self.ready];
-        for page in self.held.iter() {
+        for page in self.log_blocked.iter() {
             let is_alone = others.iter().all(|pages| !pages.contains(page));
             assert!(is_alone, "{page:?} of {file:?} is held and tried");
         }
@@ -87,10 +88,10 @@ impl FileWork {
             assert!(is_alone, "{page:?} of {file:?} is tried twice");
         }
         let Some(pass) = &self.pass else { return };
-        pass.held.validate();
-        for page in pass.held.iter() {
+        pass.log_blocked.validate();
+        for page in pass.log_blocked.iter() {
             assert!(
-                self.held.contains(page) && !pass.todo.contains(page),
+                self.log_blocked.contains(page) && !pass.todo.contains(page),
                 "{page:?} of {file:?} holds up a request and is not held"
             );
         }
