@@ -107,7 +107,7 @@ impl<A: Form> Manager<A> {
         let blocked = !self.blocked.is_empty() || cx.woke_dirtier;
         loop {
             let limits = self.derived.dirty.beside(self.flusher.failed());
-            let untried = self.flusher.dirty().saturating_sub(self.flusher.parked());
+            let untried = self.flusher.dirty().saturating_sub(self.flusher.in_backoff());
             // A dirtier waits for writes: so many are on their way that the device is not idle before it has come back.
             let busy = BUSY.to_pages(self.options.page_size).0.min(limits.hard.0 * 3 / 4);
             let wanted = blocked && self.writing.0 < busy;

@@ -56,7 +56,7 @@ pub(super) struct Failing {
     /// When the next page is tried, if nobody asks for durability before.
     pub(super) until: Instant,
     pub(super) span: Nanos,
-    /// The next page to try is the first that is parked from here on.
+    /// The next page to try is the first in backoff from here on.
     pub(super) probe: PageIndex,
     /// How many suspect pages one write takes.
     pub(super) together: u64,
@@ -71,15 +71,15 @@ pub(super) struct FileWork {
     /// Pages that are dirty and were held when they were to be written: next.
     pub(super) ready: PageSet,
     /// Pages that are dirty and left alone for a while, because the device has refused them alone.
-    pub(super) parked: PageSet,
+    pub(super) backoff: PageSet,
     /// Pages that it has refused alone and not taken since, and that are tried again: in one of the sets above, or being
     /// written.
     pub(super) retried: PageSet,
     /// The same of pages whose last write has failed with others.
     pub(super) suspect: PageSet,
-    /// While there are parked, retried or suspect pages.
+    /// While there are pages in backoff, retried or suspect pages.
     pub(super) failing: Option<Failing>,
-    /// Its place in the order, while it has dirty pages that are not parked.
+    /// Its place in the order, while it has dirty pages that are not in backoff.
     pub(super) place: Place,
     /// Whatever its age: some of its pages have failed and are to be tried again.
     pub(super) hurry: bool,
@@ -113,7 +113,7 @@ impl FileWork {
             dirty: PageSet::default(),
             log_blocked: PageSet::default(),
             ready: PageSet::default(),
-            parked: PageSet::default(),
+            backoff: PageSet::default(),
             retried: PageSet::default(),
             suspect: PageSet::default(),
             failing: None,
@@ -150,7 +150,7 @@ impl FileWork {
             &self.dirty,
             &self.log_blocked,
             &self.ready,
-            &self.parked,
+            &self.backoff,
             &self.retried,
             &self.suspect,
             &self.wanted,
@@ -164,7 +164,7 @@ impl FileWork {
     pub(super) fn begin_pass(&mut self, brief: PageCount) -> bool {
         if self.pass.is_none() && !self.next_tickets.is_empty() {
             let mut todo = self.dirty.clone();
-            todo.merge(&self.parked);
+            todo.merge(&self.backoff);
             todo.merge(&self.ready);
             self.pass = Some(Pass {
                 tickets: core::mem::take(&mut self.next_tickets),

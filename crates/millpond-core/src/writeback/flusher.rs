@@ -79,7 +79,7 @@ pub struct Flusher {
     /// Pages that are dirty; those of them that are left alone for a while; those that the device has refused, be they
     /// dirty or being written again.
     dirty: PageCount,
-    parked: PageCount,
+    in_backoff: PageCount,
     failed: PageCount,
 }
 
@@ -97,7 +97,7 @@ impl Flusher {
             ready: VecDeque::new(),
             behind: VecDeque::new(),
             dirty: PageCount(0),
-            parked: PageCount(0),
+            in_backoff: PageCount(0),
             failed: PageCount(0),
         }
     }
@@ -159,7 +159,7 @@ impl Flusher {
         let work = self.work(file);
         let first = work.dirty.is_empty();
         // Elsewhere: its write failed, or was not to be, before the word came that it had changed meanwhile.
-        let elsewhere = [&work.parked, &work.log_blocked, &work.ready];
+        let elsewhere = [&work.backoff, &work.log_blocked, &work.ready];
         if elsewhere.iter().any(|pages| pages.contains(page)) || !work.dirty.insert(page) {
             return;
         }
@@ -174,9 +174,9 @@ impl Flusher {
 
     fn remove(&mut self, file: FileId, page: PageIndex) {
         let work = self.work(file);
-        if work.parked.remove(page) {
+        if work.backoff.remove(page) {
             work.retried.insert(page);
-            self.parked -= PageCount(1);
+            self.in_backoff -= PageCount(1);
         } else if work.dirty.remove(page) {
             work.wanted.remove(page);
             if work.dirty.is_empty() {
@@ -428,16 +428,16 @@ impl Flusher {
     /// # Panics
     /// If one is wrong.
     pub fn validate(&self) {
-        let (mut dirty, mut parked, mut failed) = (0, 0, 0);
+        let (mut dirty, mut in_backoff, mut failed) = (0, 0, 0);
         for (at, work) in self.files.iter().enumerate() {
             let Some(work) = work else { continue };
             let file = FileId(at as u32);
             work.dirty.validate();
             work.validate_failed(file);
             work.validate_log_blocked(file);
-            dirty += work.dirty.len() + work.parked.len() + work.log_blocked.len() + work.ready.len();
-            parked += work.parked.len();
-            failed += work.parked.len() + work.retried.len();
+            dirty += work.dirty.len() + work.backoff.len() + work.log_blocked.len() + work.ready.len();
+            in_backoff += work.backoff.len();
+            failed += work.backoff.len() + work.retried.len();
             assert_eq!(
                 self.order.contains(&(work.place, file)),
                 !work.dirty.is_empty(),
@@ -474,7 +474,7 @@ impl Flusher {
             }
         }
         assert_eq!(self.dirty.0, dirty, "dirty pages in all");
-        assert_eq!(self.parked.0, parked, "parked pages in all");
+        assert_eq!(self.in_backoff.0, in_backoff, "pages in backoff in all");
         assert_eq!(self.failed.0, failed, "pages that can't be written in all");
         assert_eq!(
             self.order.len(),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a write fails ── several pages ──► tried again at once, half as many together
-//!                 └─ one page ───────► parked: left alone, dirty and readable, until
+//!                 └─ one page ───────► backoff: left alone, dirty and readable, until
 //!                                        its file's time has come (1 s, 2 s, 4 s ... 30 s): one page is tried, and
 //!                                          if that can be written all of them, twice as many together each time;
 //!                                        somebody asks for durability: all are tried;
@@ -31,15 +31,15 @@ impl Flusher {
     }
 
     /// Those of them that nobody tries at the moment.
-    pub fn parked(&self) -> PageCount {
-        self.parked
+    pub fn in_backoff(&self) -> PageCount {
+        self.in_backoff
     }
 
     /// How many pages of the file can't be written, and what the device said last; `None` if none is known.
     pub fn failing(&self, file: FileId) -> Option<(PageCount, IoError)> {
         let work = self.files.get(file.0 as usize)?.as_ref()?;
         let error = work.failing?.error;
-        let pages = PageCount(work.parked.len() + work.retried.len());
+        let pages = PageCount(work.backoff.len() + work.retried.len());
         (pages > PageCount(0)).then_some((pages, error))
     }
 
@@ -53,7 +53,7 @@ impl Flusher {
     pub fn failed_pages(&self, file: FileId) -> impl Iterator<Item = PageIndex> {
         let work = self.files.get(file.0 as usize).and_then(Option::as_ref);
         work.into_iter()
-            .flat_map(|work| work.parked.iter().chain(work.retried.iter()))
+            .flat_map(|work| work.backoff.iter().chain(work.retried.iter()))
     }
 
     pub(super) fn write_failed(
@@ -78,7 +78,7 @@ impl Flusher {
         if count == 1 {
             let is_new = !work.has_failed(first);
             self.failed += PageCount(u64::from(is_new));
-            return self.park(file, first, error, wanted);
+            return self.back_off(file, first, error, wanted);
         }
         for n in 0..count {
             let page = first.after(n);
@@ -95,19 +95,19 @@ impl Flusher {
         }
     }
 
-    fn park(&mut self, file: FileId, page: PageIndex, error: IoError, wanted: bool) {
+    fn back_off(&mut self, file: FileId, page: PageIndex, error: IoError, wanted: bool) {
         // It may have been changed, and be dirty, since its write began.
         self.remove(file, page);
         let work = self.work(file);
         work.retried.remove(page);
         work.suspect.remove(page);
-        work.parked.insert(page);
+        work.backoff.insert(page);
         if let (true, Some(pass)) = (wanted, &mut work.pass)
             && !mutation::is(Mutation::SyncHidesError)
         {
             pass.error = Some(error);
         }
-        self.parked += PageCount(1);
+        self.in_backoff += PageCount(1);
         self.dirty += PageCount(1);
     }
 
@@ -129,20 +129,20 @@ impl Flusher {
         if work.retried.len() < retried {
             // What the device has refused before it takes now: perhaps the rest as well.
             (failing.until, failing.span) = (now + retry, retry);
-            let Some(first) = work.parked.next(PageIndex(0)) else {
+            let Some(first) = work.backoff.next(PageIndex(0)) else {
                 return;
             };
             self.try_soon(now, file, first);
             // The others in one go: there may be hundreds of thousands.
             let work = self.work(file);
-            let others = core::mem::take(&mut work.parked);
+            let others = core::mem::take(&mut work.backoff);
             work.dirty.merge(&others);
             work.retried.merge(&others);
-            self.parked -= PageCount(others.len());
+            self.in_backoff -= PageCount(others.len());
         }
     }
 
-    /// The page, which is not parked, is written, or no more.
+    /// The page, which is not in backoff, is written, or no more.
     pub(super) fn no_more_failed(&mut self, file: FileId, page: PageIndex) {
         let work = self.work(file);
         let had_failed = work.retried.remove(page);
@@ -153,7 +153,7 @@ impl Flusher {
         self.failed -= PageCount(u64::from(had_failed));
     }
 
-    /// One of the parked pages is tried now, whatever its time; none of a file that is closed.
+    /// One of the pages in backoff is tried now, whatever its time; none of a file that is closed.
     pub fn retry(&mut self, now: Instant, file: FileId) {
         let span = self.options.retry;
         let work = self.files.get_mut(file.0 as usize).and_then(Option::as_mut);
@@ -164,14 +164,14 @@ impl Flusher {
         }
     }
 
-    /// If it is time: one of the parked pages is tried.
+    /// If it is time: one of the pages in backoff is tried.
     pub(super) fn probe(&mut self, now: Instant, file: FileId) {
         let work = self.work(file);
         let Some(failing) = work.failing.as_mut().filter(|failing| failing.until <= now) else {
             return;
         };
-        let next = work.parked.next(failing.probe);
-        if let Some(page) = next.or_else(|| work.parked.next(PageIndex(0))) {
+        let next = work.backoff.next(failing.probe);
+        if let Some(page) = next.or_else(|| work.backoff.next(PageIndex(0))) {
             failing.probe = page.after(1);
             failing.span = Nanos((failing.span.0 * 2).min(RETRY_MAX.0));
             failing.until = now + failing.span;
@@ -203,7 +203,7 @@ impl Flusher {
 impl FileWork {
     /// Pages with which something was wrong, each in one of the sets.
     fn trouble(&self) -> [&PageSet; 3] {
-        [&self.parked, &self.retried, &self.suspect]
+        [&self.backoff, &self.retried, &self.suspect]
     }
 
     pub(super) fn has_trouble(&self) -> bool {
@@ -212,7 +212,7 @@ impl FileWork {
 
     /// Whether the device has refused the page alone, and not taken it since.
     fn has_failed(&self, page: PageIndex) -> bool {
-        self.parked.contains(page) || self.retried.contains(page)
+        self.backoff.contains(page) || self.retried.contains(page)
     }
 
     /// How many pages from `first` on, at most `max`, are like it: in trouble, or not.
@@ -238,11 +238,11 @@ impl FileWork {
     pub(super) fn validate_failed(&self, file: FileId) {
         self.trouble().iter().for_each(|pages| pages.validate());
         assert_eq!(self.failing.is_some(), self.has_trouble(), "{file:?} is failing");
-        for page in self.parked.iter() {
+        for page in self.backoff.iter() {
             let elsewhere = [&self.dirty, &self.retried, &self.suspect];
             assert!(
                 elsewhere.iter().all(|pages| !pages.contains(page)),
-                "{page:?} of {file:?} is parked and tried"
+                "{page:?} of {file:?} is in backoff and tried"
             );
         }
         for page in self.retried.iter() {

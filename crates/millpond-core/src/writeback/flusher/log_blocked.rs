@@ -78,13 +78,13 @@ impl FileWork {
     pub(super) fn validate_log_blocked(&self, file: FileId) {
         self.log_blocked.validate();
         self.ready.validate();
-        let others = [&self.dirty, &self.parked, &self.ready];
+        let others = [&self.dirty, &self.backoff, &self.ready];
         for page in self.log_blocked.iter() {
             let is_alone = others.iter().all(|pages| !pages.contains(page));
             assert!(is_alone, "{page:?} of {file:?} is held and tried");
         }
         for page in self.ready.iter() {
-            let is_alone = !self.dirty.contains(page) && !self.parked.contains(page);
+            let is_alone = !self.dirty.contains(page) && !self.backoff.contains(page);
             assert!(is_alone, "{page:?} of {file:?} is tried twice");
         }
         let Some(pass) = &self.pass else { return };

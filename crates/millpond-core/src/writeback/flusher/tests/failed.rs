@@ -43,7 +43,7 @@ fn the_neighbours_of_a_bad_page_are_written() {
         f.dirtied(at(0), FILE, PageIndex(0), 256);
         let writes = serve(&mut f, at(1), true, |page| page == bad);
         assert_eq!(
-            (f.dirty(), f.failed(), f.parked()),
+            (f.dirty(), f.failed(), f.in_backoff()),
             (PageCount(1), PageCount(1), PageCount(1))
         );
         assert!(f.failed_pages(FILE).eq([PageIndex(bad)]));
@@ -64,7 +64,7 @@ fn a_change_that_is_told_after_the_write_has_failed_is_counted_once() {
     serve(&mut f, at(1), true, |_| true);
     f.dirtied(at(2), FILE, PageIndex(3), 1);
     f.validate();
-    assert_eq!((f.dirty(), f.parked()), (PageCount(1), PageCount(1)));
+    assert_eq!((f.dirty(), f.in_backoff()), (PageCount(1), PageCount(1)));
     assert_eq!(sync(&mut f, at(3), |_| false), Ok(()));
     f.assert_idle();
     f.close(FILE);
@@ -89,7 +89,7 @@ fn one_page_is_tried_after_1_2_4_and_at_last_every_30_seconds() {
     let mut f = flusher();
     f.dirtied(at(0), FILE, PageIndex(0), 600);
     serve(&mut f, at(0), true, |_| true);
-    assert_eq!(f.parked(), PageCount(600));
+    assert_eq!(f.in_backoff(), PageCount(600));
     let mut tries = Vec::new();
     for second in 1..=130 {
         f.tick(at(second * 1_000 - 1));
@@ -157,7 +157,7 @@ fn what_is_dirtied_after_a_failure_is_written_in_its_turn() {
 }
 
 #[test]
-fn a_page_that_is_changed_while_its_write_fails_is_parked_once() {
+fn a_page_that_is_changed_while_its_write_fails_is_in_backoff_once() {
     let mut f = flusher();
     f.dirtied(at(0), FILE, PageIndex(5), 1);
     let job = f.job(at(0), true, false).unwrap();
@@ -165,7 +165,7 @@ fn a_page_that_is_changed_while_its_write_fails_is_parked_once() {
     f.dirtied(at(0), FILE, PageIndex(5), 1);
     f.write_done(at(1), FILE, IoId(0), (PageIndex(5), 1), Err(NO_SPACE));
     f.validate();
-    assert_eq!((f.dirty(), f.parked()), (PageCount(1), PageCount(1)));
+    assert_eq!((f.dirty(), f.in_backoff()), (PageCount(1), PageCount(1)));
     assert_eq!(f.job(at(1), true, false), None);
 }
 
@@ -204,7 +204,7 @@ fn only_pages_that_were_refused_alone_count_as_pages_that_cannot_be_written() {
     let job = f.job(at(0), true, false).unwrap();
     f.issued(&job, IoId(0), 1);
     assert_eq!(
-        (f.failed(), f.dirty(), f.parked()),
+        (f.failed(), f.dirty(), f.in_backoff()),
         (PageCount(1), PageCount(0), PageCount(0))
     );
 }
@@ -225,7 +225,7 @@ fn a_page_that_lies_alone_costs_26_bytes_and_as_much_in_a_sync_and_while_it_is_t
     }
     assert_eq!(per_page(&f), 26.0, "dirty");
     serve(&mut f, at(0), true, |_| true);
-    assert_eq!((f.parked(), f.failed()), (PageCount(PAGES), PageCount(PAGES)));
+    assert_eq!((f.in_backoff(), f.failed()), (PageCount(PAGES), PageCount(PAGES)));
     assert_eq!(per_page(&f), 26.0, "failed");
     f.sync(FILE, SyncTicket(1));
     assert_eq!(per_page(&f), 52.0, "failed, in a sync");

@@ -64,7 +64,7 @@ fn a_page_that_cannot_be_written_may_be_held_as_well() {
     f.write_done(at(0), FILE, IoId(0), (PageIndex(3), 1), Err(IoError(5)));
     f.sync(FILE, SyncTicket(1));
     assert_eq!(hold_all(&mut f, at(1), false), 1);
-    assert_eq!((f.parked(), f.failed()), (PageCount(0), PageCount(1)));
+    assert_eq!((f.in_backoff(), f.failed()), (PageCount(0), PageCount(1)));
     f.tick(at(40_000));
     assert_eq!(f.job(at(40_000), true, false), None);
     f.released(FILE, &[PageIndex(3)]);
