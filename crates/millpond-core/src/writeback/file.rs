@@ -34,9 +34,9 @@ pub(super) struct Pass {
 pub(super) struct Behind {
     /// Where the next sequential write begins.
     pub(super) next: PageIndex,
-    /// Pages from here to `ready` may leave.
+    /// Pages from here to `until` may leave.
     pub(super) from: PageIndex,
-    pub(super) ready: PageIndex,
+    pub(super) until: PageIndex,
 }
 
 /// A file's place among those with dirty pages.
@@ -69,7 +69,7 @@ pub(super) struct FileWork {
     /// Pages that are dirty and may not be written before the driver says so.
     pub(super) log_blocked: PageSet,
     /// Pages that are dirty and were held when they were to be written: next.
-    pub(super) ready: PageSet,
+    pub(super) retry_ready: PageSet,
     /// Pages that are dirty and left alone for a while, because the device has refused them alone.
     pub(super) backoff: PageSet,
     /// Pages that it has refused alone and not taken since, and that are tried again: in one of the sets above, or being
@@ -101,9 +101,9 @@ pub(super) struct FileWork {
     pub(super) pass_queued: bool,
     pub(super) behind: Behind,
     pub(super) behind_queued: bool,
-    /// Where the search in `ready` goes on.
-    pub(super) ready_from: PageIndex,
-    pub(super) ready_queued: bool,
+    /// Where the search in `retry_ready` goes on.
+    pub(super) retry_ready_from: PageIndex,
+    pub(super) retry_ready_queued: bool,
 }
 
 impl FileWork {
@@ -112,7 +112,7 @@ impl FileWork {
         FileWork {
             dirty: PageSet::default(),
             log_blocked: PageSet::default(),
-            ready: PageSet::default(),
+            retry_ready: PageSet::default(),
             backoff: PageSet::default(),
             retried: PageSet::default(),
             suspect: PageSet::default(),
@@ -136,11 +136,11 @@ impl FileWork {
             behind: Behind {
                 next: zero,
                 from: zero,
-                ready: zero,
+                until: zero,
             },
             behind_queued: false,
-            ready_from: zero,
-            ready_queued: false,
+            retry_ready_from: zero,
+            retry_ready_queued: false,
         }
     }
 
@@ -149,7 +149,7 @@ impl FileWork {
         let own = [
             &self.dirty,
             &self.log_blocked,
-            &self.ready,
+            &self.retry_ready,
             &self.backoff,
             &self.retried,
             &self.suspect,
@@ -165,7 +165,7 @@ impl FileWork {
         if self.pass.is_none() && !self.next_tickets.is_empty() {
             let mut todo = self.dirty.clone();
             todo.merge(&self.backoff);
-            todo.merge(&self.ready);
+            todo.merge(&self.retry_ready);
             self.pass = Some(Pass {
                 tickets: core::mem::take(&mut self.next_tickets),
                 brief: todo.len() <= brief.0,
@@ -201,7 +201,7 @@ impl FileWork {
         }
         behind.next = first.after(count);
         // Whoever dirtied these pages still holds them; a run is complete when the writer has gone on behind it.
-        behind.ready = PageIndex(first.0 / run * run);
-        behind.ready > behind.from
+        behind.until = PageIndex(first.0 / run * run);
+        behind.until > behind.from
     }
 }

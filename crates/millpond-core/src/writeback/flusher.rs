@@ -3,7 +3,7 @@
 //! ```text
 //!   1  passes       somebody waits for a file to be durable
 //!   2  flagged      reclaim is short of clean pages: those that it met, with their neighbours (Gorman 2011, patch 5)
-//!   3  ready        pages that were to be written before, and are allowed to be by now
+//!   3  retry-ready  pages that were to be written before, and are allowed to be by now
 //!   4  order        by the time of the first dirtied page, when more is dirty than the background limit
 //!                   allows, or when that time is `expire` ago; a slice at a time
 //!   5  behind       runs that a sequential writer has filled (Dillon 2000)
@@ -46,7 +46,7 @@ pub struct Job {
 enum Source {
     Pass,
     Flagged,
-    Ready,
+    RetryReady,
     Order,
     Behind,
 }
@@ -74,7 +74,7 @@ pub struct Flusher {
     places: u64,
     flagged: VecDeque<FileId>,
     passes: VecDeque<FileId>,
-    ready: VecDeque<FileId>,
+    retry_ready: VecDeque<FileId>,
     behind: VecDeque<FileId>,
     /// Pages that are dirty; those of them that are left alone for a while; those that the device has refused, be they
     /// dirty or being written again.
@@ -94,7 +94,7 @@ impl Flusher {
             places: 0,
             flagged: VecDeque::new(),
             passes: VecDeque::new(),
-            ready: VecDeque::new(),
+            retry_ready: VecDeque::new(),
             behind: VecDeque::new(),
             dirty: PageCount(0),
             in_backoff: PageCount(0),
@@ -137,7 +137,7 @@ impl Flusher {
         for queue in [
             &mut self.flagged,
             &mut self.passes,
-            &mut self.ready,
+            &mut self.retry_ready,
             &mut self.behind,
         ] {
             queue.retain(|&f| f != file);
@@ -159,7 +159,7 @@ impl Flusher {
         let work = self.work(file);
         let first = work.dirty.is_empty();
         // Elsewhere: its write failed, or was not to be, before the word came that it had changed meanwhile.
-        let elsewhere = [&work.backoff, &work.log_blocked, &work.ready];
+        let elsewhere = [&work.backoff, &work.log_blocked, &work.retry_ready];
         if elsewhere.iter().any(|pages| pages.contains(page)) || !work.dirty.insert(page) {
             return;
         }
@@ -184,7 +184,7 @@ impl Flusher {
                 self.order.remove(&key);
                 self.work(file).hurry = false;
             }
-        } else if !work.log_blocked.remove(page) && !work.ready.remove(page) {
+        } else if !work.log_blocked.remove(page) && !work.retry_ready.remove(page) {
             return;
         }
         self.dirty -= PageCount(1);
@@ -283,7 +283,7 @@ impl Flusher {
         let max = work.alike(job.first, max.min(job.max));
         match (job.source, &work.pass) {
             (Source::Pass, Some(pass)) => pass.todo.contiguous(job.first, max),
-            (Source::Ready, _) => work.ready.contiguous(job.first, max),
+            (Source::RetryReady, _) => work.retry_ready.contiguous(job.first, max),
             _ => work.dirty.contiguous(job.first, max),
         }
     }
@@ -339,7 +339,7 @@ impl Flusher {
                 work.progress |= issued;
                 work.slice_left = work.slice_left.saturating_sub(count);
             }
-            Source::Ready => work.ready_from = behind,
+            Source::RetryReady => work.retry_ready_from = behind,
             Source::Behind => work.behind.from = behind,
         }
     }
@@ -375,7 +375,7 @@ impl Flusher {
         for at in 0..self.files.len() {
             let Some(work) = &mut self.files[at] else { continue };
             work.progress = true;
-            self.queue_ready(FileId(at as u32));
+            self.queue_retry_ready(FileId(at as u32));
             self.queue_wanted(FileId(at as u32));
             let Some(work) = &mut self.files[at] else { continue };
             if let Some(pass) = &mut work.pass {
@@ -412,10 +412,10 @@ impl Flusher {
     pub fn assert_idle(&self) {
         assert_eq!(self.dirty, PageCount(0), "dirty pages");
         assert_eq!(self.failed, PageCount(0), "pages that can't be written");
-        let queues = [&self.flagged, &self.passes, &self.ready, &self.behind];
+        let queues = [&self.flagged, &self.passes, &self.retry_ready, &self.behind];
         assert!(
             queues.iter().all(|queue| queue.is_empty()),
-            "flagged, passes, ready, behind: {queues:?}"
+            "flagged, passes, retry-ready, behind: {queues:?}"
         );
         for work in self.files.iter().flatten() {
             let is_idle = work.pass.is_none() && work.next_tickets.is_empty() && work.in_transit.is_empty();
@@ -435,7 +435,7 @@ impl Flusher {
             work.dirty.validate();
             work.validate_failed(file);
             work.validate_log_blocked(file);
-            dirty += work.dirty.len() + work.backoff.len() + work.log_blocked.len() + work.ready.len();
+            dirty += work.dirty.len() + work.backoff.len() + work.log_blocked.len() + work.retry_ready.len();
             in_backoff += work.backoff.len();
             failed += work.backoff.len() + work.retried.len();
             assert_eq!(
@@ -449,9 +449,9 @@ impl Flusher {
                 "{file:?} among the passes"
             );
             assert_eq!(
-                self.ready.contains(&file),
-                work.ready_queued,
-                "{file:?} among the ready"
+                self.retry_ready.contains(&file),
+                work.retry_ready_queued,
+                "{file:?} among the retry-ready"
             );
             assert_eq!(
                 self.flagged.contains(&file),

@@ -19,7 +19,7 @@ impl Flusher {
     pub fn job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
         self.pass_job()
             .or_else(|| self.flagged_job())
-            .or_else(|| self.ready_job(blocked))
+            .or_else(|| self.retry_ready_job(blocked))
             .or_else(|| self.order_job(now, over_background, blocked))
             .or_else(|| self.behind_job(blocked))
     }
@@ -51,22 +51,22 @@ impl Flusher {
         None
     }
 
-    fn ready_job(&mut self, blocked: bool) -> Option<Job> {
-        while let Some(&file) = self.ready.front() {
+    fn retry_ready_job(&mut self, blocked: bool) -> Option<Job> {
+        while let Some(&file) = self.retry_ready.front() {
             let work = self.work(file);
-            if let Some(first) = work.ready.next(work.ready_from) {
+            if let Some(first) = work.retry_ready.next(work.retry_ready_from) {
                 return Some(Job {
                     brief: false,
                     file,
                     reason: background(blocked),
                     first,
                     max: u64::MAX,
-                    source: Source::Ready,
+                    source: Source::RetryReady,
                 });
             }
             // What is left is in other hands. A tick comes back to it.
-            (work.ready_from, work.ready_queued) = (PageIndex(0), false);
-            self.ready.pop_front();
+            (work.retry_ready_from, work.retry_ready_queued) = (PageIndex(0), false);
+            self.retry_ready.pop_front();
         }
         None
     }
@@ -135,9 +135,9 @@ impl Flusher {
             let next = work
                 .dirty
                 .next(work.behind.from)
-                .filter(|&p| p < work.behind.ready);
+                .filter(|&p| p < work.behind.until);
             if let Some(first) = next {
-                let max = work.behind.ready.0 - first.0;
+                let max = work.behind.until.0 - first.0;
                 return Some(Job {
                     brief: false,
                     file,
@@ -147,7 +147,7 @@ impl Flusher {
                     source: Source::Behind,
                 });
             }
-            work.behind.from = work.behind.from.max(work.behind.ready);
+            work.behind.from = work.behind.from.max(work.behind.until);
             work.behind_queued = false;
             self.behind.pop_front();
         }

@@ -2,7 +2,7 @@
 //! the driver says that it is.
 //!
 //! ```text
-//!   dirty ── the flusher meets it, it may not be written ──► log-blocked ── Released ──► ready: next
+//!   dirty ── the flusher meets it, it may not be written ──► log-blocked ── Released ──► retry-ready: next
 //! ```
 //!
 //! So a page costs the flusher one look each time that it is released, however many wait beside it and for however long.
@@ -36,7 +36,7 @@ impl Flusher {
             if !work.log_blocked.remove(page) {
                 continue;
             }
-            work.ready.insert(page);
+            work.retry_ready.insert(page);
             if let Some(pass) = &mut work.pass
                 && pass.log_blocked.remove(page)
             {
@@ -44,7 +44,7 @@ impl Flusher {
                 (pass.progress, pass.log_blocked_told) = (true, false);
             }
         }
-        self.queue_ready(file);
+        self.queue_retry_ready(file);
         self.queue_pass(file);
     }
 
@@ -59,11 +59,11 @@ impl Flusher {
         if is_news { &pass.tickets } else { &[] }
     }
 
-    pub(super) fn queue_ready(&mut self, file: FileId) {
+    pub(super) fn queue_retry_ready(&mut self, file: FileId) {
         let work = self.work(file);
-        if !work.ready.is_empty() && !work.ready_queued {
-            work.ready_queued = true;
-            self.ready.push_back(file);
+        if !work.retry_ready.is_empty() && !work.retry_ready_queued {
+            work.retry_ready_queued = true;
+            self.retry_ready.push_back(file);
         }
     }
 }
@@ -71,19 +71,19 @@ impl Flusher {
 impl FileWork {
     /// Whether none of its pages waits to be written, in whichever way.
     pub(super) fn is_clean(&self) -> bool {
-        let sets = [&self.dirty, &self.log_blocked, &self.ready];
+        let sets = [&self.dirty, &self.log_blocked, &self.retry_ready];
         sets.iter().all(|pages| pages.is_empty()) && !self.has_trouble()
     }
 
     pub(super) fn validate_log_blocked(&self, file: FileId) {
         self.log_blocked.validate();
-        self.ready.validate();
-        let others = [&self.dirty, &self.backoff, &self.ready];
+        self.retry_ready.validate();
+        let others = [&self.dirty, &self.backoff, &self.retry_ready];
         for page in self.log_blocked.iter() {
             let is_alone = others.iter().all(|pages| !pages.contains(page));
             assert!(is_alone, "{page:?} of {file:?} is held and tried");
         }
-        for page in self.ready.iter() {
+        for page in self.retry_ready.iter() {
             let is_alone = !self.dirty.contains(page) && !self.backoff.contains(page);
             assert!(is_alone, "{page:?} of {file:?} is tried twice");
         }
