@@ -31,7 +31,7 @@ pub(super) struct Pass {
 
 /// Runs that a sequential writer has filled.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Behind {
+pub(super) struct WriteBehind {
     /// Where the next sequential write begins.
     pub(super) next: PageIndex,
     /// Pages from here to `until` may leave.
@@ -99,8 +99,8 @@ pub(super) struct FileWork {
     pub(super) next_tickets: Vec<SyncTicket>,
     /// Whether the file is in the flusher's queue of passes.
     pub(super) pass_queued: bool,
-    pub(super) behind: Behind,
-    pub(super) behind_queued: bool,
+    pub(super) write_behind: WriteBehind,
+    pub(super) write_behind_queued: bool,
     /// Where the search in `retry_ready` goes on.
     pub(super) retry_ready_from: PageIndex,
     pub(super) retry_ready_queued: bool,
@@ -133,12 +133,12 @@ impl FileWork {
             pass: None,
             next_tickets: Vec::new(),
             pass_queued: false,
-            behind: Behind {
+            write_behind: WriteBehind {
                 next: zero,
                 from: zero,
                 until: zero,
             },
-            behind_queued: false,
+            write_behind_queued: false,
             retry_ready_from: zero,
             retry_ready_queued: false,
         }
@@ -195,7 +195,7 @@ impl FileWork {
 
     /// Notes that `count` pages from `first` on were dirtied, and where runs of `run` pages are full.
     pub(super) fn sequential(&mut self, first: PageIndex, count: u64, run: u64) -> bool {
-        let behind = &mut self.behind;
+        let behind = &mut self.write_behind;
         if first != behind.next {
             behind.from = first;
         }

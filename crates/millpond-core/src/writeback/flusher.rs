@@ -6,7 +6,7 @@
 //!   3  retry-ready  pages that were to be written before, and are allowed to be by now
 //!   4  order        by the time of the first dirtied page, when more is dirty than the background limit
 //!                   allows, or when that time is `expire` ago; a slice at a time
-//!   5  behind       runs that a sequential writer has filled (Dillon 2000)
+//!   5  write-behind runs that a sequential writer has filled (Dillon 2000)
 //! ```
 //!
 //! The flusher answers "what would be next" ([`Flusher::job`]); whether a write may be issued now is the
@@ -48,7 +48,7 @@ enum Source {
     Flagged,
     RetryReady,
     Order,
-    Behind,
+    WriteBehind,
 }
 
 /// A request for durability that has ended.
@@ -75,7 +75,7 @@ pub struct Flusher {
     flagged: VecDeque<FileId>,
     passes: VecDeque<FileId>,
     retry_ready: VecDeque<FileId>,
-    behind: VecDeque<FileId>,
+    write_behind: VecDeque<FileId>,
     /// Pages that are dirty; those of them that are left alone for a while; those that the device has refused, be they
     /// dirty or being written again.
     dirty: PageCount,
@@ -95,7 +95,7 @@ impl Flusher {
             flagged: VecDeque::new(),
             passes: VecDeque::new(),
             retry_ready: VecDeque::new(),
-            behind: VecDeque::new(),
+            write_behind: VecDeque::new(),
             dirty: PageCount(0),
             in_backoff: PageCount(0),
             failed: PageCount(0),
@@ -138,7 +138,7 @@ impl Flusher {
             &mut self.flagged,
             &mut self.passes,
             &mut self.retry_ready,
-            &mut self.behind,
+            &mut self.write_behind,
         ] {
             queue.retain(|&f| f != file);
         }
@@ -206,9 +206,9 @@ impl Flusher {
         let run = self.run_pages();
         if self.options.write_behind {
             let work = self.work(file);
-            if work.sequential(first, count, run) && !work.behind_queued {
-                work.behind_queued = true;
-                self.behind.push_back(file);
+            if work.sequential(first, count, run) && !work.write_behind_queued {
+                work.write_behind_queued = true;
+                self.write_behind.push_back(file);
             }
         }
     }
@@ -340,7 +340,7 @@ impl Flusher {
                 work.slice_left = work.slice_left.saturating_sub(count);
             }
             Source::RetryReady => work.retry_ready_from = behind,
-            Source::Behind => work.behind.from = behind,
+            Source::WriteBehind => work.write_behind.from = behind,
         }
     }
 
@@ -412,10 +412,10 @@ impl Flusher {
     pub fn assert_idle(&self) {
         assert_eq!(self.dirty, PageCount(0), "dirty pages");
         assert_eq!(self.failed, PageCount(0), "pages that can't be written");
-        let queues = [&self.flagged, &self.passes, &self.retry_ready, &self.behind];
+        let queues = [&self.flagged, &self.passes, &self.retry_ready, &self.write_behind];
         assert!(
             queues.iter().all(|queue| queue.is_empty()),
-            "flagged, passes, retry-ready, behind: {queues:?}"
+            "flagged, passes, retry-ready, write-behind: {queues:?}"
         );
         for work in self.files.iter().flatten() {
             let is_idle = work.pass.is_none() && work.next_tickets.is_empty() && work.in_transit.is_empty();

@@ -21,7 +21,7 @@ impl Flusher {
             .or_else(|| self.flagged_job())
             .or_else(|| self.retry_ready_job(blocked))
             .or_else(|| self.order_job(now, over_background, blocked))
-            .or_else(|| self.behind_job(blocked))
+            .or_else(|| self.write_behind_job(blocked))
     }
 
     fn pass_job(&mut self) -> Option<Job> {
@@ -129,27 +129,27 @@ impl Flusher {
             .flatten()
     }
 
-    fn behind_job(&mut self, blocked: bool) -> Option<Job> {
-        while let Some(&file) = self.behind.front() {
+    fn write_behind_job(&mut self, blocked: bool) -> Option<Job> {
+        while let Some(&file) = self.write_behind.front() {
             let work = self.work(file);
             let next = work
                 .dirty
-                .next(work.behind.from)
-                .filter(|&p| p < work.behind.until);
+                .next(work.write_behind.from)
+                .filter(|&p| p < work.write_behind.until);
             if let Some(first) = next {
-                let max = work.behind.until.0 - first.0;
+                let max = work.write_behind.until.0 - first.0;
                 return Some(Job {
                     brief: false,
                     file,
                     reason: background(blocked),
                     first,
                     max,
-                    source: Source::Behind,
+                    source: Source::WriteBehind,
                 });
             }
-            work.behind.from = work.behind.from.max(work.behind.until);
-            work.behind_queued = false;
-            self.behind.pop_front();
+            work.write_behind.from = work.write_behind.from.max(work.write_behind.until);
+            work.write_behind_queued = false;
+            self.write_behind.pop_front();
         }
         None
     }
