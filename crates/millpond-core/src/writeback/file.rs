@@ -84,12 +84,12 @@ pub(super) struct FileWork {
     /// Whatever its age: some of its pages have failed and are to be tried again.
     pub(super) hurry: bool,
     /// Those of the dirty pages that reclaim wants to be clean.
-    pub(super) wanted: PageSet,
+    pub(super) reclaim_flagged: PageSet,
     /// Whether the file is in the flusher's queue of files with such pages.
-    pub(super) flagged: bool,
-    /// Where the search in `wanted` goes on, and whether it is worth it to begin at the start again.
-    pub(super) wanted_from: PageIndex,
-    pub(super) wanted_progress: bool,
+    pub(super) reclaim_flagged_queued: bool,
+    /// Where the search in `reclaim_flagged` goes on, and whether it is worth it to begin at the start again.
+    pub(super) reclaim_flagged_from: PageIndex,
+    pub(super) reclaim_flagged_progress: bool,
     pub(super) cursor: PageIndex,
     pub(super) slice_left: u64,
     /// Whether a page was issued since `cursor` last began at the start.
@@ -122,10 +122,10 @@ impl FileWork {
                 number: 0,
             },
             hurry: false,
-            wanted: PageSet::default(),
-            flagged: false,
-            wanted_from: zero,
-            wanted_progress: false,
+            reclaim_flagged: PageSet::default(),
+            reclaim_flagged_queued: false,
+            reclaim_flagged_from: zero,
+            reclaim_flagged_progress: false,
             cursor: zero,
             slice_left: 0,
             progress: false,
@@ -153,7 +153,7 @@ impl FileWork {
             &self.backoff,
             &self.retried,
             &self.suspect,
-            &self.wanted,
+            &self.reclaim_flagged,
         ];
         let pass = self.pass.iter().flat_map(|pass| [&pass.todo, &pass.log_blocked]);
         own.into_iter().chain(pass).map(PageSet::metadata_bytes).sum()

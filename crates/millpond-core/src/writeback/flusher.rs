@@ -1,12 +1,12 @@
 //! The flusher: which file is next, and which of its pages.
 //!
 //! ```text
-//!   1  passes       somebody waits for a file to be durable
-//!   2  flagged      reclaim is short of clean pages: those that it met, with their neighbours (Gorman 2011, patch 5)
-//!   3  retry-ready  pages that were to be written before, and are allowed to be by now
-//!   4  order        by the time of the first dirtied page, when more is dirty than the background limit
-//!                   allows, or when that time is `expire` ago; a slice at a time
-//!   5  write-behind runs that a sequential writer has filled (Dillon 2000)
+//!   1  passes            syncs: a caller waits for a file to be durable
+//!   2  reclaim-flagged   reclaim is short of clean pages: those that it met, with their neighbours (Gorman 2011, patch 5)
+//!   3  retry-ready       pages that were to be written before, and are allowed to be by now
+//!   4  order             by the time of the first dirtied page, when more is dirty than the background limit
+//!                        allows, or when that time is `expire` ago; a slice at a time
+//!   5  write-behind      runs that a sequential writer has filled (Dillon 2000)
 //! ```
 //!
 //! The flusher answers "what would be next" ([`Flusher::job`]); whether a write may be issued now is the
@@ -15,7 +15,7 @@
 mod failed;
 mod jobs;
 mod log_blocked;
-mod wanted;
+mod reclaim_flagged;
 
 use super::file::{FileWork, Pass, Place};
 use super::{BRIEF, FlusherOptions};
@@ -45,7 +45,7 @@ pub struct Job {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     Pass,
-    Flagged,
+    ReclaimFlagged,
     RetryReady,
     Order,
     WriteBehind,
@@ -72,7 +72,7 @@ pub struct Flusher {
     order: BTreeSet<(Place, FileId)>,
     /// Counts the places given out.
     places: u64,
-    flagged: VecDeque<FileId>,
+    reclaim_flagged: VecDeque<FileId>,
     passes: VecDeque<FileId>,
     retry_ready: VecDeque<FileId>,
     write_behind: VecDeque<FileId>,
@@ -92,7 +92,7 @@ impl Flusher {
             files: Vec::new(),
             order: BTreeSet::new(),
             places: 0,
-            flagged: VecDeque::new(),
+            reclaim_flagged: VecDeque::new(),
             passes: VecDeque::new(),
             retry_ready: VecDeque::new(),
             write_behind: VecDeque::new(),
@@ -135,7 +135,7 @@ impl Flusher {
             "{file:?} is closed with {work:?}"
         );
         for queue in [
-            &mut self.flagged,
+            &mut self.reclaim_flagged,
             &mut self.passes,
             &mut self.retry_ready,
             &mut self.write_behind,
@@ -178,7 +178,7 @@ impl Flusher {
             work.retried.insert(page);
             self.in_backoff -= PageCount(1);
         } else if work.dirty.remove(page) {
-            work.wanted.remove(page);
+            work.reclaim_flagged.remove(page);
             if work.dirty.is_empty() {
                 let key = (work.place, file);
                 self.order.remove(&key);
@@ -297,7 +297,7 @@ impl Flusher {
     pub fn look_again(&mut self, file: FileId) {
         if let Some(Some(work)) = self.files.get_mut(file.0 as usize) {
             work.progress = true;
-            self.queue_wanted(file);
+            self.queue_reclaim_flagged(file);
         }
     }
 
@@ -309,11 +309,11 @@ impl Flusher {
         let work = self.work(job.file);
         work.in_transit.push(io);
         if let Some(pass) = &mut work.pass {
-            let mut wanted = false;
+            let mut is_waited_for = false;
             for n in 0..count {
-                wanted |= pass.todo.remove(job.first.after(n));
+                is_waited_for |= pass.todo.remove(job.first.after(n));
             }
-            if wanted {
+            if is_waited_for {
                 pass.waiting.push(io);
             }
         }
@@ -330,9 +330,9 @@ impl Flusher {
                     pass.progress |= issued;
                 }
             }
-            Source::Flagged => {
-                work.wanted_from = behind;
-                work.wanted_progress |= issued;
+            Source::ReclaimFlagged => {
+                work.reclaim_flagged_from = behind;
+                work.reclaim_flagged_progress |= issued;
             }
             Source::Order => {
                 work.cursor = behind;
@@ -356,16 +356,16 @@ impl Flusher {
         let work = self.work(file);
         work.in_transit.retain(|&i| i != io);
         work.progress = true;
-        let mut wanted = false;
+        let mut is_waited_for = false;
         if let Some(pass) = &mut work.pass {
             let waited = pass.waiting.len();
             pass.waiting.retain(|&i| i != io);
-            wanted = pass.waiting.len() < waited;
+            is_waited_for = pass.waiting.len() < waited;
             pass.progress = true;
         }
         match result {
             Ok(()) => self.write_succeeded(now, file, (first, count)),
-            Err(error) => self.write_failed(now, file, (first, count), error, wanted),
+            Err(error) => self.write_failed(now, file, (first, count), error, is_waited_for),
         }
         self.queue_pass(file);
     }
@@ -376,7 +376,7 @@ impl Flusher {
             let Some(work) = &mut self.files[at] else { continue };
             work.progress = true;
             self.queue_retry_ready(FileId(at as u32));
-            self.queue_wanted(FileId(at as u32));
+            self.queue_reclaim_flagged(FileId(at as u32));
             let Some(work) = &mut self.files[at] else { continue };
             if let Some(pass) = &mut work.pass {
                 pass.progress = true;
@@ -412,10 +412,15 @@ impl Flusher {
     pub fn assert_idle(&self) {
         assert_eq!(self.dirty, PageCount(0), "dirty pages");
         assert_eq!(self.failed, PageCount(0), "pages that can't be written");
-        let queues = [&self.flagged, &self.passes, &self.retry_ready, &self.write_behind];
+        let queues = [
+            &self.reclaim_flagged,
+            &self.passes,
+            &self.retry_ready,
+            &self.write_behind,
+        ];
         assert!(
             queues.iter().all(|queue| queue.is_empty()),
-            "flagged, passes, retry-ready, write-behind: {queues:?}"
+            "reclaim-flagged, passes, retry-ready, write-behind: {queues:?}"
         );
         for work in self.files.iter().flatten() {
             let is_idle = work.pass.is_none() && work.next_tickets.is_empty() && work.in_transit.is_empty();
@@ -454,13 +459,16 @@ impl Flusher {
                 "{file:?} among the retry-ready"
             );
             assert_eq!(
-                self.flagged.contains(&file),
-                work.flagged,
-                "{file:?} among the flagged"
+                self.reclaim_flagged.contains(&file),
+                work.reclaim_flagged_queued,
+                "{file:?} among the reclaim-flagged"
             );
-            work.wanted.validate();
-            let wanted = work.wanted.iter().find(|&page| !work.dirty.contains(page));
-            assert_eq!(wanted, None, "{file:?}: wanted, but not dirty");
+            work.reclaim_flagged.validate();
+            let clean = work
+                .reclaim_flagged
+                .iter()
+                .find(|&page| !work.dirty.contains(page));
+            assert_eq!(clean, None, "{file:?}: reclaim-flagged, but not dirty");
             if let Some(pass) = &work.pass {
                 pass.todo.validate();
                 for io in &pass.waiting {

@@ -62,7 +62,7 @@ impl Flusher {
         file: FileId,
         (first, count): (PageIndex, u64),
         error: IoError,
-        wanted: bool,
+        is_waited_for: bool,
     ) {
         let retry = self.options.retry;
         let work = self.work(file);
@@ -78,7 +78,7 @@ impl Flusher {
         if count == 1 {
             let is_new = !work.has_failed(first);
             self.failed += PageCount(u64::from(is_new));
-            return self.back_off(file, first, error, wanted);
+            return self.back_off(file, first, error, is_waited_for);
         }
         for n in 0..count {
             let page = first.after(n);
@@ -88,21 +88,21 @@ impl Flusher {
             }
             self.try_soon(now, file, page);
         }
-        if let (true, Some(pass)) = (wanted, &mut self.work(file).pass) {
+        if let (true, Some(pass)) = (is_waited_for, &mut self.work(file).pass) {
             for n in 0..count {
                 pass.todo.insert(first.after(n));
             }
         }
     }
 
-    fn back_off(&mut self, file: FileId, page: PageIndex, error: IoError, wanted: bool) {
+    fn back_off(&mut self, file: FileId, page: PageIndex, error: IoError, is_waited_for: bool) {
         // It may have been changed, and be dirty, since its write began.
         self.remove(file, page);
         let work = self.work(file);
         work.retried.remove(page);
         work.suspect.remove(page);
         work.backoff.insert(page);
-        if let (true, Some(pass)) = (wanted, &mut work.pass)
+        if let (true, Some(pass)) = (is_waited_for, &mut work.pass)
             && !mutation::is(Mutation::SyncHidesError)
         {
             pass.error = Some(error);

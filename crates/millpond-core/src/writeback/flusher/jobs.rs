@@ -18,7 +18,7 @@ impl Flusher {
     /// dirtier waits.
     pub fn job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
         self.pass_job()
-            .or_else(|| self.flagged_job())
+            .or_else(|| self.reclaim_flagged_job())
             .or_else(|| self.retry_ready_job(blocked))
             .or_else(|| self.order_job(now, over_background, blocked))
             .or_else(|| self.write_behind_job(blocked))

@@ -12,32 +12,32 @@ impl Flusher {
     /// Reclaim wants this dirty page to be clean: it is next, with its neighbours. `true` if that is new.
     pub fn flag(&mut self, file: FileId, page: PageIndex) -> bool {
         let work = self.work(file);
-        if !work.dirty.contains(page) || !work.wanted.insert(page) {
+        if !work.dirty.contains(page) || !work.reclaim_flagged.insert(page) {
             return false;
         }
-        work.wanted_progress |= page < work.wanted_from;
-        self.queue_wanted(file);
+        work.reclaim_flagged_progress |= page < work.reclaim_flagged_from;
+        self.queue_reclaim_flagged(file);
         true
     }
 
     /// The file's turn among those of which pages are wanted.
-    pub(super) fn queue_wanted(&mut self, file: FileId) {
+    pub(super) fn queue_reclaim_flagged(&mut self, file: FileId) {
         let work = self.work(file);
-        if !work.wanted.is_empty() && !work.flagged {
-            work.flagged = true;
-            self.flagged.push_back(file);
+        if !work.reclaim_flagged.is_empty() && !work.reclaim_flagged_queued {
+            work.reclaim_flagged_queued = true;
+            self.reclaim_flagged.push_back(file);
         }
     }
 
     /// The next of them, or the first of its neighbours.
-    pub(super) fn flagged_job(&mut self) -> Option<Job> {
-        while let Some(&file) = self.flagged.front() {
+    pub(super) fn reclaim_flagged_job(&mut self) -> Option<Job> {
+        while let Some(&file) = self.reclaim_flagged.front() {
             let run = self.run_pages();
             let work = self.work(file);
-            if let Some(page) = work.wanted.next(work.wanted_from) {
+            if let Some(page) = work.reclaim_flagged.next(work.reclaim_flagged_from) {
                 // Its neighbours go with it for the price of one: those before it as well, to where a write would begin
                 // (FreeBSD, `vm_pageout_cluster`), but not again what was passed over.
-                let start = PageIndex(page.0 / run * run).max(work.wanted_from);
+                let start = PageIndex(page.0 / run * run).max(work.reclaim_flagged_from);
                 let first = PageIndex(page.0 - work.dirty.contiguous_before(page, page.0 - start.0));
                 return Some(Job {
                     brief: false,
@@ -45,15 +45,15 @@ impl Flusher {
                     reason: Reason::Reclaim,
                     first,
                     max: u64::MAX,
-                    source: Source::Flagged,
+                    source: Source::ReclaimFlagged,
                 });
             }
             // The end. What is left is in other hands, until a write ends or a tick comes, or was wanted meanwhile.
-            (work.wanted_from, work.flagged) = (PageIndex(0), false);
-            let goes_on = core::mem::take(&mut work.wanted_progress);
-            self.flagged.pop_front();
+            (work.reclaim_flagged_from, work.reclaim_flagged_queued) = (PageIndex(0), false);
+            let goes_on = core::mem::take(&mut work.reclaim_flagged_progress);
+            self.reclaim_flagged.pop_front();
             if goes_on {
-                self.queue_wanted(file);
+                self.queue_reclaim_flagged(file);
             }
         }
         None
