@@ -51,6 +51,19 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+//
+//   9  api                what users have in hand
+//   8  control            settings, changes while the cache runs, the control socket
+//   7  engine             steps the state machine, and does what that asks for
+//   6  observe            what a cache shows of itself
+//   5  memory             regions: where each page is
+//   4  frames             which page is in which frame, and who may touch it
+//   3  error  testing     what can go wrong; devices for tests
+//   2  device             what moves bytes
+//   1  host               what the host allows
+//   0  sys                system calls: all unsafe code
+
 mod api;
 #[cfg(feature = "control")]
 pub mod control;
