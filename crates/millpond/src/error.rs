@@ -4,8 +4,9 @@ pub(crate) mod told;
 
 use crate::control::settings::SettingError;
 use crate::device::LengthLimit;
-use crate::error::told::{LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, Size, WRITABLE, apart};
-use crate::host::MemoryLimit;
+use crate::error::told::{LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, WRITABLE};
+use crate::host::{MemoryLimit, MemoryRefusal};
+use crate::size::{Size, apart};
 use millpond_core::options::OptionError;
 use std::io;
 use std::path::PathBuf;
@@ -349,6 +350,16 @@ fn allowed(max: &Option<u64>) -> String {
 
 /// What this crate's calls return.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<MemoryRefusal> for Error {
+    fn from(refusal: MemoryRefusal) -> Error {
+        match refusal {
+            MemoryRefusal::Limit { given, limit } => Error::MemoryLimit { given, limit },
+            MemoryRefusal::Machine { given, machine } => Error::MemoryOfMachine { given, machine },
+            MemoryRefusal::Tables { given, tables, free } => Error::MemoryForTables { given, tables, free },
+        }
+    }
+}
 
 impl Error {
     /// The system's error number, where there is one: what a system call would have said that was refused for the same.

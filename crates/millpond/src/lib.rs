@@ -53,16 +53,17 @@
 
 // Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
 //
-//   9  api                what users have in hand
-//   8  control            settings, changes while the cache runs, the control socket
-//   7  engine             steps the state machine, and does what that asks for
-//   6  observe            what a cache shows of itself
-//   5  memory             regions: where each page is
-//   4  frames             which page is in which frame, and who may touch it
-//   3  error  testing     what can go wrong; devices for tests
-//   2  device             what moves bytes
-//   1  host               what the host allows
-//   0  sys                system calls: all unsafe code
+//   10  api                what users have in hand
+//   9  control             changes while the cache runs, the control socket
+//   8  engine              steps the state machine, and does what that asks for
+//   7  observe             what a cache shows of itself
+//   6  memory              regions: where each page is
+//   5  frames              which page is in which frame, and who may touch it
+//   4  error  testing      what can go wrong; devices for tests
+//   3  control/settings    the settings by name
+//   2  device              what moves bytes
+//   1  host                what the host allows
+//   0  sys  size           system calls, all unsafe code; sizes as people read them
 
 mod api;
 #[cfg(feature = "control")]
@@ -78,6 +79,7 @@ mod memory;
 mod observe;
 #[cfg(test)]
 mod scratch;
+mod size;
 mod sys;
 
 #[doc(hidden)]
@@ -96,7 +98,7 @@ pub use api::cursor::FileCursor;
 pub use api::file::{Advice, CloseError, File, OpenOptions, StablePages};
 pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
 pub use api::options::{Options, Preset};
-pub use control::auto::MemoryRange;
+pub use control::settings::value::MemoryRange;
 pub use device::watched::Warning;
 pub use engine::check::PageCheck;
 pub use engine::order::LogOrder;

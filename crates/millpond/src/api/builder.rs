@@ -1,7 +1,8 @@
 //! What a cache is made of: the budget, the options, the device, and who is told what is missing.
 
 use crate::api::cache::{Budget, Handle, PageCache};
-use crate::control::auto::{self, MemoryRange};
+use crate::control::auto;
+use crate::control::settings::MemoryRange;
 #[cfg(feature = "control")]
 use crate::control::socket::Place;
 use crate::device::{self, Device, Warning, Watched};

@@ -20,9 +20,9 @@
 //! the same lack. The gap of half a margin is four of the largest steps up, if the limit is no less than the maximum: one
 //! step doesn't undo one down.
 
+use crate::control::settings::MemoryRange;
+use crate::host::{MemoryGroup, Stalls};
 use millpond_core::units::{Bytes, Instant, Nanos};
-use std::fmt;
-use std::path::PathBuf;
 
 /// The margin is this part of the limit. Ours; Linux' own reserves (`min_free_kbytes`, 4.6) are smaller by far, but below a
 /// control group's limit the kernel has none, and a second of a fast reader's misses has to fit.
@@ -45,46 +45,7 @@ const STALLS_LOW: Stalls = Stalls(100);
 /// The window of the kernel's `avg10`: what is done about stalls shows there by then.
 const CALM: Nanos = Nanos::from_secs(10);
 
-/// Between which bounds the host decides: `memory=auto:MIN..MAX`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemoryRange {
-    /// The budget is never below.
-    pub min: Bytes,
-    /// And never above.
-    pub max: Bytes,
-}
-
-impl MemoryRange {
-    /// The nearest in the range.
-    pub(crate) fn clamp(self, budget: Bytes) -> Bytes {
-        Bytes(budget.0.min(self.max.0).max(self.min.0))
-    }
-}
-
-/// For how much of the last 10 s something has waited for memory: `some avg10` of the kernel's pressure files, in
-/// hundredths of a percent.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(crate) struct Stalls(pub(crate) u32);
-
-impl fmt::Display for Stalls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:02} %", self.0 / 100, self.0 % 100)
-    }
-}
-
-/// Something that has so much memory and no more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    /// The control group; `None`: the machine.
-    pub(crate) group: Option<PathBuf>,
-    pub(crate) limit: Bytes,
-    /// What is in use and can't be dropped, by whomever.
-    pub(crate) held: Bytes,
-    /// Where the kernel says.
-    pub(crate) stalls: Option<Stalls>,
-}
-
-impl Place {
+impl MemoryGroup {
     /// What is to be free there.
     fn margin(&self) -> u64 {
         (self.limit.0 / MARGIN).max(MARGIN_MIN.0.min(self.limit.0 / MARGIN_MAX))
@@ -152,7 +113,7 @@ pub(crate) struct Next {
 }
 
 /// The budget for a new cache: the minimum, from which it grows; the maximum where nothing says how much there is.
-pub(crate) fn first(range: MemoryRange, places: &[Place]) -> Bytes {
+pub(crate) fn first(range: MemoryRange, places: &[MemoryGroup]) -> Bytes {
     match places.is_empty() {
         true => range.max,
         false => range.min,
@@ -160,7 +121,7 @@ pub(crate) fn first(range: MemoryRange, places: &[Place]) -> Bytes {
 }
 
 /// The next budget. Asked about once a second.
-pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[Place], last: Last, now: Instant) -> Next {
+pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[MemoryGroup], last: Last, now: Instant) -> Next {
     let leaving = pool.leaving;
     let answer = |budget: u64, last: Last, why: String| {
         let budget = range.clamp(Bytes(budget));
@@ -175,7 +136,7 @@ pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[Place], last: Last,
         at: Some(now),
         stalls,
     };
-    let lack = |place: &Place| place.lack(leaving);
+    let lack = |place: &MemoryGroup| place.lack(leaving);
     if let Some((lack, place)) = places
         .iter()
         .filter_map(|p| Some((lack(p)?, p)))

@@ -119,83 +119,12 @@ impl Error {
     }
 }
 
-/// A size as people write one: `200G`, `772K`, `1000 bytes`. Exact if that takes no more than four digits, else three of
-/// them.
-pub(crate) struct Size(pub(crate) u64);
-
-/// Those below count in bytes.
-const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
-
-/// A size beside another: in bytes where they are so near that rounding could make them alike, as that does not say which is
-/// larger.
-pub(crate) fn apart(bytes: u64, other: u64) -> String {
-    match bytes != other && bytes.abs_diff(other) < bytes.max(other) / 64 {
-        true => format!("{bytes} bytes"),
-        false => Size(bytes).to_string(),
-    }
-}
-
-impl Size {
-    /// The next size that can be written in KiB: one that is enough where `bytes` are needed.
-    pub(crate) fn enough(bytes: u64) -> Size {
-        Size(bytes.checked_next_multiple_of(1 << 10).unwrap_or(bytes))
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = self.0;
-        let exact = UNITS.iter().rev().find(|(_, shift)| {
-            let unit = 1_u64 << shift;
-            bytes >= unit && bytes.is_multiple_of(unit) && bytes >> shift < 10_000
-        });
-        if let Some((name, shift)) = exact {
-            return write!(f, "{}{name}", bytes >> shift);
-        }
-        let Some((name, shift)) = UNITS
-            .iter()
-            .rev()
-            .find(|(_, shift)| bytes >= 1 << shift)
-            .filter(|_| bytes > 99_999)
-        else {
-            return write!(f, "{bytes} bytes");
-        };
-        // To the nearest: in so many parts of a unit.
-        let in_parts = |parts: u128| (u128::from(bytes) * parts + (1 << (shift - 1))) >> shift;
-        match (in_parts(100), in_parts(10)) {
-            (hundredths @ ..1000, _) => write!(f, "{}.{:02}{name}", hundredths / 100, hundredths % 100),
-            (_, tenths @ ..1000) => write!(f, "{}.{}{name}", tenths / 10, tenths % 10),
-            _ => write!(f, "{}{name}", in_parts(1)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::host::MemoryLimit;
     use std::path::PathBuf;
     use std::time::Duration;
-
-    #[test]
-    fn sizes_are_written_as_people_type_them() {
-        for (bytes, text) in [
-            (0, "0 bytes"),
-            (1000, "1000 bytes"),
-            (4096, "4K"),
-            (64 << 20, "64M"),
-            (200 << 30, "200G"),
-            (1000 << 20, "1000M"),
-            (25_276_502_016, "23.5G"),
-            (790_464, "772K"),
-            (10_480_000, "9.99M"),
-            (10_485_759, "10.0M"),
-            (u64::MAX, "16777216T"),
-        ] {
-            assert_eq!(Size(bytes).to_string(), text);
-        }
-        assert_eq!(Size::enough(790_464).to_string(), "772K");
-    }
 
     #[test]
     fn no_error_names_a_call_in_rust_on_a_command_line_or_in_python() {

@@ -13,8 +13,7 @@
 //! group, or `/..`) gets the group at the mount point.
 
 use super::{Notice, field};
-use crate::error::told::Size;
-use crate::error::{Error, Result};
+use crate::size::Size;
 use millpond_core::units::Bytes;
 use procfs::process::MountInfos;
 use procfs::{FromRead, ProcessCGroups};
@@ -194,35 +193,48 @@ fn limit_below(root: &Path) -> Option<MemoryLimit> {
     limits.min_by_key(|limit| limit.bytes)
 }
 
+/// Why there can't be a budget of so many bytes: the numbers of
+/// [`Error::MemoryLimit`](crate::Error::MemoryLimit) and its neighbours.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum MemoryRefusal {
+    Limit { given: u64, limit: MemoryLimit },
+    Machine { given: u64, machine: u64 },
+    Tables { given: u64, tables: u64, free: u64 },
+}
+
 /// Refuses a budget of `given` bytes above a limit, or notices it where that is `allowed`; its `tables` have to fit there
 /// as well.
 ///
 /// # Errors
-/// [`Error::MemoryLimit`], [`Error::MemoryOfMachine`], [`Error::MemoryForTables`].
-pub(crate) fn check_memory(given: u64, tables: Bytes, allowed: bool) -> Result<Option<Notice>> {
+/// Why there can't be one.
+pub(crate) fn check_memory(
+    given: u64,
+    tables: Bytes,
+    allowed: bool,
+) -> Result<Option<Notice>, MemoryRefusal> {
     check_machine(Path::new("/"), given, allowed)?;
-    if let Some(error) = no_tables(Path::new("/"), given, tables.0).filter(|_| allowed) {
-        return Err(error);
+    if let Some(refusal) = no_tables(Path::new("/"), given, tables.0).filter(|_| allowed) {
+        return Err(refusal);
     }
     match memory_limit().filter(|limit| limit.bytes < given) {
         None => Ok(None),
         Some(limit) if allowed => Ok(Some(Notice::MemoryBeyondLimit { given, limit })),
-        Some(limit) => Err(Error::MemoryLimit { given, limit }),
+        Some(limit) => Err(MemoryRefusal::Limit { given, limit }),
     }
 }
 
-fn check_machine(root: &Path, given: u64, allowed: bool) -> Result<()> {
+fn check_machine(root: &Path, given: u64, allowed: bool) -> Result<(), MemoryRefusal> {
     let total = field(&root.join("proc/meminfo"), "MemTotal").and_then(|kib| kib.checked_mul(1024));
     match total.filter(|&machine| machine < given && !allowed) {
-        Some(machine) => Err(Error::MemoryOfMachine { given, machine }),
+        Some(machine) => Err(MemoryRefusal::Machine { given, machine }),
         None => Ok(()),
     }
 }
 
 /// Why there can't be a budget whose tables are larger than what is free.
-fn no_tables(root: &Path, given: u64, tables: u64) -> Option<Error> {
+fn no_tables(root: &Path, given: u64, tables: u64) -> Option<MemoryRefusal> {
     let (free, _) = free_below(root).filter(|(free, _)| *free < tables)?;
-    Some(Error::MemoryForTables { given, tables, free })
+    Some(MemoryRefusal::Tables { given, tables, free })
 }
 
 /// Notices that `added` bytes are more than is free now.

@@ -42,9 +42,9 @@ pub use notice::{Notice, to_stderr};
 pub use ring::RingRefusal;
 
 pub(crate) use huge::small_pages;
-pub(crate) use limit::{check_memory, free_memory};
+pub(crate) use limit::{MemoryRefusal, check_memory, free_memory};
 pub(crate) use notice::Notices;
-pub(crate) use places::places;
+pub(crate) use places::{MemoryGroup, Stalls, places};
 
 use crate::sys::uffd::{Touch, Userfault};
 use std::fs;

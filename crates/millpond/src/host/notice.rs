@@ -1,8 +1,8 @@
 //! What a host does not allow and the cache does without: one line each, kept, and told once.
 
 use super::{MemoryLimit, RingRefusal, SmallPages};
-use crate::error::told::{Size, apart};
 use crate::host::hook::Hook;
+use crate::size::{Size, apart};
 use crate::sys::forks::OfProcess;
 use parking_lot::Mutex;
 use std::collections::HashSet;

@@ -10,21 +10,44 @@
 
 use super::field;
 use super::limit::groups_below;
-use crate::control::auto::{Place, Stalls};
 use millpond_core::units::Bytes;
+use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// For how much of the last 10 s something has waited for memory: `some avg10` of the kernel's pressure files, in
+/// hundredths of a percent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) struct Stalls(pub(crate) u32);
+
+impl fmt::Display for Stalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:02} %", self.0 / 100, self.0 % 100)
+    }
+}
+
+/// Something that has so much memory and no more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MemoryGroup {
+    /// The control group; `None`: the machine.
+    pub(crate) group: Option<PathBuf>,
+    pub(crate) limit: Bytes,
+    /// What is in use and can't be dropped, by whomever.
+    pub(crate) held: Bytes,
+    /// Where the kernel says.
+    pub(crate) stalls: Option<Stalls>,
+}
 
 /// All of them, as they are now.
-pub(crate) fn places() -> Vec<Place> {
+pub(crate) fn places() -> Vec<MemoryGroup> {
     places_below(Path::new("/"))
 }
 
-fn places_below(root: &Path) -> Vec<Place> {
+fn places_below(root: &Path) -> Vec<MemoryGroup> {
     let machine = machine_below(root);
     let groups = groups_below(root).into_iter().filter_map(|group| {
         let limit = group.limits().into_iter().map(|limit| limit.bytes).min()?;
-        Some(Place {
+        Some(MemoryGroup {
             limit: Bytes(limit),
             held: Bytes(group.held_bytes()?),
             stalls: stalls(&group.path.join("memory.pressure")),
@@ -34,11 +57,11 @@ fn places_below(root: &Path) -> Vec<Place> {
     machine.into_iter().chain(groups).collect()
 }
 
-fn machine_below(root: &Path) -> Option<Place> {
+fn machine_below(root: &Path) -> Option<MemoryGroup> {
     let facts = root.join("proc/meminfo");
     let bytes = |name| field(&facts, name)?.checked_mul(1024);
     let (total, available) = (bytes("MemTotal")?, bytes("MemAvailable")?);
-    Some(Place {
+    Some(MemoryGroup {
         group: None,
         limit: Bytes(total),
         held: Bytes(total.saturating_sub(available)),
@@ -66,7 +89,7 @@ mod tests {
     fn told(text: &str) -> Vec<String> {
         let host = Host::of(text);
         let places = places_below(host.root.path());
-        let name = |place: &Place| match &place.group {
+        let name = |place: &MemoryGroup| match &place.group {
             None => "machine".into(),
             Some(group) => host.name(group),
         };

@@ -3,10 +3,10 @@
 use crate::api::cache::Writes;
 use crate::api::file::{FileInner, Keeping, OpenOptions};
 use crate::device::{self, Descriptor, DeviceFile, is_behind_limit, look_at_limit};
-use crate::error::told::{Size, apart};
 use crate::error::{Error, Result};
 use crate::frames::table::Table;
 use crate::memory::Regions;
+use crate::size::{Size, apart};
 use crate::sys::arena::Arena;
 use crate::sys::direct;
 use crate::sys::exchange::Exchange;

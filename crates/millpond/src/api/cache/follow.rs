@@ -10,8 +10,8 @@
 //! for it. There is none before the first `memory=auto`.
 
 use super::{Budget, Inner, PageCache};
-use crate::control::auto::{self, Last, MemoryRange, Pool};
-use crate::control::settings::Value;
+use crate::control::auto::{self, Last, Pool};
+use crate::control::settings::{MemoryRange, Value};
 use crate::error::{Error, Result};
 use crate::host;
 use crate::observe::events;

@@ -5,8 +5,7 @@
 
 use super::Inner;
 use crate::api::file::{Keeping, StablePages};
-use crate::control::auto::MemoryRange;
-use crate::control::settings::Memory;
+use crate::control::settings::{Memory, MemoryRange};
 use crate::engine::budget::{self, Aside};
 use crate::engine::order::FRAME_ORDER_BYTES;
 use crate::error::Result;

@@ -9,8 +9,8 @@ const RANGE: MemoryRange = MemoryRange {
 };
 
 /// A group with 1024 MiB, of which an eighth is 128 and a sixteenth 64.
-fn group(free: i64, stalls: u32) -> Place {
-    Place {
+fn group(free: i64, stalls: u32) -> MemoryGroup {
+    MemoryGroup {
         group: Some("/box".into()),
         limit: Bytes::from_mib(1024),
         held: Bytes(((1024 - free) << 20) as u64),
@@ -31,7 +31,7 @@ fn at(second: u64) -> Instant {
 }
 
 /// The next budget in MiB, and the reason.
-fn told(budget: u64, place: Place) -> (u64, String) {
+fn told(budget: u64, place: MemoryGroup) -> (u64, String) {
     let next = next(RANGE, pool(budget), &[place], Last::default(), at(1));
     (next.budget.0 >> 20, next.why)
 }
@@ -66,7 +66,7 @@ fn a_new_cache_doubles_while_nothing_was_short_and_takes_half_of_what_is_free_at
 fn the_margin_of_a_small_group_is_64_mib_or_a_quarter_of_it() {
     let margin = |mib| {
         let limit = Bytes::from_mib(mib);
-        Place { limit, ..group(0, 0) }.margin() >> 20
+        MemoryGroup { limit, ..group(0, 0) }.margin() >> 20
     };
     assert_eq!(
         [64, 128, 256, 512, 1024, 8192].map(margin),
@@ -143,13 +143,13 @@ fn stalls_where_a_quarter_is_free_are_others() {
 
 #[test]
 fn the_place_that_has_least_decides() {
-    let machine = Place {
+    let machine = MemoryGroup {
         group: None,
         limit: Bytes::from_mib(8192),
         held: Bytes::from_mib(8000),
         stalls: None,
     };
-    let next = |places: &[Place]| next(RANGE, pool(512), places, Last::default(), at(1));
+    let next = |places: &[MemoryGroup]| next(RANGE, pool(512), places, Last::default(), at(1));
     let both = next(&[group(500, 0), machine.clone()]);
     // It lacks 832, which is more than the minimum allows.
     assert_eq!(both.budget, RANGE.min);
@@ -186,7 +186,7 @@ proptest! {
         for held in others {
             for look in 0..200 {
                 second += 1;
-                let place = Place {
+                let place = MemoryGroup {
                     held: Bytes(Bytes::from_mib(held).0 + budget.0),
                     ..group(0, 0)
                 };

@@ -31,15 +31,14 @@
 //! one's defaults, choosing the same changes nothing. Several settings are taken from left to right, all or none.
 
 mod table;
-mod value;
+pub(crate) mod value;
 
 pub use crate::observe::inspect::Limit;
 pub use millpond_core::manager::{DerivedValue, GoalInForce};
 pub use table::{SETTINGS, Setting};
+pub(crate) use value::MemoryRange;
 pub use value::{Kind, Value};
 
-use crate::control::auto::MemoryRange;
-use crate::error::{Error, Result};
 use millpond_core::options::Options;
 use millpond_core::units::Bytes;
 use std::fmt;
@@ -187,7 +186,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// [`SettingError::Unknown`], with the nearest name if one is near.
-pub fn find(name: &str) -> std::result::Result<&'static Setting, SettingError> {
+pub fn find(name: &str) -> Result<&'static Setting, SettingError> {
     let setting = SETTINGS.iter().find(|setting| setting.name == name);
     setting.ok_or_else(|| SettingError::Unknown {
         name: name.into(),
@@ -218,7 +217,7 @@ impl Settings {
     }
 
     /// Takes the value that `text` says.
-    fn set(&mut self, setting: &'static Setting, text: &str) -> std::result::Result<(), SettingError> {
+    fn set(&mut self, setting: &'static Setting, text: &str) -> Result<(), SettingError> {
         let allowed = || format!("{}: {}", setting.kind.syntax(), setting.allowed);
         let wrong = || SettingError::NotOfItsKind {
             setting: setting.name,
@@ -264,9 +263,9 @@ impl Settings {
     ///
     /// # Errors
     /// The first that can't be; some before it may have been taken.
-    pub(crate) fn set_all(&mut self, pairs: &[(&str, &str)]) -> Result<Vec<&'static Setting>> {
+    pub(crate) fn set_all(&mut self, pairs: &[(&str, &str)]) -> Result<Vec<&'static Setting>, SettingError> {
         if pairs.is_empty() {
-            return Err(Error::Setting(SettingError::Nothing));
+            return Err(SettingError::Nothing);
         }
         let mut taken: Vec<&'static Setting> = Vec::new();
         for (name, text) in pairs {
@@ -274,8 +273,7 @@ impl Settings {
             if taken.iter().any(|before| before.name == setting.name) {
                 return Err(SettingError::Twice {
                     setting: setting.name,
-                }
-                .into());
+                });
             }
             self.set(setting, text)?;
             taken.push(setting);
@@ -299,7 +297,7 @@ impl Settings {
 ///
 /// # Errors
 /// [`SettingError::NotOfItsKind`].
-pub fn memory(text: &str, present: Bytes) -> Result<Value> {
+pub fn memory(text: &str, present: Bytes) -> Result<Value, SettingError> {
     let mut settings = Settings {
         options: Options::default(),
         memory: Memory::Fixed(present),
@@ -312,7 +310,7 @@ pub fn memory(text: &str, present: Bytes) -> Result<Value> {
 ///
 /// # Errors
 /// [`SettingError::NotAPair`].
-pub fn pair(text: &str) -> std::result::Result<(&str, &str), SettingError> {
+pub fn pair(text: &str) -> Result<(&str, &str), SettingError> {
     let pair = text.split_once('=');
     pair.filter(|(name, value)| !name.is_empty() && !value.is_empty())
         .ok_or_else(|| SettingError::NotAPair { text: text.into() })

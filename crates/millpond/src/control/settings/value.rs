@@ -10,10 +10,25 @@
 //! What is shown can be typed again and is the same value, to the last bit: all is reckoned in integers. So a list of
 //! settings that was printed brings back exactly what was there.
 
-use crate::control::auto::MemoryRange;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Bytes, Nanos, Ratio};
 use std::fmt;
+
+/// Between which bounds the host decides: `memory=auto:MIN..MAX`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryRange {
+    /// The budget is never below.
+    pub min: Bytes,
+    /// And never above.
+    pub max: Bytes,
+}
+
+impl MemoryRange {
+    /// The nearest in the range.
+    pub(crate) fn clamp(self, budget: Bytes) -> Bytes {
+        Bytes(budget.0.min(self.max.0).max(self.min.0))
+    }
+}
 
 /// What a setting takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

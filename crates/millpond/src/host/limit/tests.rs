@@ -90,7 +90,8 @@ fn a_budget_above_all_memory_of_the_machine_is_refused_unless_allowed() {
     let host = Host::of(include_str!("../../../tests/hosts/no_groups.txt"));
     let machine = 16_384_000 << 10;
     assert!(check_machine(host.root.path(), machine, false).is_ok());
-    let refused = check_machine(host.root.path(), machine + 1, false).unwrap_err();
+    let refused = check_machine(host.root.path(), machine + 1, false);
+    let refused = crate::Error::from(refused.unwrap_err());
     assert!(
         refused.to_string().contains("this machine's 16777216000"),
         "{refused}"
