@@ -5,16 +5,17 @@ use crate::control::auto;
 use crate::control::settings::MemoryRange;
 #[cfg(feature = "control")]
 use crate::control::socket::Place;
-use crate::device::{self, Device, Warning, Watched};
+use crate::device::{self, Calibration, Device, Warning, Watched};
 use crate::engine::background;
 use crate::engine::budget::{self, Aside};
-use crate::engine::calibration::{Calibrating, Calibration};
+use crate::engine::calibration::Calibrating;
 use crate::engine::driver::Shared;
 use crate::error::{Error, Result};
 use crate::frames::table::Table;
 use crate::host::hook::Hook;
 use crate::host::{self, Notice, Notices};
 use crate::memory::{Regions, SwapFile, handlers, swap};
+use crate::observe::events;
 use crate::observe::record::Recorder;
 use crate::sys::arena::Arena;
 use millpond_core::admission::AdmissionOptions;
@@ -274,7 +275,13 @@ impl Builder {
         if let Some(refusal) = refusal {
             notices.add(Notice::NoRing(refusal), 0);
         }
-        let device = Watched::new(device, page_size, options.hung_io_timeout, self.warning_hook);
+        // The subscriber of `tracing` as the hook: it may write to a file of the cache.
+        let hook = self.warning_hook;
+        let hook = Hook::new(move |warning: &Warning| {
+            events::warned(warning);
+            hook.tell(warning);
+        });
+        let device = Watched::new(device, page_size, options.hung_io_timeout, hook);
         // More than the machine has is of no use where the host decides.
         let memory_max = Bytes(crate::sys::machine_memory_bytes().max(memory.0));
         let auto = auto.map(|range| MemoryRange {
@@ -283,7 +290,9 @@ impl Builder {
         });
         let arena = Arena::new(memory_max, page_size, !self.swap.is_empty())
             .map_err(setup("reserving addresses for the frames"))?;
-        if let Some(why) = arena.small_pages() {
+        let small_pages = arena.huge_pages().and_then(host::small_pages);
+        let is_huge = arena.huge_pages().is_some() && small_pages.is_none();
+        if let Some(why) = small_pages {
             notices.add(Notice::NoHugePages(why), 0);
         }
         let (table, mut turn) = Table::new(arena).map_err(setup("reserving addresses for the table"))?;
@@ -305,7 +314,7 @@ impl Builder {
         }
         // It takes memory by the frame, which can't be refused: after all that can.
         let manager = Manager::new(options, frames)?;
-        let shared = Shared::new(table, turn, manager, device, self.recorder, regions);
+        let shared = Shared::new(table, turn, manager, device, self.recorder, regions, is_huge);
         let shared = Arc::new(shared);
         if let Some(regions) = &shared.regions {
             let whole = shared.exchange_frames(frames.0 as u32);

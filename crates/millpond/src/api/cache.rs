@@ -14,8 +14,8 @@ use crate::api::builder::Builder;
 use crate::api::file::{File, FileInner};
 #[cfg(feature = "control")]
 use crate::control::socket::{Control, Place};
-use crate::device::{DeviceFigures, FileIdentity};
-use crate::engine::calibration::{Calibrating, Calibration, GoalSource};
+use crate::device::{Calibration, DeviceFigures, FileIdentity, GoalSource};
+use crate::engine::calibration::Calibrating;
 use crate::engine::driver::Shared;
 use crate::error::{Error, Result};
 use crate::frames::own::Waits;

@@ -27,6 +27,7 @@
 //!
 //! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
+mod calibration;
 mod descriptor;
 mod exclusive;
 mod facts;
@@ -41,9 +42,11 @@ mod uring;
 mod waits;
 pub(crate) mod watched;
 
-pub use crate::engine::calibration::{Calibration, GoalSource};
 pub use crate::sys::buffer::Buffer;
+pub use crate::sys::direct::Op;
 pub use crate::sys::segment::{Memory, Segments};
+pub(crate) use calibration::GOAL_MAX;
+pub use calibration::{Calibration, GoalSource};
 pub(crate) use descriptor::Descriptor;
 pub use facts::DeviceFacts;
 pub use figures::DeviceFigures;
@@ -58,7 +61,6 @@ pub use waits::Awaited;
 pub use watched::Asked;
 
 pub(crate) use length::{is_behind_limit, look as look_at_limit};
-pub(crate) use transfer::{Progress, Step};
 pub(crate) use watched::{Warning, Watched, to_stderr};
 
 use crate::host::RingRefusal;
@@ -67,15 +69,6 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Which way a transfer goes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Op {
-    /// From the file to memory.
-    Read,
-    /// From memory to the file.
-    Write,
-}
 
 /// A transfer that is to be done.
 #[derive(Debug)]

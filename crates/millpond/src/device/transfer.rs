@@ -15,7 +15,7 @@
 //! system call or by ring, so that they agree on the odd cases.
 
 use super::{Op, Request};
-use crate::sys::direct::{RANGES_MAX, transfer_some};
+use crate::sys::direct::{RANGES_MAX, Step, transfer_some};
 use crate::sys::mapping::kernel_page;
 use millpond_core::mutation::{self, Mutation};
 use std::io;
@@ -23,18 +23,6 @@ use std::io;
 /// The most one call is given: below the kernel's limit of 2 GiB less a page (`MAX_RW_COUNT`), and a multiple of
 /// every block size.
 const CALL_BYTES_MAX: usize = 1 << 30;
-
-/// A call that is to be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Step {
-    /// On the descriptor that goes past the page cache.
-    pub(crate) direct: bool,
-    pub(crate) offset: u64,
-    /// Bytes of the segments before it.
-    pub(crate) skip: usize,
-    pub(crate) len: usize,
-    pub(crate) flags: i32,
-}
 
 /// How far a request is.
 #[derive(Clone, Copy, Default, Debug)]

@@ -15,12 +15,13 @@
 //! What is submitted while the reaper is busy is started when it waits next; a batch wakes it once.
 
 use super::transfer::{Progress, run_here};
-use super::{Completion, Device, DeviceFacts, DeviceFile, Request};
+use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request, Segments};
 use crate::host::RingRefusal;
-use crate::sys::uring::{Bell, InFlight, Ring};
+use crate::sys::uring::{Bell, InFlight, Ring, Transfer};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -59,7 +60,28 @@ pub struct Uring {
 }
 
 struct Reaper {
-    ring: Ring,
+    ring: Ring<Begun>,
+}
+
+/// A request that the ring has, and how far it is.
+#[derive(Debug)]
+struct Begun {
+    request: Request,
+    progress: Progress,
+}
+
+impl Transfer for Begun {
+    fn op(&self) -> Op {
+        self.request.op
+    }
+
+    fn descriptor(&self, direct: bool) -> BorrowedFd<'_> {
+        self.request.file.descriptor(direct)
+    }
+
+    fn segments(&self) -> &Segments {
+        &self.request.segments
+    }
 }
 
 impl std::fmt::Debug for Reaper {
@@ -102,16 +124,14 @@ impl Reaper {
     /// Takes what is completed; a request that goes on is started again.
     fn reap(&mut self, done: &mut Vec<Completion>) {
         while let Some((mut in_flight, result)) = self.ring.next() {
-            match in_flight
-                .progress
-                .account(&in_flight.request, &in_flight.step, result)
-            {
+            let Begun { request, progress } = &mut in_flight.transfer;
+            match progress.account(request, &in_flight.step, result) {
                 None => {
-                    in_flight.step = in_flight.progress.step(&in_flight.request);
+                    in_flight.step = progress.step(request);
                     self.ring.start(in_flight);
                 }
                 Some(result) => {
-                    let token = in_flight.request.token;
+                    let token = request.token;
                     // The memory is let go of before anybody hears that it may be used again.
                     drop(in_flight);
                     done.push(Completion { token, result });
@@ -138,11 +158,8 @@ impl Reaper {
             bytes += request.segments.bytes();
             let progress = Progress::default();
             let step = progress.step(&request);
-            self.ring.start(InFlight {
-                request,
-                progress,
-                step,
-            });
+            let transfer = Begun { request, progress };
+            self.ring.start(InFlight { transfer, step });
             if bytes >= TURN_BYTES_MAX {
                 break;
             }

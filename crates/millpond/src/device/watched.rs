@@ -16,7 +16,6 @@ use super::figures::{Counted, DeviceFigures, Figures};
 use super::waits::{Awaited, Waits};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use crate::host::hook::{Hook, Teller};
-use crate::observe::events;
 use millpond_core::io::Reason;
 use millpond_core::units::{Nanos, PageSize};
 use parking_lot::Mutex;
@@ -259,11 +258,7 @@ impl Watched {
         Watched {
             inner,
             page_size,
-            // The subscriber of `tracing` as the hook: it may write to a file of the cache.
-            hook: Teller::new(Hook::new(move |warning: &Warning| {
-                events::warned(warning);
-                hook.tell(warning);
-            })),
+            hook: Teller::new(hook),
             waits: Waits::default(),
             epoch: Instant::now(),
             limit_ns: AtomicU64::new(limit.0),

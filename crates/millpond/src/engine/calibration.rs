@@ -7,11 +7,10 @@
 //! [`Calibration`] can give it to the next cache, which then measures nothing.
 
 use crate::api::cache::Inner;
-use crate::device::{self, Device, DeviceFacts, DeviceFile, Op, Request, Segments};
+use crate::device::{self, Calibration, Device, DeviceFile, GOAL_MAX, GoalSource, Op, Request, Segments};
 use crate::observe::history::By;
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::units::{Bytes, Nanos};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -26,15 +25,6 @@ const TIME_MAX: Duration = Duration::from_millis(250);
 /// A file below this length measures nothing: on a disk that rotates its bytes lie on one track or two.
 const FILE_BYTES_MIN: u64 = 1 << 20;
 
-/// The goals that are chosen, for the quickest device and for the slowest.
-const GOAL_MIN: Duration = Duration::from_millis(2);
-const GOAL_MAX: Duration = Duration::from_millis(60);
-
-/// The longest for a device that does not rotate: 16 times the 0.5 ms of a slow one. What is measured beside a load is the
-/// load's: a disk of 90 us had 60 ms for good. One that needs more by itself gets more, as the goal in force follows the
-/// slowest reads that no write was beside.
-const GOAL_MAX_FLASH: Duration = Duration::from_millis(8);
-
 /// Where a read was measured to take so long, the way to a page costs more than its neighbours: a page that is used through a
 /// guard is read with those of [`AROUND`] that are missing, while memory is free. A disk of 7200 revolutions a minute takes
 /// 5.4 ms.
@@ -43,75 +33,6 @@ const AROUND_FROM: Duration = Duration::from_millis(3);
 /// What the kernel reads around a page of a mapping (`VM_READAHEAD_PAGES`): 1 ms of a disk that rotates, where the way takes
 /// 5 to 10.
 const AROUND: Bytes = Bytes::from_kib(128);
-
-/// What a device is like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Calibration {
-    /// What it says of itself, or what is assumed where it says nothing.
-    pub facts: DeviceFacts,
-    /// Reads of 4 KiB that were measured, at most 24.
-    pub reads: u32,
-    /// The median of what they took.
-    pub read_latency: Duration,
-    /// The longest.
-    pub read_latency_max: Duration,
-    /// What opening the file took longer for it.
-    pub took: Duration,
-}
-
-impl Calibration {
-    /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 2 to 60 ms on a
-    /// device that rotates and 2 to 8 ms on others (what shorter and longer goals cost stands in decision 0004).
-    pub fn read_latency_goal(&self) -> Duration {
-        let most = match self.facts.rotational {
-            true => GOAL_MAX,
-            false => GOAL_MAX_FLASH,
-        };
-        (self.read_latency * 16).clamp(GOAL_MIN, most)
-    }
-}
-
-/// Where the goal for read latency comes from. As text it is a part of a sentence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum GoalSource {
-    /// Nothing was measured yet: it is what suits a flash disk, until a file of 1 MiB or more is opened.
-    Unmeasured,
-    /// The device of the first file says that it rotates; it is measured when a file of 1 MiB or more is opened.
-    Presumed,
-    /// A measurement.
-    Measured(Calibration),
-    /// Somebody has set it.
-    Given,
-}
-
-impl fmt::Display for GoalSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GoalSource::Unmeasured => f.write_str(
-                "that of a flash disk, until the disk is measured at the first file of 1 MiB or more",
-            ),
-            GoalSource::Presumed => f.write_str(
-                "that of a disk that rotates, as this one says it does, until it is measured at the first file of 1 MiB or \
-                 more",
-            ),
-            GoalSource::Measured(found) => {
-                let (us, reads) = (found.read_latency.as_micros(), found.reads);
-                let (kind, most) = match found.facts.rotational {
-                    true => ("says that it rotates", GOAL_MAX),
-                    false => ("says that it does not rotate", GOAL_MAX_FLASH),
-                };
-                let (least, most) = (GOAL_MIN.as_millis(), most.as_millis());
-                write!(
-                    f,
-                    "16 times the {us} us that {reads} reads took when the first file was opened, {least} to {most} ms as \
-                     the disk {kind}"
-                )
-            }
-            GoalSource::Given => f.write_str("set"),
-        }
-    }
-}
 
 /// Whether there is one.
 #[derive(Debug)]
@@ -234,37 +155,4 @@ fn scatter(n: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Measured while something else wrote to the disk; nothing measures it again.
-    #[test]
-    fn what_a_load_adds_to_a_measurement_is_bounded_by_what_the_device_says_it_is() {
-        let goal = |rotational: bool, read_us: u64| {
-            let found = Calibration {
-                facts: DeviceFacts {
-                    rotational,
-                    ..DeviceFacts::UNKNOWN
-                },
-                reads: 24,
-                read_latency: Duration::from_micros(read_us),
-                read_latency_max: Duration::from_micros(read_us),
-                took: Duration::from_micros(24 * read_us),
-            };
-            let text = GoalSource::Measured(found).to_string();
-            assert!(text.contains(&format!("{read_us} us")), "{text}");
-            found.read_latency_goal().as_millis()
-        };
-        assert_eq!(
-            [goal(false, 90), goal(false, 300), goal(false, 12_000)],
-            [2, 4, 8]
-        );
-        assert_eq!(
-            [goal(true, 90), goal(true, 3_000), goal(true, 12_000)],
-            [2, 48, 60]
-        );
-    }
 }

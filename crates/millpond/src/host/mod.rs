@@ -46,6 +46,7 @@ pub(crate) use limit::{MemoryRefusal, check_memory, free_memory};
 pub(crate) use notice::Notices;
 pub(crate) use places::{MemoryGroup, Stalls, places};
 
+pub use crate::sys::linux_version;
 use crate::sys::uffd::{Touch, Userfault};
 use std::fs;
 use std::io;
@@ -58,13 +59,6 @@ fn field(path: &Path, name: &str) -> Option<u64> {
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// Major and minor number of the running kernel.
-pub fn linux_version() -> Option<(u32, u32)> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Tries whether memory beyond RAM can be had here, as regions need it. `false`: it can, but system calls that touch what is

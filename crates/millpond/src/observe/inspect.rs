@@ -1,37 +1,10 @@
 //! What every limit of a cache is, and why: the formula with its numbers, the setting, and when that was set.
 
 use crate::api::cache::{Inner, PageCache};
+use crate::control::settings::Limit;
 use crate::engine::budget::{FRAME_METADATA_BYTES, IO_BYTES};
-use millpond_core::manager::{DerivedValue, FRAMES_MAX, FRAMES_MIN, GoalInForce};
-use millpond_core::units::Bytes;
-use std::fmt;
+use millpond_core::manager::{FRAMES_MAX, FRAMES_MIN, GoalInForce};
 use std::time::Duration;
-
-/// A limit. As text: `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 (1 MiB) to 15145 (dirty.ceiling); 1 B
-/// set 2.0 s ago`, or `by memory 2.0 s ago` behind the setting if it was another that has changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Limit {
-    /// Its name, value, formula and setting.
-    pub derived: DerivedValue,
-    /// The value in bytes.
-    pub bytes: Bytes,
-    /// How long ago one of the settings was set to something else; the age of the cache, if none was.
-    pub set_ago: Duration,
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let d = &self.derived;
-        let (name, pages, formula, setting) = (d.name, d.pages.0, &d.formula, &d.setting);
-        let (bytes, ago) = (self.bytes, self.set_ago.as_secs_f64());
-        write!(f, "{name} {pages} pages ({bytes}) = {formula}; {setting} ")?;
-        match d.set_last {
-            Some(last) if d.settings.first() != Some(&last) => write!(f, "by {last} {ago:.1} s ago"),
-            _ => write!(f, "set {ago:.1} s ago"),
-        }
-    }
-}
 
 impl PageCache {
     /// Every limit that is derived from options and memory, in the order in which one follows from another. They depend on

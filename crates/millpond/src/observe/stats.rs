@@ -137,7 +137,7 @@ impl Stats {
             read_p50: manager.read_p50(now),
             derived: *manager.derived(),
             metadata: Bytes(table + places + orders + copies + manager.metadata_bytes()),
-            is_huge: shared.table.memory().huge(),
+            is_huge: shared.is_huge,
             swap_used,
             swap_total,
             swap_ahead_hits: shared

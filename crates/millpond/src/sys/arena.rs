@@ -14,7 +14,7 @@
 //! (`places.rs`), and as the cache shrinks it gives its memory back, wherever that is, and keeps its place.
 //!
 //! - Huge pages: asked for, because random reads over 1 GiB cost three to four times as much with small
-//!   ones. A kernel without them, or with them switched off, leaves small pages; [`Arena::huge`] says so.
+//!   ones. A kernel without them, or with them switched off, leaves small pages; [`Arena::huge_pages`] has its answer.
 //! - Core dumps leave the frames out: they are copies of files, and may be most of the machine's memory.
 //! - A forked child does not get them: it has none of the threads that would keep them right, its copy
 //!   would cost the parent a page fault for each page changed, and a page copied while the device writes
@@ -25,7 +25,6 @@
 //! values and states why they exclude each other (T1 to T4 there).
 
 use crate::frames::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
-use crate::host::{self, SmallPages};
 use crate::sys::drops::Drops;
 #[cfg(test)]
 use crate::sys::mapping::HUGE_PAGE;
@@ -43,7 +42,8 @@ pub(crate) struct Arena {
     mapping: Mapping,
     page_size: PageSize,
     frames_max: u32,
-    small_pages: Option<SmallPages>,
+    /// What the kernel answered when it was asked for huge pages; `None`: it was not.
+    huge_pages: Option<io::Result<()>>,
     /// If pages are exchanged with regions one by one: no huge pages then.
     places: Option<Places>,
     /// What puts memory where there is none, if pages are exchanged.
@@ -85,7 +85,7 @@ impl Arena {
         let mapping = Mapping::new(bytes + kernel_page(), false)?;
         mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
         mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
-        let small_pages = match exchanged {
+        let huge_pages = match exchanged {
             // One page of a huge one can't be moved before that is split, and that only while none of it is in transit.
             true => {
                 mapping.advise(0..mapping.len(), Advice::SmallPages)?;
@@ -93,27 +93,23 @@ impl Arena {
                 mapping.unlock();
                 None
             }
-            false => host::small_pages(&mapping.advise(0..mapping.len(), Advice::HugePages)),
+            false => Some(mapping.advise(0..mapping.len(), Advice::HugePages)),
         };
         Ok(Arena {
             mapping,
             page_size,
             frames_max,
-            small_pages,
+            huge_pages,
             places,
             filler: OnceLock::new(),
         })
     }
 
-    /// Whether the kernel was asked for huge pages and has them switched on. Where memory is short or in
-    /// pieces it may still give small ones; the kernel counts in `/proc/self/smaps`.
-    pub(crate) fn huge(&self) -> bool {
-        self.small_pages.is_none() && self.places.is_none()
-    }
-
-    /// Why frames are in small pages, if they are.
-    pub(crate) fn small_pages(&self) -> Option<SmallPages> {
-        self.small_pages
+    /// What the kernel answered when it was asked for huge pages; `None` where it was not, since pages are exchanged. It
+    /// answers the same where they are switched off, and where memory is short or in pieces it may still give small ones;
+    /// the kernel counts in `/proc/self/smaps`.
+    pub(crate) fn huge_pages(&self) -> Option<&io::Result<()>> {
+        self.huge_pages.as_ref()
     }
 
     /// How much of the arena is in huge pages at this moment, as `/proc/self/smaps` has it. Takes

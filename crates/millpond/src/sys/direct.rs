@@ -1,7 +1,6 @@
 //! Files without the page cache: the system calls that std does not have.
 
 use super::segment::Segments;
-use crate::device::Op;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
@@ -13,6 +12,27 @@ pub(crate) const RANGES_MAX: usize = 1024;
 
 /// Buffered I/O that drops its pages from the page cache when it is done (Linux 6.14).
 pub(crate) const DONT_CACHE: i32 = libc::RWF_DONTCACHE;
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    /// From the file to memory.
+    Read,
+    /// From memory to the file.
+    Write,
+}
+
+/// A call that is to be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Step {
+    /// On the descriptor that goes past the page cache.
+    pub(crate) direct: bool,
+    pub(crate) offset: u64,
+    /// Bytes of the segments before it.
+    pub(crate) skip: usize,
+    pub(crate) len: usize,
+    pub(crate) flags: i32,
+}
 
 /// What direct I/O on a file wants to be aligned to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

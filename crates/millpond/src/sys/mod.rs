@@ -30,6 +30,15 @@ pub(crate) mod threads;
 pub(crate) mod uffd;
 pub(crate) mod uring;
 
+use std::fs;
+
+/// Major and minor number of the running kernel.
+pub fn linux_version() -> Option<(u32, u32)> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 /// Bytes of memory that this machine has; 1 TiB if it does not say.
 pub(crate) fn machine_memory_bytes() -> u64 {
     // SAFETY: takes a number and returns one.

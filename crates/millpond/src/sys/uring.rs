@@ -9,35 +9,52 @@
 //! `DEFER_TASKRUN`: they bind the ring to one thread for good, and with them completions came in batches of 9
 //! instead of 32 at 32 outstanding, at 6.9 instead of 4.5 us of CPU an operation (Linux 6.18, 2 CPUs).
 
-use crate::device::{Op, Progress, Request, Step};
+use crate::sys::direct::{Op, Step};
 use crate::sys::forks::Maker;
+use crate::sys::segment::Segments;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// A request that is under way, and its present call.
+/// What a transfer keeps while it is under way. What it lends is its own: the file stays open and the memory mapped until
+/// it is dropped.
+pub(crate) trait Transfer {
+    fn op(&self) -> Op;
+    /// The descriptor that goes past the page cache, or the other.
+    fn descriptor(&self, direct: bool) -> BorrowedFd<'_>;
+    fn segments(&self) -> &Segments;
+}
+
+/// A transfer that is under way, and its present call.
 #[derive(Debug)]
-pub(crate) struct InFlight {
-    pub(crate) request: Request,
-    pub(crate) progress: Progress,
+pub(crate) struct InFlight<T> {
+    pub(crate) transfer: T,
     pub(crate) step: Step,
 }
 
-#[derive(Default)]
-struct Slot {
-    in_flight: Option<InFlight>,
+struct Slot<T> {
+    in_flight: Option<InFlight<T>>,
     /// The call's ranges, where they are not the request's own.
     scratch: Vec<libc::iovec>,
 }
 
 // SAFETY: the ranges point into memory that `in_flight` owns, and only system calls follow them.
-unsafe impl Send for Slot {}
+unsafe impl<T: Send> Send for Slot<T> {}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Slot<T> {
+        Slot {
+            in_flight: None,
+            scratch: Vec::new(),
+        }
+    }
+}
 
 /// Wakes whoever waits in the ring.
 #[derive(Debug)]
@@ -68,9 +85,9 @@ impl Bell {
 const BELL: u64 = u64::MAX;
 
 /// A ring with a fixed number of slots.
-pub(crate) struct Ring {
+pub(crate) struct Ring<T> {
     ring: IoUring,
-    slots: Vec<Slot>,
+    slots: Vec<Slot<T>>,
     slots_free: Vec<u32>,
     bell: Arc<Bell>,
     /// Where the bell's read goes.
@@ -81,13 +98,13 @@ pub(crate) struct Ring {
     maker: Maker,
 }
 
-impl Ring {
+impl<T> Ring<T> {
     /// A ring for up to `slots` calls at a time.
     ///
     /// # Errors
     /// The call that failed, and its error: `Unsupported` if the kernel's io_uring lacks what is used here. A filter
     /// may allow one of the three calls and refuse another, so each is tried.
-    pub(crate) fn new(slots: u32) -> Result<Ring, (&'static str, io::Error)> {
+    pub(crate) fn new(slots: u32) -> Result<Ring<T>, (&'static str, io::Error)> {
         let of = |call| move |error| (call, error);
         // One entry more than there are slots, for the bell: so the submission queue is never full, and the completion
         // queue, twice as long, neither.
@@ -144,18 +161,21 @@ impl Ring {
     ///
     /// # Panics
     /// If no slot is free.
-    pub(crate) fn start(&mut self, in_flight: InFlight) {
+    pub(crate) fn start(&mut self, in_flight: InFlight<T>)
+    where
+        T: Transfer,
+    {
         let slot = self.slots_free.pop().expect("a slot is free: the caller asked");
         let Slot {
             in_flight: held,
             scratch,
         } = &mut self.slots[slot as usize];
-        let InFlight { request, step, .. } = held.insert(in_flight);
-        let file = Fd(request.file.descriptor(step.direct).as_raw_fd());
-        let iovecs = request.segments.window(step.skip, step.len, scratch);
+        let InFlight { transfer, step } = held.insert(in_flight);
+        let file = Fd(transfer.descriptor(step.direct).as_raw_fd());
+        let iovecs = transfer.segments().window(step.skip, step.len, scratch);
         let (ranges, count) = (iovecs.as_ptr(), iovecs.len() as u32);
         let (offset, flags) = (step.offset, step.flags);
-        let entry = match (request.op, iovecs) {
+        let entry = match (transfer.op(), iovecs) {
             (Op::Read, [one]) => opcode::Read::new(file, one.iov_base.cast(), one.iov_len as u32)
                 .offset(offset)
                 .rw_flags(flags)
@@ -220,7 +240,7 @@ impl Ring {
     }
 
     /// A call that is completed, and its result. No system call.
-    pub(crate) fn next(&mut self) -> Option<(InFlight, io::Result<usize>)> {
+    pub(crate) fn next(&mut self) -> Option<(InFlight<T>, io::Result<usize>)> {
         loop {
             let entry = self.ring.completion().next()?;
             if entry.user_data() == BELL {
@@ -240,7 +260,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl<T> Drop for Ring<T> {
     /// Waits until the kernel has let go of everything.
     fn drop(&mut self) {
         if self.maker.is_another() {

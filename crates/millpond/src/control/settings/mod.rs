@@ -30,10 +30,11 @@
 //! (`admission.read_latency` to `admission=goal`) can be set while that form is chosen; choosing another form gives that
 //! one's defaults, choosing the same changes nothing. Several settings are taken from left to right, all or none.
 
+mod limit;
 mod table;
 pub(crate) mod value;
 
-pub use crate::observe::inspect::Limit;
+pub use limit::Limit;
 pub use millpond_core::manager::{DerivedValue, GoalInForce};
 pub use table::{SETTINGS, Setting};
 pub(crate) use value::MemoryRange;

@@ -20,11 +20,11 @@
 
 use super::{reclaim, watch};
 use crate::api::cache::Inner;
+use crate::control::settings::Limit;
 use crate::control::settings::{Kind, Value as SettingValue, pair};
 use crate::error::Error;
 use crate::error::told::Surface;
 use crate::observe::history::{By, Change, LimitChange, SettingChange};
-use crate::observe::inspect::Limit;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{Ended, Progress};
 use millpond_core::dirty::limits::DirtyLimit;

@@ -107,6 +107,8 @@ pub(crate) struct Shared {
     pub(crate) device: Watched,
     /// If it has a swap file.
     pub(crate) regions: Option<Regions>,
+    /// Whether the frames are in huge pages, as far as the kernel says.
+    pub(crate) is_huge: bool,
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
     pub(crate) poison: Poison,
@@ -150,6 +152,7 @@ impl Shared {
         device: Watched,
         recorder: Option<Box<dyn Recorder>>,
         regions: Option<Regions>,
+        is_huge: bool,
     ) -> Shared {
         let page_size = manager.options().page_size;
         let core = Core {
@@ -171,6 +174,7 @@ impl Shared {
             table,
             device,
             regions,
+            is_huge,
             clock: Clock::new(),
             page_size,
             poison: Poison::new(),

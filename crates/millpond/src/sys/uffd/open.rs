@@ -6,7 +6,7 @@
 //!   else for faults of programs     anybody; system calls that touch a missing page fail
 //! ```
 
-use crate::host::linux_version;
+use crate::sys::linux_version;
 use procfs::process::Process;
 use std::fs::OpenOptions;
 use std::io;
