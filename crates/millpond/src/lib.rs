@@ -53,17 +53,19 @@
 
 // Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
 //
-//   10  api                what users have in hand
-//   9  control             changes while the cache runs, the control socket
-//   8  engine              steps the state machine, and does what that asks for
-//   7  observe             what a cache shows of itself
-//   6  memory              regions: where each page is
-//   5  frames              which page is in which frame, and who may touch it
-//   4  error  testing      what can go wrong; devices for tests
-//   3  control/settings    the settings by name
-//   2  device              what moves bytes
-//   1  host                what the host allows
-//   0  sys  size           system calls, all unsafe code; sizes as people read them
+//   12  api                what users have in hand
+//   11  control            changes while the cache runs, the control socket
+//   10  engine             steps the state machine, and does what that asks for
+//   9   memory             regions: where each page is
+//   8   files              files as the engine has them, and what their pages wait for
+//   7   sys/arena          the memory of frames, which takes a pin; and its exchange with regions
+//   6   observe            what a cache shows of itself
+//   5   frames             which page is in which frame, and who may touch it
+//   4   error  testing     what can go wrong; devices for tests
+//   3   control/settings   the settings by name
+//   2   device             what moves bytes
+//   1   host               what the host allows
+//   0   sys  size          system calls, all unsafe code; sizes as people read them
 
 mod api;
 #[cfg(feature = "control")]
@@ -73,6 +75,7 @@ mod control;
 pub mod device;
 mod engine;
 mod error;
+mod files;
 mod frames;
 pub mod host;
 mod memory;
@@ -95,15 +98,16 @@ pub use api::async_file::AsyncFile;
 pub use api::builder::Builder;
 pub use api::cache::{MemoryInForce, PageCache};
 pub use api::cursor::FileCursor;
-pub use api::file::{Advice, CloseError, File, OpenOptions, StablePages};
+pub use api::file::{Advice, CloseError, File, OpenOptions};
 pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
 pub use api::options::{Options, Preset};
 pub use control::settings::value::MemoryRange;
 pub use device::watched::Warning;
-pub use engine::check::PageCheck;
-pub use engine::order::LogOrder;
 pub use error::{Error, Result};
 pub use explain::explain;
+pub use files::StablePages;
+pub use files::check::PageCheck;
+pub use files::order::LogOrder;
 pub use host::Notice;
 pub use memory::{Faults, Region, RegionAdvice, RegionOptions, SwapFile};
 pub use stats::Stats;

@@ -14,9 +14,10 @@
 //! than a thread that makes the same call, out of the same budget.
 
 use crate::api::cache::Handle;
-use crate::api::file::{CloseError, File, FileInner};
+use crate::api::file::{CloseError, File};
 use crate::api::guard::{OwnedPageMut, OwnedPageRef};
 use crate::error::{Error, Result};
+use crate::files::FileInner;
 use crate::memory::buffers;
 use parking_lot::Mutex;
 use std::cell::Cell;

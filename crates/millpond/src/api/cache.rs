@@ -6,18 +6,18 @@ mod lost;
 mod open;
 mod regions;
 mod room;
-mod writers;
 
 #[cfg(feature = "tokio")]
 use crate::api::async_file::Places;
 use crate::api::builder::Builder;
-use crate::api::file::{File, FileInner};
+use crate::api::file::File;
 #[cfg(feature = "control")]
 use crate::control::socket::{Control, Place};
 use crate::device::{Calibration, DeviceFigures, FileIdentity, GoalSource};
 use crate::engine::calibration::Calibrating;
 use crate::engine::driver::Shared;
 use crate::error::{Error, Result};
+use crate::files::FileInner;
 use crate::frames::own::Waits;
 use crate::host::{Notice, Notices};
 use crate::observe::contents::{self, Contents, Order};
@@ -46,9 +46,6 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
-pub(crate) use writers::Writes;
-#[cfg(test)]
-pub(crate) use writers::held_writers;
 
 /// A page cache under one memory budget. Clones are handles of the same cache.
 ///

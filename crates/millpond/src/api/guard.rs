@@ -4,8 +4,8 @@ mod owned;
 
 pub use owned::{OwnedPageMut, OwnedPageRef};
 
-use crate::api::file::FileInner;
 use crate::error::{Error, Result};
+use crate::files::FileInner;
 use crate::frames::own::OwnGuard;
 use crate::frames::table::{ExclusivePin, SharedPin, Table};
 use crate::sys::arena::Arena;

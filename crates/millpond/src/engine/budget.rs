@@ -3,7 +3,7 @@
 use crate::PageCache;
 use crate::error::{Error, Result};
 use crate::memory::TwinBytes;
-use crate::sys::places::PLACE_BYTES;
+use crate::sys::arena::places::PLACE_BYTES;
 use millpond_core::manager::{FRAMES_MAX, FRAMES_MIN};
 use millpond_core::units::{Bytes, PageCount, PageSize};
 

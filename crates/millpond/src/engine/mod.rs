@@ -4,8 +4,6 @@
 pub(crate) mod background;
 pub(crate) mod budget;
 pub(crate) mod calibration;
-pub(crate) mod check;
 pub(crate) mod clock;
 pub(crate) mod driver;
-pub(crate) mod order;
 pub(crate) mod poison;

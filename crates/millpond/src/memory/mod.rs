@@ -40,11 +40,11 @@ pub(crate) use tables::{AllTables, PAGES as TABLE_PAGES, Tables};
 pub(crate) use twins::{TwinBytes, Twins};
 
 use crate::api::cache::Handle;
-use crate::api::file::FileInner;
 use crate::error::{Error, Result};
+use crate::files::FileInner;
 use crate::frames::gate::Gate;
 use crate::sys::addresses::{RegionBytes, RegionMemory};
-use crate::sys::exchange::Exchange;
+use crate::sys::arena::exchange::Exchange;
 use crate::sys::uffd::Touch;
 use bytemuck::{AnyBitPattern, Pod};
 use handlers::Bell;

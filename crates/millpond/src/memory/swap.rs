@@ -1,15 +1,14 @@
 //! Swap files: preallocated, one cache's alone, and nobody else's to read.
 
-use crate::api::cache::Writes;
-use crate::api::file::{FileInner, Keeping, OpenOptions};
 use crate::device::{self, Descriptor, DeviceFile, is_behind_limit, look_at_limit};
 use crate::error::{Error, Result};
+use crate::files::{FileInner, Keeping, Writes};
 use crate::frames::table::Table;
 use crate::memory::Regions;
 use crate::size::{Size, apart};
 use crate::sys::arena::Arena;
+use crate::sys::arena::exchange::Exchange;
 use crate::sys::direct;
-use crate::sys::exchange::Exchange;
 use crate::sys::forks::FileLock;
 use crate::sys::mapping::kernel_page;
 use millpond_core::swap::SlotNo;
@@ -227,7 +226,7 @@ impl SwapFile {
         // each of them.
         file.sync_data()?;
         direct::forget_cached(file);
-        let keeping = Keeping::new(&OpenOptions::new())?;
+        let keeping = Keeping::default();
         let device = DeviceFile::from_descriptor(opened)?;
         let inner = FileInner::new(FileId(u32::MAX), device, &self.path, len, true, keeping);
         *inner.writes.lock() = Some(writes);

@@ -29,8 +29,8 @@
 //! pages of 4 KiB; to that comes a look at each open file, as many at a time. The slices are looked at one after the
 //! other, so the whole is no picture of one moment: a page that moves meanwhile may be missed or counted twice.
 
-use crate::api::file::FileInner;
 use crate::engine::driver::Shared;
+use crate::files::FileInner;
 use millpond_core::frame::FrameTable;
 use millpond_core::manager::FrameLook;
 use millpond_core::page::Phase;

@@ -24,14 +24,17 @@
 //! token (both exclusive). The device gets addresses of pages under writeback. `table.rs` makes these
 //! values and states why they exclude each other (T1 to T4 there).
 
+pub(crate) mod exchange;
+pub(crate) mod places;
+
 use crate::frames::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
 use crate::sys::drops::Drops;
 #[cfg(test)]
 use crate::sys::mapping::HUGE_PAGE;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
-use crate::sys::places::{self, Places, Stale};
 use crate::sys::uffd::Userfault;
 use millpond_core::units::{Bytes, FrameNo, PageSize};
+use places::{Places, Stale};
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -189,7 +192,7 @@ impl Arena {
     ///
     /// # Panics
     /// If they are not.
-    pub(super) fn places(&self) -> &Places {
+    fn places(&self) -> &Places {
         self.places.as_ref().expect("pages are exchanged with regions")
     }
 
@@ -210,7 +213,7 @@ impl Arena {
 
     /// Memory that a program has seen is given back, and there is fresh one in its place: its frames are free, and the core
     /// lock is held.
-    pub(super) fn refresh(&self, stale: Option<Stale>) {
+    fn refresh(&self, stale: Option<Stale>) {
         let (Some(mut stale), Some(filler)) = (stale, self.filler.get()) else {
             return;
         };

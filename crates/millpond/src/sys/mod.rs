@@ -11,7 +11,6 @@ pub(crate) mod copies;
 pub(crate) mod counted;
 pub(crate) mod direct;
 mod drops;
-pub(crate) mod exchange;
 pub(crate) mod forks;
 #[cfg(test)]
 mod locked_tests;
@@ -21,7 +20,6 @@ pub(crate) mod mapped_file;
 pub(crate) mod mapping;
 #[cfg(feature = "control")]
 pub(crate) mod peer;
-pub(crate) mod places;
 pub(crate) mod realtime;
 pub(crate) mod reserved;
 pub(crate) mod segment;

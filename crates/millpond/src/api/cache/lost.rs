@@ -1,8 +1,8 @@
 //! What could not be written, and is kept no more.
 
 use super::{Handle, PageCache};
-use crate::api::file::FileInner;
 use crate::error::Error;
+use crate::files::FileInner;
 use crate::observe::events;
 use std::io;
 

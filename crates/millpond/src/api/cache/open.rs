@@ -6,11 +6,12 @@
 //!                                                └── who else writes it? ──► taken in ──────────────► a handle
 //! ```
 
-use super::writers::{self, Writes};
 use super::{Files, PageCache};
-use crate::api::file::{self, File, FileInner, Keeping, OpenOptions};
+use crate::api::file::{File, OpenOptions};
 use crate::device::{Awaited, DeviceFile, FileIdentity, identity_at};
 use crate::error::{Error, Result};
+use crate::files::writers::{self, Writes};
+use crate::files::{self, FileInner, Keeping};
 use crate::host::Notice;
 use crate::observe::events;
 use crate::sys::direct;
@@ -37,7 +38,7 @@ impl PageCache {
         let path = path.as_ref();
         self.handle.shared.poison.check()?;
         let failed = |error| open_failed(path, error);
-        let keeping = Keeping::new(&options).map_err(failed)?;
+        let keeping = options.keeping().map_err(failed)?;
         // If it is open here it is not opened once more, not even to be closed again at once.
         if !options.makes_new()
             && let Some(identity) = identity_at(path, options.access())
@@ -68,7 +69,7 @@ impl PageCache {
     pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
         self.handle.shared.poison.check()?;
         let here = Path::new("a file that is open");
-        let keeping = Keeping::new(&options).map_err(|e| open_failed(here, e))?;
+        let keeping = options.keeping().map_err(|e| open_failed(here, e))?;
         let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
         let appends = direct::appends(&file);
         let device = DeviceFile::from_file(file).map_err(|e| open_failed(here, e))?;
@@ -113,7 +114,7 @@ impl PageCache {
         if *handles == 0 || (is_missing && device.is_none()) {
             return Ok(None);
         }
-        inner.keeping.agrees_with(options).map_err(failed)?;
+        options.agree_with(&inner.keeping).map_err(failed)?;
         if is_missing && let Some(device) = device {
             let writes = self.writes(identity, options).map_err(failed)?;
             if options.is_exclusive() {
@@ -191,10 +192,11 @@ impl PageCache {
             device.lock().map_err(failed)?;
         }
         // Not before: another last handle may have made it longer until now.
-        let len = device.len().and_then(file::check_len).map_err(failed)?;
+        let len = device.len().and_then(files::check_len).map_err(failed)?;
         self.handle.set_aside(&keeping)?;
         if let Some(held) = &keeping.held {
-            held.log.join(shared);
+            let cache = Arc::downgrade(shared);
+            held.log.join(cache);
         }
         let id = files.take_id();
         let inner = FileInner::new(id, device, path, len, writable, keeping);

@@ -4,11 +4,11 @@
 //! Then the pool becomes smaller by as much, as if the budget had: at once in number, and in memory as pages leave.
 
 use super::Inner;
-use crate::api::file::{Keeping, StablePages};
 use crate::control::settings::{Memory, MemoryRange};
 use crate::engine::budget::{self, Aside};
-use crate::engine::order::FRAME_ORDER_BYTES;
 use crate::error::Result;
+use crate::files::order::FRAME_ORDER_BYTES;
+use crate::files::{Keeping, StablePages};
 use crate::observe::history::By;
 use crate::sys::copies::Copies;
 use millpond_core::units::{Bytes, PageCount};

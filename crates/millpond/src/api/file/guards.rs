@@ -1,9 +1,10 @@
 //! Pages lent to users: pinned for reading, locked for changing.
 
-use super::{File, LEN_MAX};
+use super::File;
 use crate::api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
 use crate::engine::driver::{Dirtying, Reach};
 use crate::error::{Error, Result};
+use crate::files::LEN_MAX;
 use crate::frames::own::Waits;
 use crate::frames::table::{ExclusivePin, Lookup, SharedPin, Table};
 use crate::observe::explain::{self, Call};

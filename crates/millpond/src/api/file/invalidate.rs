@@ -9,8 +9,9 @@
 //! What this cache has changed and not written yet wins: it stays, and is written over what others have put there. A
 //! length that is shorter on the device is most often ours, of appended pages that are still to be written.
 
-use super::{File, check_len};
+use super::File;
 use crate::error::{Error, Result};
+use crate::files::check_len;
 use crate::frames::table::Lookup;
 use crate::observe::explain::Call;
 use millpond_core::units::PageIndex;

@@ -4,8 +4,6 @@
 //! |---|---|
 //! | `mod` | a handle, and what is not about bytes |
 //! | `options` | how a file is opened and used |
-//! | `keeping` | what pages are kept to on their way to the device: whole, after the log, checked |
-//! | `inner` | what all handles of one file share, and the length of the file on the device |
 //! | `opened` | what a handle and its clones keep open, until the last of them is dropped |
 //! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
 //! | `pieces` | buffers in several pieces |
@@ -16,9 +14,7 @@
 //! | `invalidate` | files that others have changed |
 
 mod guards;
-mod inner;
 mod invalidate;
-mod keeping;
 mod opened;
 mod options;
 mod pieces;
@@ -29,15 +25,14 @@ mod unwritten;
 mod whole;
 mod write;
 
-pub(crate) use inner::{FileInner, check_len};
-pub(crate) use keeping::{Keeping, log_failed};
 pub use opened::CloseError;
 pub(crate) use opened::Opened;
-pub use options::{Advice, OpenOptions, StablePages};
+pub use options::{Advice, OpenOptions};
 
 use crate::api::cache::Handle;
 use crate::engine::driver::Shared;
 use crate::error::{Error, Result};
+use crate::files::{FileInner, LEN_MAX};
 use crate::frames::own::Waits;
 use crate::frames::table::{ExclusivePin, Lookup, SharedPin, Table};
 use crate::frames::wait::Slow;
@@ -54,9 +49,6 @@ use std::sync::Arc;
 
 /// Pages that one fault asks for at most: 1 MiB of 4 KiB pages, what one read of the device takes.
 const FAULT_PAGES_MAX: u64 = 256;
-
-/// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
-const LEN_MAX: u64 = 1 << 52;
 
 /// A file in a cache: a handle, which any thread may use at any time. A clone is the same handle once more, for another
 /// thread or another owner; it costs three atomic additions.

@@ -1,9 +1,10 @@
 //! What a handle and its clones keep open, until the last of them is dropped; and closing with an answer.
 
-use super::{File, FileInner};
+use super::File;
 use crate::api::cache::Handle;
 use crate::device::DeviceFile;
 use crate::error::Error;
+use crate::files::FileInner;
 use crate::frames::table::{Holder, Table};
 use crate::sys::arena::Arena;
 use crate::sys::threads;

@@ -1,9 +1,11 @@
 //! How a file is opened and used.
 
 use crate::device::{Access, Making};
-use crate::engine::check::PageCheck;
-use crate::engine::order::LogOrder;
+use crate::files::check::PageCheck;
+use crate::files::order::{Held, LogOrder};
+use crate::files::{Keeping, StablePages};
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 /// How a file is opened.
@@ -32,24 +34,9 @@ pub struct OpenOptions {
     truncate: bool,
     exclusive: bool,
     beside_others: bool,
-    pub(super) stable: Option<StablePages>,
-    pub(super) log: Option<LogOrder>,
-    pub(super) check: Option<Arc<dyn PageCheck>>,
-}
-
-/// What happens when a page is changed while it is being written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum StablePages {
-    /// It is changed while the device reads it. The device may store a mix of before and after; the page is written once
-    /// more, so only a crash in between can show it. The default, and the fastest.
-    Off,
-    /// The device gets a private copy, so what it stores is a version of the page that was there. Costs a copy of each
-    /// page that is written, for which whoever wants to change it waits, and a sixteenth of the budget, at most 4 MiB, from
-    /// the first such file on. What finds no room for its copy is written as with [`StablePages::Wait`].
-    Copy,
-    /// Whoever wants to change it waits until the write is over; readers don't. Costs nothing else.
-    Wait,
+    stable: Option<StablePages>,
+    log: Option<LogOrder>,
+    check: Option<Arc<dyn PageCheck>>,
 }
 
 impl Default for OpenOptions {
@@ -157,6 +144,65 @@ impl OpenOptions {
             (true, false) => Access::ReadWrite,
             (false, false) => Access::Read,
         }
+    }
+
+    /// What the file's pages are kept to.
+    ///
+    /// # Errors
+    /// If the options exclude one another.
+    pub(crate) fn keeping(&self) -> io::Result<Keeping> {
+        let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if self.is_exclusive() && !self.writes() {
+            return refused(
+                "only who writes can lock a file: say OpenOptions::write(true) beside exclusive(true)",
+            );
+        }
+        if self.truncates() && !self.writes() {
+            return refused(
+                "only who writes can cut a file: say OpenOptions::write(true) beside truncate(true)",
+            );
+        }
+        let needs = self.log.is_some() || self.check.is_some();
+        let stable = match self.stable {
+            None if needs => StablePages::Copy,
+            None => StablePages::Off,
+            Some(StablePages::Wait) if self.check.is_some() => {
+                return refused(
+                    "a check stamps a private copy of each page: leave StablePages at Copy, its default then",
+                );
+            }
+            Some(StablePages::Off) if needs => {
+                return refused("a log and a check need stable pages: choose StablePages::Copy");
+            }
+            Some(stable) => stable,
+        };
+        Ok(Keeping {
+            stable,
+            held: self.log.as_ref().map(|order| Held::new(order.log().clone())),
+            check: self.check.clone(),
+        })
+    }
+
+    /// Whether a handle with these options can be one of a file whose pages are kept to `kept`.
+    ///
+    /// # Errors
+    /// If they ask for something else than the first handle did.
+    pub(crate) fn agree_with(&self, kept: &Keeping) -> io::Result<()> {
+        let log = self.log.as_ref().is_none_or(|order| {
+            let held = kept.held.as_ref();
+            held.is_some_and(|held| Arc::ptr_eq(&held.log, order.log()))
+        });
+        let check = self.check.as_ref().is_none_or(|check| {
+            let own = kept.check.as_ref();
+            own.is_some_and(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(check)))
+        });
+        let stable = self.stable.is_none_or(|stable| stable == kept.stable);
+        if log && check && stable {
+            return Ok(());
+        }
+        let why = "it is open already with another log, check or choice of stable pages: all its handles share those of \
+                   the first";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
     pub(crate) fn writes(&self) -> bool {

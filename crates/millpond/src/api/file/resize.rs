@@ -1,8 +1,9 @@
 //! The length: `set_len`, and writes that go beyond the end.
 
-use super::{File, LEN_MAX};
+use super::File;
 use crate::device::{Device, LengthLimit, is_behind_limit};
 use crate::error::{Error, Result};
+use crate::files::LEN_MAX;
 use crate::frames::table::ExclusivePin;
 use crate::observe::explain::{self, Wait};
 use crate::observe::trace::What;

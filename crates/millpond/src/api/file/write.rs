@@ -1,9 +1,10 @@
 //! Writing: into locked pages, up to 32 at a time; the device gets them later.
 
+use super::File;
 use super::pieces::{Gathered, Source};
-use super::{File, LEN_MAX};
 use crate::engine::driver::{Dirtying, Reach};
 use crate::error::{Error, Result};
+use crate::files::LEN_MAX;
 use crate::frames::own::Waits;
 use crate::frames::table::{ExclusivePin, Lookup, Table};
 use crate::memory::buffers;

@@ -2,8 +2,8 @@
 //! one that can't be written those that failed.
 
 use super::{Deferred, Shared};
-use crate::api::file::FileInner;
 use crate::error::Result;
+use crate::files::FileInner;
 use crate::frames::own::{self, Waits};
 use millpond_core::event::Event;
 use millpond_core::frame::FrameTable;

@@ -1,8 +1,8 @@
 //! A thread that needs pages: asks the core for frames, and waits while there are none.
 
 use super::{Deferred, Shared};
-use crate::api::file::FileInner;
 use crate::error::{Error, Result};
+use crate::files::FileInner;
 use crate::observe::explain::Wait;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;

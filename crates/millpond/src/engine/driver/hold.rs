@@ -2,9 +2,9 @@
 //! wait for itself.
 
 use super::Shared;
-use crate::api::file::FileInner;
 use crate::device::Awaited;
 use crate::error::{Error, Result};
+use crate::files::FileInner;
 use crate::frames::own::{self, Waits};
 use crate::frames::wait::{SLOW_AFTER, Slow};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};

@@ -17,7 +17,7 @@ use super::writes::Frames;
 use super::{Core, Deferred, Shared};
 use crate::error::Result;
 use crate::memory::{At, RegionInner, Tables};
-use crate::sys::exchange::{InHand, Stuck};
+use crate::sys::arena::exchange::{InHand, Stuck};
 use millpond_core::event::Event;
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::io::{IoId, Reason};

@@ -49,10 +49,10 @@ pub(crate) use fault::{FrameWaits, Reach, until_asking};
 pub(crate) use region::Fault;
 pub(crate) use throttle::Dirtying;
 
-use crate::api::file::FileInner;
 use crate::device::Watched;
 use crate::engine::clock::Clock;
 use crate::engine::poison::{Dart, Poison};
+use crate::files::FileInner;
 use crate::frames::gate::Gate;
 use crate::frames::table::{Table, Turn};
 use crate::host::hook;

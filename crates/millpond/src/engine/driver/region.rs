@@ -13,7 +13,7 @@ use super::{Deferred, Shared, until_asking};
 use crate::device::Warning;
 use crate::memory::{Ahead, At, RegionInner, Regions};
 use crate::observe::trace::What;
-use crate::sys::exchange::InHand;
+use crate::sys::arena::exchange::InHand;
 use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;

@@ -12,8 +12,8 @@
 //! of the system as everybody does; the figures are far above what a device has in its queue.
 
 use super::effects::Deferred;
-use crate::api::file::FileInner;
 use crate::device::Request;
+use crate::files::FileInner;
 use crate::sys::segment::Ranges;
 use millpond_core::units::{FrameNo, PageKey};
 use parking_lot::Mutex;

@@ -9,7 +9,7 @@ use crate::device::{Device, Request};
 use crate::error::Result;
 use crate::frames::table::Load;
 use crate::memory::{Ahead, At, RegionInner};
-use crate::sys::exchange::InHand;
+use crate::sys::arena::exchange::InHand;
 use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
 use millpond_core::io::{IoError, IoId, Reason};

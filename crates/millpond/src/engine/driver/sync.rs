@@ -1,9 +1,9 @@
 //! Requests for durability: the core says when everything is written, the device makes it last.
 
 use super::{Deferred, Shared};
-use crate::api::file::{FileInner, log_failed};
 use crate::device::{Awaited, Device};
 use crate::error::{Error, Result};
+use crate::files::{FileInner, log_failed};
 use crate::frames::own::Waits;
 use crate::observe::explain::{self, Call, Wait};
 use millpond_core::event::Event;
@@ -87,11 +87,6 @@ impl Shared {
             waited.map_err(|source| log_failed(&file.path, source))?;
         }
         Ok(())
-    }
-
-    /// A log could not be made durable: whoever waits for pages that need it is told.
-    pub(crate) fn log_refused(&self) {
-        self.sync_gate.announce();
     }
 
     /// Waits until that has ended; whether it was a matter of few pages.

@@ -1,9 +1,9 @@
 //! A thread that makes pages dirty: reports them, and pauses while too much is.
 
 use super::{Core, Deferred, Shared};
-use crate::api::file::FileInner;
-use crate::engine::order;
 use crate::error::Result;
+use crate::files::FileInner;
+use crate::files::order;
 use crate::observe::explain::Wait;
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::Event;

@@ -6,9 +6,9 @@
 use super::swap_in::SwapRead;
 use super::writes::WritePin;
 use super::{Core, Deferred, Shared};
-use crate::api::file::FileInner;
 use crate::device::{Device, Op, Request, Segments};
 use crate::error::{Error, Result};
+use crate::files::FileInner;
 use crate::frames::table::{Load, SharedPin, Table};
 use crate::host::hook;
 use crate::observe::explain::{self, Wait};

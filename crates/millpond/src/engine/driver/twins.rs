@@ -22,7 +22,7 @@ use super::Shared;
 use super::leave::Leaving;
 use crate::device::Warning;
 use crate::memory::{At, Pages, RegionInner, Twin};
-use crate::sys::exchange::{Copy, Exchange, InHand};
+use crate::sys::arena::exchange::{Copy, Exchange, InHand};
 use crate::sys::uffd::Access;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};

@@ -15,15 +15,15 @@
 //! can be written at all. Only with a log that can be asked, so that this does not wait for whoever changes the page.
 //!
 //! The core does not ask for a held page again before it is released, so a page that waits costs one look each time that
-//! its log comes as far as was asked ([`Held`](crate::engine::order::Held) lists them by record).
+//! its log comes as far as was asked ([`Held`](crate::files::order::Held) lists them by record).
 //!
 //! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
 use super::{Core, Deferred, Shared};
-use crate::api::file::{FileInner, StablePages};
 use crate::device::{Device, Op, Request};
-use crate::engine::order::{Held, Log};
+use crate::files::order::{Follower, Held, Log};
+use crate::files::{FileInner, StablePages};
 use crate::frames::table::{LockedTable, SharedPin, Table};
 use crate::host::hook;
 use crate::sys::arena::Arena;
@@ -305,11 +305,16 @@ impl Shared {
         let asks = core.waiting.iter().filter_map(|&id| listed(core, id));
         deferred.asks.extend(asks);
     }
+}
 
-    /// A log has advanced that pages of this cache may wait for.
-    pub(crate) fn log_moved(&self) {
+impl Follower for Shared {
+    fn log_moved(&self) {
         self.log_moved.store(true, Ordering::SeqCst);
         self.device.wake();
+    }
+
+    fn log_refused(&self) {
+        self.sync_gate.announce();
     }
 }
 

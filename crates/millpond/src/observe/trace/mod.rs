@@ -44,9 +44,10 @@ pub use what::What;
 
 use crate::PageCache;
 use crate::api::cache::{Handle, Inner};
-use crate::api::file::{File, FileInner};
+use crate::api::file::File;
 use crate::engine::driver::Shared;
 use crate::error::{Error, Result};
+use crate::files::FileInner;
 use crate::observe::events;
 use crate::observe::stats::Stats;
 use crate::sys::threads;

@@ -8,8 +8,9 @@
 
 mod what;
 
-use crate::api::file::{File, FileInner};
+use crate::api::file::File;
 use crate::engine::driver::Shared;
+use crate::files::FileInner;
 use millpond_core::units::FileId;
 use std::convert::Infallible;
 use std::marker::PhantomData;

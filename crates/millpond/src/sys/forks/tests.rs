@@ -242,7 +242,7 @@ fn a_forked_child_may_write_its_parents_files_in_a_cache_of_its_own_whatever_thr
     file.sync_data().unwrap();
     let mut file = Some(file);
     // As if another thread were just at it.
-    let held = crate::api::cache::held_writers();
+    let held = crate::files::writers::held_writers();
     let said = fork(|| {
         let own = PageCache::builder().memory(2 << 20).build().unwrap();
         let opened = own.open(&path, OpenOptions::new().write(true));

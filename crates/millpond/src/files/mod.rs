@@ -1,14 +1,31 @@
-//! What all handles of one file share.
+//! Files as the engine has them: what all handles of one file share.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | a file, and its length on the device |
+//! | `keeping` | what its pages are kept to on their way to the device: whole, after the log, checked |
+//! | `order` | how far a log is durable, and which pages wait for it |
+//! | `check` | what a user checks of pages |
+//! | `hole` | pages that are on their way out |
+//! | `writers` | which cache of the process writes which file |
 //!
 //! Its length is here twice: as users see it (`len`), and as the file on the device has it (`room`), which goes ahead
 //! of the writes that extend it.
 
-use super::punch::Hole;
-use super::{Keeping, LEN_MAX};
-use crate::api::cache::Writes;
+pub(crate) mod check;
+mod hole;
+pub(crate) mod keeping;
+pub(crate) mod order;
+pub(crate) mod writers;
+
+pub use keeping::StablePages;
+pub(crate) use keeping::{Keeping, log_failed};
+pub(crate) use writers::Writes;
+
 use crate::device::{Device, DeviceFile};
 use crate::error::Error;
 use crate::observe::explain::{self, Wait};
+use hole::Hole;
 use millpond_core::units::FileId;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::io;
@@ -16,6 +33,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
+pub(crate) const LEN_MAX: u64 = 1 << 52;
 
 /// Whoever appends makes the file on the device longer after so much.
 const ROOM_STEP: u64 = 4 << 20;
@@ -45,20 +65,20 @@ pub(crate) struct FileInner {
     pub(crate) writes: Mutex<Option<Writes>>,
     pub(crate) path: PathBuf,
     /// A block device: its length is its size.
-    pub(super) is_fixed: bool,
+    pub(crate) is_fixed: bool,
     pub(crate) keeping: Keeping,
     /// Its length before a cut of which the device has not heard yet, or which it has refused.
-    pub(super) cut_from: AtomicU64,
+    pub(crate) cut_from: AtomicU64,
     /// Its length as users see it.
-    pub(super) len: AtomicU64,
+    pub(crate) len: AtomicU64,
     /// How far the file on the device goes; grows ahead of the writes.
-    pub(super) room: Mutex<u64>,
+    pub(crate) room: Mutex<u64>,
     /// Whoever holds `room` makes the file on the device shorter.
-    pub(super) is_shortening: AtomicBool,
+    pub(crate) is_shortening: AtomicBool,
     /// Whoever changes the length holds this.
-    pub(super) resize: Mutex<()>,
+    pub(crate) resize: Mutex<()>,
     /// The pages of which a hole is being made.
-    pub(super) hole: Hole,
+    pub(crate) hole: Hole,
     /// The page whose use asks for the next read-ahead.
     pub(crate) readahead_mark: AtomicU64,
     /// Some of its pages could not be written, when the core was asked last: whoever changes the file asks it first.
@@ -141,7 +161,7 @@ impl FileInner {
     ///
     /// # Errors
     /// The file system's.
-    pub(super) fn make_room_ahead(&self, disk: &dyn Device, end: u64) -> io::Result<()> {
+    pub(crate) fn make_room_ahead(&self, disk: &dyn Device, end: u64) -> io::Result<()> {
         let room = self.room.lock();
         if end.saturating_sub(*room) >= ROOM_STEP {
             return self.extend(disk, room, end);
@@ -189,7 +209,6 @@ impl FileInner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::file::OpenOptions;
     use crate::device::{Access, Completion, DeviceFacts, Request, Threads};
     use std::os::unix::fs::FileExt;
     use std::time::Duration;
@@ -249,7 +268,7 @@ mod tests {
         let path = folder.path().join("data");
         let direct = std::fs::File::create(&path).unwrap();
         let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
-        let keeping = Keeping::new(&OpenOptions::new()).unwrap();
+        let keeping = Keeping::default();
         let file = FileInner::new(FileId(1), device, &path, 0, true, keeping);
         let disk = HoldsLength::default();
         let write = |end: u64| {
@@ -290,7 +309,7 @@ mod tests {
         let path = folder.path().join("data");
         std::fs::write(&path, [0; PAGE as usize]).unwrap();
         let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
-        let keeping = Keeping::new(&OpenOptions::new()).unwrap();
+        let keeping = Keeping::default();
         let file = FileInner::new(FileId(1), device, &path, PAGE, true, keeping);
         let disk = Threads::new("for a test");
         let is_waiting = AtomicBool::new(false);

@@ -29,9 +29,9 @@
 use crate::frames::table::Table;
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::Arena;
+use crate::sys::arena::places::Places;
 use crate::sys::drops::Drops;
 use crate::sys::mapping::{HUGE_PAGE, is_there, kernel_page};
-use crate::sys::places::Places;
 use crate::sys::uffd::{Touch, Userfault};
 use millpond_core::units::FrameNo;
 use std::io;

@@ -21,7 +21,6 @@ mod held;
 
 pub(crate) use held::{FRAME_ORDER_BYTES, Held};
 
-use crate::engine::driver::Shared;
 use crate::sys::forks::Maker;
 use flush::Asked;
 pub(crate) use flush::is_callback;
@@ -65,6 +64,14 @@ pub struct LogOrder {
     log: Arc<Log>,
 }
 
+/// A cache with pages that wait for a log.
+pub(crate) trait Follower: Send + Sync {
+    /// The log has advanced.
+    fn log_moved(&self);
+    /// It could not be made durable: the caller that waits for pages which need it is told.
+    fn log_refused(&self);
+}
+
 /// What users' handles and files have in common. When the last of them goes, the callback's thread ends.
 pub(crate) struct Log {
     state: Arc<State>,
@@ -83,7 +90,7 @@ struct State {
     moved: Condvar,
     /// More was asked for.
     more: Condvar,
-    caches: Mutex<Vec<Weak<Shared>>>,
+    caches: Mutex<Vec<Weak<dyn Follower>>>,
 }
 
 impl LogOrder {
@@ -229,11 +236,14 @@ impl Log {
     }
 
     /// From now on the cache is told when the log has advanced.
-    pub(crate) fn join(&self, cache: &Arc<Shared>) {
+    pub(crate) fn join(&self, cache: Weak<dyn Follower>) {
         let mut caches = self.state.caches.lock();
         caches.retain(|other| other.strong_count() > 0);
-        if !caches.iter().any(|other| std::ptr::eq(other.as_ptr(), &**cache)) {
-            caches.push(Arc::downgrade(cache));
+        if !caches
+            .iter()
+            .any(|other| std::ptr::addr_eq(other.as_ptr(), cache.as_ptr()))
+        {
+            caches.push(cache);
         }
     }
 
@@ -337,7 +347,7 @@ impl State {
         self.caches().iter().for_each(|cache| cache.log_refused());
     }
 
-    fn caches(&self) -> Vec<Arc<Shared>> {
+    fn caches(&self) -> Vec<Arc<dyn Follower>> {
         self.caches.lock().iter().filter_map(Weak::upgrade).collect()
     }
 }

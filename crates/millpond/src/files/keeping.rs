@@ -1,0 +1,82 @@
+//! What a file's pages are kept to on their way to the device: whole, in the order of a log, checked.
+
+use super::check::PageCheck;
+use super::order::Held;
+use crate::error::{Error, Result};
+use millpond_core::units::PageIndex;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What happens when a page is changed while it is being written.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub enum StablePages {
+    /// It is changed while the device reads it. The device may store a mix of before and after; the page is written once
+    /// more, so only a crash in between can show it. The default, and the fastest.
+    #[default]
+    Off,
+    /// The device gets a private copy, so what it stores is a version of the page that was there. Costs a copy of each
+    /// page that is written, for which whoever wants to change it waits, and a sixteenth of the budget, at most 4 MiB, from
+    /// the first such file on. What finds no room for its copy is written as with [`StablePages::Wait`].
+    Copy,
+    /// Whoever wants to change it waits until the write is over; readers don't. Costs nothing else.
+    Wait,
+}
+
+/// The same for all handles of a file: as the first one was opened.
+#[derive(Default)]
+pub(crate) struct Keeping {
+    pub(crate) stable: StablePages,
+    pub(crate) held: Option<Held>,
+    pub(crate) check: Option<Arc<dyn PageCheck>>,
+}
+
+impl Keeping {
+    /// Whether pages go to the device as they are, whoever changes them meanwhile.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.stable == StablePages::Off
+    }
+
+    /// The page is no more.
+    pub(crate) fn forget(&self, page: PageIndex) {
+        if let Some(held) = &self.held {
+            held.forget(page);
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Log`] if pages wait for the log, and the last call for it, after the first `calls`, has failed.
+    pub(crate) fn check_log(&self, path: &Path, calls: u64) -> Result<()> {
+        let Some(held) = &self.held else { return Ok(()) };
+        match held.log.refused_since(calls) {
+            Some(source) if held.last_record().is_some() => Err(log_failed(path, source)),
+            _ => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Log`] if pages wait for the log, for somebody who has waited long.
+    pub(crate) fn check_late(&self, path: &Path) -> Result<()> {
+        let Some(held) = &self.held else { return Ok(()) };
+        let Some(last) = held.last_record() else {
+            return Ok(());
+        };
+        let durable = held.log.durable();
+        let why =
+            format!("it is durable up to record {durable} and was not made so up to {last} for a long time");
+        Err(log_failed(path, io::Error::new(io::ErrorKind::TimedOut, why)))
+    }
+
+    /// How many calls the log's callback has had.
+    pub(crate) fn log_calls(&self) -> u64 {
+        self.held.as_ref().map_or(0, |held| held.log.calls())
+    }
+}
+
+pub(crate) fn log_failed(path: &Path, source: io::Error) -> Error {
+    Error::Log {
+        path: path.to_owned(),
+        source,
+    }
+}
