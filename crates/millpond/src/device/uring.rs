@@ -201,7 +201,9 @@ impl Device for Uring {
                 }
                 if !more || turn_over && (over || timed_out) {
                     reaper.reap(done);
-                    self.woken.store(false, Ordering::SeqCst);
+                    // A wake-up since we looked is taken along. To see what it was for, it must be read: behind a mere
+                    // store the caller may read what was before, on a processor with weak ordering.
+                    self.woken.swap(false, Ordering::SeqCst);
                     return Ok(());
                 }
             } else if self.fall_asleep() {
