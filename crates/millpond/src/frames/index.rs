@@ -159,7 +159,8 @@ impl Index {
         self.check(turn);
         debug_assert_eq!(self.find_exact(turn, key), None, "{key:?} is there already");
         let head = &self.heads[self.chain(key)];
-        self.cells[frame.index()][KEY].store(!key.to_bits(), Ordering::Relaxed);
+        // Release for `Table::holds`, which looks at a word without pinning it.
+        self.cells[frame.index()][KEY].store(!key.to_bits(), Ordering::Release);
         self.guess(key)
             .store(frame.0.wrapping_sub(in_block(key)), Ordering::Relaxed);
         self.next[frame.index()].store(head.load(Ordering::Relaxed), Ordering::Relaxed);

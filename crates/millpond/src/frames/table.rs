@@ -31,7 +31,7 @@
 use crate::frames::hazard::{self, Hazard};
 use crate::frames::index::Index;
 use crate::frames::state::{self, Refusal, State, Step, Word};
-use crate::frames::sync::Ordering;
+use crate::frames::sync::{Ordering, fence};
 use crate::frames::wait::{Slow, Stripes, stand_back};
 use millpond_core::frame::ACCESSES_MAX;
 use millpond_core::mutation::{self, Mutation};
@@ -130,6 +130,8 @@ impl<M> Table<M> {
     /// Whether the page `key` is there at this moment, whoever uses it. Counts as no use.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
         self.index.find(key).is_some_and(|frame| {
+            // With the release at which the key was stored: the word is not that of the page that was there before.
+            fence(Ordering::Acquire);
             let word = self.word(frame);
             word.state() == State::Resident && self.index.key(frame) == key
         })
