@@ -24,12 +24,21 @@
 //!   and the load of `S` last, which therefore sees the address. Else the reader read the change, which is
 //!   not biased, or something later: biased again after the writer was done, and the pin is good; or loaded
 //!   anew after the evictor was done, and the key tells.
-//! - H4. A record that a thread takes into use while a scan runs: the fence after `used` was raised and
-//!   the fence before it is read by the scan are in that order too. If the scan missed the record, its
-//!   fence came first, so the reader's load of `W` comes after the change.
-//! - H5. Clearing a slot is a release and reading it is an acquire, and an owner stores into a slot only
-//!   after it has acquired the zero that another thread may have put there. So all that happened under a
-//!   hazard pin happened before a scan that no longer finds it.
+//!   All four must be SeqCst: with release and acquire alone a store may pass a later load, on x86-64 as on
+//!   aarch64, and both would read what was before. A compare-and-swap that fails proves nothing.
+//! - H4. A record that a thread takes into use while a scan runs: the fence after `used` was raised and the
+//!   fence before it is read by the scan are in that order too. If the scan missed the record, its fence came
+//!   first, so the reader's load of `W` comes after the change. Each thread raises `used` itself, also to what
+//!   it was, so that it has a fence of its own; the acquire and the release at `used` are more than this needs.
+//! - H5. Clearing a slot is a release and reading it is an acquire, and an owner stores into a slot only after
+//!   it has acquired the zero that another thread may have put there. So all that happened under a hazard pin
+//!   happened before a scan that no longer finds it. That holds if the scan finds a later address in the slot,
+//!   too: storing it is a release as well, and comes after the zero that its owner has acquired.
+//! - H6. A thread gives its record back with a release and the next owner takes it with an acquire. So the next
+//!   owner sees the addresses that were left in the slots, and no zero from before them.
+//! - H7. What the reader reads is what made the page readable, or newer: its load of `W` is an acquire as well
+//!   (S6). It is not what a later writer writes, or a later load: these come after a scan that did not find the
+//!   pin, and so after all that was read under it (H5).
 //!
 //! A pin costs one exchange on a line of the thread's own. Cheaper still would be a plain store with
 //! `membarrier(2)` on the other side; measured on two cores it gained nothing (the pin waits for the
@@ -88,7 +97,7 @@ impl Drop for AtExit {
     fn drop(&mut self) {
         if let Some(record) = RECORDS.records.get(self.0.get()) {
             let _ = RECORD.try_with(|number| number.set(NO_RECORD));
-            record.owned.store(false, Ordering::Release);
+            record.owned.store(false, Ordering::Release); // H6
         }
     }
 }
@@ -114,7 +123,7 @@ impl Hazard {
             0 => 0,
             _ => record.free_slot()?,
         };
-        record.slots[slot].store(address, Ordering::SeqCst);
+        record.slots[slot].store(address, Ordering::SeqCst); // H1
         Some(Hazard((number * SLOTS + slot) as u16))
     }
 
@@ -122,7 +131,7 @@ impl Hazard {
     #[inline]
     pub(crate) fn clear(self) {
         let slot = usize::from(self.0);
-        RECORDS.records[slot / SLOTS].slots[slot % SLOTS].store(0, Ordering::Release);
+        RECORDS.records[slot / SLOTS].slots[slot % SLOTS].store(0, Ordering::Release); // H5
     }
 }
 
@@ -158,6 +167,7 @@ pub(crate) fn scan(mut visit: impl FnMut(usize)) {
     fence(Ordering::SeqCst); // H4
     let used = RECORDS.used.load(Ordering::Acquire);
     for slot in RECORDS.records.iter().take(used).flat_map(|record| &record.slots) {
+        // H2, and H5 by the acquire in it.
         match slot.load(Ordering::SeqCst) {
             0 => {}
             address => visit(address),
@@ -177,7 +187,7 @@ fn take_record() -> Option<usize> {
     let take = |record: &Record| {
         record
             .owned
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed) // H6
             .is_ok()
     };
     // At the end of a thread, when this is gone, a record taken now would never be returned.

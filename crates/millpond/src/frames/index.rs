@@ -13,13 +13,20 @@
 //! - X2. may find a frame that no longer holds the page: it asks the key again once it has pinned the
 //!   frame;
 //! - X3. always comes to an end, because it takes at most [`STEPS_MAX`] steps.
+//! - X4. Keys are read Relaxed. Read after the frame was pinned, a key is that of the page that is pinned: it
+//!   was stored before the load whose end the pin has acquired (S6), so it is no older; and it changes again
+//!   only after an eviction that finds neither count nor hazard, and so after the pin's end (S7, H5), so it is
+//!   no newer.
+//! - X5. Links are followed with Acquire and stored with Release, heads before the shape that makes readers
+//!   look there: a page that was inserted before the reader began is missed only if a change overtakes it, not
+//!   because its key or its link comes late. Nothing else rests on that: X1.
 //!
 //! A walk is two or three looks into memory, one after the other. Neighbouring pages mostly have neighbouring frames
 //! (`millpond_core::memory::free`), so a small table of guesses, an entry for 64 pages of a file, tells where the page
 //! would be if it is where its neighbours are: then one look is enough. It is small enough to stay in the processor's
 //! caches, and a wrong guess costs a look; what it says is worth no more than X2.
 //!
-//! A frame's key changes only while the frame is free or leaving.
+//! A frame's key changes only while the frame is free or leaving, or when its load has failed.
 //!
 //! The table grows and shrinks with the frames, head by head (linear hashing, Litwin 1980): with `n`
 //! heads, of which the smallest power of two not below is `m`, a hash counts modulo `m`, and modulo `m /

@@ -20,6 +20,22 @@
 //! - S4. DIRTY is set before its owner may change a byte, so a page that is evicted as clean is clean.
 //! - S5. WAITERS and WANTED are requests: they change nobody's rights, only who is woken and who goes
 //!   first.
+//!
+//! What the orders of the atomic operations are for, on a processor that keeps none of them by itself:
+//!
+//! - S6. Every change of a word is a read-modify-write, so all later ones continue the release sequence of each
+//!   that is a release. Whoever reads the word with Acquire, at any later value, sees all that was done before
+//!   any release of it; the Relaxed changes in between do not break that. Only the kernel stores one, the zero
+//!   of fresh memory.
+//! - S7. Rights end with a release (`unpin`, `release`, every [`step`]) and begin with an acquire (every
+//!   [`step`]). So what was read under a counted pin was read before the claim or eviction that finds no pins,
+//!   and what an owner wrote is there for the next pin, claim, eviction or write to the device. DIRTY is seen
+//!   by then, for it was set before that release (S4).
+//! - S8. A step is SeqCst because [`Step::Claim`] and [`Step::Evict`] must be (H2); for all others acquire and
+//!   release would do, at the same instruction on x86-64 and on aarch64. A refusal is read with Acquire: T7.
+//! - S9. Uses, WAITERS and WANTED are changed Relaxed: they give no right to bytes. A use that is counted late,
+//!   or lost, changes who is evicted, never what is read. WAITERS is set and cleared under its stripe's lock,
+//!   which orders both.
 
 use crate::frames::sync::{AtomicU64, Ordering};
 use core::fmt;
@@ -377,7 +393,7 @@ pub(crate) fn must(word: &AtomicU64, what: Step) -> Stepped {
     }
 }
 
-/// `Step::Unpin` in one instruction. Gives the word after it.
+/// `Step::Unpin` in one instruction. Gives the word after it. Release: S7.
 #[inline]
 pub(crate) fn unpin(word: &AtomicU64) -> Word {
     let old = Word(word.fetch_sub(PIN, Ordering::Release));
@@ -385,7 +401,7 @@ pub(crate) fn unpin(word: &AtomicU64) -> Word {
     Word(old.0.wrapping_sub(PIN))
 }
 
-/// `Step::Release` in one instruction. Gives the word after it.
+/// `Step::Release` in one instruction. Gives the word after it. Release: S7.
 #[inline]
 pub(crate) fn release(word: &AtomicU64) -> Word {
     let old = Word(word.fetch_and(!EXCLUSIVE, Ordering::Release));
@@ -393,14 +409,14 @@ pub(crate) fn release(word: &AtomicU64) -> Word {
     old.without(EXCLUSIVE)
 }
 
-/// `Step::Use`, if nobody else is changing the word: a use that is lost now and then does no harm.
+/// `Step::Use`, if nobody else is changing the word: a use that is lost now and then does no harm. Relaxed: S9.
 #[inline]
 pub(crate) fn note_use(word: &AtomicU64, seen: Word) {
     debug_assert!(seen.after(Step::Use).is_ok(), "{:?} of {seen:?}", Step::Use);
     let _ = word.compare_exchange(seen.0, seen.used().0, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// `Step::TakeUses` in one instruction, or none if there are no uses. Gives the uses.
+/// `Step::TakeUses` in one instruction, or none if there are no uses. Gives the uses. Relaxed: S9.
 #[inline]
 pub(crate) fn test_and_clear_accessed(word: &AtomicU64) -> u8 {
     let seen = Word::load(word, Ordering::Relaxed);
@@ -416,12 +432,12 @@ pub(crate) fn test_and_clear_accessed(word: &AtomicU64) -> u8 {
     }
 }
 
-/// `Step::Wake` in one instruction.
+/// `Step::Wake` in one instruction, under the stripe's lock. Relaxed: S9.
 pub(crate) fn wake(word: &AtomicU64) {
     word.fetch_and(!WAITERS, Ordering::Relaxed);
 }
 
-/// `Step::Unwant` in one instruction.
+/// `Step::Unwant` in one instruction. Relaxed: S9.
 #[cold]
 pub(crate) fn unwant(word: &AtomicU64) {
     word.fetch_and(!WANTED, Ordering::Relaxed);

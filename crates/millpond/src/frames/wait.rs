@@ -1,16 +1,17 @@
 //! Sleeping until a frame's word changes.
 //!
-//! Sixty-four pairs of a lock and a condition variable serve all frames. A sleeper sets WAITERS in the
-//! word while it holds its pair's lock and the word still says "wait", so whoever changes the word
-//! afterwards sees WAITERS and must take that lock to wake, which it gets only when the sleeper sleeps:
-//! no wake-up is lost.
+//! Sixty-four pairs of a lock and a condition variable serve all frames.
 //!
-//! One release cannot keep this bargain: a reader that clears its hazard slot and then looks for WAITERS may
-//! read the word before its clear is seen by others (to forbid that would cost every pin a second exchange).
-//! So who waits for a hazard sleeps with a bound and looks again.
-//!
-//! What a device was to do may never be done, if it is broken. Whoever waits for it looks whether the waiting was
-//! called off.
+//! - W1. A sleeper sets WAITERS in the word while it holds its pair's lock, and then looks once more whether
+//!   the word says "wait". Changes of one word have one order, on every machine: a change before WAITERS is
+//!   seen by that look, one after it sees WAITERS and must take the lock to wake, which it gets only when the
+//!   sleeper sleeps. So no wake-up is lost. What else the sleeper looks at was changed before a release of the
+//!   word, or before the lock was taken.
+//! - W2. One release cannot keep this bargain: a reader that clears its hazard slot and then looks for WAITERS
+//!   may read the word before its clear is seen by others (to forbid that would cost every pin a second
+//!   exchange). So who waits for a hazard sleeps with a bound and looks again.
+//! - W3. What a device was to do may never be done, if it is broken. Whoever waits for it looks whether the
+//!   waiting was called off, under the lock that is taken to wake after it was called off.
 
 use crate::frames::state::{self, Step, Word};
 use crate::frames::sync::{
