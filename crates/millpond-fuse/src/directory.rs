@@ -1,6 +1,6 @@
 //! The entries of a directory, as the file system below gives them: its own cookies name the places in it.
 
-use crate::content::Result;
+use crate::inode::content::Result;
 use parking_lot::Mutex;
 use rustix::fs::{FileType, RawDir, SeekFrom};
 use std::ffi::OsStr;

@@ -21,29 +21,24 @@
 
 mod attributes;
 mod caller;
-mod capabilities;
-mod content;
 mod directory;
-mod ending;
 mod error;
-mod filesystem;
+mod exit_report;
 mod flags;
 mod host;
-mod idle;
-mod mapped;
-mod nodes;
+mod inode;
+mod mount;
 mod operations;
 mod options;
-mod pond;
 mod pool;
-mod session;
+mod requests;
 mod source;
-mod times;
+mod state;
 
-pub use ending::{Found, Serving, Told};
 pub use error::MountError;
+pub use exit_report::{Found, Serving, Told};
+pub use mount::{Ended, Mount, Unmounted};
 pub use options::Options;
-pub use session::{Ended, Mount, Unmounted};
 
 /// The extended attribute of the mount's root that has the process that serves it, and where that leaves its last word:
 /// what [`Serving::at`] asks for.

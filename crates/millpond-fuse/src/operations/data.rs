@@ -2,11 +2,11 @@
 
 use super::names::Making;
 use crate::caller::Asks;
-use crate::content::{Content, Result};
 use crate::flags::{Durable, OpenFlags};
-use crate::mapped::Begun;
-use crate::nodes::{Data, Node, Seen};
-use crate::pond::{OpenFile, Pond};
+use crate::inode::coherence::Begun;
+use crate::inode::content::{Content, Result};
+use crate::inode::{Data, Node, Seen};
+use crate::state::{OpenFile, Pond};
 use fuser::{FileAttr, INodeNo};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;

@@ -1,11 +1,11 @@
-//! What the kernel asks, answered: each file is a family of calls, as methods of [`Pond`](crate::pond::Pond).
+//! What the kernel asks, answered: each file is a family of calls, as methods of [`Pond`](crate::state::Pond).
 
-pub(crate) mod appeared;
 pub(crate) mod data;
-pub(crate) mod folders;
-pub(crate) mod keep;
-pub(crate) mod meta;
+pub(crate) mod descriptors;
 pub(crate) mod names;
-pub(crate) mod room;
-pub(crate) mod space;
+pub(crate) mod ranges;
+pub(crate) mod readdir;
+pub(crate) mod setattr;
+pub(crate) mod stale_dentry;
+pub(crate) mod writeback;
 pub(crate) mod xattr;

@@ -2,9 +2,9 @@
 
 use crate::attributes::decode_device;
 use crate::caller::Caller;
-use crate::content::Result;
-use crate::nodes::{Identity, Node};
-use crate::pond::Pond;
+use crate::inode::content::Result;
+use crate::inode::{Identity, Node};
+use crate::state::Pond;
 use fuser::FileAttr;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -128,7 +128,7 @@ impl Pond {
     /// Makes a file, and opens it for reading and writing, whatever its mode will be.
     ///
     /// # Errors
-    /// `ESTALE` if the name has appeared since the kernel has asked for it: see `appeared.rs`.
+    /// `ESTALE` if the name has appeared since the kernel has asked for it: see `stale_dentry.rs`.
     pub(crate) fn make_file(self: &Arc<Pond>, at: &Making<'_>, exclusive: bool) -> Result<Made> {
         if self.is_read_only {
             return Err(Errno::ROFS);
@@ -179,7 +179,7 @@ impl Pond {
         take: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let node = self.known_at(directory, name);
-        // Before: it may be another's as soon as it is free, and `room.rs` forgets what has none.
+        // Before: it may be another's as soon as it is free, and `descriptors.rs` forgets what has none.
         let was_there = node.as_ref().is_some_and(|node| node.leave(parent, name));
         let taken = take();
         match (&node, &taken) {

@@ -1,9 +1,9 @@
 //! Extended attributes, and ACLs, which are some of them: passed on. Two of the root's are the mount's own.
 
 use crate::caller::Asks;
-use crate::content::Result;
-use crate::nodes::{Node, ROOT};
-use crate::pond::Pond;
+use crate::inode::content::Result;
+use crate::inode::{Node, ROOT};
+use crate::state::Pond;
 use crate::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
 use rustix::fs::{AtFlags, CWD, Mode, XattrFlags};
 use rustix::io::Errno;

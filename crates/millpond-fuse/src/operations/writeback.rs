@@ -3,9 +3,9 @@
 //! A file's data leave the cache only when they are on the disk. What can't be written stays, and is tried again: the
 //! kernel may have forgotten the file long since.
 
-use crate::content::{Content, Result};
-use crate::nodes::{Data, Node, Seen};
-use crate::pond::Pond;
+use crate::inode::content::{Content, Result};
+use crate::inode::{Data, Node, Seen};
+use crate::state::Pond;
 use millpond::internal::Surface;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
 use std::collections::HashSet;

@@ -1,12 +1,12 @@
 //! A mount's life: made, served, taken away, everything written.
 
-use crate::ending::LastWord;
 use crate::error::{MountError, Result, system};
-use crate::filesystem::Server;
+use crate::exit_report::LastWord;
 use crate::host;
 use crate::options::Options;
-use crate::pond::{PAGE_BYTES, Pond};
+use crate::requests::filesystem::Server;
 use crate::source::{self, Source};
+use crate::state::{PAGE_BYTES, Pond};
 use fuser::{Config, MountOption, Session, SessionACL};
 use millpond::PageCache;
 use parking_lot::{Condvar, Mutex};

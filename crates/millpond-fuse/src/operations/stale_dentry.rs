@@ -8,13 +8,13 @@
 //! The first time the kernel does best: it then opens what is there by all its rules. The second time of the same call is
 //! answered here, where the rules are plain: the file is opened for whoever may do so by its mode alone.
 
-use super::meta::Change;
 use super::names::Making;
+use super::setattr::Change;
 use crate::caller::Asks;
-use crate::content::Result;
 use crate::flags::OpenFlags;
-use crate::nodes::Node;
-use crate::pond::{OpenFile, Pond};
+use crate::inode::Node;
+use crate::inode::content::Result;
+use crate::state::{OpenFile, Pond};
 use fuser::FileAttr;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;

@@ -4,7 +4,7 @@
 //! (file, turn): a file that was opened again since has another turn, and its old entry means nothing. Nor does it keep a file
 //! that was let go of, whose descriptor would keep the blocks of one that was removed.
 
-use crate::nodes::Node;
+use crate::inode::Node;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};

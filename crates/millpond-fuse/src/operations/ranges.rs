@@ -1,8 +1,8 @@
 //! Room and holes: made, found; and data copied from file to file without leaving the mount.
 
 use crate::caller::Asks;
-use crate::content::Result;
-use crate::pond::{OpenFile, Pond};
+use crate::inode::content::Result;
+use crate::state::{OpenFile, Pond};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use std::ops::Range;

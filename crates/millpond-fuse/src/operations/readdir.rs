@@ -1,9 +1,9 @@
 //! Directories, read.
 
 use crate::attributes::kind;
-use crate::content::Result;
 use crate::directory::{Directory, Entry};
-use crate::pond::Pond;
+use crate::inode::content::Result;
+use crate::state::Pond;
 use fuser::{FileAttr, FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use rustix::fs::OFlags;
 use rustix::io::Errno;

@@ -1,6 +1,6 @@
 //! What is asked of the kernel's FUSE when it says what it can do, and what is done without what it can't.
 
-use crate::pond::Pond;
+use crate::state::Pond;
 use fuser::{InitFlags, KernelConfig};
 use std::sync::atomic::Ordering;
 

@@ -11,7 +11,7 @@
 //! sent before that, what the write has changed is not taken. (A page counts as sent from when a thread begins with it, some
 //! microseconds after it has come from the kernel; for that long it is not told apart from a later one.)
 
-use crate::content::{Content, Result};
+use crate::inode::content::{Content, Result};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;

@@ -11,9 +11,9 @@
 //! where it is, and what is mounted there is gone. So the kernel is asked for no name that another file has by now, and
 //! directories are left to it for as long as there is room.
 
-use crate::content::Result;
-use crate::nodes::Node;
-use crate::pond::Pond;
+use crate::inode::Node;
+use crate::inode::content::Result;
+use crate::state::Pond;
 use fuser::INodeNo;
 use rustix::io::Errno;
 use std::ffi::OsStr;

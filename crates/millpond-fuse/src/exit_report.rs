@@ -117,7 +117,7 @@ impl Serving {
         let len = match rustix::fs::getxattr(point, PROCESS_ATTRIBUTE, &mut answer) {
             Ok(len) => len,
             Err(error) if !host::is_ours(point)? => return Err(no_mount(point, error)),
-            // No answer of a process: see `filesystem::errno`.
+            // No answer of a process: see `requests`.
             Err(Errno::NOTCONN) => return Ok(Found::Gone),
             Err(error) => return Err(system("the mount's process can't be asked")(error.into())),
         };

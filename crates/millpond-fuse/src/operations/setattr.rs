@@ -2,9 +2,9 @@
 
 use crate::attributes::timespec;
 use crate::caller::Asks;
-use crate::content::{Content, Result};
-use crate::nodes::{Node, Seen};
-use crate::pond::{PAGE_BYTES, Pond};
+use crate::inode::content::{Content, Result};
+use crate::inode::{Node, Seen};
+use crate::state::{PAGE_BYTES, Pond};
 use fuser::{FileAttr, INodeNo, TimeOrNow};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid,

@@ -5,15 +5,15 @@
 //! when half of the threads are in one the next is done by the pool as well, with a copy of its bytes: some thread is
 //! always there for a read.
 
+use super::capabilities;
 use crate::caller::Asks;
-use crate::capabilities;
-use crate::content::Result;
-use crate::nodes::ROOT;
+use crate::inode::ROOT;
+use crate::inode::content::Result;
 use crate::operations::data::Write;
-use crate::operations::meta::Change;
 use crate::operations::names::Making;
+use crate::operations::setattr::Change;
 use crate::operations::xattr::{self, Answer};
-use crate::pond::{PAGE_BYTES, Pond};
+use crate::state::{PAGE_BYTES, Pond};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
     INodeNo, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,

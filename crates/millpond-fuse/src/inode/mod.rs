@@ -8,9 +8,14 @@
 //! A file that the kernel has forgotten stays as long as its data are not written. The change time that was said of it is
 //! remembered for longer, of so many files, in case it comes back.
 
-use crate::content::Content;
-use crate::mapped::Mapped;
-use crate::times::{Said, Times};
+pub(crate) mod closed;
+pub(crate) mod coherence;
+pub(crate) mod content;
+pub(crate) mod times;
+
+use crate::inode::coherence::Mapped;
+use crate::inode::content::Content;
+use crate::inode::times::{Said, Times};
 use parking_lot::Mutex;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;

@@ -1,17 +1,17 @@
 //! What a mount knows: its files, who has them open, the cache.
 
 use crate::attributes::attributes;
-use crate::content::{Content, Result};
 use crate::directory::Directory;
-use crate::ending::LastWord;
+use crate::exit_report::LastWord;
 use crate::flags::Durable;
-use crate::idle::Idle;
-use crate::nodes::{Node, Nodes, ROOT};
-use crate::operations::appeared::SentBack;
+use crate::inode::closed::Idle;
+use crate::inode::content::{Content, Result};
+use crate::inode::times::Clock;
+use crate::inode::{Node, Nodes, ROOT};
+use crate::operations::stale_dentry::SentBack;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::source::Locked;
-use crate::times::Clock;
 use fuser::{FileAttr, Notifier};
 use millpond::PageCache;
 use parking_lot::{Mutex, RwLock};
