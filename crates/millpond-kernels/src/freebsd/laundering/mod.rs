@@ -17,7 +17,7 @@
 
 pub mod daemon;
 
-use super::{FreeBsdRules, LaundryRule};
+use super::{ALL_OUT, FreeBsdRules, LaundryRule};
 use millpond_core::units::PageCount;
 
 /// A page that the scan has met.
@@ -61,9 +61,6 @@ pub enum Verdict {
     /// To the laundry queue.
     ToLaundry,
 }
-
-/// Budget of a scan that may write all that it meets. 10,000 in the source of 2006, `maxlaunder`.
-pub const ALL_OUT: u32 = 10_000;
 
 /// Decides for a page at the cold end in this `pass`, with so many clusters left in the budget.
 pub fn at_cold_end(rules: &FreeBsdRules, met: &Met, pass: u32, budget: u32) -> Verdict {

@@ -1,8 +1,8 @@
 //! The pageout daemon: inactive scan, perhaps a second one, active scan, and again.
 
 use super::launder::Cleaned;
-use super::machine::{Entry, Machine};
 use super::memory::{ACTIVE, CACHE, DIRTY, INACTIVE, LAP, LAUNDRY, USED};
+use super::scheduler::{Entry, Machine};
 use crate::freebsd::LaundryRule;
 use crate::freebsd::activity::{self, Visit};
 use crate::freebsd::laundering::daemon::{self, Next};

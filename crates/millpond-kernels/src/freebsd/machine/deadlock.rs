@@ -6,8 +6,8 @@
 //!   with it                they stop at a severe shortage; writes go on with what is left, and so does everybody
 //! ```
 
-use super::machine::Machine;
 use super::options::{MachineOptions, News};
+use super::scheduler::Machine;
 use crate::freebsd::System;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use millpond_sim::disk::ModelParameterError;

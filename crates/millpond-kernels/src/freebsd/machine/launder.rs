@@ -1,8 +1,8 @@
 //! Writing a page with its neighbours, and whose frames are whose.
 
 use super::disk::{For, Request, bytes};
-use super::machine::Machine;
 use super::memory::{DIRTY, LAP, PAGE, WRITING};
+use super::scheduler::Machine;
 use crate::freebsd::cluster;
 
 /// On whose behalf a frame is taken.

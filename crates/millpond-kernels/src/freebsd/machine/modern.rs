@@ -1,9 +1,9 @@
 //! What came in 2014 to 2019: a controller, a clock on the active queue, and a thread that cleans the laundry queue.
 
 use super::launder::Cleaned;
-use super::machine::{Entry, Machine};
 use super::memory::{ACTIVE, INACTIVE, LAUNDRY, USED};
 use super::options::MachineOptions;
+use super::scheduler::{Entry, Machine};
 use crate::freebsd::LaundryRule;
 use crate::freebsd::activity;
 use crate::freebsd::laundry::clock;

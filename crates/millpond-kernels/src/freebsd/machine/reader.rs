@@ -2,8 +2,8 @@
 
 use super::disk::{For, Request, bytes};
 use super::launder::Purpose;
-use super::machine::{Entry, Machine};
 use super::memory::{ACTIVE, CACHE, DIRTY, INACTIVE, LAP, PAGE, READING, USED, WRITING};
+use super::scheduler::{Entry, Machine};
 use crate::freebsd::activity;
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::draw::Draw;

@@ -1,8 +1,8 @@
 //! The news on the post's machine.
 
 use super::counters::{Counters, Noted};
-use super::machine::Machine;
 use super::options::MachineOptions;
+use super::scheduler::Machine;
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::disk::{ModelParameterError, ModelStatistics};
 

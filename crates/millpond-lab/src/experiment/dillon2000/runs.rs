@@ -9,8 +9,8 @@ use crate::target::Proceed;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos};
+use millpond_kernels::freebsd::ALL_OUT;
 use millpond_kernels::freebsd::System;
-use millpond_kernels::freebsd::laundering::ALL_OUT;
 use millpond_kernels::freebsd::machine::{self as freebsd, MachineOptions, StreamOptions};
 
 /// A run's result.

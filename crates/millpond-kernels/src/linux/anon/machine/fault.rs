@@ -10,10 +10,10 @@
 //! Read-ahead is that by mappings (`swap_vma_readahead`): a window of up to `2^page_cluster` pages, grown by hits, ahead of
 //! who goes through its memory in order and around others.
 
-use super::machine::{Machine, Wait};
 use super::memory::{
     AHEAD, ANONYMOUS, Comes, DEAD, DIRTY, LOADING, NONE, REFERENCED, UNMAPPED, WORKINGSET, WRITING, YOUNG,
 };
+use super::scheduler::{Machine, Wait};
 use crate::linux::anon::Entry;
 use millpond_core::page::PageKind;
 use millpond_sim::swap::Swap;

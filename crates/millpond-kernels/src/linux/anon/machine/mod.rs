@@ -8,16 +8,16 @@
 mod counters;
 mod disk;
 mod fault;
-mod machine;
 mod memory;
 mod options;
 mod reclaim;
+mod scheduler;
 mod slots;
 #[cfg(test)]
 mod tests;
 mod toy;
 
 pub use counters::Counters;
-pub use machine::Machine;
 pub use options::{MachineCosts, MachineOptions};
+pub use scheduler::Machine;
 pub use toy::{Lists, Toy};

@@ -8,8 +8,8 @@
 //!                       active: to the inactive list, if that is short or the active one is challenged
 //! ```
 
-use super::machine::Machine;
 use super::memory::{DIRTY, LOADING, NONE, TAGGED, UNMAPPED, WRITING, list_of};
+use super::scheduler::Machine;
 use crate::linux::anon::SwapInCost;
 use crate::linux::anon::shadow::shadow_nodes_max;
 use crate::linux::anon::split::Facts;

@@ -9,6 +9,7 @@
 
 use super::memory::NONE;
 use crate::linux::anon::shadow::NODE_SLOTS;
+use crate::linux::vm_swap_full;
 use millpond_core::swap::{SlotNo, SwapSlots};
 use millpond_core::units::PageCount;
 use std::collections::VecDeque;
@@ -58,7 +59,7 @@ impl Slots {
     }
 
     pub(super) fn is_half_full(&self) -> bool {
-        self.free.is_half_full()
+        vm_swap_full(&self.free)
     }
 
     pub(super) fn has_room(&self) -> bool {

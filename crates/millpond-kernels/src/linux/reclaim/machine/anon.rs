@@ -8,10 +8,11 @@
 //!
 //! A new page starts on the active list, to 5.8; one that comes back from swap, and its neighbours, on the inactive one.
 
-use super::machine::{Machine, Step, Wait};
 use super::memory::{
     ACTIVE_ANON, ANONYMOUS, DIRTY, INACTIVE_ANON, LOADING, MAPPED, Mark, NONE, REFERENCED, WRITING, YOUNG,
 };
+use super::scheduler::{Machine, Step, Wait};
+use crate::linux::vm_swap_full;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{Instant, Nanos};
 
@@ -64,7 +65,7 @@ impl Machine {
             if is_write {
                 frame.flags |= DIRTY;
                 self.drop_slot(page);
-            } else if self.swap.is_half_full() && at.slot.is_some() {
+            } else if vm_swap_full(&self.swap) && at.slot.is_some() {
                 self.memory.frame(at.frame).flags |= DIRTY;
                 self.drop_slot(page);
             }

@@ -9,7 +9,7 @@
 //! To 3.1 it is asked every 1024 pages, and every 8 once the limit was exceeded. The pauses of the later form are summed up
 //! until they are worth a sleep of 10 ms, and 200 ms at most.
 
-use super::machine::{Machine, Step, Wait};
+use super::scheduler::{Machine, Step, Wait};
 use super::writeback::Slice;
 use crate::linux::reclaim::DirtierRule;
 use millpond_core::units::{Instant, Nanos};

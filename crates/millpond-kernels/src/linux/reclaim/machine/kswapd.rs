@@ -10,7 +10,7 @@
 //! The post's "time awake" ends with the long sleep, so the naps are in it.
 
 use super::counters::Counters;
-use super::machine::{KSWAPD, Machine, Step, Wait};
+use super::scheduler::{KSWAPD, Machine, Step, Wait};
 use super::shrink::Shrink;
 use crate::linux::reclaim::System;
 use crate::linux::reclaim::congestion::WAIT_MAX;

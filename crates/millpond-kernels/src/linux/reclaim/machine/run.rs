@@ -1,8 +1,8 @@
 //! The post's two loads on the post's machine, with what ran beside them.
 
 use super::counters::Counters;
-use super::machine::Machine;
 use super::options::MachineOptions;
+use super::scheduler::Machine;
 use super::scripts::{Company, FsMark, Habits, Micro, Round, Rounds};
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::Nanos;

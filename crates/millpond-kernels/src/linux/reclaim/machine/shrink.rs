@@ -9,11 +9,11 @@
 //! A pass can be interrupted at two places: between batches, where others run, and where a write finds the disk's queue
 //! full. The pages of the batch then stay off their lists, as they do in the kernel.
 
-use super::machine::{KSWAPD, Machine, Step, Wait};
 use super::memory::{
     ACTIVE_ANON, ACTIVE_FILE, ANONYMOUS, DIRTY, INACTIVE_ANON, INACTIVE_FILE, LEAKED, MAPPED, REFERENCED,
     TAGGED, WRITING, YOUNG,
 };
+use super::scheduler::{KSWAPD, Machine, Step, Wait};
 use super::writeback::Run;
 use crate::linux::balance::{SWAPPINESS_DEFAULT, Shares, inactive_is_low};
 use crate::linux::reclaim::System;

@@ -8,8 +8,8 @@
 //! ```
 
 use super::dirtier::Dirtier;
-use super::machine::{Machine, Step, TASKS, Wait};
 use super::memory::{DIRTY, INACTIVE_FILE, MAPPED, Mark, REFERENCED, YOUNG};
+use super::scheduler::{Machine, Step, TASKS, Wait};
 use super::shrink::Shrink;
 use crate::linux::reclaim::effort::BATCH_PAGES;
 use millpond_core::reclaim::launder::PRIORITY_DEFAULT;

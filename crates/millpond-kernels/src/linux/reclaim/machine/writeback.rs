@@ -7,8 +7,8 @@
 //!
 //! Writes go into the block layer's queue until that is full, and then everybody waits there.
 
-use super::machine::{FLUSHER, Machine, Step, Wait};
 use super::memory::{DIRTY, WRITING};
+use super::scheduler::{FLUSHER, Machine, Step, Wait};
 use millpond_core::units::{Instant, Nanos};
 
 /// `MAX_WRITEBACK_PAGES` of 3.0: 4 MiB.
