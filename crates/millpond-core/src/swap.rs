@@ -131,12 +131,6 @@ impl SwapSlots {
         self.len() - self.free()
     }
 
-    /// Whether a page that was swapped in should give its slot back at once: more than half are taken
-    /// (`vm_swap_full` of Linux).
-    pub fn is_half_full(&self) -> bool {
-        self.taken().0 * 2 > self.len().0
-    }
-
     /// Whether none is left.
     pub fn is_full(&self) -> bool {
         self.free() == PageCount(0)
@@ -152,7 +146,7 @@ mod tests {
         let mut swap = SwapSlots::new(PageCount(128));
         let taken: alloc::vec::Vec<_> = (0..100).map(|_| swap.take().unwrap().0).collect();
         assert!(taken.windows(2).all(|pair| pair[1] == pair[0] + 1), "{taken:?}");
-        assert!(swap.is_half_full());
+        assert_eq!(swap.taken(), PageCount(100));
         taken.iter().for_each(|&slot| swap.give(SlotNo(slot)));
         assert_eq!(swap.taken(), PageCount(0));
     }
