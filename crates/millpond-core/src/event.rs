@@ -166,7 +166,7 @@ pub enum Event<'a> {
         /// The file.
         file: FileId,
     },
-    /// The device's part of a brief sync begins or has ended.
+    /// The device's part of a small fsync begins or has ended.
     DeviceSync {
         /// Which of both.
         begun: bool,
@@ -311,7 +311,7 @@ pub enum Effect {
         result: Result<(), IoError>,
         /// It was a matter of few pages, as of a log: the device's part of it should be told of by
         /// [`Event::DeviceSync`], for others to give way to it.
-        brief: bool,
+        small_fsync: bool,
     },
     /// A request for durability waits for nothing any more but log-blocked pages: it ends when they are released and
     /// written, or with [`Event::SyncGivenUp`].

@@ -78,8 +78,8 @@ pub struct Io {
     pub frames: Vec<FrameNo>,
     /// When it was issued.
     pub issued_at: Instant,
-    /// Somebody waits for just this write: it is a part of a brief sync.
-    pub brief: bool,
+    /// Somebody waits for just this write: it is a part of a small fsync.
+    pub small_fsync: bool,
     /// Since when somebody waits for this read, which was made ahead of a reader.
     pub awaited: Option<Instant>,
 }

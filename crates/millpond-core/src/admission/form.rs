@@ -64,7 +64,7 @@ pub trait Form: Clone + fmt::Debug {
 
     /// Whether writes of a small sync are held back as others are. The kernels know no difference; for a goal they are like
     /// reads: a caller waits, and they are small.
-    fn holds_brief_back(&self) -> bool {
+    fn holds_small_fsyncs_back(&self) -> bool {
         true
     }
 }
@@ -178,7 +178,7 @@ impl Form for Configured {
         }
     }
 
-    fn holds_brief_back(&self) -> bool {
+    fn holds_small_fsyncs_back(&self) -> bool {
         !matches!(self, Configured::Goal(_))
     }
 }

@@ -100,7 +100,7 @@ impl InTransit {
         self.dirtier_slept.is_some_and(|t| now.since(t) < span)
     }
 
-    /// Requests that somebody waits for: reads, writes of brief syncs, the device's part of these.
+    /// Requests that somebody waits for: reads, writes of small fsyncs, the device's part of these.
     pub fn waits(&self) -> u32 {
         self.waits.count() as u32
     }

@@ -134,12 +134,12 @@ impl<F: Form> Admission<F> {
         self.in_transit.set_dirtiers_waiting(now, wait);
     }
 
-    /// Whether writes of a small sync are held back as others are.
-    pub fn holds_brief_back(&self) -> bool {
-        self.form.holds_brief_back()
+    /// Whether writes of a small fsync are held back as others are.
+    pub fn holds_small_fsyncs_back(&self) -> bool {
+        self.form.holds_small_fsyncs_back()
     }
 
-    /// A caller waits for a transfer that was not made for it alone, as for a read: the write of a small sync, or what was
+    /// A caller waits for a transfer that was not made for it alone, as for a read: the write of a small fsync, or what was
     /// read ahead.
     pub fn wait_begun(&mut self, now: Instant) {
         self.in_transit.waits.transfer_begun(now);
@@ -151,7 +151,7 @@ impl<F: Form> Admission<F> {
         self.form.wait_ended(now, reason, begun, &self.in_transit);
     }
 
-    /// The device's part of a small sync has begun.
+    /// The device's part of a small fsync has begun.
     pub fn device_sync_begun(&mut self, now: Instant) {
         self.in_transit.waits.sync_begun(now);
     }

@@ -1,6 +1,6 @@
 //! Who waits for the device, and since when.
 //!
-//! Reads for somebody (not those ahead of a reader), the writes of brief syncs, and the device's part of these. A device
+//! Reads for somebody (not those ahead of a reader), the writes of small fsyncs, and the device's part of these. A device
 //! that serves some of them again and again may leave one behind, so since when the oldest waits is known beside since
 //! when none has ended.
 

@@ -259,7 +259,7 @@ impl<A: Form> Manager<A> {
             first: first.index(),
             frames,
             issued_at: cx.now,
-            brief: false,
+            small_fsync: false,
             awaited: None,
         };
         let (io, frames) = self.issue(transfer, cx);

@@ -230,7 +230,7 @@ impl<A: Form> Manager<A> {
             first,
             frames: granted,
             issued_at: cx.now,
-            brief: false,
+            small_fsync: false,
             awaited: None,
         };
         let (io, frames) = self.issue(transfer, cx);

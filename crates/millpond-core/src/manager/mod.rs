@@ -309,7 +309,7 @@ impl<A: Form> Manager<A> {
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
         let frames = cx.effects.add_frames(io.frames.iter().copied());
         self.admission.issued(io.issued_at, io.reason, bytes);
-        if io.brief {
+        if io.small_fsync {
             self.admission.wait_begun(io.issued_at);
         }
         self.stats.io_issued(io.reason, bytes.0);

@@ -131,7 +131,7 @@ impl<A: Form> Manager<A> {
             let contiguous = self.flusher.contiguous(&job, write_max.max(1));
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
-            let is_held_back = !job.brief || self.admission.holds_brief_back();
+            let is_held_back = !job.small_fsync || self.admission.holds_small_fsyncs_back();
             if is_held_back && let Verdict::Wait(until) = self.admission.may_write(cx.now, job.reason, bytes)
             {
                 self.look_again = until;
@@ -192,7 +192,7 @@ impl<A: Form> Manager<A> {
             first,
             frames: cluster,
             issued_at: cx.now,
-            brief: job.brief,
+            small_fsync: job.small_fsync,
             awaited: None,
         };
         let (io, frames) = self.issue(transfer, cx);
@@ -232,7 +232,7 @@ impl<A: Form> Manager<A> {
             pages.to_bytes(self.options.page_size),
             io.issued_at,
         );
-        if io.brief {
+        if io.small_fsync {
             self.admission.wait_ended(cx.now, io.reason, io.issued_at);
         }
         self.writing -= pages;
@@ -270,7 +270,7 @@ impl<A: Form> Manager<A> {
             cx.effects.list.push(Effect::Synced {
                 ticket: e.ticket,
                 result: e.result,
-                brief: e.brief,
+                small_fsync: e.small_fsync,
             })
         });
         let blocked = self.flusher.newly_log_blocked(file).iter();

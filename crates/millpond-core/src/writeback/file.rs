@@ -10,10 +10,10 @@ use alloc::vec::Vec;
 /// One pass of writing everything that was dirty when it began. Requests that arrive meanwhile wait for
 /// the next pass, so a racing dirtier cannot keep a pass from ending, and many requests share one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pass {
+pub(super) struct SyncPass {
     pub(super) tickets: Vec<SyncTicket>,
-    /// It has few pages, [`BRIEF`](crate::writeback::BRIEF) at most: it goes before others, and others wait for it.
-    pub(super) brief: bool,
+    /// It has [`SMALL_FSYNC_MAX`](crate::writeback::SMALL_FSYNC_MAX) at most: it goes before others, and others wait for it.
+    pub(super) small_fsync: bool,
     /// Pages that still have to be issued.
     pub(super) todo: PageSet,
     /// Pages that have to be issued as soon as they may be: some of [`FileWork::log_blocked`].
@@ -41,7 +41,7 @@ pub(super) struct WriteBehind {
 
 /// A file's place among those with dirty pages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Place {
+pub(super) struct OrderKey {
     /// When its first dirty page became dirty, or when it last had its slice.
     pub(super) since: Instant,
     /// Tells apart what happened at the same time.
@@ -80,7 +80,7 @@ pub(super) struct FileWork {
     /// While there are pages in backoff, retried or suspect pages.
     pub(super) failing: Option<Failing>,
     /// Its place in the order, while it has dirty pages that are not in backoff.
-    pub(super) place: Place,
+    pub(super) order_key: OrderKey,
     /// Whatever its age: some of its pages have failed and are to be tried again.
     pub(super) hurry: bool,
     /// Those of the dirty pages that reclaim wants to be clean.
@@ -95,7 +95,7 @@ pub(super) struct FileWork {
     /// Whether a page was issued since `cursor` last began at the start.
     pub(super) progress: bool,
     pub(super) in_transit: Vec<IoId>,
-    pub(super) pass: Option<Pass>,
+    pub(super) pass: Option<SyncPass>,
     pub(super) next_tickets: Vec<SyncTicket>,
     /// Whether the file is in the flusher's queue of passes.
     pub(super) pass_queued: bool,
@@ -117,7 +117,7 @@ impl FileWork {
             retried: PageSet::default(),
             suspect: PageSet::default(),
             failing: None,
-            place: Place {
+            order_key: OrderKey {
                 since: Instant(0),
                 number: 0,
             },
@@ -160,20 +160,20 @@ impl FileWork {
     }
 
     /// Begins a pass for the tickets that wait, if none is under way. Whether one is.
-    /// `brief`: of so many pages it is a brief one.
-    pub(super) fn begin_pass(&mut self, brief: PageCount) -> bool {
+    /// `small_fsync_max`: of so many pages it is a small fsync at most.
+    pub(super) fn begin_pass(&mut self, small_fsync_max: PageCount) -> bool {
         if self.pass.is_none() && !self.next_tickets.is_empty() {
             let mut todo = self.dirty.clone();
             todo.merge(&self.backoff);
             todo.merge(&self.retry_ready);
-            self.pass = Some(Pass {
+            self.pass = Some(SyncPass {
                 tickets: core::mem::take(&mut self.next_tickets),
-                brief: todo.len() <= brief.0,
+                small_fsync: todo.len() <= small_fsync_max.0,
                 todo,
                 log_blocked: self.log_blocked.clone(),
                 waiting: self.in_transit.clone(),
                 progress: true,
-                ..Pass::default()
+                ..SyncPass::default()
             });
             if mutation::is(Mutation::SyncBeforeWrites) {
                 self.pass
@@ -188,7 +188,7 @@ impl FileWork {
     }
 
     /// Takes out the pass if nothing is left to do for it.
-    pub(super) fn end_pass(&mut self) -> Option<Pass> {
+    pub(super) fn end_pass(&mut self) -> Option<SyncPass> {
         self.pass
             .take_if(|pass| pass.todo.is_empty() && pass.log_blocked.is_empty() && pass.waiting.is_empty())
     }

@@ -17,8 +17,8 @@ mod jobs;
 mod log_blocked;
 mod reclaim_flagged;
 
-use super::file::{FileWork, Pass, Place};
-use super::{BRIEF, FlusherOptions};
+use super::file::{FileWork, OrderKey, SyncPass};
+use super::{FlusherOptions, SMALL_FSYNC_MAX};
 use crate::io::{IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, PageCount, PageIndex, PageSize};
@@ -38,7 +38,7 @@ pub struct Job {
     /// At most so many.
     pub max: u64,
     /// For a sync of few pages, as of a log: somebody waits for just these.
-    pub brief: bool,
+    pub small_fsync: bool,
     source: Source,
 }
 
@@ -59,7 +59,7 @@ pub struct Ended {
     /// How.
     pub result: Result<(), IoError>,
     /// Its pass had few pages.
-    pub brief: bool,
+    pub small_fsync: bool,
 }
 
 /// The dirty pages of all files.
@@ -68,10 +68,10 @@ pub struct Flusher {
     options: FlusherOptions,
     page_size: PageSize,
     files: Vec<Option<FileWork>>,
-    /// Files with dirty pages, by [`Place`].
-    order: BTreeSet<(Place, FileId)>,
-    /// Counts the places given out.
-    places: u64,
+    /// Files with dirty pages, by [`OrderKey`].
+    order: BTreeSet<(OrderKey, FileId)>,
+    /// Counts those given out.
+    order_keys: u64,
     reclaim_flagged: VecDeque<FileId>,
     passes: VecDeque<FileId>,
     retry_ready: VecDeque<FileId>,
@@ -91,7 +91,7 @@ impl Flusher {
             page_size,
             files: Vec::new(),
             order: BTreeSet::new(),
-            places: 0,
+            order_keys: 0,
             reclaim_flagged: VecDeque::new(),
             passes: VecDeque::new(),
             retry_ready: VecDeque::new(),
@@ -149,11 +149,11 @@ impl Flusher {
     }
 
     fn insert(&mut self, now: Instant, file: FileId, page: PageIndex) {
-        let (slice, place) = (
+        let (slice, order_key) = (
             self.slice_pages(),
-            Place {
+            OrderKey {
                 since: now,
-                number: self.places,
+                number: self.order_keys,
             },
         );
         let work = self.work(file);
@@ -165,9 +165,9 @@ impl Flusher {
         }
         work.progress = true;
         if first {
-            (work.place, work.slice_left, work.cursor) = (place, slice, PageIndex(0));
-            self.order.insert((place, file));
-            self.places += 1;
+            (work.order_key, work.slice_left, work.cursor) = (order_key, slice, PageIndex(0));
+            self.order.insert((order_key, file));
+            self.order_keys += 1;
         }
         self.dirty += PageCount(1);
     }
@@ -180,7 +180,7 @@ impl Flusher {
         } else if work.dirty.remove(page) {
             work.reclaim_flagged.remove(page);
             if work.dirty.is_empty() {
-                let key = (work.place, file);
+                let key = (work.order_key, file);
                 self.order.remove(&key);
                 self.work(file).hurry = false;
             }
@@ -244,11 +244,11 @@ impl Flusher {
     }
 
     fn queue_pass(&mut self, file: FileId) {
-        let brief = BRIEF.to_pages(self.page_size);
+        let small_fsync_max = SMALL_FSYNC_MAX.to_pages(self.page_size);
         let work = self.work(file);
-        if work.begin_pass(brief) && !work.pass_queued {
+        if work.begin_pass(small_fsync_max) && !work.pass_queued {
             work.pass_queued = true;
-            if work.pass.as_ref().is_some_and(|pass| pass.brief) {
+            if work.pass.as_ref().is_some_and(|pass| pass.small_fsync) {
                 self.passes.push_front(file)
             } else {
                 self.passes.push_back(file)
@@ -259,17 +259,17 @@ impl Flusher {
     /// Ends the file's pass if nothing is left to do for it, begins the next, and so on.
     pub fn ended(&mut self, file: FileId, mut each: impl FnMut(Ended)) {
         while let Some(pass) = self.work(file).end_pass() {
-            let Pass {
+            let SyncPass {
                 tickets,
                 error,
-                brief,
+                small_fsync,
                 ..
             } = pass;
             for ticket in tickets {
                 each(Ended {
                     ticket,
                     result: error.map_or(Ok(()), Err),
-                    brief,
+                    small_fsync,
                 });
             }
             self.queue_pass(file);
@@ -444,7 +444,7 @@ impl Flusher {
             in_backoff += work.backoff.len();
             failed += work.backoff.len() + work.retried.len();
             assert_eq!(
-                self.order.contains(&(work.place, file)),
+                self.order.contains(&(work.order_key, file)),
                 !work.dirty.is_empty(),
                 "{file:?} in the order"
             );

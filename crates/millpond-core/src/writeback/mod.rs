@@ -6,8 +6,8 @@ pub mod flusher;
 
 use crate::units::{Bytes, Nanos};
 
-/// A sync of no more than this is brief: what a log has to sync at a time, hardly ever a writer of bulk.
-pub(crate) const BRIEF: Bytes = Bytes::from_kib(256);
+/// The most that a small fsync writes: what a log has to sync at a time, hardly ever a writer of bulk.
+pub(crate) const SMALL_FSYNC_MAX: Bytes = Bytes::from_kib(256);
 
 /// Names a request for durability. The driver chooses it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

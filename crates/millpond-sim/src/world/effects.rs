@@ -96,8 +96,8 @@ impl<A: Form> World<A> {
             Effect::Synced {
                 ticket,
                 result,
-                brief,
-            } => self.synced(*ticket, *result, *brief),
+                small_fsync,
+            } => self.synced(*ticket, *result, *small_fsync),
             Effect::MarkReadAhead { file, at } => self.files[file.0 as usize].mark = Some(*at),
             Effect::WakeReclaimer => self.enqueue(self.now, Entry::Reclaim),
             Effect::ReclaimMore => told.reclaim_more = true,

@@ -294,7 +294,7 @@ fn writes_stop_for_whoever_waits_for_a_brief_sync() {
     ));
     a.device_sync_ended(at(3_000));
     assert_eq!(a.may_write(at(3_100), Background, KIB_64), Verdict::Go);
-    assert!(!a.holds_brief_back());
+    assert!(!a.holds_small_fsyncs_back());
 }
 
 /// Every window of a log on a disk whose sync takes longer than the goal missed it, and the limit went down to its least.

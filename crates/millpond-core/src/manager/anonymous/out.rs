@@ -154,7 +154,7 @@ impl<A: Form> Manager<A> {
             first: PageIndex(first.0.into()),
             frames: run,
             issued_at: cx.now,
-            brief: false,
+            small_fsync: false,
             awaited: None,
         };
         let (io, frames) = self.issue(transfer, cx);

@@ -17,7 +17,7 @@
 //! ([`refuses`](crate::dirty::limits::refuses)).
 
 use super::super::RETRY_MAX;
-use super::super::file::{Failing, FileWork, Place};
+use super::super::file::{Failing, FileWork, OrderKey};
 use super::Flusher;
 use crate::dirty::index::PageSet;
 use crate::io::IoError;
@@ -184,18 +184,18 @@ impl Flusher {
         self.remove(file, page);
         self.insert(now, file, page);
         let slice = self.slice_pages();
-        let place = Place {
+        let order_key = OrderKey {
             since: Instant(now.0.saturating_sub(self.options.expire.0)),
-            number: self.places,
+            number: self.order_keys,
         };
         let work = self.work(file);
-        let old = work.place;
+        let old = work.order_key;
         work.hurry = true;
-        if old.since > place.since {
-            (work.place, work.slice_left) = (place, slice);
-            self.places += 1;
+        if old.since > order_key.since {
+            (work.order_key, work.slice_left) = (order_key, slice);
+            self.order_keys += 1;
             self.order.remove(&(old, file));
-            self.order.insert((place, file));
+            self.order.insert((order_key, file));
         }
     }
 }

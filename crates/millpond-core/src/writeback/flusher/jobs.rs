@@ -1,6 +1,6 @@
 //! Which pages are next, by the five sources in their order.
 
-use super::{Flusher, Job, Place, Source};
+use super::{Flusher, Job, OrderKey, Source};
 use crate::io::Reason;
 use crate::units::{FileId, Instant, PageIndex};
 
@@ -30,7 +30,7 @@ impl Flusher {
             if let Some(pass) = &mut work.pass {
                 if let Some(first) = pass.todo.next(pass.cursor) {
                     return Some(Job {
-                        brief: pass.brief,
+                        small_fsync: pass.small_fsync,
                         file,
                         reason: Reason::Sync,
                         first,
@@ -56,7 +56,7 @@ impl Flusher {
             let work = self.work(file);
             if let Some(first) = work.retry_ready.next(work.retry_ready_from) {
                 return Some(Job {
-                    brief: false,
+                    small_fsync: false,
                     file,
                     reason: background(blocked),
                     first,
@@ -75,14 +75,14 @@ impl Flusher {
         let reason = background(blocked);
         // Each file is moved behind the others at most once in a search.
         for _ in 0..self.order.len() {
-            let &(place, file) = self.order.first()?;
-            let is_due = self.work(file).hurry || place.since + self.options.expire <= now;
+            let &(order_key, file) = self.order.first()?;
+            let is_due = self.work(file).hurry || order_key.since + self.options.expire <= now;
             if !over_background && !is_due {
                 return None;
             }
             if let Some(first) = self.next_in_slice(file) {
                 return Some(Job {
-                    brief: false,
+                    small_fsync: false,
                     file,
                     reason,
                     first,
@@ -101,15 +101,15 @@ impl Flusher {
             } else {
                 now
             };
-            self.order.remove(&(place, file));
-            let place = Place {
+            self.order.remove(&(order_key, file));
+            let order_key = OrderKey {
                 since,
-                number: self.places,
+                number: self.order_keys,
             };
-            self.places += 1;
+            self.order_keys += 1;
             let work = self.work(file);
-            (work.place, work.slice_left) = (place, slice);
-            self.order.insert((place, file));
+            (work.order_key, work.slice_left) = (order_key, slice);
+            self.order.insert((order_key, file));
         }
         None
     }
@@ -139,7 +139,7 @@ impl Flusher {
             if let Some(first) = next {
                 let max = work.write_behind.until.0 - first.0;
                 return Some(Job {
-                    brief: false,
+                    small_fsync: false,
                     file,
                     reason: background(blocked),
                     first,

@@ -40,7 +40,7 @@ impl Flusher {
                 let start = PageIndex(page.0 / run * run).max(work.reclaim_flagged_from);
                 let first = PageIndex(page.0 - work.dirty.contiguous_before(page, page.0 - start.0));
                 return Some(Job {
-                    brief: false,
+                    small_fsync: false,
                     file,
                     reason: Reason::Reclaim,
                     first,

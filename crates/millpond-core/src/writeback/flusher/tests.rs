@@ -274,7 +274,7 @@ fn a_brief_sync_goes_before_one_of_many_pages() {
         let job = f.job(at(2), false, false)?;
         let count = f.contiguous(&job, 256);
         f.issued(&job, IoId(0), count);
-        Some((job.file.0, job.brief))
+        Some((job.file.0, job.small_fsync))
     });
     let mut files: Vec<_> = jobs.collect();
     files.dedup();
@@ -291,8 +291,8 @@ fn what_is_brief_is_a_matter_of_bytes() {
         f.sync(FileId(n), SyncTicket(u64::from(n)));
     }
     let job = f.job(at(1), false, false).unwrap();
-    assert_eq!((job.file, job.brief), (FileId(1), true));
+    assert_eq!((job.file, job.small_fsync), (FileId(1), true));
     f.issued(&job, IoId(0), 4);
     let job = f.job(at(1), false, false).unwrap();
-    assert_eq!((job.file, job.brief), (FileId(0), false));
+    assert_eq!((job.file, job.small_fsync), (FileId(0), false));
 }

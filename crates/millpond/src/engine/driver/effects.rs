@@ -178,10 +178,10 @@ impl Shared {
             Effect::Synced {
                 ticket,
                 result,
-                brief,
+                small_fsync,
             } => {
                 if let Some(answer) = core.tickets.answers.get_mut(ticket) {
-                    *answer = Answer::Ended(*result, *brief);
+                    *answer = Answer::Ended(*result, *small_fsync);
                 }
                 deferred.wake_syncs = true;
             }

@@ -113,9 +113,9 @@ impl Shared {
         loop {
             let seen = self.sync_gate.count();
             let answer = self.core().tickets.answers.get(&ticket).copied();
-            if let Some(Answer::Ended(result, brief)) = answer {
+            if let Some(Answer::Ended(result, small_fsync)) = answer {
                 self.core().tickets.answers.remove(&ticket);
-                return Ok(result.map(|()| brief));
+                return Ok(result.map(|()| small_fsync));
             }
             self.poison.check()?;
             self.look();
@@ -172,7 +172,7 @@ impl Shared {
 
     /// Waits for a request for durability and lets the device make its part of it.
     pub(crate) fn sync_file(&self, file: &FileInner, syncing: Syncing) -> Result<()> {
-        let brief = self
+        let small_fsync = self
             .sync_end(file, syncing)?
             .map_err(|e| file.write_failed(e.0))?;
         if let Some(&errno) = file.sync_error.get()
@@ -185,11 +185,11 @@ impl Shared {
             true => Ok(()),
             false => {
                 // What the file system writes for it meets the same queue as the cache's own writes.
-                if brief {
+                if small_fsync {
                     self.tell(Event::DeviceSync { begun: true });
                 }
                 let synced = explain::timed(Wait::Flush, || self.device.sync(&file.device()));
-                if brief {
+                if small_fsync {
                     self.tell(Event::DeviceSync { begun: false });
                 }
                 synced
