@@ -8,10 +8,10 @@
 //!   freebsd         laundering; the laundry queue              Dillon 2000, Dillon 2000
 //! ```
 //!
-//! What happens to a page, how much is scanned, who waits: pure functions over closed sets of systems, as the core's are.
-//! Beside them is the machine that carries them out, in virtual time on a modelled disk. Nothing here is in a Millpond
-//! cache: the experiments run the machines on the posts' loads, and `millpond doctor --kernel` says with the arithmetic
-//! what a kernel does with its settings.
+//! What happens to a page, how much is scanned, which thread waits: pure functions over closed sets of systems, as the
+//! core's are. Beside them is the machine that carries them out, in virtual time on a modelled disk. Nothing here is in a
+//! Millpond cache: the experiments run the machines on the posts' loads, and `millpond doctor --kernel` says with the
+//! arithmetic what a kernel does with its settings.
 
 #![forbid(unsafe_code)]
 

@@ -30,11 +30,11 @@ pub struct FreeBsdRules {
     pub cluster_pages: u32,
     /// Whether a cluster that is written counts as a page that was freed.
     pub laundered_counts: bool,
-    /// Whether the rule that takes clean pages first writes at its first look if a third of the queue would not be enough. So
-    /// we remember 4.1.1 and 4.2; but on the post's machine they would then never skip a dirty page, which is all that the
-    /// post says of them. No system here does it.
+    /// Whether the rule that takes clean pages first writes at its first look if a third of the queue would not be enough.
+    /// So we remember 4.1.1 and 4.2; but on the post's machine they would then never skip a dirty page, which is all that
+    /// the post says of them. No system here does it.
     pub trusts_third: bool,
-    /// I/O may use the last frames, everybody else waits before that (rules R1 to R5 of Dillon 2000's second part).
+    /// I/O may use the last frames, all else waits before that (rules R1 to R5 of Dillon 2000's second part).
     pub io_reserve: bool,
 }
 

@@ -4,7 +4,7 @@
 //!   free + cache ──── paging target   the daemon works up to it
 //!                ──── wakes below: reserved + cache_min
 //!                ──── free_target
-//!                ──── free_min        those who wait for memory go on above it
+//!                ──── free_min        threads that wait for memory go on above it
 //!                ──── severe          ordinary allocations stop
 //!                ──── reserved        I/O goes on, down to nothing
 //! ```
@@ -21,7 +21,7 @@ pub struct Targets {
     pub reserved: PageCount,
     /// Below: a severe shortage.
     pub severe: PageCount,
-    /// Below: whoever waits for memory goes on waiting.
+    /// Below: threads that wait for memory go on waiting.
     pub free_min: PageCount,
     /// What is to be free.
     pub free_target: PageCount,
@@ -76,7 +76,7 @@ impl Targets {
         available < self.free_target
     }
 
-    /// Whether those who wait for memory must go on waiting (`vm_page_count_min`).
+    /// Whether threads that wait for memory must go on waiting (`vm_page_count_min`).
     pub fn is_below_min(&self, available: PageCount) -> bool {
         available < self.free_min
     }

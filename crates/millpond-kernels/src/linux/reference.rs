@@ -1,7 +1,8 @@
 //! Is the page at the cold end in use? (`page_check_references`, Linux 3.0 to 7.0.)
 //!
-//! A page has two bits. *Young* is set by the processor when a mapping of the page is used, and cleared when somebody
-//! looks. *Referenced* is set by `read` and `write`, and by this very function as its memory of having seen the page young.
+//! A page has two bits. *Young* is set by the processor when a mapping of the page is used, and cleared when the page is
+//! looked at. *Referenced* is set by `read` and `write`, and by this very function as its memory of having seen the page
+//! young.
 //!
 //! ```text
 //!   young     anonymous, to 5.8                  activate
@@ -18,7 +19,7 @@ use millpond_core::page::PageKind;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Reference {
-    /// Nobody uses it.
+    /// Not in use.
     Reclaim,
     /// A use by `read` or `write` since it was met last: not worth a write.
     ReclaimClean,
@@ -31,7 +32,7 @@ pub enum Reference {
 /// The bits of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bits {
-    /// Mappings that were used since somebody looked: 0, 1 or more.
+    /// Mappings that were used since the last look: 0, 1 or more.
     pub young: u8,
     /// The referenced bit.
     pub referenced: bool,

@@ -1,4 +1,4 @@
-//! Passes of the pageout daemon: when it goes on at once, when it sleeps, when somebody must die (`vm_pageout`).
+//! Passes of the pageout daemon: when it goes on at once, when it sleeps, when a process must die (`vm_pageout`).
 //!
 //! ```text
 //!   enough?  yes: pass 0 (1 after a later one), sleep until woken, at most 5 s for statistics
@@ -7,7 +7,7 @@
 
 use millpond_core::units::Nanos;
 
-/// For so long the daemon sleeps at most when nobody wakes it.
+/// For so long the daemon sleeps at most when it is not woken.
 pub const STATISTICS: Nanos = Nanos::from_secs(5);
 /// And between passes that were not enough.
 pub const BETWEEN_PASSES: Nanos = Nanos::from_millis(500);
@@ -17,7 +17,7 @@ pub const BETWEEN_PASSES: Nanos = Nanos::from_millis(500);
 pub enum Next {
     /// Another scan.
     Scan,
-    /// A scan after this time, or when somebody who waits for memory wakes it.
+    /// A scan after this time, or when a thread that waits for memory wakes it.
     ScanAfter(Nanos),
     /// It waits until there is too little again.
     Sleep,
@@ -34,8 +34,8 @@ pub fn after_scan(pass: u32, is_enough: bool) -> (u32, Next) {
     }
 }
 
-/// Whether the largest process is killed: passes have failed, too little is free even for those who wait, and what is dirty
-/// has nowhere to go.
+/// Whether the largest process is killed: passes have failed, too little is free even for threads that wait, and what is
+/// dirty has nowhere to go.
 pub fn kills(pass: u32, is_below_min: bool, is_swap_full: bool) -> bool {
     pass > 0 && is_below_min && is_swap_full
 }

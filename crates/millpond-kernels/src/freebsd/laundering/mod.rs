@@ -23,11 +23,11 @@ use millpond_core::units::PageCount;
 /// A page that the scan has met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Met {
-    /// Somebody holds it for an I/O.
+    /// It is held for an I/O.
     pub is_held: bool,
     /// It is being read or written.
     pub is_busy: bool,
-    /// Whether anybody uses the object that it is of; if not, old references count for nothing.
+    /// Whether the object that it is of is in use; if not, old references count for nothing.
     pub is_owned: bool,
     /// How many mappings have used it since the last look.
     pub references: u8,

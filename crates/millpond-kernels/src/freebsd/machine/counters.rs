@@ -98,7 +98,7 @@ impl Noted {
         self.waiting = self.waiting.saturating_add_signed(change);
     }
 
-    /// Notes who has waited until now.
+    /// Notes which readers have waited until now.
     pub(super) fn until(&mut self, now: Instant) {
         while self.since < now {
             let step = self.since.0 / STEP.0;

@@ -122,7 +122,7 @@ impl Machine {
                 return;
             };
             if !self.memory.frames[frame.index()].is_on(INACTIVE) {
-                // somebody has taken it while the daemon waited: from the cold end again
+                // it was taken while the daemon waited: from the cold end again
                 self.daemon.next = self.memory.queues.cold(INACTIVE);
                 continue;
             }

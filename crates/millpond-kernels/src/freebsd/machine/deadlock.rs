@@ -3,7 +3,7 @@
 //! ```text
 //!   2 processes change 20 MiB each, at once, on a machine of 16 MiB; a write needs a frame of its own until it ends
 //!   without the reserve    they take all frames; no write can begin, so none is ever free again
-//!   with it                they stop at a severe shortage; writes go on with what is left, and so does everybody
+//!   with it                they stop at a severe shortage; writes go on with what is left, and so do all
 //! ```
 
 use super::options::{MachineOptions, News};

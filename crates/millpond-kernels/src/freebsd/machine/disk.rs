@@ -7,7 +7,7 @@ use millpond_sim::disk::{HddParameters, Model, ModelCompletion, ModelParameterEr
 /// What a transfer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum For {
-    /// A reader, who waits for it.
+    /// A reader, which waits for it.
     Reader(u32),
     /// The daemon's writing; whether it goes to swap.
     Laundry(bool),

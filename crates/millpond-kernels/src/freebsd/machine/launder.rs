@@ -26,7 +26,7 @@ pub(super) enum Cleaned {
 }
 
 impl Machine {
-    /// Rules R2 and R3: I/O takes frames to the last one, everybody else stops at a severe shortage. Without them all stop at
+    /// Rules R2 and R3: I/O takes frames to the last one, all else stops at a severe shortage. Without them all stop at
     /// the same point.
     pub(super) fn may_take(&self, purpose: Purpose) -> bool {
         let available = self.memory.available();
@@ -113,8 +113,8 @@ impl Machine {
         Some(frames)
     }
 
-    /// New places in swap, side by side as far as there are such; where the first is. A run that breaks is written as one all
-    /// the same: that costs a seek less than it would.
+    /// New places in swap, side by side as far as there are such; where the first is. A run that breaks is written as one
+    /// all the same: that costs a seek less than it would.
     fn slots_for(&mut self, object: u32, first: u32, count: usize) -> Option<u64> {
         let mut place = None;
         for page in first..first + count as u32 {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A machine of its own, as that of the Linux of 2011 is (decision 0007): the daemon writes from the end of the queue and
-//! sleeps in the middle of a scan, who changes a page that is being written waits for it. What a page's fate is, how many
-//! are written, what counts as short: all that the rules decide. Beside the news there are two small loads on the same
+//! sleeps in the middle of a scan, and a thread that changes a page being written waits for it. What a page's fate is, how
+//! many are written, what counts as short: all that the rules decide. Beside the news there are two small loads on the same
 //! machine: one writer of a huge file among readers, and memory that is nothing but dirty.
 
 mod counters;

@@ -14,7 +14,7 @@ enum Wait {
     Thinks,
     /// For memory.
     Memory,
-    /// For a page that somebody else reads or writes.
+    /// For a page that another thread reads or writes.
     Page(u32),
     /// For its own read.
     Read,
@@ -64,7 +64,7 @@ impl Machine {
         self.enqueue(Nanos::ZERO, Entry::Reader(n));
     }
 
-    /// Those who wait for a page that was read or written go on.
+    /// Readers that wait for a page that was read or written go on.
     pub(super) fn wake_page(&mut self, frame: u32) {
         while let Some(at) = self.page_waiters.iter().position(|&(page, _)| page == frame) {
             let (_, n) = self.page_waiters.remove(at);
@@ -229,7 +229,7 @@ impl Machine {
         }
         let frames = self.readers[n as usize].frames.clone();
         if frames.is_empty() {
-            // somebody has just read it
+            // another reader has just read it
             return None;
         }
         let place = self.memory.objects[self.spool as usize].place.unwrap_or(0);

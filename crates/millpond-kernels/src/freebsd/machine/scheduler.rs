@@ -1,4 +1,4 @@
-//! Who acts when: readers, the daemon, the laundry thread, the disk.
+//! Which thread acts when: readers, the daemon, the laundry thread, the disk.
 
 use super::counters::{Counters, Noted};
 use super::daemon::Daemon;
@@ -18,7 +18,7 @@ use std::collections::{BinaryHeap, VecDeque};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Entry {
     Reader(u32),
-    /// The daemon's turn; the number tells a sleep that is over from one that somebody ended.
+    /// The daemon's turn; the number tells a sleep that is over from one that was cut short.
     Daemon(u64),
     Laundry,
 }
@@ -139,7 +139,7 @@ impl Machine {
         self.memory.validate();
     }
 
-    /// Whether nothing can happen any more: everybody waits for memory, the disk has nothing to do, and the daemon has gone
+    /// Whether nothing can happen any more: all threads wait for memory, the disk has nothing to do, and the daemon has gone
     /// through all queues without changing anything, which it would do again and again.
     pub fn is_stuck(&self) -> bool {
         let all_wait = self.short.len() == self.readers.len();
@@ -240,7 +240,7 @@ impl Machine {
         }
     }
 
-    /// Those who wait for memory go on if there is enough.
+    /// Threads that wait for memory go on if there is enough.
     pub(super) fn wake_short(&mut self) {
         if self.short.is_empty() || self.targets.is_below_min(self.memory.available()) {
             return;

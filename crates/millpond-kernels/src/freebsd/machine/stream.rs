@@ -33,7 +33,7 @@ pub struct StreamOptions {
     pub writers: u32,
     /// What the writer's own work takes for a request: 100 MB/s. Chosen.
     pub work: Nanos,
-    /// Readers, who think between two articles. Chosen: the disk is 30 % busy with them.
+    /// Readers, which think between two articles. Chosen: the disk is 30 % busy with them.
     pub readers: u32,
     /// An article.
     pub article: Bytes,
@@ -185,7 +185,7 @@ impl Stream {
         self.pass(until);
     }
 
-    /// Time passes; what is in transit and who waits is noted.
+    /// Time passes; what is in transit and which threads wait is noted.
     fn pass(&mut self, to: Instant) {
         while self.since < to {
             let second = (self.since.0 / 1_000_000_000) as usize;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The composition of the other files, for one domain with devices and tasks. A pause that is too short is put off: the
-//! task dirties more between two looks. One that is too long is cut, and what is left is owed by nobody.
+//! task dirties more between two looks. One that is too long is cut, and what is left is not owed.
 //!
 //! Linux 7.0: `balance_dirty_pages_ratelimited_flags`, `balance_dirty_pages`.
 
@@ -228,7 +228,7 @@ impl Balanced {
             true => (device.dirty, PageCount((device.hard.0 + device.background.0) / 2)),
             false => (facts.dirty, span.setpoint),
         };
-        // After a second without anybody the figures say nothing.
+        // After a second without a task the figures say nothing.
         if elapsed < facts.hz {
             let shown = Shown {
                 dirtied: facts.dirtied - dirtied,
@@ -308,7 +308,7 @@ mod tests {
                 again: false
             }
         );
-        // Nothing may be dirtied between two looks at a rate of 0, so the 8 pages of who is over the limits are not reached.
+        // Nothing may be dirtied between two looks at a rate of 0, so the 8 pages of a task over the limits are not reached.
         assert_eq!(task.look_after, 0);
         assert!(device.must_look(&mut task, 1, 16));
     }

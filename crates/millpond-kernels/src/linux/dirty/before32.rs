@@ -1,6 +1,6 @@
 //! Linux before 3.2: a dirtier writes pages itself.
 //!
-//! Above the middle of the limits a task whose device is above the task's own limit, and above the hard limit everybody,
+//! Above the middle of the limits a task whose device is above the task's own limit, and above the hard limit every task,
 //! writes one and a half times what it has dirtied, then sleeps 1, 2, 4 ... 100 ms between looks until enough has gone. A
 //! heavy dirtier's limit is up to an eighth lower than the device's part, so that a light one is rarely stopped.
 //!

@@ -3,7 +3,7 @@
 //! ```text
 //!   task: a page ── look? ──► balance ──► sleep for so many ticks        flusher: above the background limit
 //!                                                                          │ 1 MiB at a time, 8 MiB in transit
-//!   somebody touches a setting at such a time                             device: so many bytes a second
+//!   a setting is touched at such a time                                   device: so many bytes a second
 //! ```
 //!
 //! Hills 2015's `dd`. The device has no positioning time: the post has seen the same on a rotating disk, on flash and on a
@@ -32,7 +32,7 @@ pub struct DirtiersOptions {
     pub ratios: DeviceRatios,
     /// How long, in seconds.
     pub seconds: u64,
-    /// What somebody does, and at which second.
+    /// What is touched, and at which second.
     pub touches: Vec<(u64, Touch)>,
 }
 

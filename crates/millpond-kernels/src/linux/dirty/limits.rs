@@ -3,7 +3,7 @@
 //! Either limit is a percentage of dirtyable memory or a number of bytes; setting one forgets the other. A background
 //! limit that is not below the hard one counts as half of it. Nothing has a floor: of one dirtyable page 20 % are no page,
 //! and a hard limit of 0 is what Hills 2015 has met. What does have a floor is [`ratelimit`], at 16 pages; it hides the
-//! defect from whoever looks only there.
+//! defect from those who look only there.
 
 use millpond_core::units::{Bytes, PageCount, PageSize};
 
@@ -21,7 +21,7 @@ pub enum KernelLimit {
 pub struct KernelLimits {
     /// Above: the flusher writes. 10 % unless set.
     pub background: KernelLimit,
-    /// Above: whoever dirties is throttled hard. 20 % unless set.
+    /// Above: a task that dirties is throttled hard. 20 % unless set.
     pub hard: KernelLimit,
 }
 
@@ -37,14 +37,14 @@ impl Default for KernelLimits {
 /// Whose arithmetic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KernelVersion {
-    /// 4.0: percent; a caller who is favoured scales both limits by 5/4.
+    /// 4.0: percent; a favoured caller scales both limits by 5/4.
     Linux4,
     /// 7.0: percent rounded down to 4096ths, 32 bits at most; a real-time caller gets a quarter and a 32nd of the
     /// domain's limit more.
     Linux7,
 }
 
-/// Who asks. A limit of the whole system should not depend on it; Linux' does.
+/// The task that asks. A limit of the whole system should not depend on it; Linux' does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Caller {
     /// Linux 4.0: `PF_LESS_THROTTLE` (nfsd and the like) or real-time; 7.0: real-time or deadline.
@@ -63,7 +63,7 @@ pub struct KernelThresholds {
 }
 
 impl KernelThresholds {
-    /// Below it nobody is looked at: the middle between both.
+    /// Below it no task is looked at: the middle between both.
     pub fn free_run(&self) -> PageCount {
         PageCount((self.background.0 + self.hard.0) / 2)
     }

@@ -6,7 +6,7 @@
 //!
 //! Where the hard limit is 0 the rate is 0: no page may be dirtied between two sleeps, so there is one for each page, and
 //! each is the longest there is, a tick while the device has little to do. One page a tick is 4 MB/s at 1000 Hz, whichever
-//! the disk: the 5 MB/s of Hills 2015. Linux' 8 pages for dirtiers over the limits are not reached, being an upper bound.
+//! the disk: the 5 MB/s of Hills 2015. Linux' 8 pages for a task over the limits are not reached, being an upper bound.
 //!
 //! Linux 7.0: `wb_max_pause`, `wb_min_pause`, `dirty_poll_interval`. Rates are in pages a second, times in ticks.
 

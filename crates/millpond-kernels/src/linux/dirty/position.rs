@@ -3,9 +3,9 @@
 //! ```text
 //!   factor 2 ┤*
 //!            │   *  *
-//!          1 ┤- - - - - -*- - - - -            at the setpoint everybody gets his share of the bandwidth
+//!          1 ┤- - - - - -*- - - - -            at the setpoint every task gets its share of the bandwidth
 //!            │           ·   *
-//!          0 ┤           ·      *───           at the limit nobody gets anything
+//!          0 ┤           ·      *───           at the limit no task gets anything
 //!            └────────┬──┬──────┬─► dirty
 //!              free-run  setpoint  limit
 //! ```
@@ -25,9 +25,9 @@ pub const ONE: u64 = 1 << 10;
 /// What the limits of a domain come to at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Nobody is throttled below.
+    /// No task is throttled below.
     pub free_run: PageCount,
-    /// Everybody stops above: the hard limit, or what the domain still has of a higher one.
+    /// All stop above: the hard limit, or what the domain still has of a higher one.
     pub limit: PageCount,
     /// Where dirty pages are to be.
     pub setpoint: PageCount,
@@ -47,7 +47,7 @@ impl Span {
 }
 
 /// The domain's own limit after 200 ms: it follows a limit that rises at once, and one that falls in 32nds of the way to
-/// what is dirty, so that who is below the old limit is not stopped dead.
+/// what is dirty, so that a task below the old limit is not stopped dead.
 pub fn domain_limit_next(limit: PageCount, hard: PageCount, dirty: PageCount) -> PageCount {
     if limit < hard {
         return hard;

@@ -1,9 +1,9 @@
 //! What a device writes, and what each of its dirtiers may dirty because of that.
 //!
-//! Every 200 ms, while somebody is throttled: the pages written give the bandwidth, smoothed over about 3 s. The rate for
+//! Every 200 ms, while a task is throttled: the pages written give the bandwidth, smoothed over about 3 s. The rate for
 //! each dirtier is found by feeding back: if all of them together dirtied twice what was written, each may have half. It
 //! moves in small steps, and only when the present, the last and the throttled rate all point the same way, so that it
-//! does not swing. In the end each of N dirtiers has bandwidth / N, without anybody counting them.
+//! does not swing. In the end each of N dirtiers has bandwidth / N, without a count of them.
 //!
 //! Linux 7.0: `wb_update_write_bandwidth`, `wb_update_dirty_ratelimit`. Pages a second; ticks of `hz` a second.
 

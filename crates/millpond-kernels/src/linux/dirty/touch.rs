@@ -6,10 +6,10 @@
 //!   from what there is at that moment                                                 from what there is *now*
 //! ```
 //!
-//! In Linux the domain's own limit and the ratelimit are left as they were derived last, and are derived when the ratio or the
-//! bytes become *different*, when a processor comes or goes, and when memory does. So the value of the boot (reserves not
-//! yet there) may be in use until somebody touches a setting: what he sees is not what he did. And whoever touches it
-//! counts: a favoured caller leaves other limits behind.
+//! In Linux the domain's own limit and the ratelimit are left as they were derived last, and are derived when the ratio or
+//! the bytes become *different*, when a processor comes or goes, and when memory does. So the value of the boot (reserves
+//! not yet there) may be in use until a setting is touched: what is seen then is not what was done. And the task that
+//! touches it counts: a favoured caller leaves other limits behind.
 //!
 //! Tasks derive the two thresholds for themselves, each time they look. On the post's machine these have been 0 ever since
 //! the reserves were there; what kept it going was the domain's own limit of the boot, and the touch took that away.
@@ -32,12 +32,12 @@ pub enum Derivation {
     OnEveryChange,
 }
 
-/// Whether it matters who asks.
+/// Whether it matters which task asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallerFlags {
     /// Linux: a favoured caller scales the limits of all.
     Scale,
-    /// Nobody is asked.
+    /// It does not matter.
     Ignored,
 }
 
@@ -59,7 +59,7 @@ impl TouchRules {
         derivation: Derivation::OnDifferentLimit,
         caller: CallerFlags::Scale,
     };
-    /// Zones clamped, derived at every change, whoever asks.
+    /// Zones clamped, derived at every change, whichever task asks.
     pub const REPAIRED: TouchRules = TouchRules {
         dirtyable: DirtyableRule::ZoneClamp,
         derivation: Derivation::OnEveryChange,
@@ -83,7 +83,7 @@ pub struct InForce {
     pub ratelimit: PageCount,
 }
 
-/// What somebody does, or what happens.
+/// What is set, or what happens.
 #[derive(Clone, Debug)]
 pub enum Touch {
     /// `vm.dirty_ratio` or `vm.dirty_bytes` is written.

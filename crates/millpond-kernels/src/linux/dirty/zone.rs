@@ -133,7 +133,7 @@ pub fn dirtyable(rule: DirtyableRule, zones: &[Zone], highmem_counts: bool) -> P
 /// Minimum, low and high watermark of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneMarks {
-    /// Whoever allocates below it reclaims for itself.
+    /// A task that allocates below it reclaims for itself.
     pub min: PageCount,
     /// Background reclaim wakes below it.
     pub low: PageCount,

@@ -1,9 +1,9 @@
-//! What a batch of pages from the cold end means for the scan: who waits, who is woken.
+//! What a batch of pages from the cold end means for the scan: which thread waits, which is woken.
 //!
 //! ```text
 //!   patch 3      dirty >= taken >> (12 - priority), and any      wait if the device is congested, a tenth of a second
 //!   3.2          the same with pages being written
-//!   3.11 …       all of it dirty and nobody writes it            wake the flushers; the node is "dirty" (to 6.x)
+//!   3.11 …       all of it dirty and none being written          wake the flushers; the node is "dirty" (to 6.x)
 //!                all of it being written                         the node is "writeback"
 //!                met again among those                           sleep until writes end
 //!                all dirty ones congested                        the node is "congested"
@@ -22,7 +22,7 @@ pub struct Batch {
     pub taken: u64,
     /// Dirty ones; since 3.11 those being written count too.
     pub dirty: u64,
-    /// Dirty ones that nobody writes.
+    /// Dirty ones that are not being written.
     pub dirty_unqueued: u64,
     /// Pages being written.
     pub writing: u64,

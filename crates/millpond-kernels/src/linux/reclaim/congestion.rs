@@ -1,4 +1,4 @@
-//! When a device's queue counts as congested, and who sleeps for it (Linux to 5.15).
+//! When a device's queue counts as congested, and which threads sleep for it (Linux to 5.15).
 //!
 //! A queue of 128 requests is congested from 113 on and no longer below 103 (`blk_queue_congestion_threshold`). Two
 //! sleeps looked at that:
@@ -33,7 +33,7 @@ pub enum Change {
     None,
     /// It is congested now.
     Began,
-    /// It is no longer: those who wait for that are to be woken.
+    /// It is no longer: threads that wait for that are to be woken.
     Ended,
 }
 

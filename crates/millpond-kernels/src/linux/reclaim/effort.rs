@@ -1,9 +1,10 @@
 //! How much reclaim does: pages of each list at a priority, and when the background reclaimer stops.
 //!
-//! At priority `p` a list is offered `size >> p` pages times its kind's share ([`balance`](crate::linux::balance)), in batches of 32. Linux 3.0
-//! (`get_scan_count`): where all lists of a zone together give less than a batch, the background reclaimer divides a whole batch
-//! among them all the same, because it is there to balance that very zone (`nr_force_scan`); who allocates goes on to the
-//! next zone instead. So who allocates hardly ever looks at a small zone, and the background reclaimer always does.
+//! At priority `p` a list is offered `size >> p` pages times its kind's share ([`balance`](crate::linux::balance)), in
+//! batches of 32. Linux 3.0 (`get_scan_count`): where all lists of a zone together give less than a batch, the background
+//! reclaimer divides a whole batch among them all the same, because it is there to balance that very zone
+//! (`nr_force_scan`); an allocating task goes on to the next zone instead. So it hardly ever looks at a small zone, and the
+//! background reclaimer always does.
 
 use crate::linux::balance::Shares;
 use millpond_core::memory::watermark::Watermarks;
@@ -11,7 +12,7 @@ use millpond_core::page::PageKind;
 use millpond_core::reclaim::trace::Caller;
 use millpond_core::units::PageCount;
 
-/// Linux' `SWAP_CLUSTER_MAX`: pages of a batch, and what who allocates wants to free.
+/// Linux' `SWAP_CLUSTER_MAX`: pages of a batch, and what an allocating task wants to free.
 pub const BATCH_PAGES: u64 = 32;
 
 /// `KSWAPD_ZONE_BALANCE_GAP_RATIO`: kswapd goes on a hundredth of the zone above the high watermark, to 3.x.

@@ -9,9 +9,9 @@ use millpond_core::reclaim::trace::Caller;
 /// The file system of a simulated file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileSystem {
-    /// Writes for kswapd, and what follows the page with it; refuses who allocates.
+    /// Writes for kswapd, and what follows the page with it; refuses allocating tasks.
     Xfs,
-    /// Writes that one page for anybody.
+    /// Writes that one page for either.
     Ext3,
     /// Refuses pages whose place on the disk is not chosen yet, which a newly written page's never is.
     Ext4,

@@ -61,7 +61,7 @@ pub enum Throttle {
 /// What reclaim does with dirty pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinuxRules {
-    /// Whether who allocates may write file pages; patch 1 says no.
+    /// Whether an allocating task may write file pages; patch 1 says no.
     pub direct_writes_files: bool,
     /// When kswapd may.
     pub kswapd_writes_files: KswapdWrites,
@@ -102,18 +102,18 @@ pub struct Met {
     pub reference: Reference,
 }
 
-/// Who meets it, and in which state of the node.
+/// The scan that meets it, and the state of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scan {
-    /// Who.
+    /// Which thread scans.
     pub caller: Caller,
     /// 12 down to 0.
     pub priority: u32,
     /// Whether it may write at all (`may_writepage`; no swap-out either).
     pub may_write: bool,
-    /// The device's queue is congested, and the caller is not one who may wait for it: kswapd may (`PF_SWAPWRITE`).
+    /// The device's queue is congested, and the caller may not wait for it: kswapd may (`PF_SWAPWRITE`).
     pub congested: bool,
-    /// The last scans met nothing but dirty pages that nobody writes (3.11 to 6.x).
+    /// The last scans met nothing but dirty pages that are not being written (3.11 to 6.x).
     pub node_dirty: bool,
     /// The last scans met nothing but pages being written (3.11 and later).
     pub node_writeback: bool,
@@ -135,7 +135,7 @@ pub enum Kept {
     NotAllowed,
     /// The device's queue is full.
     Congested,
-    /// Nobody may write at present.
+    /// No scan may write at present.
     NoWrites,
 }
 

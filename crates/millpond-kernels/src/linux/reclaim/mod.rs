@@ -4,9 +4,9 @@
 //!   system       the kernels, and the patches between them, by name
 //!   launder      what happens to the page at the cold end: free, keep, write, tag
 //!   filesystem   what its file system answers when it is asked to write it
-//!   batch        what a batch of such pages means: who waits, who is woken
+//!   batch        what a batch of such pages means: which thread waits, which is woken
 //!   effort       how many pages of which list are offered at a priority; when kswapd goes on
-//!   congestion   when a device's queue counts as full, and who sleeps for it
+//!   congestion   when a device's queue counts as full, and which threads sleep for it
 //!   machine      the machine of Gorman 2011, which runs all of them
 //! ```
 

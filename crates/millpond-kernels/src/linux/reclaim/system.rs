@@ -18,7 +18,7 @@ use millpond_core::units::Ratio;
 pub enum System {
     /// 3.0-rc6 as it was: the post's "vanilla".
     Linux3_0,
-    /// Patch 1: who allocates writes no file pages.
+    /// Patch 1: an allocating task writes no file pages.
     NoDirectWb,
     /// Patches 1 and 2: kswapd only in trouble.
     LessKswapdWb,
@@ -44,7 +44,7 @@ pub enum System {
     Millpond,
 }
 
-/// How whoever dirties pages is held back.
+/// How a task that dirties pages is held back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirtierRule {
     /// It writes 1.5 times what it dirtied itself, and sleeps in between: Linux to 3.1.

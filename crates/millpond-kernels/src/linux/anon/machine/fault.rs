@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Read-ahead is that by mappings (`swap_vma_readahead`): a window of up to `2^page_cluster` pages, grown by hits, ahead of
-//! who goes through its memory in order and around others.
+//! a task that goes through its memory in order, and around other faults.
 
 use super::memory::{
     AHEAD, ANONYMOUS, Comes, DEAD, DIRTY, LOADING, NONE, REFERENCED, UNMAPPED, WORKINGSET, WRITING, YOUNG,

@@ -238,7 +238,7 @@ impl Memory {
         true
     }
 
-    /// Whether a page that is in nobody's hands is in use; its marks are read and set anew.
+    /// Whether a page that no thread holds is in use; its marks are read and set anew.
     pub(super) fn meet(&mut self, frame: u32) -> Reference {
         let kind = self.kind(frame);
         let rescues = self.rules.any_use_rescues;

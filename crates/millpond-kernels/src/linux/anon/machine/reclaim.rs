@@ -1,8 +1,8 @@
-//! Making room: kswapd, and whoever needs a frame when there is hardly one (`balance_pgdat`, `do_try_to_free_pages`,
+//! Making room: kswapd, and a task that needs a frame when there is hardly one (`balance_pgdat`, `do_try_to_free_pages`,
 //! `shrink_lruvec` and `shrink_page_list` of 5.5).
 //!
 //! ```text
-//!   below low ─► kswapd: priority 12 … 1 until above high    below min ─► who allocates: 12 … 0 until 32 are free
+//!   below low ─► kswapd: priority 12 … 1 until above high    below min ─► the allocating task: 12 … 0 until 32 are free
 //!                  └─ a pass: of each list its quota, 32 pages of each list at a time
 //!                       inactive: in use? active · else to its slot, and free when that is written
 //!                       active: to the inactive list, if that is short or the active one is challenged
@@ -63,7 +63,7 @@ impl Kswapd {
 }
 
 impl Machine {
-    /// A frame for a page; whoever asks may have to reclaim. `None`: there is none.
+    /// A frame for a page; the caller may have to reclaim. `None`: there is none.
     pub(super) fn frame_for(&mut self, page: u32, flags: u16) -> Option<u32> {
         if self.memory.free() <= self.marks.low.0 && self.kswapd.at.is_none() {
             self.kswapd.at = Some(self.now);
@@ -295,7 +295,7 @@ impl Machine {
         self.slots.left(slot, shadow);
     }
 
-    /// A page that nobody uses: it goes if its slot holds it, else it is written there first.
+    /// A page that is not in use: it goes if its slot holds it, else it is written there first.
     fn page_out(&mut self, frame: u32, is_kswapd: bool) -> PagedOut {
         let number = self.memory.frame(frame).page;
         if self.pages[number as usize].slot == NONE {

@@ -6,7 +6,7 @@
 //!                        └── reads ── disks ──┴ writes
 //! ```
 //!
-//! Whoever is earliest goes on, until it waits or somebody else is earlier. There is no random number here: the same
+//! The earliest thread goes on until it waits or another is earlier. There is no random number here: the same
 //! scripts give the same figures.
 
 use super::counters::Counters;
@@ -221,7 +221,7 @@ impl Machine {
         runnable.map(|(_, task)| task.at).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Time passes for whoever is on.
+    /// Time passes for the thread that runs.
     pub(super) fn spend(&mut self, cost: Nanos) {
         self.now = self.now + cost;
     }

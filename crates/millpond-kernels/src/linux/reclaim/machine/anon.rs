@@ -85,7 +85,7 @@ impl Machine {
         self.swap_in(thread, page, slot, mark)
     }
 
-    /// Nobody needs the page's content any more. One in transit, or in reclaim's hands, stays.
+    /// The page's content is given up. One in transit, or held by reclaim, stays.
     pub(super) fn release(&mut self, page: u32) {
         let frame = self.anonymous[page as usize].frame;
         if frame != NONE {

@@ -6,7 +6,7 @@
 //!        └──────────────── woken, with a batch of 32 requests ◄───────────────────────┘
 //! ```
 //!
-//! Who finds the queue full waits for its turn (`get_request_wait`): the background reclaimer as everybody else. That is
+//! A thread that finds the queue full waits for its turn (`get_request_wait`), the background reclaimer as well. That is
 //! what a write from the end of the list cost.
 
 use super::options::MachineOptions;
@@ -15,7 +15,7 @@ use millpond_core::units::{Instant, Nanos};
 use millpond_sim::disk::{Model, ModelCompletion, ModelParameterError, ModelRequest};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Requests that who was woken may put in without waiting again (`BLK_BATCH_REQ`).
+/// Requests that a woken thread may put in without waiting again (`BLK_BATCH_REQ`).
 const BATCH_REQUESTS: u32 = 32;
 /// The queue's length beyond which even they wait: one and a half.
 const OVERFULL: u32 = REQUESTS_MAX * 3 / 2;
@@ -49,7 +49,7 @@ pub(super) struct Block {
     reads: VecDeque<u32>,
     writes_out: u32,
     in_drive: u32,
-    /// While somebody waits for the drive, no further writes go to it: CFQ's preference for what is waited for.
+    /// While a thread waits for the drive, no further writes go to it: CFQ's preference for what is waited for.
     reads_in_drive: u32,
     position: u64,
     drive_writes_max: u32,

@@ -27,11 +27,11 @@ pub struct Counters {
     pub pswpin: u64,
     /// Pages written to swap.
     pub pswpout: u64,
-    /// Pages scanned by whoever needed a frame.
+    /// Pages scanned by tasks that needed a frame.
     pub pgscan_direct: u64,
     /// Pages scanned by the background reclaimer.
     pub pgscan_kswapd: u64,
-    /// Pages freed by whoever needed a frame.
+    /// Pages freed by tasks that needed a frame.
     pub pgsteal_direct: u64,
     /// Pages freed by the background reclaimer.
     pub pgsteal_kswapd: u64,
@@ -43,12 +43,12 @@ pub struct Counters {
     pub nr_vmscan_throttled: u64,
     /// Times that kswapd was in trouble and did not sleep, because a zone was below its `min`.
     pub kswapd_skip_congestion_wait: u64,
-    /// Times that somebody who needed a frame began to reclaim.
+    /// Times that a task that needed a frame began to reclaim.
     pub direct_reclaims: u64,
     /// Pages that reclaim asked to be written: by kswapd and by direct reclaim, of files and anonymous ones. As the post's
     /// trace, it counts requests, refused ones too; the neighbours that xfs writes along are not requests.
     pub writes: [[u64; 2]; 2],
-    /// Times that somebody told a sleeping kswapd to wake.
+    /// Times that a sleeping kswapd was told to wake.
     pub kswapd_wake_requests: u64,
     /// Times that kswapd was woken out of its long sleep.
     pub kswapd_wakeups: u64,

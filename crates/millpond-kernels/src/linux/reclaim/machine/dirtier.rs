@@ -1,4 +1,4 @@
-//! Who dirties too much is held back (`balance_dirty_pages`).
+//! A task that dirties too much is held back (`balance_dirty_pages`).
 //!
 //! ```text
 //!   to 3.1   over (background + limit)/2 and over 7/8 of the limit: it writes 1.5 times what it dirtied itself if that much

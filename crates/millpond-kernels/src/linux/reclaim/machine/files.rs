@@ -176,7 +176,7 @@ impl Files {
         }
     }
 
-    /// Takes the next file to be written back, and locks it; those that somebody else writes back come later.
+    /// Takes the next file to be written back, and locks it; those that another thread writes back come later.
     pub(super) fn begin(&mut self) -> Option<u32> {
         while let Some(number) = self.io.pop_front() {
             let file = &mut self.files[number as usize];

@@ -55,7 +55,7 @@ impl Kswapd {
 }
 
 impl Machine {
-    /// Somebody has found a zone below its low mark.
+    /// A task has found a zone below its low mark.
     pub(super) fn wake_kswapd(&mut self) {
         let sleeps = self.kswapd.phase != Phase::Awake && self.threads[KSWAPD].wait == Wait::Time;
         let is_low = |zone: &super::memory::Zone| zone.free().0 <= zone.marks.low.0;

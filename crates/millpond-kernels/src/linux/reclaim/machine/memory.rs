@@ -6,9 +6,9 @@
 //!                                   inactive and active, of anonymous and of file pages
 //! ```
 //!
-//! Who needs a frame takes it from the upper zone while that is above its mark, and then from the lower one, which keeps a
-//! part for requests that can't use the upper (`lowmem_reserve`). The lower zone is small, so its lists turn over faster
-//! than the device writes: that is where dirty pages meet reclaim.
+//! A task that needs a frame takes it from the upper zone while that is above its mark, and then from the lower one, which
+//! keeps a part for requests that can't use the upper (`lowmem_reserve`). The lower zone is small, so its lists turn over
+//! faster than the device writes: that is where dirty pages meet reclaim.
 
 use super::options::MachineOptions;
 use crate::linux::balance::{ReclaimCost, ReclaimStat};

@@ -9,8 +9,8 @@
 //!
 //! It is a machine of its own, because these kernels write from the end of the list, sleep in the middle of a scan and have
 //! threads that wait for a full queue, which Millpond's manager cannot (decision 0007). What a page's fate is, how much is
-//! scanned, who waits when: all that is decided by the pure functions beside it; what is here is the machinery around
-//! them.
+//! scanned, which thread waits when: all that is decided by the pure functions beside it; what is here is the machinery
+//! around them.
 
 mod anon;
 mod block;

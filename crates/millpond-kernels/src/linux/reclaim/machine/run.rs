@@ -34,7 +34,7 @@ pub const MICRO_PAGES: u64 = 1_247_000;
 const OWN_PAGES: u32 = 60;
 const OWN_HOT: u32 = 8;
 
-/// What ran beside the load: pages, and what is done with them. The first are programs that nobody uses. Chosen so that
+/// What ran beside the load: pages, and what is done with them. The first are programs that are not used. Chosen so that
 /// what is swapped is of the order of the post's last three columns.
 const COMPANY: [(u32, Habits); 3] = [
     (4_000, habits(3_600_000, 0, 1)),
@@ -72,7 +72,7 @@ pub struct Ran {
     pub trace: Trace,
 }
 
-/// Steps between two looks at whoever looks on.
+/// Steps between two calls of the observer.
 const STEPS: u32 = 50_000;
 
 /// Runs a load. `at` is told now and then how much of it is done, from 0 to 1, and says whether to go on; `None` if not.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The thread that runs goes on until it waits, gives way, or another runnable one has had 3 ms less than it (a fair
-//! scheduler with its usual granularity on one processor). A thread that wakes has credit for at most as much. When nobody
+//! scheduler with its usual granularity on one processor). A thread that wakes has credit for at most as much. When none
 //! can run, time jumps to the next event.
 
 use super::block::{Block, Request};
@@ -103,7 +103,7 @@ pub struct Machine {
     pub(super) kswapd: Kswapd,
     pub(super) flusher: Flusher,
     pub(super) tasks: Vec<Task>,
-    /// Dirty pages of files that nobody writes.
+    /// Dirty pages of files that are not being written.
     pub(super) dirty: u64,
     /// Pages of files being written.
     pub(super) writing: u64,
@@ -118,7 +118,7 @@ pub struct Machine {
 const FILES_FROM: u64 = 20 << 30;
 
 impl Machine {
-    /// The machine after boot: its files in use and nobody's anonymous pages in memory.
+    /// The machine after boot: its files in use and no anonymous pages in memory.
     ///
     /// # Errors
     /// If the disk can't be.
@@ -311,7 +311,7 @@ impl Machine {
             match self.threads[first].wait {
                 Wait::Request => self.wake(first),
                 Wait::Nothing => {}
-                // It has something else to wait for by now: what it wanted to write, somebody else writes.
+                // It has something else to wait for by now: another thread writes what it wanted to write.
                 _ => {
                     self.block.leave_line(first);
                     continue;

@@ -446,7 +446,7 @@ impl Machine {
 
     /// What the batch means: core's answer, carried out.
     fn after_batch(&mut self, pass: &mut Shrink, cost: Nanos) -> Step {
-        // The page for whose write it stood in line may be in somebody else's hands by now.
+        // Another thread may hold the page for whose write it stood in line by now.
         self.block.leave_line(pass.thread);
         let after = batch::after(&self.rules, &pass.seen, pass.caller, pass.priority);
         let zone = &mut self.memory.zones[pass.zone];

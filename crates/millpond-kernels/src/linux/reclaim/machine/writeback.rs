@@ -1,11 +1,11 @@
-//! The flusher of the time, and whoever else writes files back: slices of 1024 pages by file, in order of first change.
+//! The flusher of the time, and the tasks that write files back: slices of 1024 pages by file, in order of first change.
 //!
 //! ```text
 //!   more than the background limit is dirty · a wish from reclaim · every 5 s what is older than 30 s
 //!        └──► a slice of 1024 pages: files from the dispatch list, each from where its last write-back ended
 //! ```
 //!
-//! Writes go into the block layer's queue until that is full, and then everybody waits there.
+//! Writes go into the block layer's queue until that is full, and then all wait there.
 
 use super::memory::{DIRTY, WRITING};
 use super::scheduler::{FLUSHER, Machine, Step, Wait};
@@ -182,7 +182,7 @@ impl Machine {
         };
         self.flusher.wished = self.flusher.wished.saturating_sub(slice.written);
         if slice.written == 0 {
-            // Nothing to do, or it is in somebody else's hands.
+            // Nothing to do, or another thread holds it.
             (self.flusher.wished, self.flusher.is_period) = (0, false);
             let nap = match self.files.has_more() {
                 true => Nanos::from_millis(10),
