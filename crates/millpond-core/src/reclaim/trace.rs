@@ -2,8 +2,8 @@
 //!
 //! Every decision is counted, by who scans, by kind of page and by outcome: one addition. Every 64th is kept as well, in a
 //! ring of the last 256 of those, with its time and page: sampled, because a scan decides millions of times a minute and
-//! neighbours fare alike. An addition a page and 6 KiB: cheap enough to be always there. The manager keeps one, and so
-//! does the laboratory's machine of Gorman 2011.
+//! neighbours fare alike. An addition a page and 6 KiB: cheap enough to be always there. The manager keeps one; so does
+//! the machine that runs the kernels of Gorman 2011.
 
 use crate::page::PageKind;
 use crate::units::{Instant, PageKey};
