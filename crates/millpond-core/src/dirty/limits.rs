@@ -95,15 +95,15 @@ impl Thresholds {
     /// The limits for all other pages when `failed` pages can't be written: the same, for as long as both fit below the
     /// ceiling; never less than a page or two, so that whoever can write gets on.
     pub fn beside(&self, failed: PageCount) -> Thresholds {
-        let room = self.ceiling.saturating_sub(failed).0.max(2);
-        if self.hard.0 <= room {
+        let headroom = self.ceiling.saturating_sub(failed).0.max(2);
+        if self.hard.0 <= headroom {
             return *self;
         }
-        let background = self.background.0.min(room / 2);
+        let background = self.background.0.min(headroom / 2);
         Thresholds {
             background: PageCount(background),
-            free_run: PageCount((background + room) / 2),
-            hard: PageCount(room),
+            free_run: PageCount((background + headroom) / 2),
+            hard: PageCount(headroom),
             ..*self
         }
     }

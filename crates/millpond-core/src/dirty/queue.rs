@@ -1,41 +1,41 @@
-//! Dirtiers that wait: in the order in which they came, one turn after the other.
+//! Dirtiers that wait: first come, first served, a quantum at a time.
 //!
 //! ```text
-//!   over the limit ──► back of the queue ──► front ──► room ──► a turn of `burst` pages ──► back of the queue
+//!   over the limit ──► back of the queue ──► front ──► headroom ──► a quantum of `burst` pages ──► back of the queue
 //!                                             ▲                          │
-//!                                             └── over the limit again, before its turn is used up
+//!                                             └── over the limit again, with some of it left
 //! ```
 //!
-//! Where all who wait are woken for whatever room there is, the first to come takes it, and may do so again and again: of
-//! four writers under a limit of 1 MiB one took three times as long as another. A turn is as long as it is so that a
-//! rotating disk, which goes to another file for each, spends half of its time on writing at least.
+//! Were all dirtiers woken for whatever headroom there is, the first to come would take it, again and again: of four writers
+//! under a limit of 1 MiB one took three times as long as another. The quantum is long enough for a rotating disk, which goes
+//! to another file for each, to spend half of its time on writing at least.
 //!
-//! A turn is no reservation: who dirties nothing for [`IDLE_MAX`] loses it. As many have a turn at a
-//! time as there is room for when the first is woken: one under a low limit, up to four under a high one, so that writers
-//! of a fast device copy side by side.
+//! A quantum is no reservation: a dirtier that dirties nothing for [`IDLE_MAX`] loses it. As many have one at a time as there
+//! is headroom for when the first is woken: one under a low limit, up to four under a high one, so that writers of a fast
+//! device copy side by side.
 //!
-//! Whoever dirties little is not made to queue: it is below its own limit ([`dirtier_limit`](super::limits::dirtier_limit))
-//! and may go on.
+//! A light dirtier does not queue: it is below its own limit ([`dirtier_limit`](super::limits::dirtier_limit)) and may go on.
 
 use super::throttle::Throttle;
 use crate::dirty::DirtierId;
 use crate::units::{Instant, Nanos, PageCount, Ratio};
 use alloc::collections::{BTreeMap, VecDeque};
 
-/// Longer than it takes to wake a thread on a busy machine, short against the pause of those who wait meanwhile. Two writes
+/// Longer than it takes to wake a thread on a busy machine, short against the pause of the others meanwhile. Two writes
 /// that end were tried instead: small ones end within the time that one write call takes, and one of four writers got half.
 pub const IDLE_MAX: Nanos = Nanos::from_millis(4);
 
-/// Who waits asks every 200 ms at least (`PAUSE_MAX`); who has not for longer than this has gone: a guard that was dropped
-/// and did not wait, a call that ended with an error, a thread that is no more. It would be before those who do wait.
+/// A dirtier that waits asks every 200 ms at least (`PAUSE_MAX`); one that has not for longer than this has gone: a guard
+/// that was dropped and did not wait, a call that ended with an error, a thread that is no more. It would be before those
+/// that do wait.
 pub const GONE_AFTER: Nanos = Nanos::from_millis(300);
 
-/// Those who wait, and those whose turn it is.
+/// The dirtiers that wait, and those that have a quantum.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    /// Those whose turn it is are first.
+    /// Those with a quantum are first.
     waiting: VecDeque<Waiting>,
-    turns: BTreeMap<DirtierId, Turn>,
+    quanta: BTreeMap<DirtierId, Quantum>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ struct Waiting {
 /// What a dirtier would do for itself, and what is known beside that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// What it would be told if nobody else were there.
+    /// What it would be told if it were the only one.
     pub own: Throttle,
     /// Its share of the recent dirtying.
     pub share: Ratio,
@@ -57,38 +57,37 @@ pub struct Ask {
     pub until: PageCount,
     /// No more is unclean than the free-run limit.
     pub is_free: bool,
-    /// Nothing is being written: there may be nothing to wait for, as all that is dirty is in somebody's hands or waits
-    /// for a log.
+    /// Nothing is being written: there may be nothing to wait for, as all that is dirty is in use or log-blocked.
     pub is_still: bool,
     /// When it asks.
     pub now: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Turn {
-    /// Pages that may be dirtied before it is others' turn.
+struct Quantum {
+    /// Pages of it that may still be dirtied.
     left: u64,
-    /// When the holder was let go, or has dirtied something last.
+    /// When the dirtier was woken, or has dirtied something last.
     since: Instant,
 }
 
-/// What is known when it is looked whether somebody may go.
+/// What is known when dirtiers may be woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct Headroom {
     /// Pages dirty or being written.
     pub unclean: PageCount,
-    /// With so few nobody needs to wait.
-    pub calm: PageCount,
-    /// The pages of a turn.
+    /// At so few all are woken.
+    pub wake_all_at: PageCount,
+    /// The pages of a quantum.
     pub burst: PageCount,
-    /// So many may have a turn at a time.
-    pub turns: usize,
-    /// When it is looked.
+    /// So many may have one at a time.
+    pub quanta: usize,
+    /// The time.
     pub now: Instant,
 }
 
 impl Queue {
-    /// Nobody waits.
+    /// Whether no dirtier waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -100,9 +99,9 @@ impl Queue {
 
     /// `pages` more are dirty because of `dirtier`.
     pub fn dirtied(&mut self, now: Instant, dirtier: DirtierId, pages: u64) {
-        if let Some(turn) = self.turns.get_mut(&dirtier) {
-            turn.left = turn.left.saturating_sub(pages);
-            turn.since = now;
+        if let Some(quantum) = self.quanta.get_mut(&dirtier) {
+            quantum.left = quantum.left.saturating_sub(pages);
+            quantum.since = now;
         }
     }
 
@@ -111,29 +110,29 @@ impl Queue {
         self.waiting.iter().any(|other| other.dirtier == dirtier)
     }
 
-    fn has_turn(&self, dirtier: DirtierId) -> bool {
-        self.turns.get(&dirtier).is_some_and(|turn| turn.left > 0)
+    fn has_quantum(&self, dirtier: DirtierId) -> bool {
+        self.quanta.get(&dirtier).is_some_and(|quantum| quantum.left > 0)
     }
 
     /// What becomes of `dirtier`. Below the free-run limit it goes on, unless others have been waiting for that; below its
-    /// own while nothing is being written, whoever else waits: else two who are below theirs could wait for one another.
+    /// own while nothing is being written, whichever others wait: else two that are below theirs could wait for one another.
     pub fn ask(&mut self, dirtier: DirtierId, ask: &Ask) -> Throttle {
         let &Ask {
             own, share, until, ..
         } = ask;
         let at = self.waiting.iter().position(|other| other.dirtier == dirtier);
         let others = self.waiting.len() - usize::from(at.is_some());
-        let has_turn = self.has_turn(dirtier);
+        let has_quantum = self.has_quantum(dirtier);
         let running = self
-            .turns
+            .quanta
             .iter()
-            .filter(|&(&other, turn)| turn.left > 0 && other != dirtier && !self.waits(other))
+            .filter(|&(&other, quantum)| quantum.left > 0 && other != dirtier && !self.waits(other))
             .count();
-        // Who waits keeps its place: to go on now would put it behind the others for its turn.
+        // One that waits keeps its place: to go on now would put it behind the others for its quantum.
         let is_light = at.is_none()
             && u64::from(share.num) * 2 * ((others + running) as u64 + 1) <= u64::from(share.den);
         let is_alone = others == 0 && (ask.is_free || running == 0);
-        if own == Throttle::Run && (is_alone || has_turn || is_light || ask.is_still) {
+        if own == Throttle::Run && (is_alone || has_quantum || is_light || ask.is_still) {
             if let Some(at) = at {
                 self.waiting.remove(at);
             }
@@ -146,25 +145,25 @@ impl Queue {
         };
         match at {
             Some(at) => self.waiting[at] = waiting,
-            None if has_turn => self.waiting.push_front(waiting),
+            None if has_quantum => self.waiting.push_front(waiting),
             None => self.waiting.push_back(waiting),
         }
         Throttle::Until(until)
     }
 
-    /// Lets the first go if there is room, and those behind it as far as there are turns. Whether somebody may go.
-    pub fn wake(&mut self, room: &Room) -> bool {
+    /// Wakes the first if there is headroom, and those behind it as far as there are quanta. Whether one was woken.
+    pub fn wake(&mut self, headroom: &Headroom) -> bool {
         self.waiting
-            .retain(|waiting| room.now.since(waiting.asked) < GONE_AFTER);
+            .retain(|waiting| headroom.now.since(waiting.asked) < GONE_AFTER);
         let waiting = &self.waiting;
-        self.turns.retain(|&dirtier, turn| {
+        self.quanta.retain(|&dirtier, quantum| {
             let waits = waiting.iter().any(|other| other.dirtier == dirtier);
-            turn.left > 0 && (waits || room.now.since(turn.since) < IDLE_MAX)
+            quantum.left > 0 && (waits || headroom.now.since(quantum.since) < IDLE_MAX)
         });
         if self.waiting.is_empty() {
             return false;
         }
-        if room.unclean <= room.calm {
+        if headroom.unclean <= headroom.wake_all_at {
             self.clear();
             return true;
         }
@@ -175,21 +174,22 @@ impl Queue {
             ..
         }) = self.waiting.front()
         {
-            if room.unclean > until || (!self.has_turn(first) && self.turns.len() >= room.turns) {
+            if headroom.unclean > until || (!self.has_quantum(first) && self.quanta.len() >= headroom.quanta)
+            {
                 break;
             }
             self.waiting.pop_front();
-            let (left, since) = (room.burst.0.max(1), room.now);
-            self.turns.entry(first).or_insert(Turn { left, since }).since = since;
+            let (left, since) = (headroom.burst.0.max(1), headroom.now);
+            self.quanta.entry(first).or_insert(Quantum { left, since }).since = since;
             woken = true;
         }
         woken
     }
 
-    /// Nobody waits any more: each asks again.
+    /// Forgets all: each asks again.
     pub fn clear(&mut self) {
         self.waiting.clear();
-        self.turns.clear();
+        self.quanta.clear();
     }
 }
 
@@ -215,12 +215,12 @@ mod tests {
         queue.ask(dirtier, &Ask { own, ..RUN })
     }
 
-    fn wake_with(queue: &mut Queue, unclean: u64, turns: usize, ms: u64) -> bool {
-        queue.wake(&Room {
+    fn wake_with(queue: &mut Queue, unclean: u64, quanta: usize, ms: u64) -> bool {
+        queue.wake(&Headroom {
             unclean: PageCount(unclean),
-            calm: PageCount(50),
+            wake_all_at: PageCount(50),
             burst: PageCount(64),
-            turns,
+            quanta,
             now: Instant(0) + Nanos::from_millis(ms),
         })
     }
@@ -230,15 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn turns_go_round_in_the_order_of_coming() {
+    fn quanta_go_round_in_the_order_of_coming() {
         let mut queue = Queue::default();
         for dirtier in [A, B, C] {
             assert_eq!(ask(&mut queue, dirtier, WAIT), WAIT);
         }
         for dirtier in [A, B, C, A] {
-            assert!(!wake(&mut queue, 91), "no room");
+            assert!(!wake(&mut queue, 91), "no headroom");
             assert!(wake(&mut queue, 90));
-            assert!(!wake(&mut queue, 60), "it is {dirtier:?}'s turn");
+            assert!(!wake(&mut queue, 60), "it is {dirtier:?}'s quantum");
             for other in [A, B, C].into_iter().filter(|&other| other != dirtier) {
                 assert_eq!(ask(&mut queue, other, Throttle::Run), WAIT, "{other:?}");
             }
@@ -248,7 +248,7 @@ mod tests {
             assert_eq!(ask(&mut queue, dirtier, WAIT), WAIT);
             assert!(wake(&mut queue, 90));
             assert_eq!(ask(&mut queue, dirtier, Throttle::Run), Throttle::Run);
-            // Its turn is used up: though there is room, others come first.
+            // Its quantum is used up: though there is headroom, others come first.
             queue.dirtied(Instant(0), dirtier, 32);
             assert_eq!(ask(&mut queue, dirtier, Throttle::Run), WAIT);
         }
@@ -274,7 +274,7 @@ mod tests {
         );
     }
 
-    /// It went on, and was behind all others when its turn had nearly come: one of four writers got half.
+    /// It went on, and was behind all others when it was nearly the first: one of four writers got half.
     #[test]
     fn who_waits_does_not_leave_its_place_for_having_dirtied_little() {
         let mut queue = Queue::default();
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(queue.ask(B, &Ask { share: little, ..RUN }), WAIT);
         assert!(wake(&mut queue, 90));
         queue.dirtied(Instant(0), A, 64);
-        assert!(wake(&mut queue, 90), "it is B's turn");
+        assert!(wake(&mut queue, 90), "it is B's quantum");
         assert_eq!(ask(&mut queue, B, Throttle::Run), Throttle::Run);
     }
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_have_a_turn_as_there_is_room_for() {
+    fn as_many_have_a_quantum_as_there_is_headroom_for() {
         let mut queue = Queue::default();
         let _ = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, WAIT));
         assert!(wake_with(&mut queue, 90, 2, 0));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_woken_and_does_not_come_loses_its_turn() {
+    fn a_dirtier_that_was_woken_and_does_not_come_loses_its_quantum() {
         let mut queue = Queue::default();
         let _ = [A, B].map(|dirtier| ask(&mut queue, dirtier, WAIT));
         assert!(wake_with(&mut queue, 90, 1, 0));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_is_used_up_keeps_nobody_waiting() {
+    fn a_quantum_that_is_used_up_keeps_no_dirtier_waiting() {
         let mut queue = Queue::default();
         assert_eq!(ask(&mut queue, A, WAIT), WAIT);
         assert!(wake(&mut queue, 90));

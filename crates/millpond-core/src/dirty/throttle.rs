@@ -61,7 +61,7 @@ pub fn decide(unclean: PageCount, thresholds: &Thresholds, share: Ratio) -> Thro
     if unclean <= thresholds.free_run.max(dirtier_limit(thresholds, share)) {
         Throttle::Run
     } else {
-        Throttle::Until(room(thresholds, share))
+        Throttle::Until(resume_at(thresholds, share))
     }
 }
 
@@ -71,17 +71,19 @@ pub fn decide(unclean: PageCount, thresholds: &Thresholds, share: Ratio) -> Thro
 /// thirty-second of the limit, though no less than it dirties between two looks (if that is not too much of a low limit),
 /// and no more than four bursts, which a rotating disk writes in 35 ms. That may be below the background limit: for whoever
 /// waits there is writing in any case.
-pub fn room(thresholds: &Thresholds, share: Ratio) -> PageCount {
+pub fn resume_at(thresholds: &Thresholds, share: Ratio) -> PageCount {
     let limit = dirtier_limit(thresholds, share).0;
     let least = LOOK_PAGES.min(limit / 8).max(1);
     let gap = (limit / 32).min(4 * thresholds.burst.0).max(least);
     PageCount(limit - gap.min(limit))
 }
 
-/// How many dirtiers may have their turn at a time: as there is room for when the heaviest is let go.
-pub fn turns(thresholds: &Thresholds) -> usize {
+/// How many dirtiers may have a quantum at a time: as many as there is headroom for when the heaviest is woken.
+pub fn quanta(thresholds: &Thresholds) -> usize {
     let limit = dirtier_limit(thresholds, Ratio::percent(100));
-    let gap = limit.0.saturating_sub(room(thresholds, Ratio::percent(100)).0);
+    let gap = limit
+        .0
+        .saturating_sub(resume_at(thresholds, Ratio::percent(100)).0);
     (gap / thresholds.burst.0.max(1)).max(1) as usize
 }
 
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_no_less_than_between_two_looks_and_no_more_than_four_bursts() {
+    fn the_gap_to_resume_is_no_less_than_between_two_looks_and_no_more_than_four_bursts() {
         let of = |hard: u64| {
             let t = Thresholds {
                 background: PageCount(hard / 2),
@@ -129,7 +131,7 @@ mod tests {
                 ..T
             };
             let limit = dirtier_limit(&t, Ratio::percent(100));
-            (limit - room(&t, Ratio::percent(100)), turns(&t))
+            (limit - resume_at(&t, Ratio::percent(100)), quanta(&t))
         };
         // 1 MiB, 8 MiB, 100 MiB, 10 GiB
         for (hard, expected) in [

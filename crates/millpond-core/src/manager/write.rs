@@ -5,8 +5,8 @@ use super::{Manager, TICK_WHEN_BUSY};
 use crate::admission::{Form, Verdict};
 use crate::dirty::DirtierId;
 use crate::dirty::limits::refuses;
-use crate::dirty::queue::{Ask, Room};
-use crate::dirty::throttle::{Throttle, decide, room, turns};
+use crate::dirty::queue::{Ask, Headroom};
+use crate::dirty::throttle::{Throttle, decide, quanta, resume_at};
 use crate::event::{Effect, PauseReason, Waiters};
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{Io, IoError, IoId, Reason};
@@ -70,7 +70,7 @@ impl<A: Form> Manager<A> {
         let share = self.dirtiers.share(dirtier);
         let until = match decision {
             Throttle::Until(until) => until,
-            Throttle::Run => room(&limits, share),
+            Throttle::Run => resume_at(&limits, share),
         };
         let is_free = unclean <= limits.free_run;
         let waited = self.blocked.waits(dirtier);
@@ -282,17 +282,17 @@ impl<A: Form> Manager<A> {
     pub(super) fn wake_blocked(&mut self, cx: &mut StepContext<'_>) {
         let limits = self.derived.dirty.beside(self.flusher.failed());
         let unclean = self.unclean();
-        // As many bursts as there is room for now.
+        // As many bursts as there is headroom for now.
         let fit = limits.hard.saturating_sub(unclean).0 / limits.burst.0.max(1);
-        let room = Room {
+        let headroom = Headroom {
             unclean,
             // Where more is dirty, and somebody waits, there are writes that end.
-            calm: limits.background.min(PageCount(limits.hard.0 / 4)),
+            wake_all_at: limits.background.min(PageCount(limits.hard.0 / 4)),
             burst: limits.burst,
-            turns: turns(&limits).max(fit as usize),
+            quanta: quanta(&limits).max(fit as usize),
             now: cx.now,
         };
-        if self.blocked.wake(&room) {
+        if self.blocked.wake(&headroom) {
             cx.woke_dirtier = true;
             cx.effects.list.push(Effect::Wake(Waiters::Dirtiers));
         }
