@@ -36,7 +36,7 @@ pub trait Form: Clone + fmt::Debug {
     /// A caller's wait, since `begun`, for a transfer that was not made for it alone has ended.
     fn wait_ended(&mut self, _now: Instant, _reason: Reason, _begun: Instant, _in_transit: &InTransit) {}
 
-    /// The device's part of a small sync has ended.
+    /// The device's part of a small fsync has ended.
     fn device_sync_ended(&mut self, _now: Instant, _in_transit: &InTransit) {}
 
     /// The write just issued, of `bytes`, does not begin where the one before it ended.
@@ -62,7 +62,7 @@ pub trait Form: Clone + fmt::Debug {
         None
     }
 
-    /// Whether writes of a small sync are held back as others are. The kernels know no difference; for a goal they are like
+    /// Whether writes of a small fsync are held back as others are. The kernels know no difference; for a goal they are like
     /// reads: a caller waits, and they are small.
     fn holds_small_fsyncs_back(&self) -> bool {
         true

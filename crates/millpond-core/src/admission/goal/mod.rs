@@ -109,7 +109,7 @@ const PAGE_MAX: u64 = 64 << 10;
 /// Which rules hold. It follows, at each event, from who uses the device and from what is known of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Regime {
-    /// No caller has read, or waited for a small sync, within [`READER_SPAN`].
+    /// No caller has read, or waited for a small fsync, within [`READER_SPAN`].
     NoReader,
     /// Readers and writers have the device to themselves in turn, as `admission.batch` asks for.
     Batches,
@@ -364,7 +364,7 @@ impl GoalState {
         self.wait_ended(now, end, in_transit);
     }
 
-    /// A transfer that a caller has waited for since `begun` has ended: a write of a small sync, or what was read ahead of a
+    /// A transfer that a caller has waited for since `begun` has ended: a write of a small fsync, or what was read ahead of a
     /// reader. Its own end says nothing about writes beside it. A scan that waits for what the device reads at its best waits
     /// for longer than the goal by itself: its writers had 16 MB/s of 450 so, beside 534 of the scan.
     pub(super) fn wait_done(&mut self, now: Instant, reason: Reason, begun: Instant, in_transit: &InTransit) {
@@ -379,7 +379,7 @@ impl GoalState {
         self.wait_ended(now, end, in_transit);
     }
 
-    /// The device's part of a small sync has ended. How long that takes is the device's own affair, and says nothing about
+    /// The device's part of a small fsync has ended. How long that takes is the device's own affair, and says nothing about
     /// what may be in transit.
     pub(super) fn device_sync_done(&mut self, now: Instant, in_transit: &InTransit) {
         self.slices.device_sync_ended(self.facts(now, in_transit));

@@ -118,7 +118,7 @@ pub(super) struct Pacing {
     state: State,
     /// The next write goes then.
     next: Instant,
-    /// What was let go since the window began, small syncs aside, which wait for nothing.
+    /// What was let go since the window began, small fsyncs aside, which wait for nothing.
     written: Bytes,
     /// The window before missed the goal: one alone may be chance.
     missed_before: bool,

@@ -273,7 +273,7 @@ fn writers_get_their_turn_when_the_reader_does_not_come_back_or_is_never_served(
 
 /// A log's write, and the device's part of its sync, wait as a read does.
 #[test]
-fn writes_stop_for_whoever_waits_for_a_brief_sync() {
+fn writes_stop_for_a_caller_of_a_small_fsync() {
     let mut a = admission();
     let at = |us| Instant(0) + Nanos::from_micros(us);
     a.issued(at(0), Background, KIB_64);

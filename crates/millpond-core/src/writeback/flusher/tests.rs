@@ -262,7 +262,7 @@ fn a_search_with_every_page_in_other_hands_ends_until_a_tick() {
 
 /// A log of few pages does not wait for the sync of a file of many.
 #[test]
-fn a_brief_sync_goes_before_one_of_many_pages() {
+fn a_small_fsync_goes_before_one_of_many_pages() {
     let mut f = flusher();
     f.dirtied(at(0), FileId(0), PageIndex(0), 1_000);
     f.dirtied(at(1), FileId(1), PageIndex(7), 64);
@@ -283,7 +283,7 @@ fn a_brief_sync_goes_before_one_of_many_pages() {
 
 /// It was 64 pages whatever their size: 4 MiB of pages of 64 KiB went past the admission.
 #[test]
-fn what_is_brief_is_a_matter_of_bytes() {
+fn what_is_small_is_a_matter_of_bytes() {
     let mut f = Flusher::new(FlusherOptions::default(), PageSize::from_bytes(64 << 10).unwrap());
     for (n, pages) in [(0, 5), (1, 4)] {
         f.open(FileId(n));
