@@ -1,5 +1,12 @@
 //! Dillon 2000: bytes in transit, with a high and a low water mark.
 //!
+//! What it decides: whether writes are stopped. By what: bytes of reads and writes in transit. In the literature: two water
+//! marks, as FreeBSD's `runningbufspace` has them.
+//!
+//! ```text
+//!   going ── a write brings more than `high` in transit ──► stopped ── `low` is reached, or no write is ──► going
+//! ```
+//!
 //! A write is issued first; when more than `high` is then in transit, no further one is until `low` is
 //! reached. So the high mark can be passed by one request, deliberately. Reads count, but never wait:
 //! heavy reading lowers the writers' share by itself.

@@ -100,27 +100,27 @@ impl InTransit {
         self.dirtier_slept.is_some_and(|t| now.since(t) < span)
     }
 
-    /// Requests that somebody waits for: reads, writes of small fsyncs, the device's part of these.
+    /// Requests that a caller waits for: reads, writes of small fsyncs, the device's part of these.
     pub fn waits(&self) -> u32 {
         self.waits.count() as u32
     }
 
-    /// Whether somebody waits for a transfer, and not only for the device to be synced.
+    /// Whether a caller waits for a transfer, and not only for the device to be synced.
     pub fn transfers_wait(&self) -> bool {
         self.waits.has_transfers()
     }
 
-    /// How long somebody has waited without any of the waits ending.
+    /// For how long callers have waited without any of the waits ending.
     pub fn waiting(&self, now: Instant) -> Nanos {
         self.waits.since_one_ended(now)
     }
 
-    /// Since when the oldest of those who wait does.
+    /// Since when the oldest of the waits lasts.
     pub fn waiting_since(&self) -> Option<Instant> {
         self.waits.oldest()
     }
 
-    /// Whether somebody has read from the device within `span`.
+    /// Whether a caller waits, or one has begun or ended to within `span`.
     pub fn reader_active(&self, now: Instant, span: Nanos) -> bool {
         self.waits.within(now, span)
     }
@@ -131,7 +131,7 @@ impl InTransit {
         last.max().unwrap_or_default()
     }
 
-    /// When a read that somebody waited for ended last.
+    /// When a wait of a caller ended last.
     pub fn last_wait_done(&self) -> Instant {
         self.waits.last_ended()
     }

@@ -1,20 +1,20 @@
-//! Who waits for the device, and since when.
+//! Callers that wait for the device, and since when.
 //!
-//! Reads for somebody (not those ahead of a reader), the writes of small fsyncs, and the device's part of these. A device
-//! that serves some of them again and again may leave one behind, so since when the oldest waits is known beside since
-//! when none has ended.
+//! They wait for reads (not for those ahead of a reader, unless it has caught up with them), for the writes of small fsyncs,
+//! and for the device's part of these. A device that serves some of them again and again may leave one behind, so since when
+//! the oldest waits is known beside since when no wait has ended.
 
 use crate::units::{Instant, Nanos};
 use alloc::collections::VecDeque;
 
-/// Those who wait.
+/// The waits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
     /// When each transfer was issued, in that order.
     transfers: VecDeque<Instant>,
-    /// When each sync of the device began. They end in any order, which nobody tells apart.
+    /// When each sync of the device began. They end in any order, and can't be told apart.
     syncs: VecDeque<Instant>,
-    /// Since when somebody has waited without any of the waits ending.
+    /// Since when callers have waited without any of the waits ending.
     since_ended: Instant,
     /// When one last began or ended.
     last: Option<Instant>,
@@ -58,7 +58,7 @@ impl Waits {
         self.ended(now);
     }
 
-    /// Whether somebody waits for a transfer.
+    /// Whether a caller waits for a transfer.
     pub(super) fn has_transfers(&self) -> bool {
         !self.transfers.is_empty()
     }
@@ -67,13 +67,13 @@ impl Waits {
         self.transfers.len() + self.syncs.len()
     }
 
-    /// Since when the oldest of them waits.
+    /// Since when the oldest of them lasts.
     pub(super) fn oldest(&self) -> Option<Instant> {
         let fronts = [self.transfers.front(), self.syncs.front()];
         fronts.into_iter().flatten().min().copied()
     }
 
-    /// For how long somebody has waited without any of the waits ending.
+    /// For how long callers have waited without any of the waits ending.
     pub(super) fn since_one_ended(&self, now: Instant) -> Nanos {
         if self.count() == 0 {
             Nanos::ZERO
@@ -82,7 +82,7 @@ impl Waits {
         }
     }
 
-    /// Whether somebody waits, or did within `span`.
+    /// Whether a caller waits, or one has begun or ended to within `span`.
     pub(super) fn within(&self, now: Instant, span: Nanos) -> bool {
         self.count() > 0 || self.last.is_some_and(|t| now.since(t) < span)
     }

@@ -168,7 +168,7 @@ impl Backlog {
         match self.rate {
             None if says_much => self.rate = Some(new),
             Some(old) if late => {
-                // At once, as it is readers who wait. But no lower than a quarter, which may be one read that took a second.
+                // At once, as readers wait. But no lower than a quarter, which may be one read that took a second.
                 let lower = if says_much { new } else { old - old / 4 };
                 let new = lower.clamp(old / 4, old - old / 32);
                 let is_as_before = old <= self.late + self.late / 8;

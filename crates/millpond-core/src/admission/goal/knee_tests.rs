@@ -16,7 +16,7 @@ struct Device {
     random: u32,
     /// Parts of a hundred by which a write may take longer or shorter.
     noise: u32,
-    /// After each write, in parts of a hundred of what it takes, nobody wants to write.
+    /// After each write, in parts of a hundred of what it takes, no writer wants to write.
     rest: u64,
     /// With more than this in transit all reads miss the goal.
     over_from: u64,

@@ -6,15 +6,16 @@
 //! proportional-share scheduler (BFQ) beside it.
 //!
 //! ```text
-//!                  no read for 50 ms            a read
-//!     NoReader ◄────────────────────── any ◄──────────── NoReader
-//!
-//!     SideBySide ◄── what is written while a read waits ──► TimeSlices        (favours_writes, backlog)
-//!          ▲                                                    ▲
-//!          └──────── readers too slow, for a second ────────────┴── Batches    (if `admission.batch` is set)
+//!   NoReader ── a read ──► SideBySide ◄── what is written while a read waits ──► TimeSlices
+//!      ▲                       ▲                                                     ▲
+//!      │                       └──────────────────────────┬──────────────────────────┘
+//!      │                     readers are too slow: back   │   where `admission.batch` is set
+//!      │                     for a second                 ▼
+//!      │                                               Batches
+//!      └── no read for 50 ms, from all three
 //! ```
 //!
-//! | [`Regime`] | limit in transit | what else a write waits for |
+//! | `Regime` | limit in transit | what else a write waits for |
 //! |---|---|---|
 //! | `NoReader` | `in_transit_max` | |
 //! | `SideBySide` | steered by windows of reads, up to the knee | two reads, once one has missed the goal; its pacing |
@@ -106,7 +107,7 @@ const BATCHED: u64 = 4;
 /// The largest page.
 const PAGE_MAX: u64 = 64 << 10;
 
-/// Which rules hold. It follows, at each event, from who uses the device and from what is known of the device.
+/// Which rules hold. It follows, at each event, from whether readers are active and from what is known of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Regime {
     /// No caller has read, or waited for a small fsync, within [`READER_SPAN`].

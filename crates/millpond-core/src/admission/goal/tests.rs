@@ -142,7 +142,7 @@ fn reads_beyond_the_goal_shrink_the_limit_and_reads_well_inside_it_raise_it() {
     assert!(reads(&mut a, read_beside_writes, early, 2_000) > low);
 }
 
-/// With a short goal reads and writes are served side by side, as far as is known: no turn before the goal is missed.
+/// With a short goal reads and writes are served side by side, as far as is known: no slice of the readers before the goal is missed.
 #[test]
 fn a_read_that_waits_stops_writes_until_two_reads_have_ended() {
     let mut a = admission();
@@ -169,11 +169,11 @@ fn a_read_that_waits_stops_writes_until_two_reads_have_ended() {
     assert_eq!(a.may_write(at(2_461), Sync, KIB_64), Verdict::Go);
 }
 
-/// Plays a disk that does all writes first: a write of 64 KiB takes 500 us, a read 1 ms once there is no write. `turns`
+/// Plays a disk that does all writes first: a write of 64 KiB takes 500 us, a read 1 ms once there is no write. `slices`
 /// of the readers; gives how long the first read of the last of them took, and how many there were in it.
-fn a_disk_that_puts_writes_first(a: &mut Admission, reason: Reason, turns: u32) -> (Nanos, u32) {
+fn a_disk_that_puts_writes_first(a: &mut Admission, reason: Reason, slices: u32) -> (Nanos, u32) {
     let (mut now, mut waited, mut reads) = (Instant(0), Nanos::ZERO, 0);
-    for _ in 0..turns {
+    for _ in 0..slices {
         reads = 1;
         let issued = now;
         a.issued(now, Fault, PAGE);
@@ -193,7 +193,7 @@ fn a_disk_that_puts_writes_first(a: &mut Admission, reason: Reason, turns: u32) 
         now = now + Nanos::from_millis(1);
         a.completed(now, Fault, PAGE, issued);
         waited = now.since(issued);
-        // until it is the writers' turn again
+        // until it is the writers' slice again
         while a.may_write(now, reason, KIB_64) != Verdict::Go {
             a.issued(now, Fault, PAGE);
             a.completed(now + Nanos::from_millis(1), Fault, PAGE, now);
@@ -203,11 +203,11 @@ fn a_disk_that_puts_writes_first(a: &mut Admission, reason: Reason, turns: u32) 
     (waited, reads)
 }
 
-/// A turn of the readers is a share of the time for which they were kept waiting: a quarter of 36 ms while somebody waits for
-/// the writes, and all of it while nobody does.
+/// A readers' slice is a share of the time for which they were kept waiting: a quarter of 36 ms while a caller waits for the
+/// writes, and all of it while none does.
 #[test]
-fn readers_have_more_while_nobody_waits_for_the_writers() {
-    let reads_in_a_turn = |reason| {
+fn readers_have_more_while_no_caller_waits_for_the_writers() {
+    let reads_in_a_slice = |reason| {
         let options = GoalOptions {
             read_latency: Nanos::from_millis(40),
             ..GoalOptions::default()
@@ -216,11 +216,11 @@ fn readers_have_more_while_nobody_waits_for_the_writers() {
         a_disk_that_puts_writes_first(&mut a, reason, 200).1
     };
     assert!(
-        (8..=10).contains(&reads_in_a_turn(Sync)),
+        (8..=10).contains(&reads_in_a_slice(Sync)),
         "{}",
-        reads_in_a_turn(Sync)
+        reads_in_a_slice(Sync)
     );
-    let background = reads_in_a_turn(Background);
+    let background = reads_in_a_slice(Background);
     assert!((32..=38).contains(&background), "{background}");
 }
 
@@ -242,7 +242,7 @@ fn a_disk_that_puts_writes_first_is_found_out_and_its_writes_stop_in_time() {
 }
 
 #[test]
-fn writers_get_their_turn_when_the_reader_does_not_come_back_or_is_never_served() {
+fn writers_get_their_slice_when_the_reader_does_not_come_back_or_is_never_served() {
     let mut a = admission();
     let at = |us| Instant(0) + Nanos::from_micros(us);
     a.issued(at(0), Background, KIB_64);
@@ -254,7 +254,7 @@ fn writers_get_their_turn_when_the_reader_does_not_come_back_or_is_never_served(
     assert_eq!(
         a.may_write(at(4_000), Background, KIB_64),
         Verdict::Go,
-        "the turn has lasted as long as the goal"
+        "the slice has lasted as long as the goal"
     );
     let mut a = admission();
     a.issued(at(0), Background, KIB_64);
@@ -331,9 +331,9 @@ fn a_scan_as_fast_as_the_device_is_not_held_against_the_writers() {
     assert_eq!(goal_after_waits_for(Sync), Nanos::from_millis(2));
 }
 
-/// It was taken to have lasted until then, and for a third of that no turn began.
+/// It was taken to have lasted until then, and for a third of that no slice of the readers began.
 #[test]
-fn a_turn_that_no_write_has_ended_was_over_after_the_goal() {
+fn a_slice_that_no_write_has_ended_was_over_after_the_goal() {
     let mut a = admission();
     let at = |us| Instant(0) + Nanos::from_micros(us);
     a.issued(at(0), Background, KIB_64);
