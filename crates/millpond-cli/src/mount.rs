@@ -106,7 +106,7 @@ pub(crate) struct MountArgs {
 impl From<MountError> for Failure {
     fn from(error: MountError) -> Failure {
         let code = match &error {
-            MountError::Place { .. } => 2,
+            MountError::Directory { .. } => 2,
             MountError::Cache(
                 Error::BudgetTooSmall { .. }
                 | Error::MemoryLimit { .. }

@@ -4,7 +4,7 @@
 
 use crate::Failure;
 use crate::mount::failed;
-use millpond_fuse::{Found, Mount, MountError, Serving, Told};
+use millpond_fuse::{ExitReport, Mount, MountError, MountServer, ServerProcess};
 use millpond_lab::say;
 use rustix::io::Errno;
 use std::io;
@@ -54,9 +54,9 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         "the mount at {} has not answered yet: its source, or the disk, lets its process wait; still waiting",
         point.display()
     );
-    let serving = match telling(&asks, || Serving::at(&point))? {
-        Found::Serving(serving) => serving,
-        Found::Gone => {
+    let serving = match telling(&asks, || ServerProcess::find(&point))? {
+        MountServer::Running(serving) => serving,
+        MountServer::Gone => {
             Mount::unmount_at(&point, true)?;
             return Err(failed(format!(
                 "{} is unmounted; the process that served it was gone: what was synced is on the disk, what was not is \
@@ -182,22 +182,22 @@ fn telling<T>(what: &str, does: impl FnOnce() -> T) -> T {
 }
 
 /// What the process has said at its end.
-fn say(point: &Path, told: Told) -> Result<ExitCode, Failure> {
+fn say(point: &Path, report: ExitReport) -> Result<ExitCode, Failure> {
     let place = point.display();
-    let message = match told {
-        Told::Saved => {
+    let message = match report {
+        ExitReport::Saved => {
             say!("millpond umount: {place} is unmounted, everything is on the disk");
             return Ok(ExitCode::SUCCESS);
         }
-        Told::Lost(lost) => format!(
+        ExitReport::Lost(lost) => format!(
             "{place} is unmounted, and not all of it is on the disk, what could not be written is lost: {}",
             lost.join("; ")
         ),
-        Told::Nothing => format!(
+        ExitReport::Missing => format!(
             "{place} is unmounted, and the process that served it has ended without a word, killed perhaps: what was synced \
              is on the disk, of what was written since some may be lost"
         ),
-        Told::Unwatched(why) => format!(
+        ExitReport::Unreadable(why) => format!(
             "{place} is unmounted; what was written before is on the disk, and of the rest its process says whether it is, \
              to its terminal or its --log: it can't be watched from here ({why})"
         ),

@@ -1,11 +1,11 @@
-//! Attributes as FUSE has them, of what the file system below says.
+//! Attributes as FUSE has them, from those of the file system below.
 
 use fuser::{FileAttr, FileType, INodeNo};
 use rustix::fs::{Stat, Timespec};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the kernel is told of the file `id`.
-pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
+/// The attributes of the inode `id`.
+pub(crate) fn file_attr(id: u64, stat: &Stat) -> FileAttr {
     FileAttr {
         ino: INodeNo(id),
         size: stat.st_size as u64,
@@ -14,7 +14,7 @@ pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
         mtime: system_time(stat.st_mtime, stat.st_mtime_nsec),
         ctime: system_time(stat.st_ctime, stat.st_ctime_nsec),
         crtime: UNIX_EPOCH,
-        kind: kind(stat.st_mode),
+        kind: file_type(stat.st_mode),
         perm: (stat.st_mode & 0o7777) as u16,
         nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
         uid: stat.st_uid,
@@ -25,8 +25,8 @@ pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
     }
 }
 
-/// The most that programs are told to read and write at a time. A request carries eight times that, but `cmp` of what is in memory
-/// takes no less with it (0.15 s for 100 MB; 0.7 to 1.5 s with 4 KiB), and Python's `seek` and `read` of a few bytes 600 us
+/// The most that programs are told to read and write at a time. A request carries eight times that, but `cmp` of what is in
+/// memory takes no less with it (0.15 s for 100 MB; 0.7 to 1.5 s with 4 KiB), and Python's `seek` and `read` of a few bytes 600 us
 /// instead of 70 (25 with 4 KiB).
 const BLOCK_BYTES_MAX: u32 = 128 << 10;
 
@@ -34,7 +34,7 @@ const BLOCK_BYTES_MAX: u32 = 128 << 10;
 /// a small file has: the kernel fetches all pages of a buffer that is read into. An empty one is about to be written.
 fn block_bytes(stat: &Stat) -> u32 {
     let below = u32::try_from(stat.st_blksize).unwrap_or(4096);
-    if kind(stat.st_mode) != FileType::RegularFile {
+    if file_type(stat.st_mode) != FileType::RegularFile {
         return below;
     }
     match u32::try_from(stat.st_size) {
@@ -45,15 +45,15 @@ fn block_bytes(stat: &Stat) -> u32 {
     }
 }
 
-pub(crate) fn kind(mode: u32) -> FileType {
-    use rustix::fs::FileType as Kind;
-    match Kind::from_raw_mode(mode) {
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharacterDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
+pub(crate) fn file_type(mode: u32) -> FileType {
+    use rustix::fs::FileType as Below;
+    match Below::from_raw_mode(mode) {
+        Below::Directory => FileType::Directory,
+        Below::Symlink => FileType::Symlink,
+        Below::Fifo => FileType::NamedPipe,
+        Below::Socket => FileType::Socket,
+        Below::CharacterDevice => FileType::CharDevice,
+        Below::BlockDevice => FileType::BlockDevice,
         _ => FileType::RegularFile,
     }
 }
@@ -88,7 +88,7 @@ fn system_time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<u32>) -> Sy
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// The time that a program has asked for. fuser 0.18 counts the nanoseconds of times before 1970 in the wrong direction
+/// A time that a program sets. fuser 0.18 counts the nanoseconds of times before 1970 in the wrong direction
 /// (`system_time_from_time`); this undoes it.
 pub(crate) fn timespec(asked: SystemTime) -> Timespec {
     match asked.duration_since(UNIX_EPOCH) {

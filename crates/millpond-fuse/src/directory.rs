@@ -1,8 +1,8 @@
-//! The entries of a directory, as the file system below gives them: its own cookies name the places in it.
+//! The entries of a directory, as the file system below gives them, with its own cookies.
 
-use crate::inode::content::Result;
 use parking_lot::Mutex;
 use rustix::fs::{FileType, RawDir, SeekFrom};
+use rustix::io::Result;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ pub(crate) struct Directory {
     /// The number that the kernel knows it by.
     pub(crate) id: u64,
     pub(crate) file: OwnedFd,
-    /// Where its cursor is; `None`: somewhere.
+    /// The cookie at which the next read goes on; `None` if that is not known.
     cursor: Mutex<Option<u64>>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) name: &'a OsStr,
     pub(crate) inode: u64,
     pub(crate) kind: FileType,
-    /// The place behind it.
+    /// The cookie of the next entry.
     pub(crate) next: u64,
 }
 
@@ -37,7 +37,7 @@ impl Directory {
         }
     }
 
-    /// Gives entries from the place `from` on to `take`, until that has no room for the one that it was given (`false`).
+    /// Gives entries from the cookie `from` on to `take`, until that does not take one (`false`).
     pub(crate) fn read(&self, from: u64, mut take: impl FnMut(&Entry<'_>) -> Result<bool>) -> Result<()> {
         let mut cursor = self.cursor.lock();
         if *cursor != Some(from) {

@@ -1,4 +1,4 @@
-//! Why a directory can't be mounted, for whoever must do something about it.
+//! Why a directory can't be mounted, and the way out.
 
 use millpond::internal::Surface;
 use std::io;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum MountError {
     /// One of the two directories can't be used as given.
     #[error("{path} can't be {role}: {why}", path = .path.display())]
-    Place {
+    Directory {
         /// Which.
         path: PathBuf,
         /// What it was to be.
@@ -34,7 +34,7 @@ pub enum MountError {
     #[error("{}", .0.told(Surface::CommandLine))]
     Cache(#[from] millpond::Error),
 
-    /// A call of the system that has nothing to do with the user's choices.
+    /// A system call that has nothing to do with the user's choices.
     #[error("{what}: {source}")]
     System {
         /// What was tried.

@@ -1,18 +1,18 @@
-//! What a mount's process says last: whether everything is on the disk.
+//! The exit report: the last message of a mount's process, which says whether everything is on the disk.
 //!
-//! Whoever unmounts waits for the process, which goes on writing, and can't ask it when it is gone. So it leaves its last word
-//! in a pipe, which whoever unmounts has opened before:
+//! A program that unmounts waits for the process, which goes on writing, and can't ask it when it is gone. So the process
+//! leaves its report in a pipe, which the other has opened before:
 //!
 //! ```text
-//!   the process   makes the pipe ──────────── writes all ── its last word ── ends
-//!   umount             opens it ── unmounts ── reads ······················· to its end
+//!   the process   makes the pipe ──────────── writes all ── its report ── ends
+//!   umount             opens it ── unmounts ── reads ····················· to its end
 //! ```
 //!
-//! A process that was killed has left none, and nobody then says that all is saved.
+//! A process that was killed has left none, and then no program says that all is saved.
 
 use crate::error::{MountError, Result, system};
-use crate::host;
-use crate::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
+use crate::host::{self, mountinfo};
+use crate::own_attributes::{PROCESS_ATTRIBUTE, STORES_LOST, SYNC_ATTRIBUTE};
 use procfs::process::Process;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -23,36 +23,36 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// How often whoever waits for a process looks whether it has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often it is looked whether a process has ended.
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
-/// What a pipe takes at once, and whole, though nobody may ever read it (`PIPE_BUF`).
+/// What a pipe takes at once, and whole, without a reader (`PIPE_BUF`).
 const BYTES_MAX: usize = 4096;
 
 /// The pipe, on the side of the process that serves.
-pub(crate) struct LastWord {
-    /// What somebody opens once more, and keeps the other end from having nobody.
+pub(crate) struct ReportPipe {
+    /// Opened once more by the program that unmounts; keeps the pipe from having no reader.
     reader: PipeReader,
     writer: PipeWriter,
-    /// Tells it from every other pipe.
+    /// By which it is told from every other pipe.
     inode: u64,
 }
 
 const SAVED: &str = "saved";
 const LOST: &str = "lost";
 
-impl LastWord {
-    pub(crate) fn new() -> io::Result<LastWord> {
+impl ReportPipe {
+    pub(crate) fn new() -> io::Result<ReportPipe> {
         let (reader, writer) = io::pipe()?;
         let inode = rustix::fs::fstat(&reader)?.st_ino;
-        Ok(LastWord {
+        Ok(ReportPipe {
             reader,
             writer,
             inode,
         })
     }
 
-    /// What whoever asks for the process is told: its number, the pipe's there, and which pipe it is.
+    /// The value of `PROCESS_ATTRIBUTE`: the process, the pipe's descriptor there, and the pipe's inode number.
     pub(crate) fn address(&self) -> String {
         format!(
             "{} {} {}",
@@ -63,98 +63,98 @@ impl LastWord {
     }
 
     /// All is done: this was lost, in sentences.
-    pub(crate) fn say(&self, lost: &[String]) {
-        let mut word = match lost {
+    pub(crate) fn report(&self, lost: &[String]) {
+        let mut report = match lost {
             [] => SAVED.as_bytes().to_vec(),
             lost => format!("{LOST}\n{}", lost.join("\n")).into_bytes(),
         };
-        word.truncate(BYTES_MAX);
-        // If it can't be written nobody will say that all is saved.
-        let _ = (&self.writer).write_all(&word);
+        report.truncate(BYTES_MAX);
+        // If it can't be written no program will say that all is saved.
+        let _ = (&self.writer).write_all(&report);
     }
 }
 
 /// How a mount's process has ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ExitReport {
     /// Everything is on the disk.
     Saved,
     /// This is not, in sentences.
     Lost(Vec<String>),
-    /// It has ended without a word: it was killed, or has crashed.
-    Nothing,
-    /// It can't be watched from here, for this reason.
-    Unwatched(String),
+    /// It has ended without a report: it was killed, or has crashed.
+    Missing,
+    /// Its report can't be read from here, for this reason.
+    Unreadable(String),
 }
 
-/// The process that serves a mount, as whoever ends that sees it.
+/// The process that serves a mount, as seen by a program that unmounts.
 #[derive(Debug)]
-pub struct Serving {
+pub struct ServerProcess {
     point: PathBuf,
     process: i32,
-    /// The number of its file system, which is one wherever that is mounted.
+    /// The number of its file system, the same wherever that is mounted.
     device: Option<String>,
-    /// Where it will leave its last word.
-    word: std::result::Result<File, String>,
+    /// The pipe in which it will leave its report, or why that can't be opened.
+    report: std::result::Result<File, String>,
 }
 
-/// Who answers for a mount.
+/// What serves a mount.
 #[derive(Debug)]
-pub enum Found {
+pub enum MountServer {
     /// A process.
-    Serving(Serving),
+    Running(ServerProcess),
     /// Its process is gone, without having ended the mount.
     Gone,
 }
 
-impl Serving {
+impl ServerProcess {
     /// The process that serves what is mounted there.
     ///
     /// # Errors
-    /// [`MountError::Place`] if no mount of this program is there, [`MountError::System`] if it can't be asked.
-    pub fn at(point: &Path) -> Result<Found> {
+    /// [`MountError::Directory`] if no mount of this program is there, [`MountError::System`] if it can't be asked.
+    pub fn find(point: &Path) -> Result<MountServer> {
         let mut answer = [0; 128];
         let len = match rustix::fs::getxattr(point, PROCESS_ATTRIBUTE, &mut answer) {
             Ok(len) => len,
-            Err(error) if !host::is_ours(point)? => return Err(no_mount(point, error)),
-            // No answer of a process: see `requests`.
-            Err(Errno::NOTCONN) => return Ok(Found::Gone),
+            Err(error) if !mountinfo::is_ours(point)? => return Err(no_mount(point, error)),
+            // The kernel's answer, and never a process': see `requests::reply::errno`.
+            Err(Errno::NOTCONN) => return Ok(MountServer::Gone),
             Err(error) => return Err(system("the mount's process can't be asked")(error.into())),
         };
         let answer = String::from_utf8_lossy(answer.get(..len).unwrap_or_default()).into_owned();
         let mut words = answer.split(' ');
         let process = words.next().and_then(|process| process.parse().ok());
         let process = process.ok_or_else(|| no_mount(point, Errno::NODATA))?;
-        let place = words.next().zip(words.next());
-        let word = match place {
+        let pipe = words.next().zip(words.next());
+        let report = match pipe {
             Some((pipe, inode)) => open(process, pipe, inode).map_err(|error| error.to_string()),
             None => Err("it is of an older version".into()),
         };
-        Ok(Found::Serving(Serving {
+        Ok(MountServer::Running(ServerProcess {
             point: point.to_owned(),
             process,
-            device: host::mount_at(point)?.map(|mount| mount.majmin),
-            word,
+            device: mountinfo::mount_at(point)?.map(|mount| mount.majmin),
+            report,
         }))
     }
 
-    /// Has it make everything durable that was written so far. This is asked for by reading an attribute, which is allowed
-    /// at a mount for reading only, too, and in a directory that may not be written to.
+    /// Makes it sync everything that was written so far. This is done by reading an attribute, which is allowed at a mount
+    /// for reading only, too, and in a directory that may not be written to.
     ///
     /// `false`: something that was stored through a map was lost before.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Of the disk.
     pub fn sync(&self) -> io::Result<bool> {
-        // What the kernel has of its own, stored through maps, comes first; of what is refused the process knows. Who may not
-        // read the root has none of it written.
+        // First the kernel's own pages, stored to through maps; the process knows of those that fail. A caller that may not read
+        // the root has none of them written.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if let Ok(root) = rustix::fs::open(&self.point, flags, Mode::empty()) {
             let _ = rustix::fs::syncfs(root);
         }
         let mut answer = [0; 1];
         rustix::fs::getxattr(&self.point, SYNC_ATTRIBUTE, &mut answer)?;
-        Ok(answer != crate::operations::xattr::LOST)
+        Ok(answer != STORES_LOST)
     }
 
     /// Where else it is mounted, here or where its process is: then it does not end.
@@ -163,39 +163,41 @@ impl Serving {
     /// If /proc can't be read.
     pub fn elsewhere(&self) -> Result<Vec<PathBuf>> {
         let theirs = Process::new(self.process).and_then(|process| process.mountinfo());
-        let mut mounts = host::mounts()?;
+        let mut mounts = mountinfo::mounts()?;
         mounts.extend(theirs.into_iter().flatten());
         let same = mounts
             .into_iter()
-            .filter(|mount| mount.fs_type == host::TYPE && Some(&mount.majmin) == self.device.as_ref());
-        let mut points: Vec<_> = same.map(|mount| host::unescaped(&mount.mount_point)).collect();
+            .filter(|mount| mount.fs_type == host::FS_TYPE && Some(&mount.majmin) == self.device.as_ref());
+        let mut points: Vec<_> = same
+            .map(|mount| mountinfo::unescaped(&mount.mount_point))
+            .collect();
         points.sort();
         points.dedup();
         Ok(points)
     }
 
-    /// Waits until it has ended; what it has said then.
+    /// Waits until it has ended. Its report.
     ///
     /// # Errors
     /// If that can't be read.
-    pub fn wait(self) -> Result<Told> {
-        let mut pipe = match self.word {
+    pub fn wait(self) -> Result<ExitReport> {
+        let mut pipe = match self.report {
             Ok(pipe) => pipe,
-            Err(why) => return Ok(Told::Unwatched(why)),
+            Err(why) => return Ok(ExitReport::Unreadable(why)),
         };
-        let mut word = Vec::new();
-        pipe.read_to_end(&mut word)
-            .map_err(system("can't read the last word of the mount's process"))?;
-        // It gives back what it has: its lock on the source, its descriptors.
+        let mut report = Vec::new();
+        pipe.read_to_end(&mut report)
+            .map_err(system("can't read the report of the mount's process"))?;
+        // By then it has given back its lock on the source, and its descriptors.
         while is_running(self.process) {
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
-        let word = String::from_utf8_lossy(&word);
-        let mut lines = word.lines();
+        let report = String::from_utf8_lossy(&report);
+        let mut lines = report.lines();
         Ok(match lines.next() {
-            Some(SAVED) => Told::Saved,
-            Some(LOST) => Told::Lost(lines.map(str::to_owned).collect()),
-            _ => Told::Nothing,
+            Some(SAVED) => ExitReport::Saved,
+            Some(LOST) => ExitReport::Lost(lines.map(str::to_owned).collect()),
+            _ => ExitReport::Missing,
         })
     }
 }
@@ -205,18 +207,18 @@ fn no_mount(point: &Path, error: Errno) -> MountError {
         Errno::NODATA | Errno::OPNOTSUPP | Errno::ACCESS => "no millpond mount is there".to_owned(),
         other => other.to_string(),
     };
-    MountError::Place {
+    MountError::Directory {
         path: point.to_owned(),
         role: "unmounted",
         why,
     }
 }
 
-/// Opens a pipe of another process by its number there, and makes sure that it is the one that is meant: numbers of
-/// processes mean others in other name spaces.
+/// Opens a pipe of another process by its descriptor there, if it has that inode number: in another PID name space the number
+/// of a process is another's.
 fn open(process: i32, pipe: &str, inode: &str) -> io::Result<File> {
     let number: u32 = pipe.parse().map_err(io::Error::other)?;
-    // Not for reading before it is known what it is: the process says what it likes, and opening has effects.
+    // Not for reading before it is known what it is: what a process says is not to be trusted, and opening has effects.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let named = rustix::fs::open(format!("/proc/{process}/fd/{number}"), flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&named)?;
@@ -232,7 +234,7 @@ fn open(process: i32, pipe: &str, inode: &str) -> io::Result<File> {
     Ok(pipe.into())
 }
 
-/// Whether a process has not ended; one that has, and that nobody has asked for how, has.
+/// Whether a process has not ended. A zombie has.
 fn is_running(process: i32) -> bool {
     let state = Process::new(process).and_then(|process| process.stat());
     state.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
@@ -243,24 +245,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_last_word_is_read_by_who_has_opened_it_and_by_nobody_who_meant_another() {
+    fn an_exit_report_is_read_through_its_address_and_not_if_the_pipe_is_another() {
         let read = |lost: &[String]| {
-            let said = LastWord::new().unwrap();
-            let address = said.address();
+            let pipe_end = ReportPipe::new().unwrap();
+            let address = pipe_end.address();
             let mut words = address.split(' ');
             let process: i32 = words.next().unwrap().parse().unwrap();
             let (pipe, inode) = (words.next().unwrap(), words.next().unwrap());
             assert!(open(process, pipe, "1").is_err());
             let mut pipe = open(process, pipe, inode).unwrap();
-            said.say(lost);
-            drop(said);
-            let mut word = String::new();
-            pipe.read_to_string(&mut word).unwrap();
-            word
+            pipe_end.report(lost);
+            drop(pipe_end);
+            let mut report = String::new();
+            pipe.read_to_string(&mut report).unwrap();
+            report
         };
         assert_eq!(read(&[]), "saved");
         assert_eq!(read(&["one".into(), "two".into()]), "lost\none\ntwo");
-        // One that nobody has opened is not waited for.
-        LastWord::new().unwrap().say(&["much".repeat(100_000)]);
+        // Without a reader the report is not waited for.
+        ReportPipe::new().unwrap().report(&["much".repeat(100_000)]);
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! By the numbers of the kernel's headers: `O_SYNC` contains `O_DSYNC`, and is called that by some libraries.
 
-/// How a file is opened, or of a write: what `fcntl(F_GETFL)` says, with what pwritev2(2) was asked for beside.
+/// How a file is opened; of a write, what `fcntl(F_GETFL)` says and what pwritev2(2) adds.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenFlags(pub(crate) i32);
 
 /// What is durable before a call that changes a file returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Durable {
+pub(crate) enum Durability {
     /// Nothing: that is for a sync.
     Later,
     /// The data, and what it takes to find them.
     Data,
-    /// All that is known of the file.
+    /// Data and all attributes.
     All,
 }
 
@@ -38,11 +38,11 @@ impl OpenFlags {
         self.has(libc::O_TRUNC)
     }
 
-    pub(crate) fn durable(self) -> Durable {
+    pub(crate) fn durability(self) -> Durability {
         match (self.has(libc::O_SYNC), self.has(libc::O_DSYNC)) {
-            (true, _) => Durable::All,
-            (false, true) => Durable::Data,
-            (false, false) => Durable::Later,
+            (true, _) => Durability::All,
+            (false, true) => Durability::Data,
+            (false, false) => Durability::Later,
         }
     }
 }
@@ -53,10 +53,10 @@ mod tests {
     use fuser::RenameFlags;
     use rustix::fs::{FallocateFlags, OFlags};
 
-    /// O_DSYNC made nothing durable: what was compared was another's constant of that name, which is O_SYNC.
+    /// O_DSYNC made nothing durable: it was compared with another library's constant of that name, which is O_SYNC.
     #[test]
     fn each_flag_of_open_means_what_the_kernel_s_headers_say_and_nothing_else() {
-        let (no, data, all) = (Durable::Later, Durable::Data, Durable::All);
+        let (no, data, all) = (Durability::Later, Durability::Data, Durability::All);
         // Reads, writes, is exclusive, truncates.
         for (name, flag, is, durable) in [
             ("O_RDONLY", libc::O_RDONLY, [true, false, false, false], no),
@@ -88,11 +88,11 @@ mod tests {
                 flags.is_exclusive(),
                 flags.truncates(),
             ];
-            assert_eq!((seen, flags.durable()), (is, durable), "{name}");
+            assert_eq!((seen, flags.durability()), (is, durable), "{name}");
         }
     }
 
-    /// The same of flags that are another's constants here.
+    /// The same of flags that are other libraries' constants here.
     #[test]
     fn flags_that_are_handed_on_or_asked_for_have_the_numbers_of_the_kernel_s_headers() {
         for (name, flag, number) in [

@@ -6,21 +6,26 @@
 //!                                              names, attributes, links, xattrs ────────┴──► the directory below
 //! ```
 //!
-//! | file | what |
-//! |---|---|
-//! | `options` `session` `source` `host` `ending` `error` | what is mounted where; the mount's life; that it alone writes to its source; what the host allows; its last word; why not |
-//! | `filesystem` `capabilities` | what the kernel asks, one line each, and who answers; what it is asked for |
-//! | `operations/` | the answers, a file for each family |
-//! | `pond` `nodes` `content` `mapped` `times` `idle` | what is known: files by number, their data, which the kernel has pages of, what of their times the disk does not know yet, what nobody has open |
-//! | `directory` `attributes` | entries of a directory as they come from below; attributes as FUSE wants them |
-//! | `caller` `pool` | making files as whoever asks; threads for what takes long |
+//! Rows of modules. A file imports `crate::x` only if `x` is its own module or stands in a lower row; modules side by side
+//! in a row don't know one another. A test of the lab reads this table and the sources.
+//!
+//! ```text
+//!   6  mount                                           a mount's life: made, served, unmounted, all of it written
+//!   5  requests                                        FUSE requests, a line each, and the capabilities asked for
+//!   4  operations                                      what answers them, a file for each family of system calls
+//!   3  state                                           all that a mount knows: inodes, open files, the cache
+//!   2  inode  source  exit_report                      a file's data, times, pages; the lock on the source; the last message
+//!   1  host  directory  attributes  credentials  pool  create_retries   the system; parts that know no mount
+//!   0  options  error  flags  own_attributes           the vocabulary
+//! ```
 //!
 //! Everything but data goes straight to the file system below, so names, permissions and links are what that makes of
 //! them. `docs/MOUNT.md` has the semantics.
 #![forbid(unsafe_code)]
 
 mod attributes;
-mod caller;
+mod create_retries;
+mod credentials;
 mod directory;
 mod error;
 mod exit_report;
@@ -30,19 +35,14 @@ mod inode;
 mod mount;
 mod operations;
 mod options;
+mod own_attributes;
 mod pool;
 mod requests;
 mod source;
 mod state;
 
 pub use error::MountError;
-pub use exit_report::{Found, Serving, Told};
+pub use exit_report::{ExitReport, MountServer, ServerProcess};
 pub use mount::{Ended, Mount, Unmounted};
 pub use options::Options;
-
-/// The extended attribute of the mount's root that has the process that serves it, and where that leaves its last word:
-/// what [`Serving::at`] asks for.
-pub const PROCESS_ATTRIBUTE: &str = "millpond.process";
-
-/// The extended attribute of the mount's root that makes everything durable when it is set to anything, or read.
-pub const SYNC_ATTRIBUTE: &str = "millpond.sync";
+pub use own_attributes::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};

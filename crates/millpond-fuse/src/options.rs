@@ -10,16 +10,16 @@ use std::time::Duration;
 pub struct Options {
     /// The directory with the files.
     pub source: PathBuf,
-    /// The directory at which they are to be seen.
+    /// The directory at which programs see them.
     pub mount_point: PathBuf,
     /// The cache's budget in bytes; 512 MiB.
     pub memory: u64,
-    /// In its place, between which bounds the host decides: see [`millpond::Builder::memory_auto`].
+    /// Instead of `memory`: bounds between which the budget follows the host: see [`millpond::Builder::memory_auto`].
     pub memory_auto: Option<MemoryRange>,
     /// Whether data go through the cache. Without it they go straight to the files below, through the kernel's page
     /// cache: for comparing.
     pub cached: bool,
-    /// Whether others than the user who mounts may use it.
+    /// Whether other users than the one that mounts may use it.
     pub allow_other: bool,
     /// Whether nothing may be changed.
     pub read_only: bool,
@@ -29,10 +29,10 @@ pub struct Options {
     pub suid: bool,
     /// Whether device files are devices.
     pub dev: bool,
-    /// Whether it may hide what the mount point has.
+    /// Whether the mount point may be a directory that is not empty, whose content is hidden then.
     pub nonempty: bool,
-    /// For how long the kernel may keep names and attributes without asking: so late may changes be seen that others
-    /// make to the directory below; 1 s.
+    /// For how long the kernel may cache names and attributes: so late may changes be seen that others make to the
+    /// directory below; 1 s.
     pub attribute_timeout: Duration,
     /// Threads that answer the kernel; at least 2.
     pub threads: usize,

@@ -1,8 +1,8 @@
-//! Threads for what takes long, so that those who answer the kernel are there for reads that take microseconds.
+//! Threads for what takes long, so that those that answer the kernel are there for reads that take microseconds.
 //!
 //! A thread is made when there is work and none is free, and ends when it had nothing to do for a while. For the calls of
-//! programs there is no limit: each of them waits for its answer. What nobody waits for, such as letting go of files that
-//! the kernel has forgotten, many at a time, has a queue of its own and few threads.
+//! programs there is no limit: each of them waits for its answer. Deferred work, such as the eviction of files that the
+//! kernel has forgotten, many at a time, has a queue of its own and few threads.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -13,19 +13,20 @@ use std::time::Duration;
 /// A thread without work ends after this.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Threads for what nobody waits for: more than one, since one may be waiting for the kernel, another for the disk.
-const LATER_THREADS_MAX: usize = 4;
+/// Threads for deferred work: more than one, since one may be waiting for the kernel, another for the disk.
+const DEFERRED_THREADS_MAX: usize = 4;
 
 type Work = Box<dyn FnOnce() + Send>;
 
 #[derive(Clone)]
 pub(crate) struct Pool {
-    calls: Arc<Shared>,
-    later: Arc<Shared>,
+    calls: Arc<Workers>,
+    deferred: Arc<Workers>,
 }
 
-struct Shared {
+struct Workers {
     queue: Mutex<Queue>,
+    /// Work has come.
     come: Condvar,
     threads_max: usize,
 }
@@ -39,22 +40,22 @@ struct Queue {
 
 impl Default for Pool {
     fn default() -> Pool {
-        let shared = |threads_max| {
-            Arc::new(Shared {
+        let workers = |threads_max| {
+            Arc::new(Workers {
                 queue: Mutex::default(),
                 come: Condvar::default(),
                 threads_max,
             })
         };
         Pool {
-            calls: shared(usize::MAX),
-            later: shared(LATER_THREADS_MAX),
+            calls: workers(usize::MAX),
+            deferred: workers(DEFERRED_THREADS_MAX),
         }
     }
 }
 
 impl Pool {
-    /// Does `work`, for which somebody waits, on some thread, or on this one if the system gives none.
+    /// Does `work`, for which a program waits, on some thread, or on this one if the system gives none.
     pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
         if !self.calls.push(Box::new(work)) {
             let work = self.calls.queue.lock().work.pop_front();
@@ -63,14 +64,14 @@ impl Pool {
     }
 
     /// Does `work` on some other thread, soon. If the system gives no thread it waits until there is one.
-    pub(crate) fn later(&self, work: impl FnOnce() + Send + 'static) {
-        self.later.push(Box::new(work));
+    pub(crate) fn defer(&self, work: impl FnOnce() + Send + 'static) {
+        self.deferred.push(Box::new(work));
     }
 }
 
-impl Shared {
+impl Workers {
     /// Whether some thread will do it.
-    fn push(self: &Arc<Shared>, work: Work) -> bool {
+    fn push(self: &Arc<Workers>, work: Work) -> bool {
         let mut queue = self.queue.lock();
         queue.work.push_back(work);
         if queue.free >= queue.work.len() || queue.threads >= self.threads_max {
@@ -79,10 +80,10 @@ impl Shared {
         }
         queue.threads += 1;
         drop(queue);
-        let shared = self.clone();
+        let workers = self.clone();
         let made = thread::Builder::new()
             .name("millpond-slow".into())
-            .spawn(move || shared.serve());
+            .spawn(move || workers.serve());
         if made.is_err() {
             self.queue.lock().threads -= 1;
         }
@@ -127,27 +128,27 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_done_by_few_threads() {
+    fn deferred_work_is_done_by_few_threads() {
         let (pool, begun) = (Pool::default(), Arc::new((Mutex::new((0, 0)), Condvar::new())));
-        let go_on = Arc::new(Barrier::new(LATER_THREADS_MAX + 1));
+        let go_on = Arc::new(Barrier::new(DEFERRED_THREADS_MAX + 1));
         for n in 0..100 {
             let (begun, go_on) = (begun.clone(), go_on.clone());
-            pool.later(move || {
+            pool.defer(move || {
                 let now = {
                     let mut counts = begun.0.lock();
                     counts.0 += 1;
                     counts.1 += 1;
                     counts.0
                 };
-                assert!(now <= LATER_THREADS_MAX);
-                if n < LATER_THREADS_MAX {
+                assert!(now <= DEFERRED_THREADS_MAX);
+                if n < DEFERRED_THREADS_MAX {
                     go_on.wait();
                 }
                 begun.0.lock().0 -= 1;
                 begun.1.notify_all();
             });
         }
-        assert!(pool.later.queue.lock().threads <= LATER_THREADS_MAX);
+        assert!(pool.deferred.queue.lock().threads <= DEFERRED_THREADS_MAX);
         go_on.wait();
         let mut counts = begun.0.lock();
         while *counts != (0, 100) {

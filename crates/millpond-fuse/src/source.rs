@@ -1,12 +1,12 @@
 //! The source: a directory of which one mount at a time changes the files.
 //!
-//! Two caches of one file write over each other's changes, and each says that all is on the disk. So whoever mounts for more
-//! than reading locks the directory (`flock`) for as long as its process lives: the same directory by any path, in any name
-//! space, is found so. A source within another's is found by where the two are in their file system, as far as the mounts
-//! are to be seen from here.
+//! Two caches of one file write over each other's changes, and each says that all is on the disk. So a mount that writes locks
+//! the directory (`flock`) for as long as its process lives: the same directory by any path, in any name space, is found so.
+//! A source within another's is found by their paths within the file system, as far as the mounts are to be seen from here.
 
 use crate::error::{MountError, Result, system};
-use crate::host::{self, Place};
+use crate::host;
+use crate::host::mountinfo::{self, FsPath};
 use crate::options::Options;
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -17,33 +17,34 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For how long a mount waits for one whose mount point is gone, and which still writes what it has or is being killed.
-const PATIENCE: Duration = Duration::from_secs(3);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// For how long a mount waits for the lock of one whose mount point is gone, and which still writes what it has or is being
+/// killed.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(3);
+const LOCK_RETRY_EVERY: Duration = Duration::from_millis(20);
 
 /// The source of a mount.
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     /// The directory, open for reading and perhaps locked: until the process ends, or this is dropped.
-    pub(crate) directory: Arc<Locked>,
+    pub(crate) directory: Arc<SourceLock>,
     /// Why it could not be locked, in a sentence, if it should be.
     pub(crate) notice: Option<String>,
 }
 
-/// A directory that is perhaps locked. Forked children have the same open file: they don't end the lock, and it does not live
-/// on with them when this is dropped.
-pub(crate) struct Locked {
+/// The source directory, open, and perhaps locked. Forked children have the same open file: they don't end the lock, and it
+/// does not live on with them when this is dropped.
+pub(crate) struct SourceLock {
     directory: File,
     process: u32,
 }
 
-impl AsFd for Locked {
+impl AsFd for SourceLock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
 }
 
-impl Drop for Locked {
+impl Drop for SourceLock {
     fn drop(&mut self) {
         if self.process == std::process::id() {
             // What can't be given up here ends with the open file.
@@ -53,7 +54,7 @@ impl Drop for Locked {
 }
 
 fn refused(path: &Path, why: String) -> MountError {
-    MountError::Place {
+    MountError::Directory {
         path: path.to_owned(),
         role: "the source",
         why,
@@ -61,13 +62,13 @@ fn refused(path: &Path, why: String) -> MountError {
 }
 
 impl Source {
-    /// The directory, by the path that it has whoever looks.
+    /// Opens the directory.
     pub(crate) fn open(options: &Options) -> Result<Source> {
         let path = host::check_source(options)?;
-        let directory = open(&path).map_err(|error| refused(&path, host::not_reached(&error.into())))?;
+        let directory = open(&path).map_err(|error| refused(&path, host::not_opened(&error.into())))?;
         Ok(Source {
             path,
-            directory: Arc::new(Locked {
+            directory: Arc::new(SourceLock {
                 directory,
                 process: std::process::id(),
             }),
@@ -75,17 +76,17 @@ impl Source {
         })
     }
 
-    /// For this mount alone, if it writes.
-    pub(crate) fn take(&mut self, options: &Options) -> Result<()> {
-        // Two that only read are none too many, and without a cache each sees at once what the other writes.
+    /// Locks it, if the mount writes through a cache.
+    pub(crate) fn lock(&mut self, options: &Options) -> Result<()> {
+        // Mounts that only read may be many, and without a cache each sees at once what the other writes.
         if options.cached && !options.read_only {
-            self.notice = self.lock()?;
+            self.notice = self.wait_for_lock()?;
         }
         Ok(())
     }
 
-    /// Locks it. Why that can't be done here, in a sentence.
-    fn lock(&self) -> Result<Option<String>> {
+    /// Locks it. Where the file system has no locks: why not, in a sentence.
+    fn wait_for_lock(&self) -> Result<Option<String>> {
         let began = Instant::now();
         loop {
             match rustix::fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive) {
@@ -103,24 +104,24 @@ impl Source {
             if let Some(other) = is_mounted.filter(|other| host::is_alive(&other.point)) {
                 return Err(refused(&self.path, taken(&other.point, "is there already")));
             }
-            if began.elapsed() >= PATIENCE {
-                return Err(refused(&self.path, self.locked()));
+            if began.elapsed() >= LOCK_WAIT_MAX {
+                return Err(refused(&self.path, self.locked_by_other()));
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(LOCK_RETRY_EVERY);
         }
-        self.alone().map(|()| None)
+        self.check_overlap().map(|()| None)
     }
 
-    /// Once it is mounted: of two whose mounts were made at the same time neither has seen the other's before.
-    pub(crate) fn look_again(&self, options: &Options) -> Result<()> {
-        match options.cached && !options.read_only && self.notice.is_none() {
-            true => self.alone(),
-            false => Ok(()),
+    /// To be called once it is mounted: of two mounts that were made at the same time neither has seen the other before.
+    pub(crate) fn recheck(&self, options: &Options) -> Result<()> {
+        if options.cached && !options.read_only && self.notice.is_none() {
+            self.check_overlap()?;
         }
+        Ok(())
     }
 
-    /// Whether no mount that writes has a source within this or around it.
-    fn alone(&self) -> Result<()> {
+    /// Refuses a source if a mount that writes has one within it or around it.
+    fn check_overlap(&self) -> Result<()> {
         let mut others = self.others()?.into_iter();
         if let Some(other) = others.find(|other| !other.is_same && other.is_locked()) {
             return Err(refused(&self.path, taken(&other.point, &other.how())));
@@ -133,21 +134,21 @@ impl Source {
 
     /// Mounts of this program whose source has files of this one.
     fn others(&self) -> Result<Vec<Other>> {
-        let mounts = host::mounts()?;
-        let Some(ours) = Place::of(&self.path, &mounts) else {
+        let mounts = mountinfo::mounts()?;
+        let Some(ours) = FsPath::of(&self.path, &mounts) else {
             return Ok(Vec::new());
         };
-        let ponds = mounts.iter().filter(|mount| mount.fs_type == host::TYPE);
-        let others = ponds.filter_map(|mount| {
-            let source = host::source_of(mount)?;
-            let place = Place::of(&source, &mounts)?;
-            (place.device == ours.device).then_some(())?;
+        let millponds = mounts.iter().filter(|mount| mount.fs_type == host::FS_TYPE);
+        let others = millponds.filter_map(|mount| {
+            let source = mountinfo::source_of(mount)?;
+            let theirs = FsPath::of(&source, &mounts)?;
+            (theirs.device == ours.device).then_some(())?;
             let (within, around) = (
-                place.path.starts_with(&ours.path),
-                ours.path.starts_with(&place.path),
+                theirs.path.starts_with(&ours.path),
+                ours.path.starts_with(&theirs.path),
             );
             (within || around).then(|| Other {
-                point: host::unescaped(&mount.mount_point),
+                point: mountinfo::unescaped(&mount.mount_point),
                 source,
                 is_same: within && around,
                 is_within: within,
@@ -156,8 +157,8 @@ impl Source {
         Ok(others.collect())
     }
 
-    /// Somebody has it locked who shows it nowhere.
-    fn locked(&self) -> String {
+    /// The refusal when no mount is to be seen that has the lock.
+    fn locked_by_other(&self) -> String {
         let who = rustix::fs::fstat(&self.directory)
             .ok()
             .and_then(|stat| host::locked_by(&stat))
@@ -169,7 +170,7 @@ impl Source {
     }
 }
 
-/// Another mount, of the same files.
+/// Another mount that has files of this source.
 struct Other {
     point: PathBuf,
     source: PathBuf,
@@ -178,7 +179,7 @@ struct Other {
 }
 
 impl Other {
-    /// Whether its process lives and writes. One that can't be looked at may.
+    /// Whether its process lives and writes. One that can't be opened may.
     fn is_locked(&self) -> bool {
         match open(&self.source) {
             Ok(directory) => rustix::fs::flock(directory, FlockOperation::NonBlockingLockShared).is_err(),
@@ -197,7 +198,7 @@ impl Other {
     }
 }
 
-/// The way out is to have one cache.
+/// The refusal for the sake of another mount. The way out is to have one cache.
 fn taken(point: &Path, how: &str) -> String {
     let point = point.display();
     format!(
@@ -206,8 +207,8 @@ fn taken(point: &Path, how: &str) -> String {
     )
 }
 
-/// Who has a directory locked and serves FUSE: a mount that has no name any more, as after `umount --lazy`. Others may lock what
-/// they like.
+/// The refusal if a process has a directory locked and serves FUSE: a mount that has no name any more, as after
+/// `umount --lazy`. Other programs may lock what they like.
 fn locked_around(path: &Path) -> Option<String> {
     let directory = open(path).ok()?;
     let locked = rustix::fs::flock(&directory, FlockOperation::NonBlockingLockShared);
@@ -222,7 +223,7 @@ fn locked_around(path: &Path) -> Option<String> {
     })
 }
 
-/// For reading, if it may be searched as well.
+/// Opens a directory for reading, if it may be searched as well.
 fn open(path: &Path) -> rustix::io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty())?;
@@ -230,7 +231,7 @@ fn open(path: &Path) -> rustix::io::Result<File> {
     Ok(directory.into())
 }
 
-/// The root as the kernel is told of it: `O_PATH`, so that it is there whatever is mounted over it.
+/// The root's inode, open with `O_PATH`, so that it is there whatever is mounted over it, and what stat says.
 pub(crate) fn root(source: &Source) -> Result<(OwnedFd, Stat)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::openat(&source.directory, ".", flags, Mode::empty());

@@ -1,22 +1,24 @@
-//! What a mount knows: its files, who has them open, the cache.
+//! All that a mount knows: its inodes, its open files, its cache.
 
-use crate::attributes::attributes;
+use crate::attributes::file_attr;
+use crate::create_retries::CreateRetries;
 use crate::directory::Directory;
-use crate::exit_report::LastWord;
-use crate::flags::Durable;
-use crate::inode::closed::Idle;
-use crate::inode::content::{Content, Result};
+use crate::exit_report::ReportPipe;
+use crate::flags::Durability;
+use crate::inode::closed::ClosedInodes;
+use crate::inode::content::Content;
+use crate::inode::table::InodeTable;
 use crate::inode::times::Clock;
-use crate::inode::{Node, Nodes, ROOT};
-use crate::operations::stale_dentry::SentBack;
+use crate::inode::{DiskVersion, Inode};
 use crate::options::Options;
+use crate::own_attributes::ROOT_ID;
 use crate::pool::Pool;
-use crate::source::Locked;
+use crate::source::SourceLock;
 use fuser::{FileAttr, Notifier};
 use millpond::PageCache;
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags, Stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, Result};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -26,163 +28,184 @@ use std::time::Duration;
 /// The size of the cache's pages, which answers of one page depend on.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// Files that nobody has open and whose data stay in the cache: a part of the descriptors, of which each has two, and of
-/// what is known of a file, which is about a kilobyte.
-fn idle_max(descriptors: u64) -> usize {
+/// How many files that no program has open keep their data in the cache: each has two descriptors, and about a kilobyte of
+/// what is known of it.
+fn closed_max(descriptors: u64) -> usize {
     (descriptors / 16).clamp(16, 16 << 10) as usize
 }
 
+/// What a mount is made of.
+pub(crate) struct Parts {
+    /// The source's root, open with `O_PATH`, and what stat says of it.
+    pub(crate) root: (OwnedFd, Stat),
+    pub(crate) source: Arc<SourceLock>,
+    pub(crate) cache: Option<PageCache>,
+    /// How many descriptors this process may have.
+    pub(crate) descriptors: u64,
+    pub(crate) report_pipe: ReportPipe,
+}
+
 /// The state of a mount.
-pub(crate) struct Pond {
-    pub(crate) nodes: Nodes,
+pub(crate) struct MountState {
+    pub(crate) inodes: InodeTable,
     pub(crate) files: Handles<OpenFile>,
     pub(crate) directories: Handles<Directory>,
     pub(crate) cache: Option<PageCache>,
-    pub(crate) idle: Idle,
+    pub(crate) closed: ClosedInodes,
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
-    /// Of the root when it was mounted: what is said of it while the file system below does not answer.
+    /// Of the root when it was mounted: the answer while the file system below gives none.
     pub(crate) root: FileAttr,
-    pub(crate) last_word: LastWord,
+    pub(crate) report_pipe: ReportPipe,
     /// The source, open and perhaps locked for as long as this is there. Errors of the file system below are asked for
-    /// through it, which says those that came since it was opened.
-    pub(crate) source: Arc<Locked>,
+    /// through it: it has those that came since it was opened.
+    pub(crate) source: Arc<SourceLock>,
     pub(crate) is_read_only: bool,
-    /// What the file system below has said of data that only it had, and says once.
+    /// The error that the file system below has given for data that only it had. It gives it once.
     pub(crate) below_failed: Mutex<Option<Errno>>,
     /// Something that was stored through a map is lost.
-    pub(crate) has_lost: AtomicBool,
+    pub(crate) has_lost_stores: AtomicBool,
     pub(crate) attribute_timeout: Duration,
-    /// Root's: it makes files as whoever asks.
+    /// The process is root's: it makes files as their callers.
     pub(crate) is_root: bool,
-    /// The umask is left to us, since a directory may have a default ACL instead.
+    /// The kernel leaves the umask to us, since a directory may have a default ACL instead.
     pub(crate) applies_umask: AtomicBool,
     /// Threads that answer the kernel, and how many of them are in a write, which may pause.
     pub(crate) threads: usize,
     pub(crate) writing: AtomicUsize,
-    /// Files that could not be let go of, because they could not be written: tried again.
-    pub(crate) unwritten: Mutex<Vec<Arc<Node>>>,
+    /// Closed files whose writeback has failed: it is tried again.
+    pub(crate) unwritten: Mutex<Vec<Arc<Inode>>>,
     /// How many descriptors this process may have.
     pub(crate) descriptors: u64,
-    /// Who was told to look once more for a name that has appeared.
-    pub(crate) sent_back: Mutex<SentBack>,
-    /// For telling the kernel to forget names, and whether somebody does.
+    pub(crate) create_retries: CreateRetries,
+    /// For invalidating what the kernel caches.
     pub(crate) notifier: OnceLock<Notifier>,
-    pub(crate) forgetting: AtomicBool,
-    /// What the host's FUSE lacks, in sentences.
-    pub(crate) lacks: Mutex<Vec<String>>,
+    /// Dentries are being invalidated to get descriptors back.
+    pub(crate) invalidating: AtomicBool,
+    /// Capabilities that the kernel's FUSE does not have, in sentences.
+    pub(crate) unsupported: Mutex<Vec<String>>,
 }
 
-/// Somebody's open file.
+/// An open file description: what an open(2) of a program has made.
 pub(crate) struct OpenFile {
-    pub(crate) node: Arc<Node>,
+    pub(crate) inode: Arc<Inode>,
     pub(crate) content: Arc<Content>,
     /// What is durable when a call that changes the file returns.
-    pub(crate) durable: Durable,
+    pub(crate) durability: Durability,
 }
 
-impl Pond {
-    pub(crate) fn new(
-        ((root, stat), source): ((OwnedFd, Stat), Arc<Locked>),
-        cache: Option<PageCache>,
-        options: &Options,
-        (descriptors, last_word): (u64, LastWord),
-    ) -> Pond {
-        Pond {
-            nodes: Nodes::new(root, &stat),
+impl MountState {
+    pub(crate) fn new(parts: Parts, options: &Options) -> MountState {
+        let (root, stat) = parts.root;
+        MountState {
+            inodes: InodeTable::new(root, &stat),
             files: Handles::default(),
             directories: Handles::default(),
-            cache,
-            idle: Idle::new(idle_max(descriptors)),
+            cache: parts.cache,
+            closed: ClosedInodes::new(closed_max(parts.descriptors)),
             pool: Pool::default(),
             clock: Clock::default(),
-            root: attributes(ROOT, &stat),
-            source,
+            root: file_attr(ROOT_ID, &stat),
+            source: parts.source,
             is_read_only: options.read_only,
             below_failed: Mutex::default(),
-            has_lost: AtomicBool::new(false),
-            last_word,
+            has_lost_stores: AtomicBool::new(false),
+            report_pipe: parts.report_pipe,
             attribute_timeout: options.attribute_timeout,
             is_root: rustix::process::geteuid().is_root(),
             applies_umask: AtomicBool::new(false),
             threads: options.threads,
             writing: AtomicUsize::new(0),
             unwritten: Mutex::default(),
-            descriptors,
-            sent_back: Mutex::default(),
+            descriptors: parts.descriptors,
+            create_retries: CreateRetries::default(),
             notifier: OnceLock::new(),
-            forgetting: AtomicBool::new(false),
-            lacks: Mutex::default(),
+            invalidating: AtomicBool::new(false),
+            unsupported: Mutex::default(),
         }
     }
 
-    pub(crate) fn node(&self, id: u64) -> Result<Arc<Node>> {
-        self.nodes.find(id).ok_or(Errno::STALE)
+    /// The inode with this number.
+    ///
+    /// # Errors
+    /// `ESTALE`: the kernel was not told of it.
+    pub(crate) fn inode(&self, id: u64) -> Result<Arc<Inode>> {
+        self.inodes.find(id).ok_or(Errno::STALE)
     }
 
+    /// The open file with this handle.
+    ///
+    /// # Errors
+    /// `EBADF`: there is none.
     pub(crate) fn file(&self, handle: u64) -> Result<Arc<OpenFile>> {
         self.files.find(handle).ok_or(Errno::BADF)
     }
 
-    /// What stat says of a file: what the disk says, and what it does not know yet.
-    pub(crate) fn attributes(&self, node: &Node) -> Result<FileAttr> {
-        let data = node.data.lock();
-        let times = node.times.lock();
-        // Not before: what is not written yet may be, meanwhile.
-        let mut stat = rustix::fs::fstat(&node.place)?;
+    /// A file's attributes: those on disk, and what has not reached the disk yet.
+    pub(crate) fn attributes(&self, inode: &Inode) -> Result<FileAttr> {
+        let data = inode.data.lock();
+        let times = inode.times.lock();
+        // Under the locks: what is not written yet may be, meanwhile.
+        let mut stat = rustix::fs::fstat(&inode.fd)?;
         if self.is_cached(&stat) {
-            // Where nobody has it open and nothing is left to write the disk knows best: others may have changed it.
-            let is_ours = data.opens > 0 || times.to_settle().is_some();
+            // A file that is closed and clean may have been changed below by others: the disk's length counts.
+            let is_ours = data.opens > 0 || times.pending_mtime().is_some();
             let content = data.content.as_ref().filter(|_| is_ours);
             if let Some(len) = content.and_then(|content| content.cached_len()) {
                 stat.st_size = len as _;
             }
-            times.tell(&mut stat);
+            times.apply_to(&mut stat);
         }
-        Ok(self.say(node.id, &stat))
+        Ok(self.reply_attr(inode.id, &stat))
     }
 
-    /// The same where the disk has been asked already.
-    pub(crate) fn told(&self, node: &Node, stat: &Stat) -> Result<FileAttr> {
-        match self.is_cached(stat) {
-            true => self.attributes(node),
-            false => Ok(self.say(node.id, stat)),
+    /// As [`attributes`](Self::attributes), for a caller that has asked the disk already.
+    pub(crate) fn attributes_from(&self, inode: &Inode, stat: &Stat) -> Result<FileAttr> {
+        if self.is_cached(stat) {
+            return self.attributes(inode);
         }
+        Ok(self.reply_attr(inode.id, stat))
     }
 
-    pub(crate) fn say(&self, id: u64, stat: &Stat) -> FileAttr {
-        self.clock.tell(stat);
-        attributes(id, stat)
+    /// Attributes as they go to the kernel. A change that comes later is stamped no earlier.
+    pub(crate) fn reply_attr(&self, id: u64, stat: &Stat) -> FileAttr {
+        self.clock.reported(stat);
+        file_attr(id, stat)
     }
 
     fn is_cached(&self, stat: &Stat) -> bool {
         self.cache.is_some() && rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
     }
 
-    /// Opens a file, which the kernel knows by number, for what a descriptor that only names it can't do.
-    pub(crate) fn reopen(&self, node: &Node, flags: OFlags) -> Result<OwnedFd> {
+    /// Opens the file of an inode, for what an `O_PATH` descriptor can't do.
+    pub(crate) fn reopen(&self, inode: &Inode, flags: OFlags) -> Result<OwnedFd> {
         rustix::fs::open(
-            node.path(),
+            inode.path(),
             flags | OFlags::CLOEXEC | OFlags::NOCTTY,
             Mode::empty(),
         )
     }
 
-    /// Data of the file were changed, by a program and just now.
-    pub(crate) fn written(&self, node: &Node) {
+    /// A program has changed data of the file just now.
+    pub(crate) fn data_changed(&self, inode: &Inode) {
         if self.cache.is_some() {
-            node.times.lock().written(self.clock.now());
+            inode.times.lock().data_changed(self.clock.now());
         }
     }
 
-    /// Attributes of the file were changed below, or its names, by us.
-    pub(crate) fn attributes_changed(&self, node: &Node) {
-        node.attributes_changed.store(true, Ordering::Release);
-        node.times.lock().changed(self.clock.now());
+    /// We have changed attributes or names of the file below.
+    pub(crate) fn attributes_changed(&self, inode: &Inode) {
+        inode.attributes_changed.store(true, Ordering::Release);
+        inode.times.lock().attributes_changed(self.clock.now());
+    }
+
+    /// How the file is below now.
+    pub(crate) fn disk_version(&self, inode: &Inode) -> Result<DiskVersion> {
+        Ok(DiskVersion::of(&rustix::fs::fstat(&inode.fd)?))
     }
 }
 
-/// What is open, by the number that the kernel gives back.
+/// What is open, by the handle that the kernel gives back.
 pub(crate) struct Handles<T> {
     open: RwLock<HashMap<u64, Arc<T>>>,
     next: AtomicU64,

@@ -126,7 +126,7 @@ fn places_that_can_t_be_used_are_refused_with_the_way_out() {
         &at,
         "does not exist: mkdir -p makes it",
     );
-    refused("/dev/null", &at, "it is no directory");
+    refused("/dev/null", &at, "it is not a directory");
     let (code, said) = millpond(&["mount", &source, &at, "--memory", "1K"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is too small"), "{said}");

@@ -1,7 +1,7 @@
 //! Whether everything is on the disk is said by who knows: the process that serves, with its last word.
 
 use crate::{Pond, folders, millpond, mount_program, skip};
-use millpond_fuse::{Found, Serving, Told};
+use millpond_fuse::{ExitReport, MountServer, ServerProcess};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,10 +12,10 @@ fn start(arguments: &[&str]) -> Option<Pond> {
     Pond::start(&folders()[0], arguments)
 }
 
-pub(crate) fn serving(point: &Path) -> Serving {
-    match Serving::at(point).unwrap() {
-        Found::Serving(serving) => serving,
-        Found::Gone => panic!("it lives"),
+pub(crate) fn serving(point: &Path) -> ServerProcess {
+    match ServerProcess::find(point).unwrap() {
+        MountServer::Running(serving) => serving,
+        MountServer::Gone => panic!("it lives"),
     }
 }
 
@@ -26,13 +26,16 @@ fn who_unmounts_hears_the_last_word_of_the_process_and_none_of_one_that_was_kill
     };
     let watched = serving(&pond.at());
     pond.end(Signal::TERM);
-    assert_eq!(watched.wait().unwrap(), Told::Saved);
+    assert_eq!(watched.wait().unwrap(), ExitReport::Saved);
     pond.again();
     let watched = serving(&pond.at());
     fs::write(pond.at().join("file"), "text").unwrap();
     pond.kill();
-    assert_eq!(watched.wait().unwrap(), Told::Nothing);
-    assert!(matches!(Serving::at(&pond.at()).unwrap(), Found::Gone));
+    assert_eq!(watched.wait().unwrap(), ExitReport::Missing);
+    assert!(matches!(
+        ServerProcess::find(&pond.at()).unwrap(),
+        MountServer::Gone
+    ));
     let (code, said) = millpond(&["umount", &pond.at().display().to_string()]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("what was not is lost"), "{said}");
@@ -53,9 +56,9 @@ fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_last_word() {
     let _ = file.write_all(&vec![7; 12 << 20]);
     drop(file);
     pond.end(Signal::TERM);
-    let told = watched.wait().unwrap();
-    let Told::Lost(lost) = &told else {
-        panic!("{told:?}");
+    let report = watched.wait().unwrap();
+    let ExitReport::Lost(lost) = &report else {
+        panic!("{report:?}");
     };
     assert!(lost.iter().any(|line| line.contains("No space left")), "{lost:?}");
 }

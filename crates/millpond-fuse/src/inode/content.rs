@@ -1,14 +1,11 @@
-//! The data of one regular file: in the cache, or straight from below for comparing.
+//! The data of one regular file: in the cache, or straight from below, for comparison.
 
 use millpond::{OpenOptions, PageCache};
 use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, Result};
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
-
-/// What the calls of the system return.
-pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
 /// An open file.
 pub(crate) struct Content {
@@ -18,7 +15,7 @@ pub(crate) struct Content {
 
 enum Data {
     Cached(millpond::File),
-    Plain(fs::File),
+    Direct(fs::File),
 }
 
 impl Content {
@@ -29,16 +26,16 @@ impl Content {
                 let options = OpenOptions::new().write(is_writable);
                 Data::Cached(cache.open_file(file, options).map_err(|e| errno(&e))?)
             }
-            None => Data::Plain(file),
+            None => Data::Direct(file),
         };
         Ok(Content { data, is_writable })
     }
 
-    /// The length with everything that was written, if the file below need not have it.
+    /// The length with everything that was written, where the file below may not have it yet.
     pub(crate) fn cached_len(&self) -> Option<u64> {
         match &self.data {
             Data::Cached(file) => Some(file.len()),
-            Data::Plain(_) => None,
+            Data::Direct(_) => None,
         }
     }
 
@@ -46,12 +43,12 @@ impl Content {
     pub(crate) fn len(&self) -> Result<u64> {
         match &self.data {
             Data::Cached(file) => Ok(file.len()),
-            Data::Plain(file) => file.metadata().map(|about| about.len()).map_err(of_io),
+            Data::Direct(file) => file.metadata().map(|about| about.len()).map_err(io_errno),
         }
     }
 
-    /// Calls `with` with the `len` bytes from `offset` on, or with those that there are. `buffer` is for what does not lie
-    /// in one page.
+    /// Calls `with` with the `len` bytes from `offset` on, or with fewer at the end of the file. A read that crosses pages
+    /// goes through `buffer`.
     pub(crate) fn read(
         &self,
         offset: u64,
@@ -76,7 +73,7 @@ impl Content {
         let buffer = &mut buffer[..len];
         let read = match &self.data {
             Data::Cached(file) => file.read_at(buffer, offset).map_err(|e| errno(&e))?,
-            Data::Plain(file) => read_plain(file, buffer, offset).map_err(of_io)?,
+            Data::Direct(file) => read_direct(file, buffer, offset).map_err(io_errno)?,
         };
         with(&buffer[..read]);
         Ok(())
@@ -85,36 +82,36 @@ impl Content {
     pub(crate) fn read_into(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         match &self.data {
             Data::Cached(file) => file.read_at(buffer, offset).map_err(|e| errno(&e)),
-            Data::Plain(file) => read_plain(file, buffer, offset).map_err(of_io),
+            Data::Direct(file) => read_direct(file, buffer, offset).map_err(io_errno),
         }
     }
 
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.write_at(bytes, offset).map_err(|e| errno(&e)),
-            Data::Plain(file) => file.write_all_at(bytes, offset).map_err(of_io),
+            Data::Direct(file) => file.write_all_at(bytes, offset).map_err(io_errno),
         }
     }
 
-    /// As `write`, for what the kernel has told its writer is written.
-    pub(crate) fn write_promised(&self, bytes: &[u8], offset: u64) -> Result<()> {
+    /// As `write`, for pages that the kernel writes back: it takes them for clean, whatever is answered.
+    pub(crate) fn write_back(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.write_promised(bytes, offset).map_err(|e| errno(&e)),
-            Data::Plain(file) => file.write_all_at(bytes, offset).map_err(of_io),
+            Data::Direct(file) => file.write_all_at(bytes, offset).map_err(io_errno),
         }
     }
 
     pub(crate) fn set_len(&self, len: u64) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.set_len(len).map_err(|e| errno(&e)),
-            Data::Plain(file) => file.set_len(len).map_err(of_io),
+            Data::Direct(file) => file.set_len(len).map_err(io_errno),
         }
     }
 
     pub(crate) fn punch(&self, offset: u64, len: u64) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.punch(offset, len).map_err(|e| errno(&e)),
-            Data::Plain(file) => {
+            Data::Direct(file) => {
                 let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 rustix::fs::fallocate(file, flags, offset, len)
             }
@@ -125,7 +122,7 @@ impl Content {
     pub(crate) fn sync(&self) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.sync_data().map_err(|e| errno(&e)),
-            Data::Plain(file) => file.sync_data().map_err(of_io),
+            Data::Direct(file) => file.sync_data().map_err(io_errno),
         }
     }
 
@@ -133,15 +130,15 @@ impl Content {
     pub(crate) fn write_out(&self) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.write_out().map_err(|e| errno(&e)),
-            Data::Plain(_) => Ok(()),
+            Data::Direct(_) => Ok(()),
         }
     }
 
-    /// Gives up what could not be written.
-    pub(crate) fn give_up(&self) -> Result<()> {
+    /// Discards what could not be written.
+    pub(crate) fn discard_unwritten(&self) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.discard_unwritten().map(|_| ()).map_err(|e| errno(&e)),
-            Data::Plain(_) => Ok(()),
+            Data::Direct(_) => Ok(()),
         }
     }
 
@@ -149,7 +146,7 @@ impl Content {
     pub(crate) fn failure(&self) -> Option<Errno> {
         match &self.data {
             Data::Cached(file) => file.failure().map(|e| errno(&e)),
-            Data::Plain(_) => None,
+            Data::Direct(_) => None,
         }
     }
 
@@ -157,12 +154,12 @@ impl Content {
     pub(crate) fn invalidate(&self) -> Result<()> {
         match &self.data {
             Data::Cached(file) => file.invalidate(..).map(|_| ()).map_err(|e| errno(&e)),
-            Data::Plain(_) => Ok(()),
+            Data::Direct(_) => Ok(()),
         }
     }
 }
 
-fn read_plain(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+fn read_direct(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match file.read_at(&mut buffer[done..], offset + done as u64) {
@@ -175,14 +172,14 @@ fn read_plain(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usi
     Ok(done)
 }
 
-fn of_io(error: io::Error) -> Errno {
+fn io_errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// What a program is told.
+/// The error that a program gets.
 fn errno(error: &millpond::Error) -> Errno {
     match error {
-        // Longer than a cache can have: as of a file system with such a limit.
+        // Longer than a file in the cache can be: as on a file system with such a limit.
         millpond::Error::OutOfRange { .. } => Errno::FBIG,
         other => Errno::from_raw_os_error(other.errno()),
     }

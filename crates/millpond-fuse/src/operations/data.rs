@@ -1,246 +1,261 @@
 //! Data: opened, read, written, made durable, closed.
 
-use super::names::Making;
-use crate::caller::Asks;
-use crate::flags::{Durable, OpenFlags};
-use crate::inode::coherence::Begun;
-use crate::inode::content::{Content, Result};
-use crate::inode::{Data, Node, Seen};
-use crate::state::{OpenFile, Pond};
+use super::names::{Created, NewEntry};
+use crate::credentials::Credentials;
+use crate::flags::{Durability, OpenFlags};
+use crate::inode::content::Content;
+use crate::inode::kernel_pages::PageWriteback;
+use crate::inode::{Data, Inode};
+use crate::state::{MountState, OpenFile};
 use fuser::{FileAttr, INodeNo};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, Result};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How often a name may appear and vanish within one call that makes it. Whoever changes names behind the mount that fast is
-/// done for.
-const APPEARED_TRIES: u32 = 100;
+/// How often a name may appear and vanish within one call that creates it. A program that changes names behind the mount
+/// that fast gets the error.
+const CREATE_TRIES: u32 = 100;
 
-/// One write.
-pub(crate) struct Write<'a> {
-    pub(crate) bytes: &'a [u8],
+/// How a write is to be done.
+pub(crate) struct Write {
     pub(crate) offset: u64,
-    /// As `fcntl(F_GETFL)` says of whoever writes, with what this call asks for.
-    pub(crate) flags: i32,
-    pub(crate) asks: &'a Asks,
-    /// Bits that run a file as its owner or group have to go.
+    /// As `fcntl(F_GETFL)` says of the writer, with what this call asks for.
+    pub(crate) flags: OpenFlags,
+    pub(crate) caller: Credentials,
+    /// Set-user-ID and set-group-ID bits have to go.
     pub(crate) drops_privileges: bool,
     /// It was stored through a map: the kernel takes its page for clean, whatever is answered.
-    pub(crate) promised: Option<Begun>,
+    pub(crate) page_writeback: Option<PageWriteback>,
 }
 
-impl Pond {
-    /// Opens a file. Its handle, and whether it is for reading only.
-    pub(crate) fn open(self: &Arc<Pond>, id: u64, flags: i32) -> Result<(u64, bool)> {
-        let node = self.node(id)?;
-        let flags = OpenFlags(flags);
-        let content = self.content(&node, flags.writes())?;
-        let durable = flags.durable();
-        let opened = OpenFile {
-            node,
-            content,
-            durable,
-        };
-        Ok((self.files.add(opened), !flags.writes()))
+impl MountState {
+    /// Opens a file. Its handle.
+    pub(crate) fn open(self: &Arc<MountState>, id: u64, flags: OpenFlags) -> Result<u64> {
+        let inode = self.inode(id)?;
+        let content = self.open_content(&inode, flags.writes())?;
+        Ok(self.add_file(inode, content, flags))
     }
 
-    /// Makes a file and opens it. Its handle, and what stat says.
-    pub(crate) fn create(self: &Arc<Pond>, at: &Making<'_>, flags: i32) -> Result<(u64, FileAttr)> {
-        let exclusive = OpenFlags(flags).is_exclusive();
-        let mut made = self.make_file(at, exclusive);
-        if made.as_ref().is_err_and(|error| *error == Errno::STALE) && self.was_sent_back(at) {
-            // The kernel has looked once more, and would not again.
-            for _ in 0..APPEARED_TRIES {
-                match self.open_appeared(at, flags) {
+    /// The handle of a file whose content is open.
+    pub(crate) fn add_file(&self, inode: Arc<Inode>, content: Arc<Content>, flags: OpenFlags) -> u64 {
+        self.files.add(OpenFile {
+            inode,
+            content,
+            durability: flags.durability(),
+        })
+    }
+
+    /// Creates a file and opens it. Its handle, and its attributes.
+    pub(crate) fn create(
+        self: &Arc<MountState>,
+        entry: &NewEntry<'_>,
+        flags: OpenFlags,
+    ) -> Result<(u64, FileAttr)> {
+        let is_stale = |created: &Result<Created>| matches!(created, Err(Errno::STALE));
+        let mut created = self.create_file(entry, flags.is_exclusive());
+        if is_stale(&created) && self.is_create_retry(entry) {
+            // The kernel has looked the name up once more, and would not again.
+            for _ in 0..CREATE_TRIES {
+                match self.open_existing(entry, flags) {
                     Err(Errno::NOENT) => {}
                     other => return other,
                 }
                 // It has vanished since.
-                made = self.make_file(at, exclusive);
-                if !made.as_ref().is_err_and(|error| *error == Errno::STALE) {
+                created = self.create_file(entry, flags.is_exclusive());
+                if !is_stale(&created) {
                     break;
                 }
             }
         }
-        let made = made?;
-        let node = made.node;
-        let taken = self.take(&node, &mut node.data.lock(), made.file, true);
-        let taken = match taken {
-            // The descriptor is gone with it, so that there is room for one.
-            Err(Errno::MFILE) => self.content(&node, true),
+        let Created {
+            file,
+            inode,
+            extra_mode,
+        } = created?;
+        let attached = self.attach_content(&inode, &mut inode.data.lock(), file, true);
+        let content = match attached {
+            // The descriptor is closed with it, so that there is one to be had.
+            Err(Errno::MFILE) => self.open_content(&inode, true),
             other => other,
         };
-        let narrowed = match made.added.is_empty() {
-            true => Ok(()),
-            false => rustix::fs::fstat(&node.place).and_then(|stat| {
-                let mode = Mode::from_raw_mode(stat.st_mode) - made.added;
-                rustix::fs::chmodat(CWD, node.path(), mode, AtFlags::empty())
-            }),
-        };
-        let opened = taken.and_then(|content| {
-            let attributes = narrowed.and_then(|()| self.attributes(&node));
-            let attributes = attributes.inspect_err(|_| self.close(&node))?;
+        let narrowed = self.remove_mode(&inode, extra_mode);
+        let opened = content.and_then(|content| {
+            let attributes = narrowed.and_then(|()| self.attributes(&inode));
+            let attributes = attributes.inspect_err(|_| self.close(&inode))?;
             Ok((content, attributes))
         });
         // The kernel hears of the file only if it hears of all of it.
-        let (content, attributes) = opened.inspect_err(|_| self.forget(node.id, 1))?;
-        let durable = OpenFlags(flags).durable();
-        let opened = OpenFile {
-            node,
-            content,
-            durable,
-        };
-        Ok((self.files.add(opened), attributes))
+        let (content, attributes) = opened.inspect_err(|_| self.forget(inode.id, 1))?;
+        Ok((self.add_file(inode, content, flags), attributes))
+    }
+
+    fn remove_mode(&self, inode: &Inode, bits: Mode) -> Result<()> {
+        if bits.is_empty() {
+            return Ok(());
+        }
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&inode.fd)?.st_mode) - bits;
+        rustix::fs::chmodat(CWD, inode.path(), mode, AtFlags::empty())
     }
 
     /// The data of a file, which the caller has open from now on.
     ///
     /// # Errors
-    /// `EROFS` of who would write at a mount that was made for reading only, and mounted anew by root for more: its source
-    /// is not locked.
-    pub(crate) fn content(&self, node: &Node, writes: bool) -> Result<Arc<Content>> {
+    /// `EROFS` for a writer at a mount that was made for reading only, and remounted by root for more: its source is not
+    /// locked.
+    pub(crate) fn open_content(&self, inode: &Inode, writes: bool) -> Result<Arc<Content>> {
         if writes && self.is_read_only {
             return Err(Errno::ROFS);
         }
-        self.patiently(|| self.content_now(node, writes))
+        self.retrying_emfile(|| self.try_open_content(inode, writes))
     }
 
-    fn content_now(&self, node: &Node, writes: bool) -> Result<Arc<Content>> {
-        let mut data = node.data.lock();
+    fn try_open_content(&self, inode: &Inode, writes: bool) -> Result<Arc<Content>> {
+        let mut data = inode.data.lock();
         if data.opens == 0 {
-            // Others may have changed that, too.
-            *node.is_bare.lock() = false;
+            // Others may have changed the attributes below.
+            *inode.nosec.lock() = false;
         }
         if let Some(content) = data.content.clone() {
-            // Also if it is here for reading only and shall be written: what is in memory of it is taken over then.
-            self.look_behind(node, &mut data, &content)?;
+            // Also for one that is read-only and shall be written: what is in memory of it is taken over then.
+            self.revalidate(inode, &mut data, &content)?;
             if content.is_writable || !writes {
                 data.opens += 1;
-                data.turn += 1;
+                data.generation += 1;
                 return Ok(content);
             }
         }
         let flags = if writes { OFlags::RDWR } else { OFlags::RDONLY };
-        let file = self.reopen(node, flags)?;
-        self.take(node, &mut data, file.into(), writes)
+        let file = self.reopen(inode, flags)?;
+        self.attach_content(inode, &mut data, file.into(), writes)
     }
 
-    /// Takes an open file for its data. If they are here already, for reading only, they are the same from then on.
-    fn take(&self, node: &Node, data: &mut Data, file: File, writes: bool) -> Result<Arc<Content>> {
+    /// Makes `file` the inode's content, opened once. If there is content already, for reading only, the cache takes both for
+    /// the same file from then on.
+    fn attach_content(
+        &self,
+        inode: &Inode,
+        data: &mut Data,
+        file: File,
+        writes: bool,
+    ) -> Result<Arc<Content>> {
         let content = match data.content.clone() {
             Some(content) if content.is_writable || !writes => content,
             _ => {
                 let content = Arc::new(Content::open(file, writes, self.cache.as_ref())?);
                 if data.content.is_none() {
-                    data.seen = Some(Seen::of(&rustix::fs::fstat(&node.place)?));
+                    data.disk_version = Some(self.disk_version(inode)?);
                 }
                 data.content = Some(content.clone());
                 content
             }
         };
         data.opens += 1;
-        data.turn += 1;
+        data.generation += 1;
         Ok(content)
     }
 
-    /// Nobody has the file open, and nothing of it waits to be written: if others have changed it below, what is in memory
-    /// is old.
-    fn look_behind(&self, node: &Node, data: &mut Data, content: &Content) -> Result<()> {
-        if data.opens > 0 || self.cache.is_none() || node.times.lock().to_settle().is_some() {
+    /// Invalidates the cached pages of a closed and clean file that others have changed below.
+    fn revalidate(&self, inode: &Inode, data: &mut Data, content: &Content) -> Result<()> {
+        if data.opens > 0 || self.cache.is_none() || inode.times.lock().pending_mtime().is_some() {
             return Ok(());
         }
-        let now = Some(Seen::of(&rustix::fs::fstat(&node.place)?));
-        if data.seen != now {
+        let now = Some(self.disk_version(inode)?);
+        if data.disk_version != now {
             content.invalidate()?;
-            data.seen = now;
+            data.disk_version = now;
         }
         Ok(())
     }
 
     /// The caller has it open no more.
-    pub(crate) fn close(self: &Arc<Pond>, node: &Arc<Node>) {
-        let mut data = node.data.lock();
+    pub(crate) fn close(self: &Arc<MountState>, inode: &Arc<Inode>) {
+        let mut data = inode.data.lock();
         data.opens -= 1;
         if data.opens > 0 {
             return;
         }
-        data.lost = None;
-        node.mapped.clear();
-        let turn = data.turn;
+        data.writeback_error = None;
+        inode.kernel_pages.note_unmapped();
+        let generation = data.generation;
         drop(data);
         // The kernel may have forgotten it first: it does not wait for the end of a close before it does.
-        let to_let_go = match self.nodes.is_forgotten(node) {
-            true => Some(node.clone()),
-            false => self.idle.add(node, turn),
+        let to_evict = match self.inodes.is_forgotten(inode) {
+            true => Some(inode.clone()),
+            false => self.closed.add(inode, generation),
         };
-        if let Some(node) = to_let_go {
-            let pond = self.clone();
-            self.pool.later(move || pond.let_go(&node));
+        if let Some(inode) = to_evict {
+            let state = self.clone();
+            self.pool.defer(move || state.evict(&inode));
         }
     }
 
-    pub(crate) fn release(self: &Arc<Pond>, handle: u64) {
+    /// Closes an open file.
+    pub(crate) fn release(self: &Arc<MountState>, handle: u64) {
         if let Some(file) = self.files.remove(handle) {
-            self.close(&file.node);
+            self.close(&file.inode);
         }
     }
 
-    pub(crate) fn write(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
-        let written = self.write_data(file, write);
-        if let (Err(error), true) = (written, write.promised.is_some()) {
-            // Nobody hears of it, so it is kept for those who ask.
-            file.node.data.lock().lost = Some(error);
-            self.has_lost.store(true, Ordering::Relaxed);
+    /// Writes to an open file, and makes it as durable as the call asks, or the file's opening.
+    pub(crate) fn write(&self, file: &OpenFile, bytes: &[u8], how: &Write) -> Result<()> {
+        let written = self.write_data(file, bytes, how);
+        if let (Err(error), true) = (written, how.page_writeback.is_some()) {
+            // The program that stored does not hear of it: the next sync and close do.
+            file.inode.data.lock().writeback_error = Some(error);
+            self.has_lost_stores.store(true, Ordering::Relaxed);
         }
         written?;
-        // As this call asks, or the opening of the file.
-        self.make_durable(file, OpenFlags(write.flags).durable())
+        self.make_durable(file, how.flags.durability())
     }
 
-    fn write_data(&self, file: &OpenFile, write: &Write<'_>) -> Result<()> {
-        self.drop_privileges(&file.node, write.asks, Some(write.drops_privileges))?;
-        let (node, content) = (&file.node, &file.content);
-        let written = match &write.promised {
-            Some(begun) => node.mapped.write_back(begun, content, write.bytes, write.offset),
-            None => self.write_past_pages(file, write.bytes, write.offset),
+    fn write_data(&self, file: &OpenFile, bytes: &[u8], how: &Write) -> Result<()> {
+        self.drop_privileges(&file.inode, &how.caller, Some(how.drops_privileges))?;
+        let (inode, content) = (&file.inode, &file.content);
+        let written = match &how.page_writeback {
+            Some(writeback) => inode
+                .kernel_pages
+                .write_back(writeback, content, bytes, how.offset),
+            None => self.direct_write(file, bytes, how.offset),
         };
-        // A part of it may be there, and the file longer, if it was not whole.
-        self.written(&file.node);
+        // Also after an error: a part of it may be there, and the file longer.
+        self.data_changed(inode);
         written
     }
 
-    /// Writes what does not come from the kernel's pages, which hold it afterwards as well.
-    fn write_past_pages(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> Result<()> {
-        let tell = || {
+    /// Writes what does not come from the kernel's pages, which have it afterwards as well.
+    fn direct_write(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> Result<()> {
+        let store = || {
             if let Some(notifier) = self.notifier.get() {
-                // A file that the kernel does not know any more is as good.
-                let _ = notifier.store(INodeNo(file.node.id), offset, bytes);
+                // It fails for a file that the kernel does not know any more, which has no pages.
+                let _ = notifier.store(INodeNo(file.inode.id), offset, bytes);
             }
         };
-        file.node.mapped.write(&file.content, bytes, offset, tell)
+        file.inode
+            .kernel_pages
+            .direct_write(&file.content, bytes, offset, store)
     }
 
-    /// What of the file is lost since somebody has it open.
-    fn check_kept(&self, node: &Node) -> Result<()> {
-        node.data.lock().lost.map_or(Ok(()), Err)
+    /// The error of a writeback of the kernel's pages since the file was opened.
+    fn check_writeback(&self, inode: &Inode) -> Result<()> {
+        inode.data.lock().writeback_error.map_or(Ok(()), Err)
     }
 
-    /// What has to be durable before the call that has changed the file returns.
-    pub(crate) fn make_durable(&self, file: &OpenFile, what: Durable) -> Result<()> {
-        match what {
-            Durable::Later => Ok(()),
-            Durable::Data => self.sync_file(file, true),
-            Durable::All => self.sync_file(file, false),
+    /// Makes durable what has to be before the call that has changed the file returns.
+    pub(crate) fn make_durable(&self, file: &OpenFile, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Later => Ok(()),
+            Durability::Data => self.sync_file(file, true),
+            Durability::All => self.sync_file(file, false),
         }
     }
 
-    /// What closing a file says: whether some of it is lost or can't be written, as far as that is known.
+    /// The result of closing a file: whether some of it is lost or can't be written, as far as that is known.
     pub(crate) fn flush(&self, handle: u64) -> Result<()> {
         let file = self.file(handle)?;
-        self.check_kept(&file.node)?;
+        self.check_writeback(&file.inode)?;
         file.content.failure().map_or(Ok(()), Err)
     }
 
@@ -250,29 +265,26 @@ impl Pond {
 
     fn sync_file(&self, file: &OpenFile, data_only: bool) -> Result<()> {
         file.content.sync()?;
-        let node = &file.node;
-        self.check_kept(node)?;
-        if data_only || !(node.attributes_changed.swap(false, Ordering::AcqRel)) {
+        let inode = &file.inode;
+        self.check_writeback(inode)?;
+        if data_only || !(inode.attributes_changed.swap(false, Ordering::AcqRel)) {
             return Ok(());
         }
-        // The times that somebody has set, which writing has changed on disk.
-        let modified = {
-            let times = node.times.lock();
-            times.to_settle().filter(|_| times.is_set())
-        };
+        // The times that a program has set, and that writing has changed on disk.
+        let explicit = inode.times.lock().explicit_mtime();
         // Refused for another's file that we may write to.
-        let _ = modified.map(|modified| self.set_modified(node, modified));
-        let synced = self.descriptor(node).and_then(rustix::fs::fsync);
+        let _ = explicit.map(|mtime| self.set_mtime(inode, mtime));
+        let synced = self.any_descriptor(inode).and_then(rustix::fs::fsync);
         if synced.is_err() {
-            node.attributes_changed.store(true, Ordering::Release);
+            inode.attributes_changed.store(true, Ordering::Release);
         }
         synced
     }
 
-    /// A descriptor of the file for whichever it can be opened.
-    pub(crate) fn descriptor(&self, node: &Node) -> Result<OwnedFd> {
-        match self.reopen(node, OFlags::RDONLY | OFlags::NONBLOCK) {
-            Err(Errno::ACCESS) => self.reopen(node, OFlags::WRONLY | OFlags::NONBLOCK),
+    /// A descriptor for reading, or for writing where reading is not allowed.
+    pub(crate) fn any_descriptor(&self, inode: &Inode) -> Result<OwnedFd> {
+        match self.reopen(inode, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Err(Errno::ACCESS) => self.reopen(inode, OFlags::WRONLY | OFlags::NONBLOCK),
             other => other,
         }
     }

@@ -1,110 +1,111 @@
-//! Room for more files: each that the kernel knows costs a descriptor, and a process may have so many and no more.
+//! Descriptor pressure: each file that the kernel knows costs a descriptor, and a process may have so many and no more.
 //!
-//! The kernel keeps names for as long as it has memory for them, and nobody tells it that a descriptor is worth more than
-//! that. So when half of the descriptors are taken so it is told to forget names of files that nobody has open,
-//! a quarter of them, whichever they are; it then forgets the files, and asks again when somebody wants them.
+//! The kernel keeps dentries for as long as it has memory for them, and does not know that a descriptor is dearer. So when
+//! half of the descriptors are taken, dentries of closed files are invalidated, for a quarter of the files, whichever they
+//! are; the kernel then forgets the files, and looks them up again when a program wants them.
 //!
 //! A file that others remove in the source keeps its blocks as long as there is a descriptor of it. The kernel does not know,
-//! so it is told to forget that name, too.
+//! so that dentry is invalidated, too.
 //!
-//! A name is forgotten whatever it means by then: a process that stands in a directory of that name does not know any more
-//! where it is, and what is mounted there is gone. So the kernel is asked for no name that another file has by now, and
-//! directories are left to it for as long as there is room.
+//! An invalidation drops the name whatever it means by then: a process whose working directory has that name does not know
+//! any more where it is, and what is mounted there is gone. So no name is invalidated that another file has by now, and
+//! directories stay as long as there are descriptors.
 
-use crate::inode::Node;
-use crate::inode::content::Result;
-use crate::state::Pond;
+use crate::inode::{Dentry, Inode};
+use crate::state::MountState;
 use fuser::INodeNo;
-use rustix::io::Errno;
-use std::ffi::OsStr;
+use rustix::io::{Errno, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-/// How often, and after which pause, whoever finds no descriptor left tries again: a second all together, since the
+/// How often, and after which pause, an open that finds no descriptor left is tried again: a second all together, since the
 /// kernel forgets nothing of the directory in which it waits for an answer.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
-impl Pond {
-    /// Before one more file becomes known. Others make the room; nobody waits for it.
-    pub(crate) fn leave_room(self: &Arc<Pond>) {
-        if (self.nodes.count() as u64) < self.descriptors / 2 || self.forgetting.swap(true, Ordering::AcqRel)
-        {
+impl MountState {
+    /// To be called before one more file becomes known. Returns at once: another thread invalidates.
+    pub(crate) fn relieve_descriptors(self: &Arc<MountState>) {
+        let is_enough = (self.inodes.count() as u64) < self.descriptors / 2;
+        if is_enough || self.invalidating.swap(true, Ordering::AcqRel) {
             return;
         }
-        let pond = self.clone();
+        let state = self.clone();
         // Never by this thread: the kernel may wait for its answer before it forgets a name of that directory.
-        self.pool.later(move || {
-            pond.make_room();
-            pond.forgetting.store(false, Ordering::Release);
+        self.pool.defer(move || {
+            state.invalidate_dentries();
+            state.invalidating.store(false, Ordering::Release);
         });
     }
 
-    fn make_room(&self) {
-        let (nodes, wanted) = (self.nodes.all(), self.nodes.count() / 4);
-        let mut told = 0;
-        for directories in [false, true] {
-            // Nearly none left: then better a directory than no more files.
-            if directories && (nodes.len() as u64) < self.descriptors / 4 * 3 {
-                return;
-            }
-            for node in &nodes {
-                if told >= wanted {
-                    return;
-                }
-                let is_meant = node.is_directory == directories && is_closed(node);
-                let found = is_meant.then(|| node.found.lock().clone()).flatten();
-                // One that it does not know any more is as good.
-                told +=
-                    usize::from(found.is_some_and(|(parent, name)| self.forget_name(node, parent, &name)));
-            }
+    fn invalidate_dentries(&self) {
+        let inodes = self.inodes.all();
+        let wanted = inodes.len() / 4;
+        let files = inodes.iter().filter(|inode| !inode.is_directory);
+        let done = self.invalidate_some(files, wanted);
+        // Nearly no descriptors are left: then better a directory than no more files.
+        if inodes.len() as u64 >= self.descriptors / 4 * 3 {
+            let directories = inodes.iter().filter(|inode| inode.is_directory);
+            self.invalidate_some(directories, wanted - done);
         }
     }
 
-    /// Has the kernel forget files that nobody has open and that have no name any more below, each once.
-    pub(crate) fn forget_removed(&self) {
-        for node in self.nodes.all() {
-            let has_no_name = || rustix::fs::fstat(&node.place).is_ok_and(|stat| stat.st_nlink == 0);
-            if node.found.lock().is_none() || !is_closed(&node) || !has_no_name() {
+    /// Invalidates the dentries of up to `wanted` closed inodes. How many it were.
+    fn invalidate_some<'a>(&self, inodes: impl Iterator<Item = &'a Arc<Inode>>, wanted: usize) -> usize {
+        let closed = inodes.filter(|inode| is_closed(inode));
+        let invalidated = closed.filter(|inode| {
+            let dentry = inode.dentry.lock().clone();
+            dentry.is_some_and(|dentry| self.invalidate_entry(inode, &dentry))
+        });
+        invalidated.take(wanted).count()
+    }
+
+    /// Invalidates the dentries of closed files that have no name any more below, each once.
+    pub(crate) fn invalidate_unlinked(&self) {
+        for inode in self.inodes.all() {
+            let is_unlinked = || rustix::fs::fstat(&inode.fd).is_ok_and(|stat| stat.st_nlink == 0);
+            if inode.dentry.lock().is_none() || !is_closed(&inode) || !is_unlinked() {
                 continue;
             }
-            let found = node.found.lock().take();
-            if let Some((parent, name)) = found {
-                self.forget_name(&node, parent, &name);
+            let dentry = inode.dentry.lock().take();
+            if let Some(dentry) = dentry {
+                self.invalidate_entry(&inode, &dentry);
             }
         }
     }
 
-    /// Has the kernel forget a name that was the file's, unless it is another's by now.
-    fn forget_name(&self, node: &Arc<Node>, parent: u64, name: &OsStr) -> bool {
-        let (Some(notifier), Some(directory)) = (self.notifier.get(), self.nodes.find(parent)) else {
+    /// Has the kernel drop a dentry that was the inode's, unless the name is another file's by now. Whether it was asked to;
+    /// it may have dropped it before.
+    fn invalidate_entry(&self, inode: &Arc<Inode>, dentry: &Dentry) -> bool {
+        let (Some(notifier), Some(directory)) = (self.notifier.get(), self.inodes.find(dentry.parent)) else {
             return false;
         };
-        let is_anothers = self
-            .known_at(&directory, name)
-            .is_some_and(|now| !Arc::ptr_eq(&now, node));
-        if !is_anothers {
-            let _ = notifier.inval_entry(INodeNo(parent), name);
+        let now = self.known_inode_at(&directory, &dentry.name);
+        if now.is_some_and(|now| !Arc::ptr_eq(&now, inode)) {
+            return false;
         }
-        !is_anothers
+        let _ = notifier.inval_entry(INodeNo(dentry.parent), &dentry.name);
+        true
     }
 
-    /// Does `open`, and does it again for a while if no descriptor is left.
-    pub(crate) fn patiently<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
+    /// Calls `open`, and again for a while if no descriptor is left.
+    ///
+    /// # Errors
+    /// Those of `open`; `ENFILE` in place of `EMFILE`: the system, not the program, has too many files open.
+    pub(crate) fn retrying_emfile<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 0..TRIES {
             match open() {
                 Err(Errno::MFILE) => thread::sleep(PAUSE),
                 other => return other,
             }
         }
-        // What a program knows how to take: the system, not it, has too many files open.
         Err(Errno::NFILE)
     }
 }
 
-/// Whether nobody has it open. Nobody waits here for a file that is just being opened.
-fn is_closed(node: &Node) -> bool {
-    node.data.try_lock().is_some_and(|data| data.opens == 0)
+/// Whether no program has it open. A file that is just being opened counts as open: its lock is not waited for.
+fn is_closed(inode: &Inode) -> bool {
+    inode.data.try_lock().is_some_and(|data| data.opens == 0)
 }

@@ -1,4 +1,4 @@
-//! What the kernel asks, answered: each file is a family of calls, as methods of [`Pond`](crate::state::Pond).
+//! Operations of the file system: each file is a family of system calls, as methods of [`MountState`](crate::state::MountState).
 
 pub(crate) mod data;
 pub(crate) mod descriptors;

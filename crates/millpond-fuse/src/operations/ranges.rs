@@ -1,26 +1,25 @@
-//! Room and holes: made, found; and data copied from file to file without leaving the mount.
+//! Ranges of a file: allocated, punched, zeroed (fallocate), looked for (lseek), copied to another file (copy_file_range).
 
-use crate::caller::Asks;
-use crate::inode::content::Result;
-use crate::state::{OpenFile, Pond};
+use crate::credentials::Credentials;
+use crate::state::{MountState, OpenFile};
 use rustix::fs::{FallocateFlags, SeekFrom};
-use rustix::io::Errno;
+use rustix::io::{Errno, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that one answer of a copy comes to at most; who wants more asks again.
+/// The most that one copy_file_range copies; the kernel caller again for more.
 const COPY_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes copied at a time.
 const COPY_STEP: usize = 256 << 10;
 
-impl Pond {
+impl MountState {
     pub(crate) fn allocate(
         &self,
         handle: u64,
         (offset, len): (u64, u64),
         mode: i32,
-        asks: &Asks,
+        caller: &Credentials,
     ) -> Result<()> {
         let file = self.file(handle)?;
         if !file.content.is_writable {
@@ -34,15 +33,15 @@ impl Pond {
         if !kind.is_empty() && !is_hole && kind != FallocateFlags::ZERO_RANGE {
             return Err(Errno::OPNOTSUPP);
         }
-        self.drop_privileges(&file.node, asks, None)?;
+        self.drop_privileges(&file.inode, caller, None)?;
         if is_hole {
             file.content.punch(offset, len)?;
-            self.written(&file.node);
-            return self.make_durable(&file, file.durable);
+            self.data_changed(&file.inode);
+            return self.make_durable(&file, file.durability);
         }
-        let below = self.reopen(&file.node, rustix::fs::OFlags::RDWR)?;
+        let below = self.reopen(&file.inode, rustix::fs::OFlags::RDWR)?;
         if kind == FallocateFlags::ZERO_RANGE {
-            // First below, which need not be able to; what is in memory of the range goes in any case.
+            // First below, which may refuse; then what is in memory of the range.
             rustix::fs::fallocate(&below, kind | FallocateFlags::KEEP_SIZE, offset, len)?;
             file.content.punch(offset, len)?;
         }
@@ -50,11 +49,11 @@ impl Pond {
         if !keeps && end > file.content.len()? {
             file.content.set_len(end)?;
         }
-        self.written(&file.node);
-        self.make_durable(&file, file.durable)
+        self.data_changed(&file.inode);
+        self.make_durable(&file, file.durability)
     }
 
-    /// Where the next data or the next hole is. What is written has to be below, to be asked about there.
+    /// Where the next data or the next hole is. The file below is asked, so that everything is written first.
     pub(crate) fn seek(&self, handle: u64, offset: i64, whence: i32) -> Result<u64> {
         /// As in `lseek`.
         const DATA: i32 = 3;
@@ -67,27 +66,33 @@ impl Pond {
             _ => return Err(Errno::INVAL),
         };
         file.content.write_out()?;
-        rustix::fs::seek(self.descriptor(&file.node)?, from)
+        rustix::fs::seek(self.any_descriptor(&file.inode)?, from)
     }
 
     /// Copies up to `len` bytes from one file to another; how many.
-    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64, asks: &Asks) -> Result<u32> {
+    pub(crate) fn copy(
+        &self,
+        from: (u64, u64),
+        to: (u64, u64),
+        len: u64,
+        caller: &Credentials,
+    ) -> Result<u32> {
         let (source, target): (Arc<OpenFile>, _) = (self.file(from.0)?, self.file(to.0)?);
         if !target.content.is_writable {
             return Err(Errno::BADF);
         }
-        // Behind the answer the kernel drops each of its pages of which something was copied, with what is stored there beside the
-        // copy, also if the page is mapped only then. So none is copied in part, and none of a file that is mapped. Refused, the
-        // kernel copies by reads and writes (`fuse_copy_file_range`, Linux 6.18).
+        // After the answer the kernel drops each of its pages of which something was copied, with what is stored there beside
+        // the copy, also if the page is mapped only then. So none is copied in part, and none of a file that is mapped. Refused,
+        // the kernel copies by reads and writes (`fuse_copy_file_range`, Linux 6.18).
         let len = len.min(COPY_BYTES_MAX);
         let may_copy = |len: u64| -> Result<bool> {
             let range = to.1..to.1.saturating_add(len);
-            Ok(!target.node.mapped.is_set() && has_whole_pages(range, target.content.len()?))
+            Ok(!target.inode.kernel_pages.is_mapped() && has_whole_pages(range, target.content.len()?))
         };
         if !may_copy(len)? {
             return Err(Errno::OPNOTSUPP);
         }
-        self.drop_privileges(&target.node, asks, None)?;
+        self.drop_privileges(&target.inode, caller, None)?;
         let mut buffer = vec![0; COPY_STEP.min(len as usize)];
         let mut done = 0;
         while done < len {
@@ -107,8 +112,8 @@ impl Pond {
             }
         }
         if done > 0 {
-            self.written(&target.node);
-            self.make_durable(&target, target.durable)?;
+            self.data_changed(&target.inode);
+            self.make_durable(&target, target.durability)?;
         }
         // Mapped since, or the source has ended within a page: once more, by the kernel.
         if done > 0 && !may_copy(done)? {

@@ -1,18 +1,18 @@
 //! Directories, read.
 
-use crate::attributes::kind;
+use crate::attributes::file_type;
 use crate::directory::{Directory, Entry};
-use crate::inode::content::Result;
-use crate::state::Pond;
-use fuser::{FileAttr, FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use crate::state::MountState;
+use fuser::{FileAttr, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, Result};
 use std::sync::Arc;
 
-impl Pond {
+impl MountState {
+    /// Opens a directory. Its handle.
     pub(crate) fn open_directory(&self, id: u64) -> Result<u64> {
-        let node = self.node(id)?;
-        let file = self.reopen(&node, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let inode = self.inode(id)?;
+        let file = self.reopen(&inode, OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(self.directories.add(Directory::new(id, file)))
     }
 
@@ -24,19 +24,21 @@ impl Pond {
         self.directories.find(handle).ok_or(Errno::BADF)
     }
 
+    /// Entries from the cookie `from` on, as many as the reply takes.
     pub(crate) fn read_directory(&self, handle: u64, from: u64, reply: &mut ReplyDirectory) -> Result<()> {
         let mut is_empty = true;
         let read = self.directory(handle)?.read(from, |entry| {
-            let is_full = reply.add(INodeNo(entry.inode), entry.next, kind_of(entry), entry.name);
+            let kind = file_type(entry.kind.as_raw_mode());
+            let is_full = reply.add(INodeNo(entry.inode), entry.next, kind, entry.name);
             is_empty = false;
             Ok(!is_full)
         });
-        unless_some(is_empty, read)
+        error_if_empty(is_empty, read)
     }
 
-    /// The same, each entry with what a lookup of it would say.
+    /// The same, each entry with the attributes that a lookup of it would give.
     pub(crate) fn read_directory_plus(
-        self: &Arc<Pond>,
+        self: &Arc<MountState>,
         handle: u64,
         from: u64,
         reply: &mut ReplyDirectoryPlus,
@@ -45,46 +47,46 @@ impl Pond {
         let mut is_empty = true;
         let read = directory.read(from, |entry| {
             let is_self = entry.name == "." || entry.name == "..";
-            // The kernel takes nothing but the number and the kind of these two.
-            let told = match is_self {
-                true => rustix::fs::fstat(&directory.file).map(|stat| FileAttr {
-                    ino: INodeNo(entry.inode),
-                    ..self.say(entry.inode, &stat)
-                }),
-                false => self
-                    .look(directory.id, &directory.file, entry.name)
-                    .and_then(|(node, stat)| {
-                        self.told(&node, &stat).inspect_err(|_| self.forget(node.id, 1))
-                    }),
+            let attributes = match is_self {
+                true => self.attributes_of_self(&directory, entry),
+                false => self.lookup_entry(&directory, entry),
             };
-            let told = match told {
-                Ok(told) => told,
-                // Gone meanwhile.
+            let attributes = match attributes {
+                Ok(attributes) => attributes,
+                // Removed meanwhile.
                 Err(Errno::NOENT) => return Ok(true),
                 Err(error) if is_empty => return Err(error),
                 Err(_) => return Ok(false),
             };
-            let timeout = &self.attribute_timeout;
-            let is_full = reply.add(told.ino, entry.next, entry.name, timeout, &told, Generation(0));
+            let (id, timeout) = (attributes.ino, &self.attribute_timeout);
+            let is_full = reply.add(id, entry.next, entry.name, timeout, &attributes, Generation(0));
             if is_full && !is_self {
-                self.forget(told.ino.0, 1);
+                self.forget(id.0, 1);
             }
             is_empty = false;
             Ok(!is_full)
         });
-        unless_some(is_empty, read)
+        error_if_empty(is_empty, read)
+    }
+
+    /// Attributes for `.` and `..`, of which the kernel takes nothing but the number and the kind.
+    fn attributes_of_self(&self, directory: &Directory, entry: &Entry<'_>) -> Result<FileAttr> {
+        let stat = rustix::fs::fstat(&directory.file)?;
+        Ok(FileAttr {
+            ino: INodeNo(entry.inode),
+            ..self.reply_attr(entry.inode, &stat)
+        })
+    }
+
+    fn lookup_entry(self: &Arc<MountState>, directory: &Directory, entry: &Entry<'_>) -> Result<FileAttr> {
+        let (inode, stat) = self.lookup_at(directory.id, &directory.file, entry.name)?;
+        let attributes = self.attributes_from(&inode, &stat);
+        attributes.inspect_err(|_| self.forget(inode.id, 1))
     }
 }
 
-/// What was found before an error is told, as of a read that ends early, and with it that the kernel knows these files; who
-/// asks for more finds the error again.
-fn unless_some(is_empty: bool, read: Result<()>) -> Result<()> {
-    match is_empty {
-        true => read,
-        false => Ok(()),
-    }
-}
-
-fn kind_of(entry: &Entry<'_>) -> FileType {
-    kind(entry.kind.as_raw_mode())
+/// An error behind some entries ends the reply early: the kernel takes those, and knows their files by it. The next call
+/// finds the error again.
+fn error_if_empty(is_empty: bool, read: Result<()>) -> Result<()> {
+    if is_empty { read } else { Ok(()) }
 }

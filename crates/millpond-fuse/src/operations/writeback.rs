@@ -1,66 +1,66 @@
-//! What is kept of files that nobody has open, and how it is let go of.
+//! Closed files: written back, evicted; and all of them synced.
 //!
 //! A file's data leave the cache only when they are on the disk. What can't be written stays, and is tried again: the
 //! kernel may have forgotten the file long since.
 
-use crate::inode::content::{Content, Result};
-use crate::inode::{Data, Node, Seen};
-use crate::state::Pond;
+use crate::inode::content::Content;
+use crate::inode::{Data, DiskVersion, Inode};
+use crate::state::MountState;
 use millpond::internal::Surface;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::{Errno, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A file's times on disk are set right when it was closed for so long: its pages have left by themselves then, 30 s
-/// after they were changed (`flusher.age`), and there is nothing to wait for.
-const SETTLE_AFTER: Duration = Duration::from_secs(40);
+/// A closed file's times are written after so long: its pages are on the disk by themselves then, 30 s after they were
+/// changed (`flusher.age`), and there is nothing to wait for.
+const WRITE_TIMES_AFTER: Duration = Duration::from_secs(40);
 
-impl Pond {
-    /// Lets go of a file's data, if still nobody has it open, once they are written.
-    pub(crate) fn let_go(self: &Arc<Pond>, node: &Arc<Node>) {
-        if self.try_let_go(node).is_err() {
-            self.unwritten.lock().push(node.clone());
+impl MountState {
+    /// Writes back a file and drops its data, if it is still closed. What can't be written is tried again later.
+    pub(crate) fn evict(self: &Arc<MountState>, inode: &Arc<Inode>) {
+        if self.try_evict(inode).is_err() {
+            self.unwritten.lock().push(inode.clone());
         }
     }
 
     /// # Errors
-    /// What it has can't be written.
-    pub(crate) fn try_let_go(&self, node: &Arc<Node>) -> Result<()> {
-        // Before its data are locked: `Nodes::remove` locks in the other order. Without a name it is not found again.
-        let is_forgotten = self.nodes.is_forgotten(node);
-        let nameless = {
-            let data = node.data.lock();
+    /// Its writeback fails.
+    fn try_evict(&self, inode: &Arc<Inode>) -> Result<()> {
+        // Before its data are locked: `InodeTable::remove` locks in the other order.
+        let is_forgotten = self.inodes.is_forgotten(inode);
+        let unlinked = {
+            let data = inode.data.lock();
             if data.opens > 0 {
                 return Ok(());
             }
-            is_forgotten.then(|| self.give_up_growth(node, &data)).flatten()
+            is_forgotten.then(|| self.drop_growth(inode, &data)).flatten()
         };
-        let turn = match (self.settle(node), nameless) {
-            (Err(_), Some(content)) => {
-                content.give_up()?;
-                self.settle(node)?
-            }
-            (settled, _) => settled?,
-        };
-        let mut data = node.data.lock();
-        if data.opens == 0 && Some(data.turn) == turn {
+        let mut written = self.write_inode(inode);
+        if let (Err(_), Some(content)) = (&written, unlinked) {
+            content.discard_unwritten()?;
+            written = self.write_inode(inode);
+        }
+        let generation = written?;
+        let mut data = inode.data.lock();
+        if data.opens == 0 && Some(data.generation) == generation {
             let content = data.content.take();
             drop(data);
             drop(content);
         } else {
             drop(data);
         }
-        self.nodes.remove(node);
+        self.inodes.remove(inode);
         Ok(())
     }
 
-    /// Of a file that has no name any more, which the kernel has forgotten, drops what would make it longer below: nobody will
-    /// read it. The rest is for those who have it open in the source, and is written. The data, if it is such a file.
-    fn give_up_growth(&self, node: &Node, data: &Data) -> Option<Arc<Content>> {
+    /// Of an unlinked file, which the kernel has forgotten, drops what would make it longer below: no program can read it. The
+    /// rest is for those that have it open in the source, and is written. Its content, if it is such a file.
+    fn drop_growth(&self, inode: &Inode, data: &Data) -> Option<Arc<Content>> {
         let content = data.content.as_ref().filter(|content| content.is_writable)?;
-        let stat = rustix::fs::fstat(&node.place).ok()?;
+        let stat = rustix::fs::fstat(&inode.fd).ok()?;
         if self.cache.is_none() || stat.st_nlink > 0 {
             return None;
         }
@@ -72,61 +72,61 @@ impl Pond {
         Some(content.clone())
     }
 
-    /// Writes what is changed of a file that nobody has open, and gives it its times on disk, unless somebody has it open
-    /// or has opened it since. The turn in which it was closed, if nobody has.
-    fn settle(&self, node: &Node) -> Result<Option<u64>> {
-        let (content, turn) = {
-            let data = node.data.lock();
+    /// Writes back a closed file: its pages, then its times. The generation in which it was closed; `None` if it is open, or
+    /// was opened meanwhile.
+    fn write_inode(&self, inode: &Inode) -> Result<Option<u64>> {
+        let (content, generation) = {
+            let data = inode.data.lock();
             if data.opens > 0 {
                 return Ok(None);
             }
-            (data.content.clone(), data.turn)
+            (data.content.clone(), data.generation)
         };
         let Some(content) = content else {
-            return Ok(Some(turn));
+            return Ok(Some(generation));
         };
         content.write_out()?;
-        let mut data = node.data.lock();
-        if data.opens > 0 || data.turn != turn {
+        let mut data = inode.data.lock();
+        if data.opens > 0 || data.generation != generation {
             return Ok(None);
         }
-        let mut times = node.times.lock();
-        if let Some(modified) = times.to_settle() {
+        let mut times = inode.times.lock();
+        if let Some(mtime) = times.pending_mtime() {
             // Refused for another's file that we may write to: it has the disk's own time then.
-            let _ = self.set_modified(node, modified);
-            let stat = rustix::fs::fstat(&node.place)?;
-            times.settled(&stat);
-            data.seen = Some(Seen::of(&stat));
+            let _ = self.set_mtime(inode, mtime);
+            let stat = rustix::fs::fstat(&inode.fd)?;
+            times.mtime_written(&stat);
+            data.disk_version = Some(DiskVersion::of(&stat));
         }
-        Ok(Some(turn))
+        Ok(Some(generation))
     }
 
-    pub(crate) fn set_modified(&self, node: &Node, modified: Timespec) -> Result<()> {
+    pub(crate) fn set_mtime(&self, inode: &Inode, mtime: Timespec) -> Result<()> {
         let times = Timestamps {
             last_access: Timespec {
                 tv_sec: 0,
                 tv_nsec: UTIME_OMIT,
             },
-            last_modification: modified,
+            last_modification: mtime,
         };
-        rustix::fs::utimensat(&node.place, "", &times, AtFlags::EMPTY_PATH)
+        rustix::fs::utimensat(&inode.fd, "", &times, AtFlags::EMPTY_PATH)
     }
 
-    /// What has to be done now and then: files that were closed a while ago get their times, those that could not be
-    /// written are tried again.
-    pub(crate) fn tidy(self: &Arc<Pond>) {
-        for node in self.idle.since(SETTLE_AFTER) {
-            if self.settle(&node).is_err() {
-                self.unwritten.lock().push(node);
+    /// To be called every few seconds: writes the times of files that were closed a while ago, and tries again what could not
+    /// be written.
+    pub(crate) fn write_closed(self: &Arc<MountState>) {
+        for inode in self.closed.older_than(WRITE_TIMES_AFTER) {
+            if self.write_inode(&inode).is_err() {
+                self.unwritten.lock().push(inode);
             }
         }
         let unwritten = std::mem::take(&mut *self.unwritten.lock());
-        for node in unwritten {
-            match self.nodes.is_forgotten(&node) {
-                true => self.let_go(&node),
+        for inode in unwritten {
+            match self.inodes.is_forgotten(&inode) {
+                true => self.evict(&inode),
                 false => {
-                    if self.settle(&node).is_err() {
-                        self.unwritten.lock().push(node);
+                    if self.write_inode(&inode).is_err() {
+                        self.unwritten.lock().push(inode);
                     }
                 }
             }
@@ -136,42 +136,41 @@ impl Pond {
     /// Makes everything durable that was written so far.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let synced = self.cache.as_ref().map_or(Ok(()), |cache| cache.sync_all());
-        synced.map_err(|e| rustix::io::Errno::from_raw_os_error(e.errno()))?;
+        synced.map_err(|e| Errno::from_raw_os_error(e.errno()))?;
         self.sync_below()
     }
 
-    /// The cache syncs what it has. Files that it has let go of are written, and not yet durable; so are names and
-    /// attributes.
+    /// The cache syncs what it has. Files that it has evicted are written, and not yet durable; so are names and attributes.
     fn sync_below(&self) -> Result<()> {
         let synced = rustix::fs::syncfs(&self.source);
-        // The system says it once. Whatever could not be written is nobody's any more, so it fails for good.
+        // The system reports an error once. What it could not write is in no memory any more, so this fails for good.
         let mut failed = self.below_failed.lock();
         *failed = failed.or(synced.err());
         failed.map_or(Ok(()), Err)
     }
 
-    /// At the end: makes everything durable, lets go of all files. What could not be saved, in sentences.
-    pub(crate) fn end(self: &Arc<Pond>) -> Vec<String> {
+    /// At the end: makes everything durable, closes and evicts all files. What could not be saved, in sentences.
+    pub(crate) fn shut_down(self: &Arc<MountState>) -> Vec<String> {
         let mut lost = Vec::new();
         if let Some(cache) = &self.cache
             && let Err(error) = cache.sync_all()
         {
-            // From here on they are not.
+            // That ends here.
             lost.push(
                 error
                     .told(Surface::CommandLine)
                     .replace("; its changes are kept in memory", ""),
             );
         }
-        for node in self.nodes.all() {
-            let mut data = node.data.lock();
-            // The kernel is gone, and with it whoever had it open.
+        for inode in self.inodes.all() {
+            let mut data = inode.data.lock();
+            // The kernel is gone, and with it all open files.
             data.opens = 0;
             drop(data);
-            let settled = self.settle(&node);
-            let content = node.data.lock().content.take();
+            let written = self.write_inode(&inode);
+            let content = inode.data.lock().content.take();
             drop(content);
-            if let Err(error) = settled
+            if let Err(error) = written
                 && lost.is_empty()
             {
                 lost.push(error.to_string());
@@ -184,14 +183,14 @@ impl Pond {
         if let Err(error) = self.sync_below() {
             lost.push(format!("the file system below can't be synced: {error}"));
         }
-        if lost.is_empty() && self.has_lost.load(Ordering::Relaxed) {
+        if lost.is_empty() && self.has_lost_stores.load(Ordering::Relaxed) {
             lost.push(
                 "something that was stored through a map could not be written, as its fsync has said".into(),
             );
         }
-        // One file can be told of by several.
-        let mut told = HashSet::new();
-        lost.retain(|line| told.insert(line.clone()));
+        // The same loss can be reported more than once.
+        let mut seen = HashSet::new();
+        lost.retain(|line| seen.insert(line.clone()));
         lost
     }
 }

@@ -1,60 +1,59 @@
 //! Extended attributes, and ACLs, which are some of them: passed on. Two of the root's are the mount's own.
 
-use crate::caller::Asks;
-use crate::inode::content::Result;
-use crate::inode::{Node, ROOT};
-use crate::state::Pond;
-use crate::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
+use crate::credentials::Credentials;
+use crate::own_attributes::{NOTHING_LOST, PROCESS_ATTRIBUTE, ROOT_ID, STORES_LOST};
+use crate::state::MountState;
 use rustix::fs::{AtFlags, CWD, Mode, XattrFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, Result};
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
-
-/// Whether something that was stored through a map has been lost before: what `SYNC_ATTRIBUTE` says when all else is on the disk.
-pub(crate) const LOST: &[u8] = b"0";
-const SAVED: &[u8] = b"1";
 
 /// The longest value, or list of names, that there is (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const BYTES_MAX: usize = 64 << 10;
 
-/// The ACL that says who may what, beside the mode, and changes that.
+/// The ACL that decides on access, beside the mode, and changes that.
 const ACCESS_ACL: &str = "system.posix_acl_access";
 
-/// What is asked for has so many bytes, or is this.
-pub(crate) enum Answer {
+/// The length of a value or list, or itself: as getxattr(2) is called with a size of 0 or more.
+pub(crate) enum XattrReply {
     Len(u32),
     Bytes(Vec<u8>),
 }
 
-impl Pond {
-    pub(crate) fn xattr(&self, id: u64, name: &OsStr, room: u32) -> Result<Answer> {
-        if id == ROOT && name == PROCESS_ATTRIBUTE {
-            return own(room, self.last_word.address().as_bytes());
+impl MountState {
+    /// The value of an attribute, for a buffer of `size` bytes.
+    pub(crate) fn xattr(&self, id: u64, name: &OsStr, size: u32) -> Result<XattrReply> {
+        if id == ROOT_ID && name == PROCESS_ATTRIBUTE {
+            return own_value(size, self.report_pipe.address().as_bytes());
         }
-        let node = self.node(id)?;
-        answer(room, |buffer| match buffer.is_empty() {
-            true => rustix::fs::getxattr_query(node.path(), name),
-            false => rustix::fs::getxattr(node.path(), name, buffer),
+        let inode = self.inode(id)?;
+        value(size, |buffer| {
+            if buffer.is_empty() {
+                rustix::fs::getxattr_query(inode.path(), name)
+            } else {
+                rustix::fs::getxattr(inode.path(), name, buffer)
+            }
         })
     }
 
-    /// What is said to who has everything made durable.
-    pub(crate) fn synced(&self, room: u32) -> Result<Answer> {
-        if room > 0 {
+    /// The value of `SYNC_ATTRIBUTE`: makes everything durable.
+    pub(crate) fn sync_attribute(&self, size: u32) -> Result<XattrReply> {
+        if size > 0 {
             self.sync_all()?;
         }
-        let said = match self.has_lost.load(Ordering::Relaxed) {
-            true => LOST,
-            false => SAVED,
-        };
-        own(room, said)
+        let has_lost = self.has_lost_stores.load(Ordering::Relaxed);
+        own_value(size, if has_lost { STORES_LOST } else { NOTHING_LOST })
     }
 
-    pub(crate) fn xattrs(&self, id: u64, room: u32) -> Result<Answer> {
-        let node = self.node(id)?;
-        answer(room, |buffer| match buffer.is_empty() {
-            true => rustix::fs::listxattr_query(node.path()),
-            false => rustix::fs::listxattr(node.path(), buffer),
+    /// The names of a file's attributes, for a buffer of `size` bytes.
+    pub(crate) fn xattrs(&self, id: u64, size: u32) -> Result<XattrReply> {
+        let inode = self.inode(id)?;
+        value(size, |buffer| {
+            if buffer.is_empty() {
+                rustix::fs::listxattr_query(inode.path())
+            } else {
+                rustix::fs::listxattr(inode.path(), buffer)
+            }
         })
     }
 
@@ -63,64 +62,56 @@ impl Pond {
         id: u64,
         (name, value): (&OsStr, &[u8]),
         flags: i32,
-        asks: &Asks,
+        caller: &Credentials,
     ) -> Result<()> {
-        let node = self.node(id)?;
+        let inode = self.inode(id)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
         // It may be one of capabilities, or an ACL, which changes the mode.
-        let mut is_bare = node.is_bare.lock();
-        *is_bare = false;
-        rustix::fs::setxattr(node.path(), name, value, flags)?;
+        let mut nosec = inode.nosec.lock();
+        *nosec = false;
+        rustix::fs::setxattr(inode.path(), name, value, flags)?;
         if name == ACCESS_ACL {
-            // It has changed the mode, and may do so for us where it would not for whoever asks (`posix_acl_update_mode`).
-            let stat = rustix::fs::fstat(&node.place)?;
+            // It has changed the mode, and has left a set-group-ID bit for us that it would have removed for the caller
+            // (`posix_acl_update_mode`).
+            let stat = rustix::fs::fstat(&inode.fd)?;
             let mode = Mode::from_raw_mode(stat.st_mode);
-            if mode.contains(Mode::SGID) && !asks.may_set_group(stat.st_gid) {
-                rustix::fs::chmodat(CWD, node.path(), mode - Mode::SGID, AtFlags::empty())?;
+            if mode.contains(Mode::SGID) && !caller.may_set_group(stat.st_gid) {
+                rustix::fs::chmodat(CWD, inode.path(), mode - Mode::SGID, AtFlags::empty())?;
             }
         }
-        drop(is_bare);
-        self.xattrs_changed(&node);
+        drop(nosec);
+        self.attributes_changed(&inode);
         Ok(())
     }
 
     pub(crate) fn remove_xattr(&self, id: u64, name: &OsStr) -> Result<()> {
-        let node = self.node(id)?;
-        rustix::fs::removexattr(node.path(), name)?;
-        self.xattrs_changed(&node);
+        let inode = self.inode(id)?;
+        rustix::fs::removexattr(inode.path(), name)?;
+        self.attributes_changed(&inode);
         Ok(())
     }
-
-    fn xattrs_changed(&self, node: &Node) {
-        self.attributes_changed(node);
-    }
-}
-
-/// Whether that is the attribute of which every access makes everything durable, which takes as long as the disk does.
-pub(crate) fn is_sync(id: u64, name: &OsStr) -> bool {
-    id == ROOT && name == SYNC_ATTRIBUTE
 }
 
 /// The value of an attribute of the mount's own.
-fn own(room: u32, value: &[u8]) -> Result<Answer> {
-    answer(room, |buffer| {
+fn own_value(size: u32, own: &[u8]) -> Result<XattrReply> {
+    value(size, |buffer| {
         let is_asked = !buffer.is_empty();
-        match buffer.get_mut(..value.len()) {
-            Some(place) => place.copy_from_slice(value),
+        match buffer.get_mut(..own.len()) {
+            Some(start) => start.copy_from_slice(own),
             None if is_asked => return Err(Errno::RANGE),
             None => {}
         }
-        Ok(value.len())
+        Ok(own.len())
     })
 }
 
-/// Asks with a buffer of the room that whoever asks has; without any, for the length only.
-fn answer(room: u32, ask: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<Answer> {
-    let mut buffer = vec![0; BYTES_MAX.min(room as usize)];
-    let len = ask(&mut buffer)?;
-    if room == 0 {
-        return Ok(Answer::Len(len as u32));
+/// Calls `get` with a buffer as large as the caller's; of size 0, with an empty one, for the length only.
+fn value(size: u32, get: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<XattrReply> {
+    let mut buffer = vec![0; BYTES_MAX.min(size as usize)];
+    let len = get(&mut buffer)?;
+    if size == 0 {
+        return Ok(XattrReply::Len(len as u32));
     }
     buffer.truncate(len);
-    Ok(Answer::Bytes(buffer))
+    Ok(XattrReply::Bytes(buffer))
 }

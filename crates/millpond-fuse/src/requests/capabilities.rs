@@ -1,6 +1,6 @@
-//! What is asked of the kernel's FUSE when it says what it can do, and what is done without what it can't.
+//! Capabilities that are asked of the kernel's FUSE, and what it means to do without one.
 
-use crate::state::Pond;
+use crate::state::MountState;
 use fuser::{InitFlags, KernelConfig};
 use std::sync::atomic::Ordering;
 
@@ -12,9 +12,9 @@ const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// reads would never reach the disk.
 const BACKGROUND_MAX: u16 = 256;
 
-/// Asks for what makes the mount what it is. What the kernel does not have is noted in `Pond::lacks`.
-pub(crate) fn ask(pond: &Pond, config: &mut KernelConfig) {
-    let mut lacks = pond.lacks.lock();
+/// Asks for what makes the mount what it is. What the kernel does not have is noted in `MountState::unsupported`.
+pub(crate) fn ask(state: &MountState, config: &mut KernelConfig) {
+    let mut unsupported = state.unsupported.lock();
     for (capability, without) in [
         (
             InitFlags::FUSE_ASYNC_DIO,
@@ -26,11 +26,11 @@ pub(crate) fn ask(pond: &Pond, config: &mut KernelConfig) {
         ),
         (
             InitFlags::FUSE_DO_READDIRPLUS,
-            "listing a directory with attributes asks for each file",
+            "listing a directory with attributes caller for each file",
         ),
         (
             InitFlags::FUSE_READDIRPLUS_AUTO,
-            "listing a directory always asks for attributes",
+            "listing a directory always caller for attributes",
         ),
         (
             InitFlags::FUSE_CACHE_SYMLINKS,
@@ -46,12 +46,12 @@ pub(crate) fn ask(pond: &Pond, config: &mut KernelConfig) {
         ),
     ] {
         if config.add_capabilities(capability).is_err() {
-            lacks.push(format!("this kernel's FUSE has no {capability:?}: {without}"));
+            unsupported.push(format!("this kernel's FUSE has no {capability:?}: {without}"));
         }
     }
     match config.add_capabilities(InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK) {
-        Ok(()) => pond.applies_umask.store(true, Ordering::Relaxed),
-        Err(_) => lacks.push("this kernel's FUSE has no ACLs: they are kept but not obeyed".into()),
+        Ok(()) => state.applies_umask.store(true, Ordering::Relaxed),
+        Err(_) => unsupported.push("this kernel's FUSE has no ACLs: they are kept but not obeyed".into()),
     }
     // All of these only make it slower where they are refused.
     let _ = config.set_max_write(REQUEST_BYTES_MAX);

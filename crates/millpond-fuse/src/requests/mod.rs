@@ -1,4 +1,47 @@
-//! What the kernel asks by FUSE, and what it is asked for in turn.
+//! FUSE requests: each goes to the operation that answers it, on the right thread.
+//!
+//! Reads, writes and names are answered by the thread that has the request: a hit takes less time than handing it to
+//! another. What waits for the disk by its nature (sync, truncation, holes, copies) goes to a pool. A write may pause, so
+//! when half of the threads are in one the next is done by the pool as well, with a copy of its bytes: some thread is
+//! always there for a read.
 
 mod capabilities;
-pub(crate) mod filesystem;
+mod filesystem;
+mod reply;
+
+use crate::operations::data::Write;
+use crate::state::{MountState, OpenFile};
+use fuser::ReplyWrite;
+use reply::errno;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The file system that the kernel talks to.
+pub(crate) struct FuseServer {
+    pub(crate) state: Arc<MountState>,
+}
+
+impl FuseServer {
+    /// Does what takes long on another thread.
+    fn in_pool(&self, work: impl FnOnce(&Arc<MountState>) + Send + 'static) {
+        let state = self.state.clone();
+        self.state.pool.run(move || work(&state));
+    }
+
+    /// Whether so many threads are in a write already that the next could leave none for reads.
+    fn is_full_of_writes(&self) -> bool {
+        self.state.writing.load(Ordering::Relaxed) >= self.state.threads / 2
+    }
+}
+
+/// Writes, counted for as long as it takes, and answers.
+fn write(state: &MountState, file: &OpenFile, bytes: &[u8], how: &Write, reply: ReplyWrite) {
+    state.writing.fetch_add(1, Ordering::Relaxed);
+    let written = state.write(file, bytes, how);
+    state.writing.fetch_sub(1, Ordering::Relaxed);
+    file.inode.writing.fetch_sub(1, Ordering::SeqCst);
+    match written {
+        Ok(()) => reply.written(bytes.len() as u32),
+        Err(error) => reply.error(errno(error)),
+    }
+}

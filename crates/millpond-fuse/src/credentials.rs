@@ -1,8 +1,8 @@
-//! Making files as whoever asks for them.
+//! Credentials of callers, and files created with them.
 //!
 //! A mount that root makes serves many users. The kernel has checked what they may (`default_permissions`), from the
 //! attributes that the file system below has; but a new file is to be theirs, with the group of a directory that hands
-//! its group on, and within their quota. So the thread that makes it takes their user and group for the time of the call,
+//! its group on, and within their quota. So the thread that creates it takes their user and group for the time of the call,
 //! as kernels know them per thread, and keeps the right to pass permissions, which were checked with groups that it
 //! does not have.
 
@@ -11,17 +11,18 @@ use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_res_gid, set_thread_res_uid};
 use std::io::Write;
 
-/// Who asks for something.
-pub(crate) struct Asks {
+/// The caller of a system call, as FUSE tells of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Credentials {
     pub(crate) user: u32,
     pub(crate) group: u32,
     /// As this process sees it; 0 from outside its PID name space.
     pub(crate) thread: u32,
 }
 
-impl Asks {
-    /// Whether they may let a file run as this group: who is in it, or may so for any (`in_group_or_capable`, Linux 6.18).
-    /// FUSE says of whoever asks the first group only; of the others /proc knows. Who is not found there may not.
+impl Credentials {
+    /// Whether the caller may let a file run as this group: it is in the group, or may do so for any (`in_group_or_capable`,
+    /// Linux 6.18). FUSE tells its first group only, /proc the others. A caller that is not found there may not.
     pub(crate) fn may_set_group(&self, group: u32) -> bool {
         if self.group == group {
             return true;
@@ -31,16 +32,16 @@ impl Asks {
         };
         let is_in_it = status.groups.contains(&group);
         let may_for_any = CapabilitySet::from_bits_retain(status.capeff).contains(CapabilitySet::FSETID);
-        // Capabilities in a name space of users are none here.
-        is_in_it || (may_for_any && is_of_our_users(self.thread))
+        // Capabilities in another user name space are none here.
+        is_in_it || (may_for_any && is_of_our_user_namespace(self.thread))
     }
 
-    /// Whether files that they change may still run as whoever they did (`CAP_FSETID`).
+    /// Whether files that the caller changes keep their set-user-ID and set-group-ID bits (`CAP_FSETID`).
     pub(crate) fn may_keep_ids(&self) -> bool {
         match status(self.thread) {
             Some(status) => {
                 CapabilitySet::from_bits_retain(status.capeff).contains(CapabilitySet::FSETID)
-                    && is_of_our_users(self.thread)
+                    && is_of_our_user_namespace(self.thread)
             }
             None => self.user == 0,
         }
@@ -52,7 +53,7 @@ fn status(thread: u32) -> Option<Status> {
     Process::new(thread).and_then(|process| process.status()).ok()
 }
 
-fn is_of_our_users(thread: u32) -> bool {
+fn is_of_our_user_namespace(thread: u32) -> bool {
     let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/user"));
     match (space("self"), space(&thread.to_string())) {
         (Ok(ours), Ok(theirs)) => ours == theirs,
@@ -60,17 +61,17 @@ fn is_of_our_users(thread: u32) -> bool {
     }
 }
 
-/// Until it is dropped, this thread makes files as somebody else.
-pub(crate) struct Caller {
+/// Until it is dropped, this thread creates files with the credentials of a caller.
+pub(crate) struct ActingAs {
     user: bool,
     group: bool,
 }
 
-impl Caller {
+impl ActingAs {
     /// `None` changes nothing.
-    pub(crate) fn act_as(caller: Option<(u32, u32)>) -> rustix::io::Result<Caller> {
-        let (user, group) = caller.unwrap_or((0, 0));
-        let mut acting = Caller {
+    pub(crate) fn caller(caller: Option<Credentials>) -> rustix::io::Result<ActingAs> {
+        let (user, group) = caller.map_or((0, 0), |caller| (caller.user, caller.group));
+        let mut acting = ActingAs {
             user: false,
             group: false,
         };
@@ -94,15 +95,15 @@ impl Caller {
     }
 }
 
-impl Drop for Caller {
+impl Drop for ActingAs {
     fn drop(&mut self) {
         let root = (Uid::ROOT, Gid::ROOT);
         let user = !self.user || set_thread_res_uid(None, root.0, None).is_ok();
         let group = !self.group || set_thread_res_gid(None, root.1, None).is_ok();
         if !(user && group) {
             // What this thread did from now on would be done as the wrong user.
-            let told = "millpond: a thread can't become root again; what was synced is on the disk";
-            let _ = writeln!(std::io::stderr(), "{told}");
+            let message = "millpond: a thread can't become root again; what was synced is on the disk";
+            let _ = writeln!(std::io::stderr(), "{message}");
             std::process::abort();
         }
     }

@@ -1,0 +1,63 @@
+//! The thread that looks after closed files: their times are written, failed writebacks tried again, dentries of removed
+//! files invalidated.
+
+use crate::state::MountState;
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Of more inodes than these it looks for removed files once a minute only: each costs a system call.
+const MANY: usize = 10_000;
+const ROUNDS_PER_MINUTE: u64 = 12;
+
+/// The thread, until it is stopped. Dropping it leaves it running.
+pub(super) struct ClosedFilesThread {
+    thread: JoinHandle<()>,
+    stop: Arc<Stop>,
+}
+
+#[derive(Default)]
+struct Stop {
+    is_asked: Mutex<bool>,
+    asked: Condvar,
+}
+
+impl ClosedFilesThread {
+    pub(super) fn start(state: Arc<MountState>) -> io::Result<ClosedFilesThread> {
+        let stop = Arc::new(Stop::default());
+        let stopped = stop.clone();
+        let thread = thread::Builder::new()
+            .name("millpond-tidy".into())
+            .spawn(move || run(&state, &stopped))?;
+        Ok(ClosedFilesThread { thread, stop })
+    }
+
+    /// Stops it, and waits until it has ended.
+    pub(super) fn stop(self) {
+        *self.stop.is_asked.lock() = true;
+        self.stop.asked.notify_all();
+        // It has panicked if this fails, and has said so.
+        let _ = self.thread.join();
+    }
+}
+
+fn run(state: &Arc<MountState>, stop: &Stop) {
+    let mut is_stopped = stop.is_asked.lock();
+    let mut rounds = 0_u64;
+    while !*is_stopped {
+        if stop.asked.wait_for(&mut is_stopped, EVERY).timed_out() {
+            drop(is_stopped);
+            state.write_closed();
+            rounds += 1;
+            if state.inodes.count() < MANY || rounds.is_multiple_of(ROUNDS_PER_MINUTE) {
+                state.invalidate_unlinked();
+            }
+            is_stopped = stop.is_asked.lock();
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Extended attributes of the mount's root that are the mount's own: programs find and ask its process through them.
+
+use std::ffi::OsStr;
+
+/// The extended attribute of the mount's root that has the process that serves it, and where that leaves its exit report:
+/// what [`ServerProcess::find`](crate::ServerProcess::find) asks for.
+pub const PROCESS_ATTRIBUTE: &str = "millpond.process";
+
+/// The extended attribute of the mount's root that makes everything durable when it is set to anything, or read.
+pub const SYNC_ATTRIBUTE: &str = "millpond.sync";
+
+/// Values of `SYNC_ATTRIBUTE` when all else is on the disk: nothing, or something, that was stored through a map has been
+/// lost before.
+pub(crate) const NOTHING_LOST: &[u8] = b"1";
+pub(crate) const STORES_LOST: &[u8] = b"0";
+
+/// The inode number of the mount's root (`FUSE_ROOT_ID`).
+pub(crate) const ROOT_ID: u64 = 1;
+
+/// Whether this is the attribute of which every access makes everything durable, which takes as long as the disk does.
+pub(crate) fn is_sync(id: u64, name: &OsStr) -> bool {
+    id == ROOT_ID && name == SYNC_ATTRIBUTE
+}
