@@ -87,19 +87,19 @@ mod tests {
         );
         let (now, unit) = (Instant(0), Bytes::from_kib(64));
         for n in 1..=17 {
-            assert_eq!(a.may_write(now, Background, unit), Verdict::Go, "write {n}");
+            assert_eq!(a.admit(now, Background, unit), Verdict::Go, "write {n}");
             a.issued(now, Background, unit);
         }
         for n in 1..=9 {
             assert_eq!(
-                a.may_write(now, Background, unit),
+                a.admit(now, Background, unit),
                 Verdict::Wait(None),
                 "after {} have ended",
                 n - 1
             );
             a.completed(now, Background, unit, now);
         }
-        assert_eq!(a.may_write(now, Background, unit), Verdict::Go);
+        assert_eq!(a.admit(now, Background, unit), Verdict::Go);
     }
 
     #[test]
@@ -111,13 +111,10 @@ mod tests {
         let now = Instant(0);
         a.issued(now, Background, Bytes::from_kib(64));
         a.issued(now, Fault, Bytes::from_mib(1));
-        assert_eq!(
-            a.may_write(now, Background, Bytes::from_kib(64)),
-            Verdict::Wait(None)
-        );
+        assert_eq!(a.admit(now, Background, Bytes::from_kib(64)), Verdict::Wait(None));
         a.completed(now, Background, Bytes::from_kib(64), now);
         assert_eq!(
-            a.may_write(now, Background, Bytes::from_kib(64)),
+            a.admit(now, Background, Bytes::from_kib(64)),
             Verdict::Go,
             "no write in transit: one may go"
         );

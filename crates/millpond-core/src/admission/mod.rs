@@ -130,7 +130,7 @@ impl<F: Form> Admission<F> {
     }
 
     /// Whether there are dirtiers that sleep until pages become clean.
-    pub fn dirtiers_wait(&mut self, now: Instant, wait: bool) {
+    pub fn set_dirtiers_waiting(&mut self, now: Instant, wait: bool) {
         self.in_transit.set_dirtiers_waiting(now, wait);
     }
 
@@ -162,8 +162,8 @@ impl<F: Form> Admission<F> {
         self.form.device_sync_ended(now, &self.in_transit);
     }
 
-    /// Whether a write of `bytes` may be issued now for `reason`.
-    pub fn may_write(&mut self, now: Instant, reason: Reason, bytes: Bytes) -> Verdict {
+    /// A write of `bytes` asks, for `reason`: whether it may be issued now.
+    pub fn admit(&mut self, now: Instant, reason: Reason, bytes: Bytes) -> Verdict {
         self.form.admit(now, reason, bytes, &self.in_transit)
     }
 

@@ -102,7 +102,8 @@ impl<A: Form> Manager<A> {
     /// Issues writes for as long as there is something to write and the admission lets it through.
     pub(super) fn pump<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         self.look_again = None;
-        self.admission.dirtiers_wait(cx.now, !self.blocked.is_empty());
+        self.admission
+            .set_dirtiers_waiting(cx.now, !self.blocked.is_empty());
         // What a write that has ended made room for was waited for until now: the dirtier is woken in the same step.
         let blocked = !self.blocked.is_empty() || cx.woke_dirtier;
         loop {
@@ -132,8 +133,7 @@ impl<A: Form> Manager<A> {
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
             let is_held_back = !job.small_fsync || self.admission.holds_small_fsyncs_back();
-            if is_held_back && let Verdict::Wait(until) = self.admission.may_write(cx.now, job.reason, bytes)
-            {
+            if is_held_back && let Verdict::Wait(until) = self.admission.admit(cx.now, job.reason, bytes) {
                 self.look_again = until;
                 self.waits.held_back(cx.now, Some(job.reason), &mut self.stats);
                 return;

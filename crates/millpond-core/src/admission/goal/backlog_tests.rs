@@ -46,7 +46,7 @@ fn play(seconds: u64, goal: Nanos) -> Played {
                 break;
             }
             let bytes = a.write_bytes(now).min(Bytes::from_mib(1));
-            match a.may_write(now, Background, bytes) {
+            match a.admit(now, Background, bytes) {
                 Verdict::Go => {
                     a.issued(now, Background, bytes);
                     d.writes.push_back((bytes.0, now));

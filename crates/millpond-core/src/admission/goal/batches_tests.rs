@@ -54,9 +54,7 @@ impl World {
 
     fn write_what_may_be(&mut self) -> u64 {
         let before = self.writes;
-        while self.writes < before + 1_000
-            && self.admission.may_write(self.now, Background, MIB) == Verdict::Go
-        {
+        while self.writes < before + 1_000 && self.admission.admit(self.now, Background, MIB) == Verdict::Go {
             self.admission.issued(self.now, Background, MIB);
             self.writes += 1;
         }

@@ -25,7 +25,7 @@ fn read(a: &mut Admission, from: Instant, to: Instant) {
 fn read_beside_a_write(a: &mut Admission, from: Instant, to: Instant) {
     a.issued(from, Background, KIB_64);
     // a second one waits: more would be written if it were allowed
-    assert_ne!(a.may_write(from, Background, Bytes::from_mib(64)), Verdict::Go);
+    assert_ne!(a.admit(from, Background, Bytes::from_mib(64)), Verdict::Go);
     read(a, from, to);
     a.completed(to, Background, KIB_64, from);
 }
@@ -33,7 +33,7 @@ fn read_beside_a_write(a: &mut Admission, from: Instant, to: Instant) {
 /// The same on a device that writes the faster the more is in transit.
 fn read_beside_writes(a: &mut Admission, from: Instant, to: Instant) {
     let mut writes = 0;
-    while a.may_write(from, Background, KIB_64) == Verdict::Go {
+    while a.admit(from, Background, KIB_64) == Verdict::Go {
         a.issued(from, Background, KIB_64);
         writes += 1;
     }
@@ -79,14 +79,11 @@ fn reads_without_writes_beside_them_say_nothing_about_the_limit() {
 fn with_no_reader_all_that_the_device_takes_may_go() {
     let mut a = admission();
     for _ in 0..8 {
-        assert_eq!(
-            a.may_write(Instant(0), Background, Bytes::from_mib(1)),
-            Verdict::Go
-        );
+        assert_eq!(a.admit(Instant(0), Background, Bytes::from_mib(1)), Verdict::Go);
         a.issued(Instant(0), Background, Bytes::from_mib(1));
     }
     assert_eq!(
-        a.may_write(Instant(0), Background, Bytes::from_mib(1)),
+        a.admit(Instant(0), Background, Bytes::from_mib(1)),
         Verdict::Wait(None)
     );
 }
@@ -150,23 +147,20 @@ fn a_read_that_waits_stops_writes_until_two_reads_have_ended() {
     a.issued(at(0), Sync, KIB_64);
     a.issued(at(0), Fault, PAGE);
     assert_eq!(
-        a.may_write(at(1_999), Sync, KIB_64),
+        a.admit(at(1_999), Sync, KIB_64),
         Verdict::Go,
         "the goal has not passed"
     );
-    assert_eq!(
-        a.may_write(at(2_000), Sync, KIB_64),
-        Verdict::Wait(Some(at(4_000)))
-    );
+    assert_eq!(a.admit(at(2_000), Sync, KIB_64), Verdict::Wait(Some(at(4_000))));
     a.completed(at(2_300), Sync, KIB_64, at(0));
     a.completed(at(2_360), Fault, PAGE, at(0));
     assert!(
-        matches!(a.may_write(at(2_361), Sync, KIB_64), Verdict::Wait(Some(_))),
+        matches!(a.admit(at(2_361), Sync, KIB_64), Verdict::Wait(Some(_))),
         "it waits for the second read"
     );
     a.issued(at(2_365), Fault, PAGE);
     a.completed(at(2_460), Fault, PAGE, at(2_365));
-    assert_eq!(a.may_write(at(2_461), Sync, KIB_64), Verdict::Go);
+    assert_eq!(a.admit(at(2_461), Sync, KIB_64), Verdict::Go);
 }
 
 /// Plays a disk that does all writes first: a write of 64 KiB takes 500 us, a read 1 ms once there is no write. `slices`
@@ -180,7 +174,7 @@ fn a_disk_that_puts_writes_first(a: &mut Admission, reason: Reason, slices: u32)
         // one in service, one behind it
         let mut queue = Vec::new();
         loop {
-            while queue.len() < 2 && a.may_write(now, reason, KIB_64) == Verdict::Go {
+            while queue.len() < 2 && a.admit(now, reason, KIB_64) == Verdict::Go {
                 a.issued(now, reason, KIB_64);
                 queue.push(now);
             }
@@ -194,7 +188,7 @@ fn a_disk_that_puts_writes_first(a: &mut Admission, reason: Reason, slices: u32)
         a.completed(now, Fault, PAGE, issued);
         waited = now.since(issued);
         // until it is the writers' slice again
-        while a.may_write(now, reason, KIB_64) != Verdict::Go {
+        while a.admit(now, reason, KIB_64) != Verdict::Go {
             a.issued(now, Fault, PAGE);
             a.completed(now + Nanos::from_millis(1), Fault, PAGE, now);
             (now, reads) = (now + Nanos::from_millis(1), reads + 1);
@@ -247,28 +241,22 @@ fn writers_get_their_slice_when_the_reader_does_not_come_back_or_is_never_served
     let at = |us| Instant(0) + Nanos::from_micros(us);
     a.issued(at(0), Background, KIB_64);
     a.issued(at(0), Fault, PAGE);
-    assert!(matches!(
-        a.may_write(at(2_000), Background, KIB_64),
-        Verdict::Wait(_)
-    ));
+    assert!(matches!(a.admit(at(2_000), Background, KIB_64), Verdict::Wait(_)));
     assert_eq!(
-        a.may_write(at(4_000), Background, KIB_64),
+        a.admit(at(4_000), Background, KIB_64),
         Verdict::Go,
         "the slice has lasted as long as the goal"
     );
     let mut a = admission();
     a.issued(at(0), Background, KIB_64);
     a.issued(at(0), Fault, PAGE);
-    assert!(matches!(
-        a.may_write(at(2_000), Background, KIB_64),
-        Verdict::Wait(_)
-    ));
+    assert!(matches!(a.admit(at(2_000), Background, KIB_64), Verdict::Wait(_)));
     a.completed(at(2_100), Fault, PAGE, at(0));
     assert_eq!(
-        a.may_write(at(2_101), Background, KIB_64),
+        a.admit(at(2_101), Background, KIB_64),
         Verdict::Wait(Some(at(2_100) + Nanos(62_500)))
     );
-    assert_eq!(a.may_write(at(2_163), Background, KIB_64), Verdict::Go);
+    assert_eq!(a.admit(at(2_163), Background, KIB_64), Verdict::Go);
 }
 
 /// A log's write, and the device's part of its sync, wait as a read does.
@@ -279,21 +267,18 @@ fn writes_stop_for_a_caller_of_a_small_fsync() {
     a.issued(at(0), Background, KIB_64);
     a.issued(at(1), Sync, PAGE);
     a.wait_begun(at(1));
-    assert_eq!(a.may_write(at(2_000), Background, KIB_64), Verdict::Go);
+    assert_eq!(a.admit(at(2_000), Background, KIB_64), Verdict::Go);
     assert_eq!(
-        a.may_write(at(2_001), Background, KIB_64),
+        a.admit(at(2_001), Background, KIB_64),
         Verdict::Wait(Some(at(4_001)))
     );
     a.completed(at(2_600), Sync, PAGE, at(1));
     a.wait_ended(at(2_600), Sync, at(1));
     a.device_sync_begun(at(2_601));
     a.completed(at(2_700), Background, KIB_64, at(0));
-    assert!(matches!(
-        a.may_write(at(2_700), Background, KIB_64),
-        Verdict::Wait(_)
-    ));
+    assert!(matches!(a.admit(at(2_700), Background, KIB_64), Verdict::Wait(_)));
     a.device_sync_ended(at(3_000));
-    assert_eq!(a.may_write(at(3_100), Background, KIB_64), Verdict::Go);
+    assert_eq!(a.admit(at(3_100), Background, KIB_64), Verdict::Go);
     assert!(!a.holds_small_fsyncs_back());
 }
 
@@ -305,7 +290,7 @@ fn what_a_sync_of_the_device_takes_says_nothing_about_the_limit() {
     for _ in 0..200 {
         a.issued(now, Background, KIB_64);
         a.device_sync_begun(now);
-        assert_ne!(a.may_write(now, Background, Bytes::from_mib(64)), Verdict::Go);
+        assert_ne!(a.admit(now, Background, Bytes::from_mib(64)), Verdict::Go);
         now = now + Nanos::from_millis(8);
         a.completed(now, Background, KIB_64, now);
         a.device_sync_ended(now);
@@ -338,19 +323,16 @@ fn a_slice_that_no_write_has_ended_was_over_after_the_goal() {
     let at = |us| Instant(0) + Nanos::from_micros(us);
     a.issued(at(0), Background, KIB_64);
     a.issued(at(0), Fault, PAGE);
-    assert!(matches!(
-        a.may_write(at(2_000), Background, KIB_64),
-        Verdict::Wait(_)
-    ));
+    assert!(matches!(a.admit(at(2_000), Background, KIB_64), Verdict::Wait(_)));
     a.completed(at(2_100), Background, KIB_64, at(0));
     a.completed(at(2_200), Fault, PAGE, at(0));
     // Nothing to write for a second.
     read(&mut a, at(1_000_000), at(1_000_100));
-    assert_eq!(a.may_write(at(1_000_200), Background, KIB_64), Verdict::Go);
+    assert_eq!(a.admit(at(1_000_200), Background, KIB_64), Verdict::Go);
     a.issued(at(1_000_200), Background, KIB_64);
     a.issued(at(1_000_200), Fault, PAGE);
     assert!(matches!(
-        a.may_write(at(1_002_500), Background, KIB_64),
+        a.admit(at(1_002_500), Background, KIB_64),
         Verdict::Wait(_)
     ));
 }
@@ -367,12 +349,12 @@ fn where_a_write_costs_its_way_two_that_nobody_waits_for_stand_beside_a_reader()
         let mut a = Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1));
         a.issued(now, Fault, PAGE);
         let mut issued = 0;
-        while issued < 1_000 && a.may_write(now, Background, PAGE) == Verdict::Go {
+        while issued < 1_000 && a.admit(now, Background, PAGE) == Verdict::Go {
             a.issued(now, Background, PAGE);
             issued += 1;
         }
         assert_eq!(issued, most, "with a goal of {ms} ms");
-        let waited_for = a.may_write(now, Sync, PAGE);
+        let waited_for = a.admit(now, Sync, PAGE);
         assert_eq!(
             waited_for == Verdict::Go,
             most == 2,

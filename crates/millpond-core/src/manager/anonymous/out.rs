@@ -70,7 +70,7 @@ impl<A: Form> Manager<A> {
             let most = Bytes(most).to_pages(page_size).0.max(1) as usize;
             let count = most.min(self.swap.queue.len());
             let bytes = PageCount(count as u64).to_bytes(page_size);
-            if let Verdict::Wait(until) = self.admission.may_write(cx.now, Reason::Swap, bytes) {
+            if let Verdict::Wait(until) = self.admission.admit(cx.now, Reason::Swap, bytes) {
                 let sooner = self.look_again.into_iter().chain(until).min();
                 self.look_again = sooner;
                 return;

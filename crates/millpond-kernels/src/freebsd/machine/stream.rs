@@ -217,7 +217,7 @@ impl Stream {
     fn write(&mut self, n: u32) {
         let bytes = self.options.request;
         let has_buffers = self.buffers + bytes.0 <= self.options.buffers.0;
-        let may = self.admission.may_write(self.now, Reason::Background, bytes) == Verdict::Go;
+        let may = self.admission.admit(self.now, Reason::Background, bytes) == Verdict::Go;
         if !has_buffers || !may {
             self.waiting[n as usize] = true;
             return;

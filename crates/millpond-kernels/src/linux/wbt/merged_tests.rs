@@ -131,7 +131,7 @@ fn run(options: MergedOptions, read_ms: Option<u64>, ms: u64) -> (i32, u32) {
         for issued in core::mem::take(&mut in_flight) {
             a.completed(now, Reason::Sync, KIB_64, issued);
         }
-        while a.may_write(now, Reason::Sync, KIB_64) == Verdict::Go {
+        while a.admit(now, Reason::Sync, KIB_64) == Verdict::Go {
             a.issued(now, Reason::Sync, KIB_64);
             in_flight.push(now);
         }
@@ -179,7 +179,7 @@ fn reclaim_is_counted_apart() {
     let mut a = Admission::with_form(Wbt::merged(MergedOptions::flash()), Bytes::from_mib(1));
     let mut fill = |reason| {
         let mut count = 0;
-        while a.may_write(at(0), reason, KIB_64) == Verdict::Go {
+        while a.admit(at(0), reason, KIB_64) == Verdict::Go {
             a.issued(at(0), reason, KIB_64);
             count += 1;
         }

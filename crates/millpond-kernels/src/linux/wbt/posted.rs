@@ -239,7 +239,7 @@ mod tests {
     /// Issues writes until one is refused; how many went.
     fn fill(a: &mut Admission<Wbt>, now: Instant, reason: Reason) -> u32 {
         let mut count = 0;
-        while a.may_write(now, reason, KIB_64) == Verdict::Go {
+        while a.admit(now, reason, KIB_64) == Verdict::Go {
             a.issued(now, reason, KIB_64);
             count += 1;
         }
@@ -258,7 +258,7 @@ mod tests {
             assert_eq!(fill(&mut a, at(0), reason), count, "{reason:?}");
         }
         let mut a = admission(PostedOptions::v3(50));
-        a.dirtiers_wait(at(0), true);
+        a.set_dirtiers_waiting(at(0), true);
         assert_eq!(fill(&mut a, at(0), Reason::Background), 15, "a dirtier sleeps");
     }
 
@@ -310,10 +310,10 @@ mod tests {
         };
         let mut a = with(false);
         let waits = Verdict::Wait(Some(at(13)));
-        assert_eq!(a.may_write(at(12), Reason::Background, KIB_64), waits);
-        assert_eq!(a.may_write(at(13), Reason::Background, KIB_64), Verdict::Go);
+        assert_eq!(a.admit(at(12), Reason::Background, KIB_64), waits);
+        assert_eq!(a.admit(at(13), Reason::Background, KIB_64), Verdict::Go);
         let mut a = with(true);
-        assert_eq!(a.may_write(at(3), Reason::Background, KIB_64), Verdict::Go);
+        assert_eq!(a.admit(at(3), Reason::Background, KIB_64), Verdict::Go);
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
             if read_before {
                 read(&mut a, at(0));
             }
-            a.dirtiers_wait(at(0), dirtiers);
+            a.set_dirtiers_waiting(at(0), dirtiers);
             fill(&mut a, at(1), reason)
         };
         assert_eq!(count(Reason::Background, false, false), 2);
