@@ -1,5 +1,5 @@
 //! The report's first lines: each of the kernel's rows beside Millpond's, the simulator's variants beside none, one line
-//! for each company that the writers had. The sentences of `verdict.rs` say the same at length.
+//! for each mixed load. The sentences of `verdict.rs` say the same at length.
 
 use super::WRITERS_ALONE;
 use super::published::published;

@@ -15,10 +15,10 @@
 mod answer;
 mod bound;
 mod charts;
-mod company;
 pub mod demo;
 pub(in crate::experiment) mod files;
 mod frontier;
+mod mixed_loads;
 mod options;
 mod post;
 mod published;

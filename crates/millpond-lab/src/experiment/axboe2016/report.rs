@@ -6,7 +6,7 @@
 use super::answer::Answers;
 use super::options::Sizes;
 use super::published::PUBLISHED;
-use super::{EXPERIMENT, bound, charts, company, frontier, post, reasons, verdict};
+use super::{EXPERIMENT, bound, charts, frontier, mixed_loads, post, reasons, verdict};
 use crate::quantity;
 use crate::report::table::{Column, label, pick};
 use crate::report::verdict::Circumstances;
@@ -67,7 +67,7 @@ pub(super) fn report(
             .extend(tables("this machine", &real, &metrics, &metrics));
         report
             .tables
-            .extend(company::tables("this machine", &real, &metrics));
+            .extend(mixed_loads::tables("this machine", &real, &metrics));
         report
             .answers
             .extend(answers(false, sizes).of_this_machine(&real));
@@ -99,7 +99,7 @@ pub(super) fn report(
         }
         report
             .tables
-            .extend(company::tables("in virtual time", &simulated, &metrics));
+            .extend(mixed_loads::tables("in virtual time", &simulated, &metrics));
         report
             .answers
             .extend(answers(true, simulated_sizes).of_virtual_time(&simulated));

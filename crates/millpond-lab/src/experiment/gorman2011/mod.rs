@@ -7,7 +7,7 @@
 //! ```
 //!
 //! In virtual time on a machine like the post's: Linux' kernels by `millpond_kernels::linux::reclaim`, Millpond by its own
-//! manager on the same disk with the memory that is left for files there. Nothing is random but what company the load has, so one run says it.
+//! manager on the same disk with the memory that is left for files there. Nothing is random but what the tasks beside the load do, so one run says it.
 //! On real files (`real.rs`): Millpond's engine beside the kernel in a memory group of the same size.
 
 mod answer;

@@ -54,7 +54,7 @@ pub struct Options {
     /// What the amount of data is multiplied by: 0.08 to 4 in virtual time, where memory stays, and `None` is 1; 0.001 to 4
     /// on real files, where 1 is 40 times the memory in fs_mark, and `None` is 0.25.
     pub scale: Option<f64>,
-    /// The seed of the company's habits.
+    /// The seed of the background tasks' habits.
     pub seed: u64,
     /// What starts a run's process.
     pub program: Program,

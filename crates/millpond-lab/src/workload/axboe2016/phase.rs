@@ -1,4 +1,4 @@
-//! Who takes part in a run: the post's three, and the company that people meet in practice.
+//! The actors of a run: the post's three, and mixed loads as they are met in practice.
 //!
 //! ```text
 //!   the post      writers and one reader that asks again at once; each of them alone

@@ -31,5 +31,5 @@ pub use counters::{Counters, Waits};
 pub use options::{MachineCosts, MachineOptions};
 pub use run::{FILES, Load, MICRO_PAGES, Ran, anonymous_pages, run};
 pub use scheduler::Machine;
-pub use scripts::{Company, FsMark, Habits, Micro, Round, Rounds};
+pub use scripts::{BackgroundTask, FsMark, Habits, Micro, Round, Rounds};
 pub use task::{TaskOp, TaskScript};

@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use super::options::MachineOptions;
 use super::scheduler::Machine;
-use super::scripts::{Company, FsMark, Habits, Micro, Round, Rounds};
+use super::scripts::{BackgroundTask, FsMark, Habits, Micro, Round, Rounds};
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::Nanos;
 use millpond_sim::disk::ModelParameterError;
@@ -36,7 +36,7 @@ const OWN_HOT: u32 = 8;
 
 /// What ran beside the load: pages, and what is done with them. The first are programs that are not used. Chosen so that
 /// what is swapped is of the order of the post's last three columns.
-const COMPANY: [(u32, Habits); 3] = [
+const BACKGROUND_TASKS: [(u32, Habits); 3] = [
     (4_000, habits(3_600_000, 0, 1)),
     (1_000, habits(1_000, 8, 8)),
     (3_000, habits(1_000, 2, 8)),
@@ -52,9 +52,9 @@ const fn habits(period_ms: u64, runs: u32, renewed_one_in: u64) -> Habits {
     }
 }
 
-/// All anonymous pages of the load and its company.
+/// All anonymous pages of the load and the tasks beside it.
 pub fn anonymous_pages() -> u32 {
-    OWN_PAGES + COMPANY.iter().map(|(pages, _)| pages).sum::<u32>()
+    OWN_PAGES + BACKGROUND_TASKS.iter().map(|(pages, _)| pages).sum::<u32>()
 }
 
 /// What a run came to.
@@ -64,7 +64,7 @@ pub struct Ran {
     pub counters: Counters,
     /// From the load's begin to its end.
     pub elapsed: Nanos,
-    /// Processor time: of the load and its company, of kswapd, of the flusher.
+    /// Processor time: of the load and the tasks beside it, of kswapd, of the flusher.
     pub cpu: [Nanos; 3],
     /// fs_mark's rounds.
     pub rounds: Vec<Round>,
@@ -99,10 +99,10 @@ pub fn run(
             pages
         }
     };
-    for (n, (pages, habits)) in COMPANY.into_iter().enumerate() {
+    for (n, (pages, habits)) in BACKGROUND_TASKS.into_iter().enumerate() {
         let own = (machine.add_anonymous(pages), pages);
-        let seed = options.seed.wrapping_mul(COMPANY.len() as u64 + 1) + n as u64;
-        machine.add_task(Box::new(Company::new(own, habits, seed)));
+        let seed = options.seed.wrapping_mul(BACKGROUND_TASKS.len() as u64 + 1) + n as u64;
+        machine.add_task(Box::new(BackgroundTask::new(own, habits, seed)));
     }
     while !machine.run(STEPS) {
         if cfg!(debug_assertions) {

@@ -3,7 +3,7 @@
 //! `fs_mark -d DIR -D 100 -N 150 -n 150 -L 25 -t 1 -S0 -s 10485760`: 25 rounds of 150 files of 10 MiB, one thread, no sync,
 //! and nothing removed. "Overhead" is its time between its calls of the file system. Beside it ran monitors, which wake now
 //! and then and use memory of their own; what they and fs_mark have is what was swapped. The post does not say how much
-//! that was: [`Company`]'s habits are chosen.
+//! that was: the habits of [`BackgroundTask`] are chosen.
 
 use super::task::{TaskOp, TaskScript};
 use millpond_core::units::{Instant, Nanos};
@@ -190,14 +190,14 @@ impl TaskScript for Micro {
 }
 
 /// Programs beside the load that wake every so often, use pages of their own, end, and are started again.
-pub struct Company {
+pub struct BackgroundTask {
     own: (u32, u32),
     habits: Habits,
     draw: Draw,
     left: u32,
 }
 
-/// What company does each time it wakes.
+/// What it does each time it wakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Habits {
     /// It sleeps so long in between.
@@ -212,10 +212,10 @@ pub struct Habits {
     pub renewed_one_in: u64,
 }
 
-impl Company {
+impl BackgroundTask {
     /// With these anonymous pages, the first and how many.
-    pub fn new(own: (u32, u32), habits: Habits, seed: u64) -> Company {
-        Company {
+    pub fn new(own: (u32, u32), habits: Habits, seed: u64) -> BackgroundTask {
+        BackgroundTask {
             own,
             habits,
             draw: Draw(seed),
@@ -224,7 +224,7 @@ impl Company {
     }
 }
 
-impl TaskScript for Company {
+impl TaskScript for BackgroundTask {
     fn next(&mut self, _: Instant) -> TaskOp {
         let Habits {
             period,

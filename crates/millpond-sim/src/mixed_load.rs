@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// How it goes.
 #[derive(Debug)]
-pub struct Company {
+pub struct MixedLoad {
     /// The disk.
     pub model: Model,
     /// When writes may go.
@@ -37,7 +37,7 @@ pub struct Stretch {
     /// What the device was given to write.
     pub written: Bytes,
     /// How many bytes of writes may be in transit at its end.
-    pub allowance: Bytes,
+    pub limit: Bytes,
     /// Reads that were begun in it, and how long each took.
     pub reads: Vec<(Instant, Nanos)>,
 }
@@ -57,7 +57,7 @@ impl Script for Late {
     }
 }
 
-impl Company {
+impl MixedLoad {
     /// Plays it: a process that writes files of 64 MiB one after the other in calls of 256 KiB, and one that reads pages of
     /// a file of 1 GiB at random, one after the other.
     ///
@@ -100,7 +100,7 @@ impl Company {
             stretches.push(Stretch {
                 at,
                 written: Bytes(total - before),
-                allowance: world.manager().occupancy(end).in_transit_limit,
+                limit: world.manager().occupancy(end).in_transit_limit,
                 reads: Vec::new(),
             });
             (at, before) = (end, total);

@@ -1,7 +1,7 @@
 //! A reader that comes to a writer and goes again, in virtual time: a table by seconds, and a plot.
 //!
 //! ```text
-//! cargo run --release -p millpond-lab --example company [FILE.svg]
+//! cargo run --release -p millpond-lab --example mixed_load [FILE.svg]
 //! ```
 //!
 //! Exact and repeatable: the same build prints the same table on every machine.
@@ -15,8 +15,8 @@
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::units::{Instant, Nanos, PageCount};
-use millpond_sim::company::{Company, Stretch};
 use millpond_sim::disk::{HddParameters, Model, SsdParameters};
+use millpond_sim::mixed_load::{MixedLoad, Stretch};
 use std::fmt::Write;
 
 fn main() {
@@ -30,7 +30,7 @@ fn main() {
         .into_iter()
         .enumerate()
     {
-        let company = Company {
+        let load = MixedLoad {
             model,
             admission: AdmissionOptions::Goal(GoalOptions {
                 read_latency: Nanos::from_micros(goal),
@@ -42,7 +42,7 @@ fn main() {
             ends: at(24),
             stretch: Nanos::from_millis(100),
         };
-        let all = company.play().unwrap();
+        let all = load.play().unwrap();
         table(name, goal, &all);
         panel(&mut svg, n as f64 * 380.0, name, goal, &all);
     }
@@ -61,7 +61,7 @@ fn table(name: &str, goal_us: u64, all: &[Stretch]) {
         "{name}, goal {} ms; the reader is there from 8 s to 16 s",
         goal_us as f64 / 1e3
     );
-    println!("| second | MB written | reads | p50 ms | slowest ms | allowance KiB |");
+    println!("| second | MB written | reads | p50 ms | slowest ms | limit KiB |");
     println!("|---|---|---|---|---|---|");
     for (n, second) in all.chunks(10).enumerate() {
         let written: u64 = second.iter().map(|s| s.written.0).sum();
@@ -81,7 +81,7 @@ fn table(name: &str, goal_us: u64, all: &[Stretch]) {
             took.len(),
             ms(took.len() / 2),
             ms(took.len().saturating_sub(1)),
-            second[9].allowance.0 >> 10
+            second[9].limit.0 >> 10
         );
     }
 }

@@ -4,8 +4,8 @@
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::goal::GoalOptions;
 use millpond_core::units::{Instant, Nanos, PageCount};
-use millpond_sim::company::{Company, Stretch};
 use millpond_sim::disk::{HddParameters, Model, SsdParameters};
+use millpond_sim::mixed_load::{MixedLoad, Stretch};
 
 const COMES: u64 = 8_000;
 const GOES: u64 = 16_000;
@@ -19,7 +19,7 @@ fn play(model: Model, goal: Nanos) -> Vec<Stretch> {
         read_latency: goal,
         ..GoalOptions::default()
     });
-    let company = Company {
+    let load = MixedLoad {
         model,
         admission,
         frames: PageCount(65_536),
@@ -28,7 +28,7 @@ fn play(model: Model, goal: Nanos) -> Vec<Stretch> {
         ends: ms(24_000),
         stretch: Nanos::from_millis(100),
     };
-    company.play().unwrap()
+    load.play().unwrap()
 }
 
 fn disks() -> [(&'static str, Model, Nanos); 2] {
