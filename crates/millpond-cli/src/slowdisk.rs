@@ -2,9 +2,9 @@
 
 use crate::Failure;
 use crate::signals::Signals;
+use millpond::internal::quantity::{parse_size, size};
 use millpond_core::units::Bytes;
 use millpond_lab::disk_model::DiskModel;
-use millpond_lab::quantity::{parse_size, size};
 use millpond_lab::say;
 use millpond_lab::slowdisk::{Mounted, Options, Unmounted};
 use std::io::{self, Write};

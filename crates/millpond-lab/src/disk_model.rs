@@ -4,7 +4,7 @@
 //! reads it here: `lab run --device`, `slowdisk --model`.
 
 use crate::error::{LabError, Result};
-use crate::quantity::{parse_size, parse_time, size_typed};
+use millpond::internal::quantity::{parse_size, parse_time, size_typed};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_sim::disk::{HddOrder, HddParameters, Model, ModelParameters, RamParameters, SsdParameters};
 use std::fmt;

@@ -32,7 +32,6 @@ pub mod machine;
 pub mod measure;
 pub mod memory_group;
 pub mod outcome;
-pub mod quantity;
 pub mod replay;
 pub mod report;
 pub mod room;

@@ -3,8 +3,8 @@
 use crate::error::{LabError, Result};
 use crate::measure::process;
 use crate::outcome::Setting;
-use crate::quantity::size;
 use millpond::host;
+use millpond::internal::quantity::size;
 use millpond_core::units::{Bytes, PageCount};
 use procfs::process::Process;
 use std::fs;

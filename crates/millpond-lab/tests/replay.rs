@@ -195,7 +195,7 @@ fn a_report_says_how_much_memory_is_enough_and_draws_it() {
     let text = table::text(&report);
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     let enough = report.answers.iter().find(|s| s.starts_with("opt: ")).unwrap();
-    let memory = millpond_lab::quantity::size(points[2].bytes);
+    let memory = millpond::internal::quantity::size(points[2].bytes);
     assert!(
         enough.starts_with(&format!(
             "opt: {memory} is enough: 3.33 % of uses miss, about as many as are the first"

@@ -3,8 +3,8 @@
 use super::{Cache, Which, ago, count, failed, shown, text};
 use crate::Failure;
 use millpond::control::{Client, sockets};
+use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
-use millpond_lab::quantity::size;
 use millpond_lab::say;
 use serde_json::Value;
 use std::io::{self, Write};

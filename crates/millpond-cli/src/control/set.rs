@@ -2,8 +2,8 @@
 
 use super::{Which, count, list, text};
 use crate::Failure;
+use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
-use millpond_lab::quantity::size;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -2,9 +2,9 @@
 
 use super::{Cache, Which, count, reclaim};
 use crate::Failure;
+use millpond::internal::quantity::{micros, number, parse_time, size};
 use millpond_core::io::Reason;
 use millpond_core::units::Bytes;
-use millpond_lab::quantity::{micros, number, parse_time, size};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! Reads over time as dots: two to a character's width and four to its height (Braille patterns), latencies on a
 //! logarithmic axis.
 
+use millpond::internal::quantity::micros_tick;
 use millpond_lab::measure::heat::{Counts, bounds_us, class_us};
-use millpond_lab::quantity::micros_tick;
 
 /// The dots of a Braille character, from the left column's top.
 const BRAILLE: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];

@@ -13,9 +13,9 @@
 use super::dots::{Axis, Dots, braille, seconds};
 use super::show::{Half, Show};
 use crate::top::screen::{BOLD, DIM, cut, ends, heading};
+use millpond::internal::quantity::{number, size};
 use millpond_core::units::Bytes;
 use millpond_lab::experiment::axboe2016::demo::Side;
-use millpond_lab::quantity::{number, size};
 use millpond_lab::report::verdict::time as shown;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};

@@ -2,10 +2,10 @@
 
 use super::Check;
 use millpond::internal::Surface;
+use millpond::internal::quantity::size;
 use millpond::{Error, Notice, PageCache, host};
 use millpond_core::units::Bytes;
 use millpond_lab::memory_group::MemoryGroup;
-use millpond_lab::quantity::size;
 use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
 

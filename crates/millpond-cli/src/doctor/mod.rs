@@ -17,8 +17,8 @@ mod trial;
 
 use crate::Failure;
 use crate::lab::{EXIT_UNAVAILABLE, default_dir};
+use millpond::internal::quantity::parse_size;
 use millpond_core::units::Bytes;
-use millpond_lab::quantity::parse_size;
 use millpond_lab::say;
 use serde::Serialize;
 use std::io::{self, Write};

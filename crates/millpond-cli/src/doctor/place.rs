@@ -3,9 +3,9 @@
 use super::fuse;
 use super::{Check, trial};
 use millpond::device::{Access, DeviceFile};
+use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
 use millpond_lab::machine;
-use millpond_lab::quantity::size;
 use millpond_lab::scratch::{self, Scratch};
 use rustix::io::ReadWriteFlags;
 use std::io::IoSliceMut;

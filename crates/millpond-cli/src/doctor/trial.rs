@@ -3,8 +3,8 @@
 use super::Check;
 use millpond::Notice;
 use millpond::device::Calibration;
+use millpond::internal::quantity::micros;
 use millpond::{OpenOptions, PageCache};
-use millpond_lab::quantity::micros;
 use std::path::Path;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::screen::last_of;
 use crate::control::{count, running, shown, text};
+use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
-use millpond_lab::quantity::size;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use serde_json::Value;

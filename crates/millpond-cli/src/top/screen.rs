@@ -13,8 +13,8 @@
 //! are filled; wider ones give their room to paths. Sizes without a unit are MiB, and with a `G` GiB.
 
 use super::figures::{Device, Figures, File, Memory, ORDERS, Wait};
+use millpond::internal::quantity::{micros, number, number_tick, size};
 use millpond_core::units::Bytes;
-use millpond_lab::quantity::{micros, number, number_tick, size};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 

@@ -2,8 +2,8 @@
 
 use super::Memory;
 use crate::error::{LabError, Result};
-use crate::quantity::size;
 use millpond::host;
+use millpond::internal::quantity::size;
 use millpond::trace::{Access, Trace, What};
 use millpond_core::units::{Bytes, FileId, Nanos, PageSize};
 use millpond_sim::Op;

@@ -25,10 +25,10 @@ use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::experiment::Watch;
 use crate::machine;
-use crate::quantity::parse_size;
 use crate::report::Report;
 use crate::target::Proceed;
 use millpond::PageCache;
+use millpond::internal::quantity::parse_size;
 use millpond_core::lru::{Detection, LinuxOptions, Replacement};
 use millpond_core::options::{Options, Preset};
 use millpond_core::units::{Bytes, Nanos, PageCount, PageSize};
@@ -133,7 +133,7 @@ impl Memory {
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Memory::Budget(bytes) => f.write_str(&crate::quantity::size(*bytes)),
+            Memory::Budget(bytes) => f.write_str(&millpond::internal::quantity::size(*bytes)),
             Memory::Pages(pages) => write!(f, "{pages} pages"),
         }
     }
@@ -246,7 +246,7 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
             let step = format!(
                 "{} with {}",
                 policy.name(),
-                crate::quantity::size(memory.bytes(load.page_size))
+                millpond::internal::quantity::size(memory.bytes(load.page_size))
             );
             let mut at = |share: f64| match watch.at((done + share) / all, &step, "") {
                 Proceed::Yes => Ok(()),

@@ -2,8 +2,8 @@
 
 use super::{Load, Point, Policy, Ran, ReplayOptions};
 use crate::machine;
-use crate::quantity::{micros, micros_tick, number, number_tick, size};
 use crate::report::{Axis, Cell, Chart, Line, Metric, Report, Scale, Table, TableRow};
+use millpond::internal::quantity::{micros, micros_tick, number, number_tick, size};
 use millpond_core::units::Bytes;
 
 /// Misses within this share of the fewest are no worse.

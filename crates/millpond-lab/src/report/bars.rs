@@ -68,9 +68,9 @@ pub(super) fn draw(
 
 #[cfg(test)]
 mod tests {
-    use crate::quantity::number;
     use crate::report::html::STYLE;
     use crate::report::{Axis, Chart, Line, Scale, svg};
+    use millpond::internal::quantity::number;
 
     fn chart(lines: &[(bool, &[Option<f64>])]) -> Chart {
         let axis = |scale| Axis {

@@ -6,8 +6,8 @@
 use super::svg;
 use super::{Chart, Report, Table};
 use crate::outcome::Setting;
-use crate::quantity::number;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use millpond::internal::quantity::number;
 
 /// The page.
 pub fn page(report: &Report) -> String {
@@ -235,10 +235,10 @@ summary { cursor: pointer; margin-top: 1.4rem; }
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantity::micros;
     use crate::report::table::{Column, pick};
     use crate::report::tests::runs;
     use crate::report::{Appendix, Axis, Line, Scale};
+    use millpond::internal::quantity::micros;
 
     /// What would break out of text, of an attribute and of a script, if it were not escaped.
     const EVIL: &str = "\"'></title><script>alert(1)</script>&amp;&bogus;";

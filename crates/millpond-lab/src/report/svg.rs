@@ -345,7 +345,7 @@ fn describe(chart: &Chart) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantity::number;
+    use millpond::internal::quantity::number;
 
     fn axis(scale: Scale) -> Axis {
         Axis {

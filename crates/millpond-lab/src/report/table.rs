@@ -3,8 +3,8 @@
 //! A cell has the median with its unit and, below it, the least and the greatest of the runs in that unit.
 
 use super::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
-use crate::quantity::number;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
+use millpond::internal::quantity::number;
 use std::ops::Range;
 
 /// The width that text output keeps to, in characters.

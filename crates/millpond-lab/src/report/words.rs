@@ -1,7 +1,7 @@
 //! Comparisons as sentences say them.
 
 use super::Metric;
-use crate::quantity::number;
+use millpond::internal::quantity::number;
 
 /// "3.2 times", "half", "the same": how large `value` is, measured by `base`.
 pub fn times(value: f64, base: f64) -> String {

@@ -21,12 +21,12 @@ mod image;
 
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
-use crate::quantity::{size, size_typed};
 use disk::Disk;
 use filesystem::SlowDisk;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use image::Image;
 use millpond::internal::be_punctual;
+use millpond::internal::quantity::{size, size_typed};
 use millpond_core::units::Bytes;
 use procfs::{Current, Meminfo};
 use rustix::io::Errno;

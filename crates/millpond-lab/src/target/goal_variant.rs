@@ -2,7 +2,7 @@
 //! `goal/1ms/batch=100ms`.
 
 use crate::error::{LabError, Result};
-use crate::quantity::parse_time;
+use millpond::internal::quantity::parse_time;
 use millpond_core::units::Nanos;
 use std::str::FromStr;
 

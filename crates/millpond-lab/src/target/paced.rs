@@ -14,10 +14,10 @@ use super::{Device, Driver, Proceed, Row, RowRequest, Rows, Served, Setup, Targe
 use crate::error::{LabError, Result};
 use crate::measure::steps::steps_in;
 use crate::outcome::Outcome;
-use crate::quantity::parse_size;
 use crate::workload::axboe2016::phase::Actor;
 use crate::workload::axboe2016::record::{Read, Written};
 use crate::workload::{Progress, Workload};
+use millpond::internal::quantity::parse_size;
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::disk::{Model, ModelCompletion, ModelRequest};
 use std::time::Duration;

@@ -7,12 +7,12 @@ use super::{
 use crate::error::{LabError, Result};
 use crate::measure::steps::{Sampled, steps_in};
 use crate::outcome::{Outcome, Setting};
-use crate::quantity;
 use crate::workload::axboe2016::Axboe2016;
 use crate::workload::axboe2016::actors::{LOG_BYTES, RECORD_PAGES_MAX, SCAN_BYTES};
 use crate::workload::axboe2016::phase::{Actor, CACHED_READS, hot_pages};
 use crate::workload::axboe2016::record::{Logged, PER_STEP_TO_MB_PER_S, Read, Scanned, Written};
 use crate::workload::{Progress, Workload};
+use millpond::internal::quantity;
 use millpond_core::admission::Form;
 use millpond_core::io::Reason;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize};

@@ -1,6 +1,7 @@
 //! What Millpond's own program, mount and laboratory take from this crate and others should not: it may change or go
 //! with any version.
 
+pub use crate::api::quantity;
 pub use crate::error::told::Surface;
 pub use crate::host::limit::{ControlGroup, GroupVersion, control_groups};
 pub use crate::observe::record::{Answer, Recorder, Step};

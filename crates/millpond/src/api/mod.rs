@@ -9,4 +9,5 @@ pub(crate) mod file;
 pub(crate) mod guard;
 pub mod internal;
 pub mod options;
+pub mod quantity;
 pub mod units;

@@ -2,12 +2,12 @@
 
 use super::super::Check;
 use super::read::{Device, Machine};
+use millpond::internal::quantity::size;
 use millpond_core::units::{Bytes, PageCount, PageSize};
 use millpond_kernels::linux::dirty::limits::{
     Caller, KernelLimit, KernelThresholds, RATELIMIT_MIN, ratelimit, thresholds,
 };
 use millpond_kernels::linux::dirty::zone::{DirtyableRule, ZoneKind, dirtyable, reserve_of_all};
-use millpond_lab::quantity::size;
 
 /// Below this a rotating disk loses much of its rate: of 116 MB/s a kernel of 2026 kept 45 % with 1 MB and 71 % with 4 MB,
 /// and all with 16 MB.

@@ -12,8 +12,8 @@ use super::assess::HARD_LEAST;
 use millpond::host;
 use millpond::host::MemoryLimit;
 use millpond::internal::GroupVersion;
+use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
-use millpond_lab::quantity::size;
 use std::fs;
 use std::path::Path;
 

@@ -2,9 +2,9 @@
 
 use super::report::{BOTH, P99, READER, SECONDS, WRITERS};
 use crate::outcome::Outcome;
-use crate::quantity::{micros_tick, number_tick};
 use crate::report::table::label;
 use crate::report::{Axis, Chart, Line, Points, RowName, Runs, Scale};
+use millpond::internal::quantity::{micros_tick, number_tick};
 
 /// The charts of rows that ran in one place; a row's look is its place in `all`, so that it has one colour in the report.
 pub(super) fn charts(place: &str, rows: &[RowName], all: &[RowName], results: &[Runs]) -> Vec<Chart> {

@@ -64,8 +64,8 @@ pub(in crate::experiment) fn make_file(
     write_file(path, number, bytes, &mut |written| {
         let detail = format!(
             "{} of {}",
-            crate::quantity::size(Bytes(written)),
-            crate::quantity::size(Bytes(bytes))
+            millpond::internal::quantity::size(Bytes(written)),
+            millpond::internal::quantity::size(Bytes(bytes))
         );
         match watch.at(share * written as f64 / bytes as f64, step, &detail) {
             Proceed::Stop => Step::Stop,

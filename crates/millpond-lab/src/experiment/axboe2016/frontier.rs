@@ -4,9 +4,9 @@
 //! writes are paced. A point is better the further right it is, and the higher (reads a second) or lower (p99).
 
 use super::report::{BOTH, P99, READS, SECONDS};
-use crate::quantity::{micros_tick, number_tick};
 use crate::report::table::{cell, label};
 use crate::report::{Axis, Cell, Chart, Line, Metric, RowName, Scale, Table, TableRow, lookup};
+use millpond::internal::quantity::{micros_tick, number_tick};
 
 pub(super) const WRITERS_RATE: &str = "writers_mb_per_s";
 

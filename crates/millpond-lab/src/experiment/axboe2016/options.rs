@@ -5,11 +5,11 @@ use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::experiment::Job;
 use crate::machine;
-use crate::quantity::{self, size_typed};
 use crate::room;
 use crate::target::{self, Device, Row};
 use crate::workload::Workload;
 use crate::workload::axboe2016::{Axboe2016, Phase, WRITE_UNIT};
+use millpond::internal::quantity::{self, size_typed};
 use millpond_core::units::{Bytes, Nanos, PageCount, PageSize};
 use std::path::PathBuf;
 

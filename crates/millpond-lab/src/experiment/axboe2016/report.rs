@@ -7,12 +7,12 @@ use super::answer::Answers;
 use super::options::Sizes;
 use super::published::PUBLISHED;
 use super::{EXPERIMENT, bound, charts, frontier, mixed_loads, post, reasons, verdict};
-use crate::quantity;
 use crate::report::table::{Column, label, pick};
 use crate::report::verdict::Circumstances;
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
 use crate::target::Row;
 use crate::workload::axboe2016::Phase;
+use millpond::internal::quantity;
 
 pub(super) const BOTH: &str = Phase::WritersAndReader.name();
 pub(super) const READER: &str = Phase::ReaderAlone.name();

@@ -3,9 +3,9 @@
 
 use super::published::published;
 use super::report::{BOTH, MAX, P99, READER, READS, SECONDS, WRITERS};
-use crate::quantity::{self, micros, number};
 use crate::report::words::{overlap, percent_more, times};
 use crate::report::{Metric, RowName, lookup};
+use millpond::internal::quantity::{self, micros, number};
 
 /// The variant of Millpond that sentences speak of, if it is among the rows: the default first.
 const OURS: [&str; 3] = ["goal", "latency", "bytes"];

@@ -3,9 +3,9 @@
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, SATURATED};
 use crate::child::Program;
 use crate::error::{LabError, Result};
-use crate::quantity::size_typed;
 use crate::room;
 use crate::target::{self, Device, TargetKind};
+use millpond::internal::quantity::size_typed;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::freebsd::System;
 use std::path::PathBuf;

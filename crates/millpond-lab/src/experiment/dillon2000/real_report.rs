@@ -2,9 +2,9 @@
 
 use super::real::Measured;
 use super::{EXPERIMENT, SATURATED, answer, report};
-use crate::quantity::{micros, number};
 use crate::report::table::{Column, label, pick};
 use crate::report::{Metric, Report, RowName, lookup};
+use millpond::internal::quantity::{micros, number};
 
 const COLUMNS: [(&str, &str); 8] = [
     ("load", "load_mean"),

@@ -5,9 +5,9 @@ use super::published::{LOADS, published};
 use super::runs::Run;
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, answer, verdict};
 use crate::outcome::{Outcome, Setting};
-use crate::quantity::number_tick;
 use crate::report::table::{Column, label, pick};
 use crate::report::{Axis, Cell, Chart, Line, Metric, Points, Report, RowName, Runs, Scale, Table, TableRow};
+use millpond::internal::quantity::number_tick;
 
 fn row(run: &Run) -> RowName {
     RowName {

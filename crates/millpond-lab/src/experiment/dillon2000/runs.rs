@@ -110,7 +110,7 @@ impl Job {
 fn settings(options: &MachineOptions, variant: Variant) -> Vec<Setting> {
     let news = options.news;
     let mut settings = vec![
-        Setting::new("memory", crate::quantity::size(options.memory)),
+        Setting::new("memory", ::millpond::internal::quantity::size(options.memory)),
         Setting::new("readers", news.readers),
         Setting::new("article", format!("{} KiB", news.article_pages * 4)),
         Setting::new("article on the line", format!("{} ms", news.think.0 / 1_000_000)),

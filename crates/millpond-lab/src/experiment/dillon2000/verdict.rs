@@ -1,7 +1,7 @@
 //! What the numbers say, in plain sentences, with the post's beside them.
 
 use super::{DEADLOCK, IN_TRANSIT, NEWS};
-use crate::quantity::{micros, number};
+use millpond::internal::quantity::{micros, number};
 
 type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
 

@@ -2,8 +2,8 @@
 //! own figures dashed beside ours.
 
 use super::published::published;
-use crate::quantity::number_tick;
 use crate::report::{Axis, Chart, Line, Points, Scale};
+use millpond::internal::quantity::number_tick;
 
 /// What a run has of a system's metric.
 type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;

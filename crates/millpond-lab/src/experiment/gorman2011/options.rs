@@ -3,9 +3,9 @@
 use super::{EXPERIMENT, FS_MARK, MICRO};
 use crate::child::Program;
 use crate::error::{LabError, Result};
-use crate::quantity::size_typed;
 use crate::room;
 use crate::target::{self, Device, TargetKind};
+use millpond::internal::quantity::size_typed;
 use millpond_core::units::Bytes;
 use millpond_kernels::linux::reclaim::System;
 use millpond_kernels::linux::reclaim::filesystem::FileSystem;

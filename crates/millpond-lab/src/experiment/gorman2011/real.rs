@@ -11,12 +11,12 @@ use crate::error::{LabError, Result};
 use crate::experiment::{Job, Watch, perform, row_name, rows};
 use crate::machine;
 use crate::outcome::Setting;
-use crate::quantity;
 use crate::report::{RowName, Runs};
 use crate::scratch::{self, Scratch};
 use crate::target::{self, Row, RowRequest, TargetKind};
 use crate::workload::Workload;
 use crate::workload::gorman2011::{Gorman2011, Load};
+use millpond::internal::quantity;
 use millpond_core::units::Bytes;
 
 /// What fs_mark writes, in times of memory.

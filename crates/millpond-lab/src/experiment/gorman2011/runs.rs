@@ -139,7 +139,7 @@ impl Job {
     fn settings(&self, plan: &Plan) -> Vec<Setting> {
         let machine = plan.machine(self.system);
         vec![
-            Setting::new("memory", crate::quantity::size(machine.memory)),
+            Setting::new("memory", millpond::internal::quantity::size(machine.memory)),
             Setting::new("file system", plan.filesystem.name()),
             Setting::new(
                 "disk",

@@ -2,7 +2,7 @@
 
 use super::published::published;
 use super::{FS_MARK, MICRO};
-use crate::quantity::{number, seconds};
+use millpond::internal::quantity::{number, seconds};
 
 /// The sentences of a load. `of`: a system's metric.
 pub(super) fn of(workload: &str, of: &dyn Fn(&str, &str) -> Option<f64>) -> Vec<String> {

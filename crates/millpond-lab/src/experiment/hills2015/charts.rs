@@ -4,9 +4,9 @@
 use super::dd::{PARTS, POST, metric_of};
 use super::report::{MAX, RATE};
 use super::{CALM_RUN, HARD, STORM_RUN};
-use crate::quantity::{micros_tick, number_tick};
 use crate::report::table::label;
 use crate::report::{Axis, Chart, Line, Metric, Points, RowName, Scale, lookup};
+use millpond::internal::quantity::{micros_tick, number_tick};
 
 /// Colours: one for a thing in the whole report. Millpond in virtual time has its own only beside the engine's row.
 const KERNEL: usize = 0;

@@ -1,7 +1,7 @@
 //! `dd` on the post's machine, in virtual time: at boot, and after each touch of the ratio.
 
-use crate::quantity::number;
 use crate::report::{Cell, Metric, Table, TableRow};
+use millpond::internal::quantity::number;
 use millpond_kernels::linux::dirty::device::DeviceRatios;
 use millpond_kernels::linux::dirty::dirtiers::{self, DirtiersOptions};
 use millpond_kernels::linux::dirty::limits::{Caller, KernelLimit, KernelVersion};

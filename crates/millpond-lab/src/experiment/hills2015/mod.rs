@@ -21,13 +21,13 @@ use super::{Experiment, Job, OwnFiles, Watch, perform};
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::machine;
-use crate::quantity::size_typed;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::target::kernel_limits::Saved;
 use crate::target::{self, Device, Row, Setup};
 use crate::workload::Workload;
 use crate::workload::hills2015::{Hills2015, WRITE};
+use millpond::internal::quantity::size_typed;
 use millpond_core::units::{Bytes, PageCount, PageSize};
 use std::path::{Path, PathBuf};
 

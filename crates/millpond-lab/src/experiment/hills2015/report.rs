@@ -1,10 +1,10 @@
 //! Tables, sentences and definitions of the experiment.
 
 use super::{CALM_RUN, DD, EXPERIMENT, HARD, NUMBERS, Options, STORM_RUN, answer, charts, dd, numbers};
-use crate::quantity::{micros, number};
 use crate::report::table::label;
 use crate::report::{Cell, Metric, Report, RowName, Runs, Table, TableRow, lookup};
 use crate::target::{Device, Row};
+use millpond::internal::quantity::{micros, number};
 
 pub(super) const RATE: &str = "writers_mb_per_s";
 pub(super) const MAX: &str = "write_latency_max_us";

@@ -183,7 +183,7 @@ fn count(value: f64) -> String {
 
 /// Pages of 4 KiB as bytes: nobody thinks in pages.
 fn pages(pages: f64) -> String {
-    crate::quantity::size(millpond_core::units::Bytes((pages * 4096.0) as u64))
+    millpond::internal::quantity::size(millpond_core::units::Bytes((pages * 4096.0) as u64))
 }
 
 #[cfg(test)]

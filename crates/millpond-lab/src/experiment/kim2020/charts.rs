@@ -4,8 +4,8 @@ use super::loads::Load;
 use super::options::Plan;
 use super::published::SEVEN_STEPS;
 use super::report::{BOUNDS, variants};
-use crate::quantity::number_tick;
 use crate::report::{Axis, Chart, Line, Points, Scale};
+use millpond::internal::quantity::number_tick;
 
 type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
 

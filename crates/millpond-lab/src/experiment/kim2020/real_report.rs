@@ -4,9 +4,9 @@ use super::loads::{Ebizzy, Load};
 use super::published::THREADS;
 use super::real::{BOUNDS, Measured};
 use super::{EXPERIMENT, answer};
-use crate::quantity::number;
 use crate::report::table::{Column, cell, label, pick};
 use crate::report::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
+use millpond::internal::quantity::number;
 
 const COLUMNS: [(&str, &str); 6] = [
     ("swap ins", "swap_ins_pages"),

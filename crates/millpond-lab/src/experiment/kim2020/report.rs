@@ -8,9 +8,9 @@ use super::runs::Run;
 use super::toys::{self, Step};
 use super::{EXPERIMENT, TOY_PROTECT, answer, charts, verdict};
 use crate::outcome::{Outcome, Setting};
-use crate::quantity::number;
 use crate::report::table::{Column, label, pick};
 use crate::report::{Appendix, Cell, Report, RowName, Runs, Table, TableRow};
+use millpond::internal::quantity::number;
 
 /// The name that `--table` takes: each page of the examples' lists.
 pub(super) const TABLE: &str = "lists";

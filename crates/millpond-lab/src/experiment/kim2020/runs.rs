@@ -187,7 +187,7 @@ fn push(outcome: &mut Outcome, counted: &Counters) {
 }
 
 fn settings(machine: &MachineOptions) -> Vec<Setting> {
-    let size = crate::quantity::size;
+    let size = ::millpond::internal::quantity::size;
     vec![
         Setting::new("rules", machine.system.name()),
         Setting::new("memory", size(machine.memory)),

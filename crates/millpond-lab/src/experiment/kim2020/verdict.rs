@@ -1,7 +1,7 @@
 //! What the numbers say, in plain sentences, with the post's beside them.
 
 use super::published::{SEVEN_STEPS, SIZES, SKEWS, THREADS, throughput};
-use crate::quantity::number;
+use millpond::internal::quantity::number;
 
 type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
 

@@ -92,7 +92,7 @@ pub enum Value {
 
 impl Value {
     /// Reads `text`; `None` if it is not of this kind.
-    pub(super) fn parse(kind: Kind, text: &str) -> Option<Value> {
+    pub(crate) fn parse(kind: Kind, text: &str) -> Option<Value> {
         let text = text.trim();
         match kind {
             Kind::Size => size(text).map(Value::Size),

@@ -6,9 +6,9 @@
 use super::answer::Tail;
 use super::{Demo, Round, Side, median_of};
 use crate::measure::heat::class_us;
-use crate::quantity;
 use crate::report::verdict::time;
 use maud::html;
+use millpond::internal::quantity;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 434.0;

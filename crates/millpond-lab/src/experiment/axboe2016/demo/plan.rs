@@ -6,8 +6,8 @@
 
 use crate::error::{LabError, Result};
 use crate::machine;
-use crate::quantity;
 use crate::workload::axboe2016::WRITE_UNIT;
+use millpond::internal::quantity;
 use millpond_core::units::Bytes;
 use std::path::Path;
 use std::time::Instant;

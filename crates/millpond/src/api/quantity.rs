@@ -1,37 +1,29 @@
-//! Sizes, spans of time and numbers, as people type and read them.
+//! Sizes, spans of time and numbers, as people type and read them: for the program and its laboratory.
 //!
-//! Typed sizes follow GNU coreutils and fio: `K`, `M`, `G`, `T` (also `KiB` …) are powers of 1024, `KB`,
-//! `MB` … powers of 1000. Typed times always name their unit. Printed numbers have three significant
-//! digits: the spread between runs is wider than that.
+//! Typed sizes and times are those of settings (`settings/value.rs`), with bounds and a sentence for what is wrong. Printed
+//! numbers have three significant digits: the spread between runs is wider than that.
 
+use crate::control::settings::{Kind, Value};
 use millpond_core::units::{Bytes, Nanos};
+
+/// Sizes end here, at 8192T: beyond 2^53 a float no longer counts single bytes.
+const SIZE_MAX: Bytes = Bytes(1 << 53);
+
+/// Times end here: a day is longer than any experiment, and far from where nanoseconds overflow.
+const TIME_MAX: Nanos = Nanos::from_secs(86_400);
 
 /// Reads a size such as `512M`, `1.5G`, `64KiB`, `100MB`.
 ///
 /// # Errors
 /// A sentence that names the text and what is allowed.
 pub fn parse_size(text: &str) -> Result<Bytes, String> {
-    let bad =
-        || format!("`{text}` is not a size: give a number with K, M, G or T, such as 512M, 1.5G or 64KiB");
-    let (number, unit) = split_number(text).ok_or_else(bad)?;
-    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "t" | "tib" => 1 << 40,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        _ => return Err(bad()),
-    };
-    let bytes = number * factor as f64;
-    // beyond 2^53 a float no longer counts single bytes
-    if bytes > (1_u64 << 53) as f64 {
-        return Err(format!("`{text}` is too large: sizes go up to 8192T"));
+    match Value::parse(Kind::Size, text) {
+        Some(Value::Size(bytes)) if bytes <= SIZE_MAX => Ok(bytes),
+        Some(_) => Err(format!("`{text}` is too large: sizes go up to 8192T")),
+        None => Err(format!(
+            "`{text}` is not a size: give a number with K, M, G or T, such as 512M, 1.5G or 64KiB"
+        )),
     }
-    Ok(Bytes(bytes.round() as u64))
 }
 
 /// Reads a span of time such as `40ms`, `2s`, `500us`, `1.5s`.
@@ -39,29 +31,13 @@ pub fn parse_size(text: &str) -> Result<Bytes, String> {
 /// # Errors
 /// A sentence that names the text and what is allowed.
 pub fn parse_time(text: &str) -> Result<Nanos, String> {
-    let bad = || format!("`{text}` is not a time: give a number with us, ms, s or min, such as 40ms or 2s");
-    let (number, unit) = split_number(text).ok_or_else(bad)?;
-    let nanos = match unit {
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 60e9,
-        _ => return Err(bad()),
-    } * number;
-    // a day is longer than any experiment, and far from where nanoseconds overflow
-    if nanos > 86_400e9 {
-        return Err(format!("`{text}` is too long: times go up to 24 hours (1440min)"));
+    match Value::parse(Kind::Time, text) {
+        Some(Value::Time(span)) if span <= TIME_MAX => Ok(span),
+        Some(_) => Err(format!("`{text}` is too long: times go up to 24 hours (1440min)")),
+        None => Err(format!(
+            "`{text}` is not a time: give a number with us, ms, s or min, such as 40ms or 2s"
+        )),
     }
-    Ok(Nanos(nanos.round() as u64))
-}
-
-fn split_number(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    number.is_finite().then_some((number, text[end..].trim()))
 }
 
 /// Three significant digits, never in exponent form: `0.0123`, `1.23`, `123`, `12345`.
@@ -122,14 +98,10 @@ pub fn size(bytes: Bytes) -> String {
     }
 }
 
-/// A size as it would be typed again: `512M`, or in bytes where no unit divides it.
+/// A size as it would be typed again, such as `512M`; in bytes, without a unit, where none divides it.
 pub fn size_typed(bytes: Bytes) -> String {
-    match bytes.0 {
-        b if b > 0 && b % (1 << 30) == 0 => format!("{}G", b >> 30),
-        b if b > 0 && b % (1 << 20) == 0 => format!("{}M", b >> 20),
-        b if b > 0 && b % (1 << 10) == 0 => format!("{}K", b >> 10),
-        b => b.to_string(),
-    }
+    let typed = Value::Size(bytes).to_string();
+    typed.strip_suffix('B').unwrap_or(&typed).to_owned()
 }
 
 fn trimmed(value: f64) -> String {
