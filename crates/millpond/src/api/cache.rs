@@ -2,6 +2,7 @@
 
 mod end;
 mod follow;
+mod inspect;
 mod lost;
 mod open;
 mod regions;
@@ -179,13 +180,13 @@ impl PageCache {
 
     /// What the cache has done and how full it is. Takes the core's lock for a moment.
     pub fn stats(&self) -> Stats {
-        Stats::of(&self.handle.shared)
+        self.handle.shared.stats()
     }
 
     /// What is in memory: pages by state, and the `count` files that are first in `order`. Looks at the frames, 2^20 at
     /// most, 1024 at a time under the core's lock; [`contents`](crate::contents) says how exact it is.
     pub fn contents(&self, count: usize, order: Order) -> Contents {
-        Contents::of(&self.handle.shared, count, order, contents::FRAMES_MAX)
+        self.handle.shared.contents(count, order, contents::FRAMES_MAX)
     }
 
     /// What each device has done that has files of the cache, in the order in which they were met. As cheap as
@@ -294,7 +295,16 @@ impl Handle {
     /// [`Error::Metrics`].
     #[cfg(feature = "metrics")]
     pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<()> {
-        self.metrics = Some(metrics::start(self.inner.clone(), address)?);
+        let cache = self.inner.clone();
+        let facts = move || metrics::Facts {
+            stats: cache.shared.stats(),
+            devices: cache.shared.device.figures(),
+            name: cache.name.get().cloned(),
+            age: cache.shared.age(),
+            memory: cache.budget.lock().memory,
+            page_size: cache.shared.page_size,
+        };
+        self.metrics = Some(metrics::start(address, facts)?);
         Ok(())
     }
 

@@ -36,6 +36,7 @@
 //! The commands are those of the table in `socket/answer.rs`, which `help` lists.
 
 pub(crate) mod auto;
+mod inspect;
 pub mod settings;
 #[cfg(feature = "control")]
 pub(crate) mod socket;

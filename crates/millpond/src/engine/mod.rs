@@ -6,4 +6,5 @@ pub(crate) mod budget;
 pub(crate) mod calibration;
 pub(crate) mod clock;
 pub(crate) mod driver;
+mod facts;
 pub(crate) mod poison;

@@ -29,19 +29,14 @@
 //! pages of 4 KiB; to that comes a look at each open file, as many at a time. The slices are looked at one after the
 //! other, so the whole is no picture of one moment: a page that moves meanwhile may be missed or counted twice.
 
-use crate::engine::driver::Shared;
-use crate::files::FileInner;
-use millpond_core::frame::FrameTable;
 use millpond_core::manager::FrameLook;
 use millpond_core::page::Phase;
-use millpond_core::units::{FileId, FrameNo, PageCount};
-use parking_lot::MutexGuard;
+use millpond_core::units::{FileId, PageCount};
 use std::cmp::Reverse;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Frames that are looked at while the core lock is held: four times those of the largest transfer.
-const SLICE: u32 = 1024;
+pub(crate) const SLICE: u32 = 1024;
 
 /// Frames that are looked at for one answer.
 pub(crate) const FRAMES_MAX: u32 = 1 << 20;
@@ -178,99 +173,100 @@ struct Counted {
     is_anonymous: bool,
 }
 
-impl Contents {
-    /// Of a cache: the `count` files that are first in `order`. Takes the core lock for each 1024 frames
-    /// that are looked at, and lets go of it in between.
-    pub(crate) fn of(shared: &Shared, count: usize, order: Order, frames_max: u32) -> Contents {
-        let mut contents = Contents::default();
-        let frames = shared.core().manager.frames_known();
-        let slices = frames.div_ceil(SLICE);
-        let stride = slices.div_ceil((frames_max / SLICE).max(1)).max(1);
-        let mut files: Vec<Counted> = Vec::new();
-        for slice in (0..slices).step_by(stride as usize) {
-            let mut core = shared.core();
-            // The pool may have got smaller.
-            let known = core.manager.frames_known();
-            let first = slice * SLICE;
-            let end = (first + SLICE).min(frames).min(known);
-            for frame in (first..end).map(FrameNo) {
-                let Some(look) = core.manager.look(frame) else {
-                    continue;
-                };
-                let key = shared.table.locked(&mut core.turn).key(frame);
-                // Given to a page that is not in the table before this step is over.
-                if key == millpond_core::units::PageKey::NONE {
-                    continue;
-                }
-                let at = key.file().0 as usize;
-                if at >= files.len() {
-                    files.resize(at + 1, Counted::default());
-                }
-                files[at].is_anonymous = core.manager.is_anonymous(key.file());
-                files[at].pages.add(look, stride.into());
-            }
-            contents.frames_scanned += PageCount(u64::from(end.saturating_sub(first)));
-            // Whoever waits goes first.
-            MutexGuard::unlock_fair(core);
+/// Frames and files as they are looked at, one after the other.
+pub(crate) struct Tally {
+    contents: Contents,
+    /// By the number of the file.
+    files: Vec<Counted>,
+    /// Files and regions that are open, and the pages of each that came back.
+    open: Vec<(FileId, u64)>,
+}
+
+impl Tally {
+    /// Of a pool of so many frames.
+    pub(crate) fn new(frames: u32) -> Tally {
+        Tally {
+            contents: Contents {
+                frames: PageCount(frames.into()),
+                ..Contents::default()
+            },
+            files: Vec::new(),
+            open: Vec::new(),
         }
-        contents.frames = PageCount(frames.into());
-        for file in &files {
-            match file.is_anonymous {
-                true => contents.anonymous.add_all(&file.pages),
-                false => contents.of_files.add_all(&file.pages),
-            }
-        }
-        contents.pick(shared, &files, count, order);
-        contents
     }
 
-    /// The first `count` in order. Looks at each open file, a slice at a time as well.
-    fn pick(&mut self, shared: &Shared, files: &[Counted], count: usize, order: Order) {
-        let counted = |at: usize| files.get(at).copied().unwrap_or_default();
-        // By number: what is in memory, and what came back.
-        let mut all: Vec<(usize, Pages, u64)> = Vec::new();
-        let known = shared.core().files.len().max(files.len());
-        for first in (0..known).step_by(SLICE as usize) {
-            let core = shared.core();
-            for at in first..known.min(first + SLICE as usize) {
-                let Counted { pages, is_anonymous } = counted(at);
-                if is_anonymous || core.files.get(at).is_some_and(Option::is_some) {
-                    all.push((at, pages, core.manager.refaults_of(FileId(at as u32))));
-                }
-            }
-            MutexGuard::unlock_fair(core);
+    /// A page of the file is in a frame, which stands for `times` frames.
+    pub(crate) fn add(&mut self, file: FileId, is_anonymous: bool, look: FrameLook, times: u64) {
+        let at = file.0 as usize;
+        if at >= self.files.len() {
+            self.files.resize(at + 1, Counted::default());
         }
-        self.files_open = all.len() as u64;
-        // What is equal in this respect is ordered by what is in memory.
-        all.sort_by_key(|(_, pages, refaults)| {
-            let first = match order {
-                Order::Resident => pages.resident().0,
-                Order::Dirty => pages.unsaved().0,
-                Order::Tagged => pages.tagged.0,
-                Order::Refaults => *refaults,
+        self.files[at].is_anonymous = is_anonymous;
+        self.files[at].pages.add(look, times);
+    }
+
+    /// So many frames more were looked at.
+    pub(crate) fn looked_at(&mut self, frames: u32) {
+        self.contents.frames_scanned += PageCount(frames.into());
+    }
+
+    /// Files with a number below this may have pages.
+    pub(crate) fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Whether the file is a region with pages.
+    pub(crate) fn is_anonymous(&self, file: FileId) -> bool {
+        self.counted(file).is_anonymous
+    }
+
+    fn counted(&self, file: FileId) -> Counted {
+        self.files.get(file.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// The file is open, and so many of its pages came back.
+    pub(crate) fn open(&mut self, file: FileId, refaults: u64) {
+        self.open.push((file, refaults));
+    }
+
+    /// The `count` files that are first in `order`, without what only the file knows.
+    pub(crate) fn pick(&self, count: usize, order: Order) -> Vec<(FileId, FileContents)> {
+        let described = |&(file, refaults): &(FileId, u64)| {
+            let contents = FileContents {
+                path: None,
+                device: None,
+                len: 0,
+                pages: self.counted(file).pages,
+                refaults,
             };
-            Reverse((first, pages.resident().0))
+            (file, contents)
+        };
+        let mut all: Vec<_> = self.open.iter().map(described).collect();
+        // What is equal in this respect is ordered by what is in memory.
+        all.sort_by_key(|(_, file)| {
+            let first = match order {
+                Order::Resident => file.pages.resident().0,
+                Order::Dirty => file.pages.unsaved().0,
+                Order::Tagged => file.pages.tagged.0,
+                Order::Refaults => file.refaults,
+            };
+            Reverse((first, file.pages.resident().0))
         });
         all.truncate(count);
-        let inner: Vec<Option<Arc<FileInner>>> = {
-            let core = shared.core();
-            let of = |(at, _, _): &(usize, Pages, u64)| core.files.get(*at).cloned().flatten();
-            all.iter().map(of).collect()
-        };
-        let one = |((at, pages, refaults), inner): ((usize, Pages, u64), Option<Arc<FileInner>>)| {
-            // Closed meanwhile: what it had is not a region's.
-            if inner.is_none() && !counted(at).is_anonymous {
-                return None;
+        all
+    }
+
+    /// All of it, with these files.
+    pub(crate) fn contents(mut self, files: Vec<FileContents>) -> Contents {
+        for file in &self.files {
+            match file.is_anonymous {
+                true => self.contents.anonymous.add_all(&file.pages),
+                false => self.contents.of_files.add_all(&file.pages),
             }
-            Some(FileContents {
-                path: inner.as_ref().map(|file| file.path.clone()),
-                device: inner.as_ref().map(|file| file.device().identity().device),
-                len: inner.as_ref().map_or(0, |file| file.len()),
-                pages,
-                refaults,
-            })
-        };
-        self.files = all.into_iter().zip(inner).filter_map(one).collect();
+        }
+        self.contents.files_open = self.open.len() as u64;
+        self.contents.files = files;
+        self.contents
     }
 }
 
@@ -318,12 +314,12 @@ mod tests {
             .unwrap();
         file.write_at(&vec![1; 16 << 20], 0).unwrap();
         let shared = &cache.handle.shared;
-        let contents = Contents::of(shared, 1, Order::Resident, 2 * SLICE);
+        let contents = shared.contents(1, Order::Resident, 2 * SLICE);
         assert!(contents.frames_scanned.0 <= 2 * u64::from(SLICE), "{contents:?}");
         // Half of the frames are full, but which of them nobody promises: within one slice, four times.
         let resident = contents.files[0].pages.resident().0;
         assert!(resident <= 8 * u64::from(SLICE), "{resident}");
-        let whole = Contents::of(shared, 1, Order::Resident, FRAMES_MAX);
+        let whole = shared.contents(1, Order::Resident, FRAMES_MAX);
         assert_eq!(whole.files[0].pages.resident(), PageCount(4096));
     }
 

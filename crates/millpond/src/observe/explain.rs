@@ -28,9 +28,7 @@
 //! Only places that wait look whether there are notes, and take the time only then. A hit does not come by any of them,
 //! so it costs nothing; a wait that nobody wants explained costs one look at a variable of the thread.
 
-use crate::engine::driver::Shared;
 use crate::observe::events;
-use millpond_core::io::Reason;
 use millpond_core::manager::Pressure;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -300,33 +298,36 @@ pub(crate) fn timed<T>(wait: Wait, wait_for: impl FnOnce() -> T) -> T {
     result
 }
 
-impl Shared {
-    /// As [`timed`], where it is writes that are waited for.
-    pub(crate) fn timed_writes<T>(&self, wait: Wait, wait_for: impl FnOnce() -> T) -> T {
-        if !HAS_NOTES.get() {
-            return timed(wait, wait_for);
-        }
-        // A sync's writes go before all others: what others wait for is not what it waits for.
-        let counts = |reason| wait != Wait::Writes || reason == Reason::Sync;
-        let figures = || {
-            let core = self.core();
-            let now = self.clock.now();
-            let manager = &core.manager;
-            let held = manager.sync_blocked_ns(now);
-            (manager.held_back_ns(now, counts), held, manager.pressure(now))
-        };
-        let (held_back, held, pressure) = figures();
-        let result = timed(wait, wait_for);
-        let after = figures();
-        note(|notes| {
-            notes.pressure = notes.pressure.or(Some(pressure));
-            notes.held_back += Duration::from_nanos(after.0.saturating_sub(held_back));
-            if wait == Wait::Writes {
-                notes.blocked += Duration::from_nanos(after.1.saturating_sub(held));
-            }
-        });
-        result
+/// What a wait for writes is explained by, before it and after it.
+#[derive(Clone)]
+pub(crate) struct WriteFigures {
+    /// For how long admission has held writes back so far.
+    pub(crate) held_back_ns: u64,
+    /// For how long syncs were blocked so far.
+    pub(crate) blocked_ns: u64,
+    pub(crate) pressure: Pressure,
+}
+
+/// As [`timed`], where it is writes that are waited for: `figures` are asked for before and after, if there are notes.
+pub(crate) fn timed_writes<T>(
+    wait: Wait,
+    figures: impl Fn() -> WriteFigures,
+    wait_for: impl FnOnce() -> T,
+) -> T {
+    if !HAS_NOTES.get() {
+        return timed(wait, wait_for);
     }
+    let before = figures();
+    let result = timed(wait, wait_for);
+    let after = figures();
+    note(|notes| {
+        notes.pressure = notes.pressure.or(Some(before.pressure));
+        notes.held_back += Duration::from_nanos(after.held_back_ns.saturating_sub(before.held_back_ns));
+        if wait == Wait::Writes {
+            notes.blocked += Duration::from_nanos(after.blocked_ns.saturating_sub(before.blocked_ns));
+        }
+    });
+    result
 }
 
 #[cfg(test)]

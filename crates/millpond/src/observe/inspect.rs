@@ -1,83 +1,58 @@
 //! What every limit of a cache is, and why: the formula with its numbers, the setting, and when that was set.
 
-use crate::api::cache::{Inner, PageCache};
 use crate::control::settings::Limit;
-use crate::engine::budget::{FRAME_METADATA_BYTES, IO_BYTES};
-use millpond_core::manager::{FRAMES_MAX, FRAMES_MIN, GoalInForce};
+use millpond_core::manager::{DerivedValue, FRAMES_MAX, FRAMES_MIN};
+use millpond_core::units::{Bytes, Instant, PageSize};
 use std::time::Duration;
 
-impl PageCache {
-    /// Every limit that is derived from options and memory, in the order in which one follows from another. They depend on
-    /// the last settings and on memory now, and on nothing else. Takes the core's lock for a moment; allocates.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let cache = millpond::PageCache::builder().memory(64 << 20).build()?;
-    /// for limit in cache.inspect_limits() {
-    ///     println!("{limit}"); // dirty.hard 3230 pages (12920 KiB) = 20 % of 15946 dirtyable, 256 (1 MiB) to 14950 (dirty.ceiling); 20 % set 0.0 s ago
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn inspect_limits(&self) -> Vec<Limit> {
-        self.handle.inspect_limits()
-    }
-
-    /// The goal for read latency that is aimed at now, and why, if the form of admission has one: what was set, or more if
-    /// the device needs that by itself.
-    pub fn inspect_goal(&self) -> Option<GoalInForce> {
-        self.handle.inspect_goal()
-    }
+/// What the number of frames follows from. The core is told how many there are; here is why.
+pub(crate) struct MemoryFacts {
+    pub(crate) memory: Bytes,
+    /// For the device's queues and requests.
+    pub(crate) transfers: Bytes,
+    /// For copies of pages that must stay as they are while they are written.
+    pub(crate) copies: Bytes,
+    /// For regions, with so many frames as there are.
+    pub(crate) regions: Bytes,
+    pub(crate) metadata_bytes_per_frame: u64,
+    /// The budget's setting, in words.
+    pub(crate) setting: String,
 }
 
-impl Inner {
-    #[cfg(any(feature = "control", feature = "metrics"))]
-    pub(crate) fn age(&self) -> Duration {
-        Duration::from_nanos(self.shared.clock.now().0)
+/// The limits of the core's values at `now`. `memory` is asked with the number of frames.
+pub(crate) fn limits(
+    mut values: Vec<DerivedValue>,
+    page_size: PageSize,
+    now: Instant,
+    memory: impl FnOnce(u64) -> MemoryFacts,
+) -> Vec<Limit> {
+    if let Some(frames) = values.iter_mut().find(|value| value.name == "frames") {
+        let facts = memory(frames.pages.0);
+        let (copies, regions, metadata) = (facts.copies.0, facts.regions.0, facts.metadata_bytes_per_frame);
+        frames.formula = format!(
+            "({} B - {} B for transfers - {copies} B for copies - {regions} B for regions) / ({} + {metadata}) B, {} to {}",
+            facts.memory.0,
+            facts.transfers.0,
+            page_size.bytes(),
+            FRAMES_MIN.0,
+            FRAMES_MAX.0
+        );
+        frames.inputs = vec![
+            ("memory_bytes", facts.memory.0),
+            ("transfers_bytes", facts.transfers.0),
+            ("copies_bytes", copies),
+            ("regions_bytes", regions),
+            ("page_bytes", page_size.bytes()),
+            ("metadata_bytes_per_frame", metadata),
+        ];
+        frames.setting = facts.setting;
     }
-
-    pub(crate) fn inspect_goal(&self) -> Option<GoalInForce> {
-        self.shared.core().manager.inspect_goal()
-    }
-
-    pub(crate) fn inspect_limits(&self) -> Vec<Limit> {
-        let shared = &self.shared;
-        let budget = self.budget.lock();
-        let (mut values, page_size) = (shared.core().manager.inspect(), shared.page_size);
-        let now = shared.clock.now();
-        let setting = self.memory_told(&budget);
-        // The core is told how many frames there are; here is why.
-        if let Some(frames) = values.iter_mut().find(|value| value.name == "frames") {
-            let copies = budget.aside.copies.to_bytes(page_size).0;
-            let memory = budget.memory;
-            let metadata = FRAME_METADATA_BYTES + budget.aside.frame_bytes + budget.aside.place_bytes;
-            let twins = budget.aside.twins;
-            let regions = budget.aside.region_bytes + (twins.frame * frames.pages.0).min(twins.most);
-            frames.formula = format!(
-                "({} B - {} B for transfers - {copies} B for copies - {regions} B for regions) / ({} + {metadata}) B, {} to {}",
-                memory.0,
-                IO_BYTES.0,
-                page_size.bytes(),
-                FRAMES_MIN.0,
-                FRAMES_MAX.0
-            );
-            frames.inputs = vec![
-                ("memory_bytes", memory.0),
-                ("transfers_bytes", IO_BYTES.0),
-                ("copies_bytes", copies),
-                ("regions_bytes", regions),
-                ("page_bytes", page_size.bytes()),
-                ("metadata_bytes_per_frame", metadata),
-            ];
-            frames.setting = setting;
-        }
-        let limits = values.into_iter().map(|derived| Limit {
-            bytes: derived.pages.to_bytes(page_size),
-            set_ago: Duration::from_nanos(now.since(derived.set_at).0),
-            derived,
-        });
-        limits.collect()
-    }
+    let limits = values.into_iter().map(|derived| Limit {
+        bytes: derived.pages.to_bytes(page_size),
+        set_ago: Duration::from_nanos(now.since(derived.set_at).0),
+        derived,
+    });
+    limits.collect()
 }
 
 #[cfg(test)]

@@ -17,8 +17,6 @@
 //! What one call waited for is told by [`explain`](mod@crate::explain), what each disk has done by
 //! [`PageCache::devices`](crate::PageCache::devices), and whose pages they are by [`contents`](crate::contents).
 
-use crate::device::Device;
-use crate::engine::driver::Shared;
 pub use millpond_core::dirty::limits::Thresholds;
 pub use millpond_core::lru::{RefaultCosts, Statistics as ReplacementCounters};
 pub use millpond_core::manager::{Derived, Occupancy, Pressure, Waiting};
@@ -26,7 +24,6 @@ pub use millpond_core::memory::watermark::Watermarks;
 pub use millpond_core::stats::Stats as Counters;
 use millpond_core::units::{Bytes, Nanos, PageCount};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A picture of one moment.
@@ -96,67 +93,6 @@ pub struct FrameWaits {
     pub longest_with_clean: Duration,
     /// Time that calls have spent reclaiming for themselves, which is no wait but is not for nothing either.
     pub reclaiming: Duration,
-}
-
-impl FrameWaits {
-    fn of(shared: &Shared) -> FrameWaits {
-        let waits = &shared.frame_waits;
-        let time = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
-        FrameWaits {
-            count: waits.count.load(Ordering::Relaxed),
-            total: time(&waits.ns),
-            longest: time(&waits.ns_max),
-            longest_with_clean: time(&waits.clean_ns_max),
-            reclaiming: time(&waits.reclaim_ns),
-        }
-    }
-}
-
-impl Stats {
-    pub(crate) fn of(shared: &Shared) -> Stats {
-        let mut core = shared.core();
-        let table = shared.table.locked(&mut core.turn).metadata_bytes();
-        let places = shared.table.memory().metadata_bytes();
-        let held = core
-            .files
-            .iter()
-            .flatten()
-            .filter_map(|file| file.keeping.held.as_ref());
-        let orders: u64 = held.map(|held| held.metadata_bytes()).sum();
-        let copies = shared.copies.get().map_or(0, |copies| copies.bytes() as u64);
-        let (manager, now) = (&core.manager, shared.clock.now());
-        let (guard_wait, log_wait) = shared.device.longest_waits();
-        let (swap_used, swap_total) = manager.swap_slots().unwrap_or_default();
-        Stats {
-            counters: *manager.stats(),
-            replacement: *manager.lru_statistics(),
-            refault_costs: manager.refault_costs(),
-            occupancy: manager.occupancy(now),
-            pressure: manager.pressure(now),
-            waiting: manager.waiting(now),
-            read_p50: manager.read_p50(now),
-            derived: *manager.derived(),
-            metadata: Bytes(table + places + orders + copies + manager.metadata_bytes()),
-            is_huge: shared.is_huge,
-            swap_used,
-            swap_total,
-            swap_ahead_hits: shared
-                .regions
-                .as_ref()
-                .map_or(0, |regions| regions.ahead_hits.load(Ordering::Relaxed)),
-            region_tables: Bytes(
-                shared
-                    .regions
-                    .as_ref()
-                    .map_or(0, |regions| regions.tables.count() << 12),
-            ),
-            warnings: shared.device.warnings(),
-            guard_wait,
-            log_wait,
-            frame_waits: FrameWaits::of(shared),
-            device: shared.device.name().to_owned(),
-        }
-    }
 }
 
 /// A line for each figure, its name and its value, as `/proc/vmstat` has them: what is there now, with the kernel's names

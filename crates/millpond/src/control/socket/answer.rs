@@ -25,7 +25,6 @@ use crate::control::settings::{Kind, Value as SettingValue, pair};
 use crate::error::Error;
 use crate::error::told::Surface;
 use crate::observe::history::{By, Change, LimitChange, SettingChange};
-use crate::observe::stats::Stats;
 use crate::observe::trace::{Ended, Progress};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Nanos, PageCount};
@@ -107,10 +106,10 @@ fn about(cache: &Inner) -> Value {
         "pid": std::process::id(),
         "program": program,
         "name": cache.name.get(),
-        "age_s": seconds(cache.age()),
+        "age_s": seconds(cache.shared.age()),
         "memory_bytes": cache.budget.lock().memory.0,
         "page_bytes": cache.shared.page_size.bytes(),
-        "device": Stats::of(&cache.shared).device,
+        "device": cache.shared.stats().device,
     })
 }
 
@@ -212,11 +211,11 @@ fn limits(cache: &Inner) -> Value {
             "setting": SettingValue::Time(goal.setting).to_string(),
             "source": cache.goal_source().map(|source| source.to_string()),
             "set_by": by.map(|change| change.by.to_string()),
-            "set_ago_s": seconds(by.map_or(cache.age(), |change| cache.age() - change.age)),
+            "set_ago_s": seconds(by.map_or(cache.shared.age(), |change| cache.shared.age() - change.age)),
         })
     });
     json!({
-        "age_s": seconds(cache.age()),
+        "age_s": seconds(cache.shared.age()),
         "page_bytes": cache.shared.page_size.bytes(),
         "limits": limits,
         "goal": goal,
@@ -249,7 +248,7 @@ fn history(cache: &Inner) -> Value {
         .map(|change| changed(change, cache))
         .collect();
     json!({
-        "age_s": seconds(cache.age()),
+        "age_s": seconds(cache.shared.age()),
         "page_bytes": cache.shared.page_size.bytes(),
         "forgotten": history.forgotten,
         "changes": changes,
@@ -257,7 +256,7 @@ fn history(cache: &Inner) -> Value {
 }
 
 fn stat(cache: &Inner) -> Value {
-    let stats = Stats::of(&cache.shared);
+    let stats = cache.shared.stats();
     let (now, pressure) = (&stats.occupancy, &stats.pressure);
     let mut counters = Map::new();
     stats.counters.for_each(|name, reason, value| {
@@ -272,7 +271,7 @@ fn stat(cache: &Inner) -> Value {
     }
     let ns = |span: Option<Nanos>| span.map(|span| span.0);
     json!({
-        "age_s": seconds(cache.age()),
+        "age_s": seconds(cache.shared.age()),
         "page_bytes": cache.shared.page_size.bytes(),
         "memory": memory(cache),
         "now": {

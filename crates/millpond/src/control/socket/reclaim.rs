@@ -36,7 +36,7 @@ pub(super) fn reclaim(cache: &Inner) -> Value {
         })
     });
     json!({
-        "age_s": seconds(cache.age()),
+        "age_s": seconds(cache.shared.age()),
         "outcomes": Outcome::ALL.map(|outcome| of(&trace, outcome)),
         "sampled_one_in": SAMPLED_ONE_IN,
         "samples": samples.collect::<Vec<_>>(),

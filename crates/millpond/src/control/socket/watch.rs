@@ -6,7 +6,7 @@
 use super::answer::{error, seconds};
 use crate::api::cache::Inner;
 use crate::device::{DeviceFigures, device_name};
-use crate::observe::contents::{Contents, FRAMES_MAX, FileContents, Order, Pages};
+use crate::observe::contents::{FRAMES_MAX, FileContents, Order, Pages};
 use millpond_core::units::Nanos;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -38,9 +38,9 @@ pub(super) fn files(cache: &Inner, words: &[&str]) -> Value {
     };
     // Asked for once each: few devices have many files.
     let mut names = HashMap::new();
-    let contents = Contents::of(&cache.shared, count, order, FRAMES_MAX);
+    let contents = cache.shared.contents(count, order, FRAMES_MAX);
     json!({
-        "age_s": seconds(cache.age()),
+        "age_s": seconds(cache.shared.age()),
         "page_bytes": cache.shared.page_size.bytes(),
         "frames": contents.frames.0,
         "frames_scanned": contents.frames_scanned.0,
@@ -83,7 +83,7 @@ fn pages(pages: &Pages) -> Value {
 pub(super) fn devices(cache: &Inner) -> Value {
     let devices: Vec<_> = cache.shared.device.figures().iter().map(device).collect();
     json!({
-        "age_s": seconds(cache.age()),
+        "age_s": seconds(cache.shared.age()),
         "devices": devices,
     })
 }

@@ -1,12 +1,12 @@
 //! Which figures there are, and what they are called.
 
+use super::Facts;
 use super::text::{Family, Kind, Text};
-use crate::api::cache::Inner;
 use crate::device::{DeviceFigures, device_name};
 use crate::observe::stats::Stats;
 use Kind::{Counter, Gauge, Summary};
 use millpond_core::io::Reason;
-use millpond_core::units::{Nanos, PageCount};
+use millpond_core::units::{Nanos, PageCount, PageSize};
 
 /// Nanoseconds in the base unit.
 fn seconds(ns: u64) -> f64 {
@@ -14,38 +14,37 @@ fn seconds(ns: u64) -> f64 {
 }
 
 /// Everything, at this moment.
-pub(super) fn text(cache: &Inner) -> String {
-    let stats = Stats::of(&cache.shared);
+pub(super) fn text(facts: &Facts) -> String {
+    let stats = &facts.stats;
     let mut text = Text::default();
     let mut labels = vec![("version", env!("CARGO_PKG_VERSION"))];
-    labels.extend(cache.name.get().map(|name| ("name", name.as_str())));
+    labels.extend(facts.name.as_deref().map(|name| ("name", name)));
     text.family(
         "millpond_build_info",
         Gauge,
         "1; the version is a label, and the cache's name if it has one.",
     )
     .sample("", &labels, 1.0);
-    let age = cache.age().as_secs_f64();
+    let age = facts.age.as_secs_f64();
     text.one("millpond_uptime_seconds", Gauge, "Since the cache was made.", age);
-    let budget = cache.budget.lock().memory.0 as f64;
+    let budget = facts.memory.0 as f64;
     text.one(
         "millpond_memory_budget_bytes",
         Gauge,
         "What the cache may use: frames, metadata, transfers.",
         budget,
     );
-    memory(&stats, cache, &mut text);
-    let devices_now = cache.shared.device.figures();
-    reads_and_transit(&stats, &devices_now, &mut text);
-    plain_counters(&stats, &mut text);
-    by_reason(&stats, &mut text);
-    waits(&stats, &mut text);
-    devices(&devices_now, &mut text);
+    memory(stats, facts.page_size, &mut text);
+    reads_and_transit(stats, &facts.devices, &mut text);
+    plain_counters(stats, &mut text);
+    by_reason(stats, &mut text);
+    waits(stats, &mut text);
+    devices(&facts.devices, &mut text);
     text.into_string()
 }
 
-fn memory(stats: &Stats, cache: &Inner, text: &mut Text) {
-    let (now, page) = (&stats.occupancy, cache.shared.page_size);
+fn memory(stats: &Stats, page: PageSize, text: &mut Text) {
+    let now = &stats.occupancy;
     let limits = &stats.derived.dirty;
     for (name, help, pages) in [
         ("frames", "Memory of the pool.", now.frames),

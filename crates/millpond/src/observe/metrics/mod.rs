@@ -14,24 +14,36 @@
 mod families;
 mod text;
 
-use crate::api::cache::Inner;
+use crate::device::DeviceFigures;
 use crate::error::{Error, Result};
 use crate::observe::http::{Answer, Asked, Server};
+use crate::observe::stats::Stats;
+use millpond_core::units::{Bytes, PageSize};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::time::Duration;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const INDEX: &str =
     "<!doctype html><title>Millpond</title><p>A page cache. <a href=\"/metrics\">/metrics</a></p>\n";
 
+/// What is told of a cache.
+pub(crate) struct Facts {
+    pub(crate) stats: Stats,
+    pub(crate) devices: Vec<DeviceFigures>,
+    pub(crate) name: Option<String>,
+    pub(crate) age: Duration,
+    pub(crate) memory: Bytes,
+    pub(crate) page_size: PageSize,
+}
+
 /// Listens, and answers until the server is dropped.
 ///
 /// # Errors
 /// [`Error::Metrics`].
-pub(crate) fn start(cache: Arc<Inner>, address: SocketAddr) -> Result<Server> {
+pub(crate) fn start(address: SocketAddr, facts: impl Fn() -> Facts + Send + 'static) -> Result<Server> {
     let answer = move |asked: &Asked<'_>| match asked.path {
-        "/metrics" => Answer::ok(CONTENT_TYPE, families::text(&cache)),
+        "/metrics" => Answer::ok(CONTENT_TYPE, families::text(&facts())),
         "/" => Answer::ok("text/html; charset=utf-8", INDEX),
         _ => Answer::refused(404, "there is only /metrics"),
     };

@@ -49,7 +49,6 @@ use crate::engine::driver::Shared;
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::observe::events;
-use crate::observe::stats::Stats;
 use crate::sys::threads;
 use format::{Kind, MAGIC, Opened};
 use millpond_core::units::{FileId, Nanos, PageKey};
@@ -311,7 +310,7 @@ impl Inner {
             file: file.map_err(|source| failed(write::with_a_way_out(source)))?,
             bytes: 0,
             bytes_max,
-            before: Stats::of(&self.shared),
+            before: self.shared.stats(),
             began: Instant::now(),
         };
         let began_ns = self.shared.clock.now().0;
@@ -348,7 +347,7 @@ impl Inner {
         let program = std::env::current_exe().ok();
         let program = program.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let stats = Stats::of(&self.shared);
+        let stats = self.shared.stats();
         let options: serde_json::Map<_, _> = self
             .settings_now()
             .into_iter()

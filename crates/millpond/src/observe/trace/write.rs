@@ -130,7 +130,7 @@ impl Writer {
     }
 
     fn end(&self, took: Duration, ended: &Ended) -> Vec<u8> {
-        let (before, now) = (&self.before.counters, Stats::of(&self.shared).counters);
+        let (before, now) = (&self.before.counters, self.shared.stats().counters);
         let mut counters = serde_json::Map::new();
         for (name, before, now) in [
             ("pgmajfault", before.pgmajfault, now.pgmajfault),

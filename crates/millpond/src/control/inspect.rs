@@ -1,0 +1,30 @@
+//! What is known of a cache's limits: facts for `observe/inspect.rs`.
+
+use crate::api::cache::Inner;
+use crate::control::settings::Limit;
+use crate::engine::budget::{FRAME_METADATA_BYTES, IO_BYTES};
+use crate::observe::inspect::{MemoryFacts, limits};
+use millpond_core::manager::GoalInForce;
+use millpond_core::units::Bytes;
+
+impl Inner {
+    pub(crate) fn inspect_goal(&self) -> Option<GoalInForce> {
+        self.shared.core().manager.inspect_goal()
+    }
+
+    pub(crate) fn inspect_limits(&self) -> Vec<Limit> {
+        let shared = &self.shared;
+        let budget = self.budget.lock();
+        let (values, page_size) = (shared.core().manager.inspect(), shared.page_size);
+        let now = shared.clock.now();
+        let aside = &budget.aside;
+        limits(values, page_size, now, |frames| MemoryFacts {
+            memory: budget.memory,
+            transfers: IO_BYTES,
+            copies: aside.copies.to_bytes(page_size),
+            regions: Bytes(aside.region_bytes + (aside.twins.frame * frames).min(aside.twins.most)),
+            metadata_bytes_per_frame: FRAME_METADATA_BYTES + aside.frame_bytes + aside.place_bytes,
+            setting: self.memory_told(&budget),
+        })
+    }
+}
