@@ -24,6 +24,7 @@ macro_rules! say {
     }};
 }
 
+pub mod backend;
 pub mod child;
 pub mod disk_model;
 pub mod error;
@@ -37,7 +38,6 @@ pub mod report;
 pub mod room;
 pub mod scratch;
 pub mod slowdisk;
-pub mod target;
 pub mod workload;
 
 pub use error::LabError;

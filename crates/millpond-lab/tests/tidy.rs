@@ -22,6 +22,9 @@ const BYTES_MAX: u64 = 200 << 10;
 /// What begins with a dot and belongs here.
 const HIDDEN: &[&str] = &[".ci", ".gitignore"];
 
+/// Where cargo builds. Other folders of that name are sources.
+const BUILT: &[&str] = &["target", "bench/target"];
+
 /// Files of bytes, not of text.
 const BINARY: &[&str] = &[".png"];
 
@@ -50,7 +53,8 @@ fn texts() -> Vec<Text> {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if path.is_dir() {
-                if name != "target" && (!name.starts_with('.') || name == ".ci") {
+                let is_built = BUILT.iter().any(|built| path == root.join(built));
+                if !is_built && (!name.starts_with('.') || name == ".ci") {
                     folders.push(path);
                 }
                 continue;

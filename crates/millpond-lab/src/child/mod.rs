@@ -16,10 +16,10 @@
 
 pub mod worker;
 
+use crate::backend::{Proceed, Setup};
 use crate::error::{LabError, Result};
 use crate::memory_group::Entry;
 use crate::outcome::Outcome;
-use crate::target::{Proceed, Setup};
 use crate::workload::{Progress, Workload};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -214,7 +214,7 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Device;
+    use crate::backend::Device;
     use crate::workload::axboe2016::{Axboe2016, Phase};
     use millpond_core::units::Bytes;
 

@@ -1,9 +1,9 @@
 //! The child's side: one request from stdin, events to stdout.
 
 use super::{Event, Request};
+use crate::backend::{self, Driver, Proceed};
 use crate::error::{LabError, Result};
 use crate::outcome::Outcome;
-use crate::target::{self, Driver, Proceed};
 use crate::workload::{self, Progress, Workload};
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
@@ -55,7 +55,7 @@ pub fn perform(request: &Request, progress: &mut dyn FnMut(Progress) -> Proceed)
         // Memory, not files: nothing to open.
         return work.perform(&request.setup, progress);
     }
-    match target::find(&request.setup.target)?.driver {
+    match backend::find(&request.setup.target)?.driver {
         Driver::Files(open) => {
             let target = open(&request.setup)?;
             workload::perform(&request.workload, &*target, &request.setup, progress)

@@ -11,13 +11,13 @@ pub mod gorman2011;
 pub mod hills2015;
 pub mod kim2020;
 
+use crate::backend::{self, Device, Driver, Proceed, Row, RowRequest, Setup, TargetKind};
 use crate::child::{self, Program, Request};
 use crate::error::{LabError, Result};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::Outcome;
 use crate::report::{RowName, Runs};
 use crate::room::{self, Room};
-use crate::target::{self, Device, Driver, Proceed, Row, RowRequest, Setup, TargetKind};
 use crate::workload::{Progress, Workload};
 use millpond_core::units::Bytes;
 use std::path::Path;
@@ -137,8 +137,8 @@ struct Job {
 
 /// The rows that these targets contribute. `by_name` tells whether the user has named the targets: what one of them
 /// cannot do is then an error, and otherwise a note.
-fn rows(kinds: &[&TargetKind], by_name: bool, request: &RowRequest<'_>) -> Result<target::Rows> {
-    let mut all = target::Rows::default();
+fn rows(kinds: &[&TargetKind], by_name: bool, request: &RowRequest<'_>) -> Result<backend::Rows> {
+    let mut all = backend::Rows::default();
     for kind in kinds {
         match (kind.rows)(request) {
             Ok(rows) => {
@@ -218,7 +218,7 @@ impl Job {
         progress: &mut dyn FnMut(Progress) -> Proceed,
     ) -> Result<Outcome> {
         let mut setup = self.row.setup.clone();
-        if let Driver::InProcess(run) = target::find(&setup.target)?.driver {
+        if let Driver::InProcess(run) = backend::find(&setup.target)?.driver {
             return run(&setup, workload, progress);
         }
         let (Some(configuration), Device::Modelled(model)) = (self.row.room, setup.device) else {

@@ -21,13 +21,13 @@ pub(crate) mod record;
 
 use super::data::{self, Content, PAGE, WRITE_MAX};
 use super::{Live, Progress};
+use crate::backend::{Proceed, Setup, Target, TargetFile};
 use crate::error::{LabError, Result};
 use crate::measure::disk::{DiskBytes, DiskCounters};
 use crate::measure::heat::Recent;
 use crate::measure::process;
 use crate::measure::steps::{STEP, steps_in};
 use crate::outcome::Outcome;
-use crate::target::{Proceed, Setup, Target, TargetFile};
 use actors::Beside;
 use millpond::internal::quantity;
 use millpond_core::units::Bytes;

@@ -12,11 +12,11 @@
 
 use super::Progress;
 use super::data::{AlignedBuf, PAGE, is_stamped};
+use crate::backend::{Proceed, Setup, Target, TargetFile};
 use crate::error::{LabError, Result};
 use crate::experiment::dillon2000::{Seconds, news};
 use crate::measure::reclaim::{self, Scans};
 use crate::outcome::Outcome;
-use crate::target::{Proceed, Setup, Target, TargetFile};
 use millpond_core::units::Nanos;
 use millpond_kernels::freebsd::machine::skewed;
 use millpond_sim::draw::Draw;
@@ -142,7 +142,7 @@ pub fn perform(
     let run = Run {
         work,
         spool: target
-            .open(&spool, crate::target::Access::Random)
+            .open(&spool, crate::backend::Access::Random)
             .map_err(failed(&spool))?,
         history: target.open_to_change(&history).map_err(failed(&history))?,
         began: Instant::now(),

@@ -12,12 +12,12 @@
 
 use super::Progress;
 use super::data::{Content, PAGE};
+use crate::backend::{Proceed, Setup, Target, TargetFile};
 use crate::error::{LabError, Result};
 use crate::measure::latency::Latencies;
 use crate::measure::process;
 use crate::measure::reclaim::{self, Scans, spread};
 use crate::outcome::{Measure, Outcome};
-use crate::target::{Proceed, Setup, Target, TargetFile};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs;

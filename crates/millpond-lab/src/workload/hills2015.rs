@@ -7,10 +7,10 @@
 
 use super::Progress;
 use super::data::Content;
+use crate::backend::{Proceed, Setup, Target};
 use crate::error::{LabError, Result};
 use crate::measure::latency::Latencies;
 use crate::outcome::Outcome;
-use crate::target::{Proceed, Setup, Target};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Bytes, Ratio};
 use serde::{Deserialize, Serialize};

@@ -9,11 +9,11 @@ pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
 
+use crate::backend::{Proceed, Setup, Target};
 use crate::error::Result;
 use crate::experiment::kim2020;
 use crate::measure::heat::Counts;
 use crate::outcome::Outcome;
-use crate::target::{Proceed, Setup, Target};
 use serde::{Deserialize, Serialize};
 
 /// One run's work.

@@ -37,13 +37,13 @@ pub const WRITERS_ALONE: &str = Phase::WritersAlone.name();
 pub use published::{PUBLISHED, Published, published};
 
 use super::{Experiment, Watch, perform, rows};
+use crate::backend::{self, Device, Driver, Row, RowRequest, TargetKind};
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::measure::process;
 use crate::outcome::Setting;
 use crate::report::Report;
 use crate::scratch::{self, Scratch};
-use crate::target::{self, Device, Driver, Row, RowRequest, TargetKind};
 use crate::workload::axboe2016::Phase;
 use millpond::internal::quantity;
 use options::Sizes;
@@ -176,7 +176,7 @@ fn prepare(
         rows(targets, options.on.is_some(), &request)
     };
     let mut sizes = options.sizes(options.scale.unwrap_or(1.0));
-    let target::Rows { rows, mut notes } = plan(sizes.memory)?;
+    let backend::Rows { rows, mut notes } = plan(sizes.memory)?;
     let (mut real, simulated): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_real);
     if real.is_empty() && simulated.is_empty() {
         let names: Vec<_> = targets.iter().map(|kind| kind.name).collect();
@@ -203,7 +203,7 @@ fn prepare(
             (sizes, note) = options.choose_sizes(&real, rate, free);
             if sizes.memory != full {
                 // rows say how much memory they have
-                let target::Rows { rows, notes: new } = plan(sizes.memory)?;
+                let backend::Rows { rows, notes: new } = plan(sizes.memory)?;
                 real = rows.into_iter().filter(is_real).collect();
                 notes = new;
             }
@@ -229,7 +229,7 @@ fn prepare(
 }
 
 fn is_real(row: &Row) -> bool {
-    target::find(&row.setup.target).is_ok_and(|kind| matches!(kind.driver, Driver::Files(_)))
+    backend::find(&row.setup.target).is_ok_and(|kind| matches!(kind.driver, Driver::Files(_)))
 }
 
 fn check_space(options: &Options, sizes: &Sizes, dir: &Path) -> Result<()> {

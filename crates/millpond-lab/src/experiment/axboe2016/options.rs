@@ -1,12 +1,12 @@
 //! What a user may choose, whether it can be, and the sizes that follow from it.
 
 use super::EXPERIMENT;
+use crate::backend::{self, Device, Row};
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::experiment::Job;
 use crate::machine;
 use crate::room;
-use crate::target::{self, Device, Row};
 use crate::workload::Workload;
 use crate::workload::axboe2016::{Axboe2016, Phase, WRITE_UNIT};
 use millpond::internal::quantity::{self, size_typed};
@@ -108,7 +108,7 @@ impl Options {
         };
         for variant in &self.variants {
             if variant.contains('/') {
-                variant.parse::<target::GoalVariant>()?;
+                variant.parse::<backend::GoalVariant>()?;
             } else if !EXPERIMENT.variants.contains(&variant.as_str()) {
                 return Err(LabError::UnknownName {
                     what: "variant",
@@ -210,15 +210,15 @@ impl Options {
     }
 
     /// The targets that were named, or all, in the order of tables.
-    pub(super) fn targets(&self) -> Result<Vec<&'static target::TargetKind>> {
+    pub(super) fn targets(&self) -> Result<Vec<&'static backend::TargetKind>> {
         let Some(names) = &self.on else {
-            return Ok(target::TARGETS.iter().collect());
+            return Ok(backend::TARGETS.iter().collect());
         };
         for name in names {
-            target::find(name)?;
+            backend::find(name)?;
         }
-        let chosen = |kind: &&target::TargetKind| names.iter().any(|name| name == kind.name);
-        Ok(target::TARGETS.iter().filter(chosen).collect())
+        let chosen = |kind: &&backend::TargetKind| names.iter().any(|name| name == kind.name);
+        Ok(backend::TARGETS.iter().filter(chosen).collect())
     }
 
     pub(super) fn phases(&self) -> Vec<Phase> {
@@ -354,7 +354,7 @@ mod tests {
     fn real_rows(count: usize) -> Vec<Row> {
         let row = Row {
             label: "kernel".into(),
-            setup: target::Setup {
+            setup: backend::Setup {
                 target: "kernel".into(),
                 variant: "direct".into(),
                 device: Device::Real,

@@ -7,10 +7,10 @@ use super::answer::Answers;
 use super::options::Sizes;
 use super::published::PUBLISHED;
 use super::{EXPERIMENT, bound, charts, frontier, mixed_loads, post, reasons, verdict};
+use crate::backend::Row;
 use crate::report::table::{Column, label, pick};
 use crate::report::verdict::Circumstances;
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
-use crate::target::Row;
 use crate::workload::axboe2016::Phase;
 use millpond::internal::quantity;
 

@@ -5,8 +5,8 @@
 
 use super::measures::{self, Seconds};
 use super::options::WARM_UP;
+use crate::backend::reasons;
 use crate::outcome::Outcome;
-use crate::target::reasons;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};

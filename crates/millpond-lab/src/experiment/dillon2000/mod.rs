@@ -27,9 +27,9 @@ pub(crate) use measures::{Seconds, news};
 pub use options::Options;
 
 use super::{Experiment, Watch};
+use crate::backend::TargetKind;
 use crate::error::Result;
 use crate::report::Report;
-use crate::target::TargetKind;
 
 /// The news server.
 pub const NEWS: &str = "news";

@@ -1,10 +1,10 @@
 //! The experiment's options, checked into a plan.
 
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, SATURATED};
+use crate::backend::{self, Device, TargetKind};
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::room;
-use crate::target::{self, Device, TargetKind};
 use millpond::internal::quantity::size_typed;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::freebsd::System;
@@ -145,10 +145,10 @@ impl Options {
     /// The targets that were named.
     pub(super) fn targets(&self) -> Result<Vec<&'static TargetKind>> {
         let Some(names) = &self.on else {
-            return Ok(vec![target::find("sim")?]);
+            return Ok(vec![backend::find("sim")?]);
         };
         for name in names {
-            target::find(name)?;
+            backend::find(name)?;
             if name == "paced" {
                 return Err(LabError::Unavailable {
                     target: name.clone(),
@@ -157,7 +157,7 @@ impl Options {
             }
         }
         let chosen = |kind: &&TargetKind| names.iter().any(|name| name == kind.name);
-        Ok(target::TARGETS.iter().filter(chosen).collect())
+        Ok(backend::TARGETS.iter().filter(chosen).collect())
     }
 
     /// Whether a workload takes part.

@@ -27,9 +27,9 @@ mod verdict;
 pub use options::Options;
 
 use super::{Experiment, Watch};
+use crate::backend::TargetKind;
 use crate::error::Result;
 use crate::report::Report;
-use crate::target::TargetKind;
 
 /// The workload of 37,500 MiB in files.
 pub const FS_MARK: &str = "fs_mark";

@@ -1,10 +1,10 @@
 //! The experiment's options, checked into a plan.
 
 use super::{EXPERIMENT, FS_MARK, MICRO};
+use crate::backend::{self, Device, TargetKind};
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::room;
-use crate::target::{self, Device, TargetKind};
 use millpond::internal::quantity::size_typed;
 use millpond_core::units::Bytes;
 use millpond_kernels::linux::reclaim::System;
@@ -108,10 +108,10 @@ impl Options {
     /// The targets that were named.
     pub(super) fn targets(&self) -> Result<Vec<&'static TargetKind>> {
         let Some(names) = &self.on else {
-            return Ok(vec![target::find("sim")?]);
+            return Ok(vec![backend::find("sim")?]);
         };
         for name in names {
-            target::find(name)?;
+            backend::find(name)?;
             if name == "paced" {
                 return Err(LabError::Unavailable {
                     target: name.clone(),
@@ -120,7 +120,7 @@ impl Options {
             }
         }
         let chosen = |kind: &&TargetKind| names.iter().any(|name| name == kind.name);
-        Ok(target::TARGETS.iter().filter(chosen).collect())
+        Ok(backend::TARGETS.iter().filter(chosen).collect())
     }
 
     /// Whether a load takes part.

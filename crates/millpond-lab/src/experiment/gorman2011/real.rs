@@ -7,13 +7,13 @@
 use super::files::Around;
 use super::options::Options;
 use super::{EXPERIMENT, FS_MARK, MICRO};
+use crate::backend::{self, Row, RowRequest, TargetKind};
 use crate::error::{LabError, Result};
 use crate::experiment::{Job, Watch, perform, row_name, rows};
 use crate::machine;
 use crate::outcome::Setting;
 use crate::report::{RowName, Runs};
 use crate::scratch::{self, Scratch};
-use crate::target::{self, Row, RowRequest, TargetKind};
 use crate::workload::Workload;
 use crate::workload::gorman2011::{Gorman2011, Load};
 use millpond::internal::quantity;
@@ -119,7 +119,7 @@ pub(super) fn measure(options: &Options, kinds: &[&TargetKind], watch: &mut dyn 
         read_latency_goal: None,
         seed: options.seed,
     };
-    let target::Rows { mut rows, mut notes } = rows(kinds, true, &request)?;
+    let backend::Rows { mut rows, mut notes } = rows(kinds, true, &request)?;
     // With all of the machine's memory the kernel has nothing to reclaim.
     rows.retain(|row| row.setup.target != "kernel" || row.in_memory_group);
     for kind in kinds {

@@ -18,13 +18,13 @@ mod numbers;
 mod report;
 
 use super::{Experiment, Job, OwnFiles, Watch, perform};
+use crate::backend::kernel_limits::Saved;
+use crate::backend::{self, Device, Row, Setup};
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::report::Report;
 use crate::scratch::Scratch;
-use crate::target::kernel_limits::Saved;
-use crate::target::{self, Device, Row, Setup};
 use crate::workload::Workload;
 use crate::workload::hills2015::{Hills2015, WRITE};
 use millpond::internal::quantity::size_typed;
@@ -140,7 +140,7 @@ impl Options {
         let frames = self.memory.to_pages(PageSize::KIB_4);
         machine::check_simulated("--memory", size_typed(self.memory), frames, PageCount(0))?;
         for name in self.on.iter().flatten() {
-            target::find(name)?;
+            backend::find(name)?;
             if name == "kernel" && self.device != Device::Real {
                 return bad(
                     "--device",

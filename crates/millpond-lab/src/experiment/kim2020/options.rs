@@ -4,9 +4,9 @@ use super::loads::{Ebizzy, Load, ROUNDS};
 use super::machines::Which;
 use super::published::{SIZES, SIZES_V7, SKEWS, SKEWS_V7, THREADS};
 use super::{EXPERIMENT, TOY_DETECT, TOY_PROTECT};
+use crate::backend::{self, Device, TargetKind};
 use crate::child::Program;
 use crate::error::{LabError, Result};
-use crate::target::{self, Device, TargetKind};
 use millpond_kernels::linux::anon::System;
 use std::path::PathBuf;
 
@@ -187,7 +187,7 @@ impl Options {
             return Ok((true, Vec::new()));
         };
         for name in names {
-            target::find(name)?;
+            backend::find(name)?;
             if name == "paced" {
                 return Err(LabError::Unavailable {
                     target: name.clone(),
@@ -196,7 +196,7 @@ impl Options {
             }
         }
         let chosen = |kind: &&TargetKind| kind.name != "sim" && names.iter().any(|name| name == kind.name);
-        let real: Vec<_> = target::TARGETS.iter().filter(chosen).collect();
+        let real: Vec<_> = backend::TARGETS.iter().filter(chosen).collect();
         if !real.is_empty() {
             self.check_real()?;
         }

@@ -3,8 +3,8 @@
 use super::data::PAGE;
 use super::record::Read;
 use super::*;
+use crate::backend::{Access, Device, Served};
 use crate::outcome::Setting;
-use crate::target::{Access, Device, Served};
 use std::collections::HashMap;
 use std::sync::Arc;
 

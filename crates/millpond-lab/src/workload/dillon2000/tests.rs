@@ -1,7 +1,7 @@
 //! The readers on real files of both targets, for a second or two.
 
 use super::*;
-use crate::target::{self, Device, Driver};
+use crate::backend::{self, Device, Driver};
 use crate::workload::data::Content;
 use millpond_core::units::Bytes;
 
@@ -60,7 +60,7 @@ fn run(target: &str, variant: &str, break_page: Option<u64>) -> Result<Outcome> 
         read_latency_goal: None,
         seed: 1,
     };
-    let Driver::Files(open) = target::find(target).unwrap().driver else {
+    let Driver::Files(open) = backend::find(target).unwrap().driver else {
         panic!("{target} has no files");
     };
     let opened = open(&setup).unwrap();

@@ -1,7 +1,7 @@
 //! The loads on real files of both targets, with little memory and little data.
 
 use super::*;
-use crate::target::{self, Device, Driver};
+use crate::backend::{self, Device, Driver};
 use millpond_core::units::Bytes;
 
 fn run(target: &str, variant: &str, load: Load, memory: Bytes) -> (tempfile::TempDir, Gorman2011, Outcome) {
@@ -15,7 +15,7 @@ fn run(target: &str, variant: &str, load: Load, memory: Bytes) -> (tempfile::Tem
         read_latency_goal: None,
         seed: 1,
     };
-    let Driver::Files(open) = target::find(target).unwrap().driver else {
+    let Driver::Files(open) = backend::find(target).unwrap().driver else {
         panic!("{target} has no files");
     };
     let opened = open(&setup).unwrap();
@@ -107,7 +107,7 @@ fn stopping_ends_it() {
         read_latency_goal: None,
         seed: 1,
     };
-    let Driver::Files(open) = target::find("kernel").unwrap().driver else {
+    let Driver::Files(open) = backend::find("kernel").unwrap().driver else {
         panic!()
     };
     let load = Load::FsMark {

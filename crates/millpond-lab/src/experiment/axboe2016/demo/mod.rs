@@ -19,6 +19,7 @@ pub use plan::Plan;
 
 use super::options::Sizes;
 use super::{EXPERIMENT, files, report};
+use crate::backend::{Device, Proceed, Row, RowRequest, engine, kernel};
 use crate::child::Program;
 use crate::error::{LabError, Result};
 use crate::experiment::{Job, Watch, row_name};
@@ -29,7 +30,6 @@ use crate::outcome::{Outcome, Setting};
 use crate::report::verdict::Verdict;
 use crate::report::{Report, Runs};
 use crate::scratch::{self, Scratch};
-use crate::target::{Device, Proceed, Row, RowRequest, engine, kernel};
 use crate::workload::axboe2016::{Axboe2016, Phase};
 use crate::workload::{Progress, Workload};
 use millpond::internal::quantity;

@@ -19,6 +19,7 @@
 //! group; in the second they do.
 
 use super::{Access, Device, Driver, Row, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind};
+use crate::backend::kernel_limits;
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::machine;
@@ -26,7 +27,6 @@ use crate::measure::{process, reclaim};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::{Measure, Setting};
 use crate::room::{Configuration, Room};
-use crate::target::kernel_limits;
 use crate::workload::hills2015::Both;
 use millpond::internal::MappedFile;
 use millpond::internal::quantity::size_typed;
