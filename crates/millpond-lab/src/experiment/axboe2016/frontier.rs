@@ -38,24 +38,6 @@ const POINTS_MIN: usize = 4;
 /// How much lower p99 must be for one to be called better than the other.
 const P99_SHARE: f64 = 0.7;
 
-/// Everything of the frontier that `metrics` have, which may be of several runs of the experiment.
-pub fn frontier(metrics: &[Metric]) -> (Vec<Chart>, Vec<Table>) {
-    let mut rows: Vec<RowName> = Vec::new();
-    for metric in metrics {
-        let row = RowName {
-            target: metric.target.clone(),
-            device: metric.device.clone(),
-            variant: metric.variant.clone(),
-        };
-        if !rows.contains(&row) {
-            rows.push(row);
-        }
-    }
-    let tables = tables(&rows, metrics).into_iter();
-    let bounds = super::bound::tables(&rows, metrics);
-    (charts(&rows, metrics), tables.chain(bounds).collect())
-}
-
 pub(super) fn devices(rows: &[RowName]) -> Vec<&str> {
     let mut devices: Vec<&str> = Vec::new();
     for row in rows {
@@ -317,7 +299,7 @@ mod tests {
             ("engine", "goal/120ms", 50.0, 120e3, 21.0),
             ("engine", "goal/1s", 10.0, 20e3, 19.0),
         ];
-        let mut metrics = Vec::new();
+        let (mut names, mut metrics) = (Vec::new(), Vec::new());
         for (target, variant, reads, p99, seconds) in rows {
             let mut row = row(target, variant);
             row.device = "hdd".into();
@@ -325,8 +307,9 @@ mod tests {
             metrics.push(metric(&row, BOTH, P99, &[p99]));
             metrics.push(metric(&row, BOTH, SECONDS, &[seconds]));
             metrics.push(metric(&row, BOTH, WRITERS_RATE, &[2_000.0 / seconds]));
+            names.push(row);
         }
-        let (_, tables) = frontier(&metrics);
+        let tables = tables(&names, &metrics);
         let shown: Vec<Vec<&str>> = tables[0]
             .rows
             .iter()

@@ -26,7 +26,6 @@ mod reasons;
 mod report;
 mod verdict;
 
-pub use frontier::frontier;
 pub use options::Options;
 
 /// What can be printed on request, beside the report.

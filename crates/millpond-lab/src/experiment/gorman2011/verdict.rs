@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ends_of_the_ladder_are_compared_with_the_posts() {
+    fn the_first_and_the_last_kernel_are_compared_with_the_posts() {
         let numbers = |system: &str, metric: &str| published(FS_MARK, system, metric);
         let sentences = of(FS_MARK, &numbers);
         assert_eq!(

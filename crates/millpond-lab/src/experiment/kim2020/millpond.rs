@@ -174,11 +174,6 @@ mod tests {
         chosen.plan(true).unwrap()
     }
 
-    fn ran(load: &str, options: &Options) -> Outcome {
-        let plan = plan(load, 1.0);
-        run(&plan, plan.loads[0], options, &AtomicBool::new(false)).unwrap()
-    }
-
     /// The engine swapped in a third more on the moving window than this machine had said, and more than the kernel: of a
     /// page that was read ahead its first use was not seen, so that its next one passed for the first.
     #[test]
@@ -253,61 +248,6 @@ mod tests {
         let mut all: Vec<f64> = (0..runs).map(ins).collect();
         all.sort_by(f64::total_cmp);
         all
-    }
-
-    #[test]
-    #[ignore = "a study: prints a table, takes minutes"]
-    fn variants_of_the_rule_on_loads_of_a_region() {
-        let loads = [
-            "hot-cold",
-            "moving-window",
-            "phase-change",
-            "stationary",
-            "file-scan",
-            "memory-scan",
-            "ebizzy-1280-0.7-1",
-            "ebizzy-2048-0.1-1",
-            "ebizzy-2048-1.3-1",
-        ];
-        let files = Options::default;
-        println!("| rule | {} |", loads.join(" | "));
-        println!("|---|{}", "---|".repeat(loads.len()));
-        for (name, options) in [
-            ("as it is", Options::with_regions()),
-            ("the files' numbers", files()),
-            (
-                "trial one in 8",
-                with(files(), |own| own.admit_epsilon_one_in = 8),
-            ),
-            ("challenge 16", with(files(), |own| own.probe_pages = 16)),
-            (
-                "inactive from 5 %",
-                with(files(), |own| own.inactive_start_per_mille = 50),
-            ),
-            (
-                "inactive to 30 %",
-                with(files(), |own| own.inactive_max_per_mille = 300),
-            ),
-            (
-                "inactive 3 % to 20 %",
-                with(files(), |own| {
-                    (own.inactive_start_per_mille, own.inactive_max_per_mille) = (30, 200)
-                }),
-            ),
-        ] {
-            let cells: Vec<String> = loads
-                .iter()
-                .map(|load| {
-                    let outcome = ran(load, &options);
-                    let ins = outcome.value("swap_ins_pages").unwrap_or_default();
-                    match outcome.value("swap_ins_per_record_pages") {
-                        Some(pages) => format!("{pages:.2}"),
-                        None => format!("{ins}"),
-                    }
-                })
-                .collect();
-            println!("| {name} | {} |", cells.join(" | "));
-        }
     }
 
     /// What a lap with a use is worth to a page of a region, to how many, and from how many on nobody looks.

@@ -32,9 +32,6 @@ mod real;
 mod real_report;
 mod report;
 mod runs;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod study;
 mod toys;
 mod verdict;
 mod work;
