@@ -6,7 +6,7 @@
 //! A thread of its own writes them: who serves a file does not wait for a terminal that nobody reads. What it can't keep
 //! up with is dropped.
 
-use crate::Failure;
+use crate::failure::Failure;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;

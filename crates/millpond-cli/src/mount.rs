@@ -2,8 +2,8 @@
 //!
 //! In the background the program starts itself once more, in a session of its own, and ends when that one has mounted.
 
-use crate::Failure;
 use crate::address::local_address;
+use crate::failure::Failure;
 use crate::log;
 use crate::signals::{self, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,7 +12,6 @@ use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
 use millpond_fuse::{Mount, MountError, Options, Unmounted};
-use millpond_lab::say;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -145,13 +144,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give seconds, 0 to 86400".into())
 }
 
-pub(crate) fn failed(message: String) -> Failure {
-    Failure {
-        code: 1,
-        message: Some(message),
-    }
-}
-
 pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     if args.daemon && !args.in_background {
         return start_in_background(args);
@@ -232,7 +224,7 @@ fn mount_with(args: &MountArgs, log: Option<File>) -> Result<ExitCode, Failure> 
     }
     served?;
     if !ended.lost.is_empty() {
-        return Err(failed(format!(
+        return Err(Failure::failed(format!(
             "{} has ended, and not everything is on the disk",
             point.display()
         )));

@@ -1,12 +1,17 @@
 //! `millpond completions` and `millpond man`: made from the command line's own definitions, so they can't say anything else.
 
-use crate::complete::{Shell, write_script};
-use crate::{Cli, Failure};
+use crate::Cli;
+use crate::failure::Failure;
 use clap::CommandFactory;
+use clap_complete::CompleteEnv;
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// The environment variable with the shell's name, where a shell asks.
+const VARIABLE: &str = "MILLPOND_COMPLETE";
 
 const COMPLETIONS_HELP: &str = "\
 Examples:
@@ -41,6 +46,41 @@ pub(crate) struct ManArgs {
     /// Where the pages go, one for each command; made if it is not there.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+}
+
+/// For which shells there are scripts.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+/// If a shell has started this program to ask for completions: answers it and ends. Before anything else is written.
+pub(crate) fn answer_completions() {
+    CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
+}
+
+/// Writes the script that makes the shell ask.
+pub(crate) fn write_script(shell: Shell, to: &mut dyn Write) -> Result<(), Failure> {
+    let shell: &dyn EnvCompleter = match shell {
+        Shell::Bash => &Bash,
+        Shell::Elvish => &Elvish,
+        Shell::Fish => &Fish,
+        Shell::Powershell => &Powershell,
+        Shell::Zsh => &Zsh,
+    };
+    // As it was called: by its name from the PATH, or this very file.
+    let called = std::env::args_os().next().unwrap_or_default();
+    let is_path = Path::new(&called).components().count() > 1;
+    let program = match is_path {
+        true => std::env::current_exe()?,
+        false => called.into(),
+    };
+    let program = program.to_string_lossy();
+    Ok(shell.write_registration(VARIABLE, "millpond", "millpond", &program, to)?)
 }
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {

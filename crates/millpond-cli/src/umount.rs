@@ -2,10 +2,8 @@
 //!
 //! That everything is on the disk is said only after the process that served has said so with its last word.
 
-use crate::Failure;
-use crate::mount::failed;
+use crate::failure::Failure;
 use millpond_fuse::{ExitReport, Mount, MountError, MountServer, ServerProcess};
-use millpond_lab::say;
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +36,7 @@ could be written, or its process was gone; 2 bad command line.";
 #[command(after_help = UMOUNT_HELP)]
 pub(crate) struct UmountArgs {
     /// Where it is mounted.
-    #[arg(value_name = "MNT", add = crate::complete::mounts())]
+    #[arg(value_name = "MNT", add = crate::control::complete::mounts())]
     point: PathBuf,
     /// Also if it is in use.
     #[arg(long)]
@@ -58,7 +56,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         MountServer::Running(serving) => serving,
         MountServer::Gone => {
             Mount::unmount_at(&point, true)?;
-            return Err(failed(format!(
+            return Err(Failure::failed(format!(
                 "{} is unmounted; the process that served it was gone: what was synced is on the disk, what was not is \
                  lost",
                 point.display()
@@ -74,7 +72,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
     if let Err(error) = &synced {
         let message = format!("not everything at {} can be written: {error}", point.display());
         if !args.force {
-            return Err(failed(format!(
+            return Err(Failure::failed(format!(
                 "{message}; it stays mounted: mend the disk, or say --force to lose what can't be written"
             )));
         }
@@ -86,7 +84,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             Some("some of what was stored through maps was lost before, and the mount has said which".into());
     }
     unmount(&point, args.lazy).map_err(|error| match is_busy(&error) {
-        true => failed(format!(
+        true => Failure::failed(format!(
             "{} is in use: end the programs that have files open there (`fuser -vm {0}` lists them), or say --lazy",
             point.display()
         )),
@@ -101,7 +99,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             );
             Ok(ExitCode::SUCCESS)
         }
-        (true, Some(error)) => Err(failed(format!(
+        (true, Some(error)) => Err(Failure::failed(format!(
             "{place} has no name any more and ends when no program uses it; not everything is on the disk: {error}"
         ))),
         (false, unwritten) => {
@@ -127,7 +125,7 @@ fn say_elsewhere(point: &Path, others: &[PathBuf], unwritten: Option<String>) ->
             say!("millpond umount: {message}; what was written so far is on the disk");
             Ok(ExitCode::SUCCESS)
         }
-        Some(error) => Err(failed(format!(
+        Some(error) => Err(Failure::failed(format!(
             "{message}; not everything is on the disk: {error}"
         ))),
     }
@@ -202,5 +200,5 @@ fn say(point: &Path, report: ExitReport) -> Result<ExitCode, Failure> {
              to its terminal or its --log: it can't be watched from here ({why})"
         ),
     };
-    Err(failed(message))
+    Err(Failure::failed(message))
 }

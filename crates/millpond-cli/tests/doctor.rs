@@ -68,7 +68,7 @@ fn every_check_is_one_line_in_text_and_in_json() {
         "memory",
         "locked memory",
         "disk",
-        "room",
+        "free space",
         "O_DIRECT",
         "RWF_DONTCACHE",
         "io_uring",

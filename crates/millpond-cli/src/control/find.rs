@@ -1,11 +1,10 @@
 //! Which caches there are, and which one a command means.
 
-use super::{Cache, Which, ago, count, failed, shown, text};
-use crate::Failure;
+use super::{Cache, Which, ago, count, shown, text};
+use crate::failure::Failure;
 use millpond::control::{Client, sockets};
 use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
-use millpond_lab::say;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -128,10 +127,9 @@ impl Which {
             let mut found = running();
             return match found.len() {
                 1 => Cache::connect(&found.remove(0).0),
-                0 => Err(failed(
+                0 => Err(Failure::failed(
                     "no cache with a control socket is running as this user: start one \
-                     (`millpond mount`, `millpond lab run`, a program that opens one), or give the path of its socket with --cache"
-                        .into(),
+                     (`millpond mount`, `millpond lab run`, a program that opens one), or give the path of its socket with --cache",
                 )),
                 _ => Err(Failure::bad_usage(format!(
                     "several caches are running: say which one with --cache PID or --cache PATH\n{}",
@@ -149,7 +147,7 @@ impl Which {
         of_pid.retain(|(_, about)| count(about, "pid") == u64::from(pid));
         match of_pid.len() {
             1 => Cache::connect(&of_pid.remove(0).0),
-            0 => Err(failed(format!(
+            0 => Err(Failure::failed(format!(
                 "process {pid} has no cache with a control socket, or is another user's\n{}",
                 table(&running())
             ))),

@@ -2,7 +2,7 @@
 
 use super::set::{limits, settings};
 use super::{Cache, Which, ago, count, list, text};
-use crate::Failure;
+use crate::failure::Failure;
 use clap::ValueEnum;
 use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
@@ -38,7 +38,7 @@ pub(crate) struct InspectArgs {
     what: What,
     /// Only these limits or settings, by their names or the beginnings of them; limits also by a setting that they depend
     /// on. Default: all.
-    #[arg(value_name = "NAME", add = crate::complete::setting_names())]
+    #[arg(value_name = "NAME", add = super::complete::setting_names())]
     names: Vec<String>,
     #[command(flatten)]
     which: Which,

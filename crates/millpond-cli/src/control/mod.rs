@@ -2,6 +2,7 @@
 //!
 //! Nothing of the caches is known here but what they answer: a line of words is sent, a line of JSON comes back.
 
+pub(crate) mod complete;
 mod find;
 mod inspect;
 mod reclaim;
@@ -15,7 +16,7 @@ pub(crate) use record::{RecordArgs, record};
 pub(crate) use set::{SetArgs, set};
 pub(crate) use stat::{Span, StatArgs, interval, stat};
 
-use crate::Failure;
+use crate::failure::Failure;
 use millpond::control::Client;
 use serde_json::Value;
 use std::io;
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Which {
     /// The cache: the number of its process, the directory where it is mounted, or the path of its socket; `millpond caches`
     /// lists them. Not needed where only one is running.
-    #[arg(long, value_name = "PID|PATH", add = crate::complete::caches())]
+    #[arg(long, value_name = "PID|PATH", add = complete::caches())]
     cache: Option<String>,
 }
 
@@ -43,17 +44,10 @@ pub(crate) struct Cache {
     pub(crate) socket: PathBuf,
 }
 
-fn failed(message: String) -> Failure {
-    Failure {
-        code: 1,
-        message: Some(message),
-    }
-}
-
 impl Cache {
     pub(crate) fn connect(socket: &Path) -> Result<Cache, Failure> {
         let client = Client::connect(socket).map_err(|error| {
-            failed(match error.kind() {
+            Failure::failed(match error.kind() {
                 io::ErrorKind::ConnectionRefused => {
                     format!("{}: the cache that made it is gone", socket.display())
                 }
@@ -73,11 +67,12 @@ impl Cache {
     pub(crate) fn ask(&mut self, line: &str) -> Result<(String, Value), Failure> {
         let socket = self.socket.display();
         let text = self.client.ask(line).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => failed(format!("{socket}: the cache has ended")),
-            _ => failed(format!("{socket}: {error}")),
+            io::ErrorKind::UnexpectedEof => Failure::failed(format!("{socket}: the cache has ended")),
+            _ => Failure::failed(format!("{socket}: {error}")),
         })?;
-        let answer: Value = serde_json::from_str(&text)
-            .map_err(|error| failed(format!("{socket} is no cache of this version: {error}: {text}")))?;
+        let answer: Value = serde_json::from_str(&text).map_err(|error| {
+            Failure::failed(format!("{socket} is no cache of this version: {error}: {text}"))
+        })?;
         match answer["error"].as_str() {
             None => Ok((text, answer)),
             Some(why) => Err(Failure {

@@ -3,14 +3,13 @@
 //! The cache writes the file; this only asks it to begin and to end, and shows how it goes. If it is killed the recording goes
 //! on until the trace has its size; `--stop` ends it.
 
-use super::{Cache, Which, count, failed, text};
-use crate::Failure;
+use super::{Cache, Which, count, text};
+use crate::failure::Failure;
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::internal::quantity::{parse_size, parse_time, size, size_typed};
 use millpond::trace::{TRACE_BYTES_MAX, TRACE_BYTES_MIN};
 use millpond_core::units::{Bytes, Nanos};
-use millpond_lab::say;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -102,8 +101,8 @@ fn trace_size(text: &str) -> Result<Bytes, String> {
 /// it thinks that it goes on.
 fn is_under_way(cache: &mut Cache) -> Result<(), Failure> {
     let Ok((_, state)) = cache.ask("record state") else {
-        return Err(failed(
-            "nothing is being recorded, and nothing was recorded of this cache".into(),
+        return Err(Failure::failed(
+            "nothing is being recorded, and nothing was recorded of this cache",
         ));
     };
     let why = match text(&state, "ended") {
@@ -114,7 +113,7 @@ fn is_under_way(cache: &mut Cache) -> Result<(), Failure> {
             .unwrap_or("could not be written any more"),
         _ => "was stopped",
     };
-    Err(failed(format!(
+    Err(Failure::failed(format!(
         "nothing is being recorded; the last trace, {}, has {} and ended when it {why}",
         text(&state, "path"),
         how_far(&state)
@@ -148,7 +147,7 @@ fn request(bytes_max: Bytes, path: &Path) -> Result<String, Failure> {
     let name = path.to_str().filter(|name| !name.contains(['\n', '\r']));
     let name = name.ok_or_else(|| {
         let message = "--out: a trace's name is text in UTF-8, on one line";
-        Failure::bad_usage(message.into())
+        Failure::bad_usage(message)
     })?;
     Ok(format!("record start {} {name}", bytes_max.0))
 }
@@ -199,7 +198,7 @@ fn end(args: &RecordArgs, cache: &mut Cache) -> Result<ExitCode, Failure> {
     }
     match recorded["failed"].as_str() {
         None => Ok(ExitCode::SUCCESS),
-        Some(why) => Err(failed(format!(
+        Some(why) => Err(Failure::failed(format!(
             "{}: {why}; what was written before can be used",
             text(&recorded, "path")
         ))),

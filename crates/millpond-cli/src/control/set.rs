@@ -1,7 +1,7 @@
 //! `millpond set`: other settings for a running cache, all of them or none.
 
 use super::{Which, count, list, text};
-use crate::Failure;
+use crate::failure::Failure;
 use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
 use serde_json::Value;
@@ -25,7 +25,7 @@ Exit codes: 0 set, or set already, 1 the cache can't be asked, 2 a setting can't
 #[command(after_help = HELP)]
 pub(crate) struct SetArgs {
     /// What to set, such as dirty.background=64M.
-    #[arg(required = true, value_name = "NAME=VALUE", add = crate::complete::settings())]
+    #[arg(required = true, value_name = "NAME=VALUE", add = super::complete::settings())]
     settings: Vec<String>,
     #[command(flatten)]
     which: Which,

@@ -1,7 +1,7 @@
 //! `millpond stat`: what a running cache does, a line at a time, as `vmstat` shows a kernel's.
 
 use super::{Cache, Which, count, reclaim};
-use crate::Failure;
+use crate::failure::Failure;
 use millpond::internal::quantity::{micros, number, parse_time, size};
 use millpond_core::io::Reason;
 use millpond_core::units::Bytes;

@@ -1,6 +1,7 @@
 //! Whether `millpond mount` works here: by mounting a folder upon another and reading a file through it.
 
 use super::Check;
+use super::scratch::MOUNT_POINT;
 use millpond_fuse::{Mount, MountError, Options};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -10,7 +11,11 @@ const NAME: &str = "FUSE";
 
 /// Tries it below `dir`.
 pub(super) fn check(dir: &Path) -> Check {
-    const WITHOUT: &str = "no `millpond mount`, and no modelled disk for the kernel in the laboratory";
+    const WITHOUT: &str = if cfg!(feature = "lab") {
+        "no `millpond mount`, and no modelled disk for the kernel in the laboratory"
+    } else {
+        "no `millpond mount`"
+    };
     let device = Path::new("/dev/fuse");
     let opened = OpenOptions::new().read(true).write(true).open(device);
     let is_root = rustix::process::geteuid().is_root();
@@ -29,7 +34,7 @@ pub(super) fn check(dir: &Path) -> Check {
         ),
         (Ok(_), false) => Check::without(
             NAME,
-            "/dev/fuse opens, and there is no fusermount3, which mounts for who is not root",
+            "/dev/fuse opens, and there is no fusermount3, which mounts for users other than root",
             WITHOUT,
             "install the package fuse3, or mount as root",
         ),
@@ -77,7 +82,7 @@ fn others() -> &'static str {
 /// As [`Mount::new`]; [`MountError::System`] if it does not give back what was written.
 fn trial(dir: &Path) -> Result<Vec<String>, MountError> {
     let failed = |what| move |source| MountError::System { what, source };
-    let [source, point] = ["fuse-source", "fuse-point"].map(|name| dir.join(name));
+    let [source, point] = ["fuse-source", MOUNT_POINT].map(|name| dir.join(name));
     for folder in [&source, &point] {
         fs::create_dir(folder).map_err(failed("making a folder"))?;
     }

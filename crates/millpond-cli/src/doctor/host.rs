@@ -5,6 +5,7 @@ use millpond::internal::Surface;
 use millpond::internal::quantity::size;
 use millpond::{Error, Notice, PageCache, host};
 use millpond_core::units::Bytes;
+#[cfg(feature = "lab")]
 use millpond_lab::memory_group::MemoryGroup;
 use procfs::process::Process;
 use rustix::process::{Resource, getrlimit};
@@ -95,6 +96,7 @@ pub(super) fn locked_memory() -> Check {
     }
 }
 
+#[cfg(feature = "lab")]
 pub(super) fn memory_group() -> Check {
     match MemoryGroup::create(Bytes::from_mib(64)) {
         Ok(group) => Check::ok(

@@ -1,30 +1,35 @@
 //! `millpond doctor`: what this host allows, found out by trying, what was chosen because of it, and whether the main job
-//! (`millpond lab run axboe2016`) can run.
+//! (`millpond lab run axboe2016`) can run. In a build without the laboratory there is no such job: what only that needs is
+//! not looked at.
 //!
 //! ```text
-//!   host.rs     kernel, memory, groups, userfaultfd: what can be asked for
-//!   fuse.rs     a mount, made and read
-//!   place.rs    the directory: file system, disk, O_DIRECT, RWF_DONTCACHE, room
-//!   trial.rs    the engine does a small job there, and says what it had to do without
-//!   kernel/     with --kernel, instead of all that: the kernel's own limits on dirty pages
+//!   host.rs       kernel, memory, groups, userfaultfd: what can be asked for
+//!   fuse.rs       a mount, made and read
+//!   directory.rs  the directory: file system, disk, O_DIRECT, RWF_DONTCACHE, free space
+//!   trial.rs      the engine does a small job there, and says what it had to do without
+//!   scratch.rs    where that is done
+//!   kernel/       with --kernel, instead of all that: the kernel's own limits on dirty pages
 //! ```
 
+mod directory;
 mod fuse;
 mod host;
+#[cfg(feature = "lab")]
 mod kernel;
-mod place;
+mod scratch;
 mod trial;
 
-use crate::Failure;
-use crate::lab::{EXIT_UNAVAILABLE, default_dir};
+use crate::directories::default_directory;
+use crate::failure::EXIT_UNAVAILABLE;
+use crate::failure::Failure;
 use millpond::internal::quantity::parse_size;
 use millpond_core::units::Bytes;
-use millpond_lab::say;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+#[cfg(feature = "lab")]
 const HELP: &str = "\
 Examples:
   millpond doctor
@@ -34,6 +39,14 @@ Examples:
 
 Exit codes: 0 `millpond lab run axboe2016` can run there, 2 bad command line, 3 it can't: what is MISSING says why.
 With --kernel: 0; what is to be mended has `no` before it.";
+
+#[cfg(not(feature = "lab"))]
+const HELP: &str = "\
+Examples:
+  millpond doctor
+  millpond doctor --dir /srv/data --memory 4G --json
+
+Exit codes: 0 the engine works there, 2 bad command line, 3 it does not: what is MISSING says why.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -45,8 +58,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = parse_size)]
     memory: Bytes,
     /// What the kernel's settings for dirty pages come to, and what is wrong with them; nothing else is looked at.
-    #[arg(long)]
+    #[cfg_attr(feature = "lab", arg(long))]
+    #[cfg_attr(not(feature = "lab"), arg(long, hide = true))]
     kernel: bool,
+    #[cfg(feature = "lab")]
     #[command(flatten)]
     files: kernel::Files,
     /// One JSON object a line instead of text.
@@ -54,13 +69,20 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What must be able to run.
+const MAIN_JOB: &str = if cfg!(feature = "lab") {
+    "`millpond lab run axboe2016`"
+} else {
+    "the engine"
+};
+
 /// One thing that was tried.
 #[derive(Serialize)]
 struct Check {
     name: &'static str,
     /// Whether it is there.
     ok: bool,
-    /// Whether the main job can't do without.
+    /// Whether the main job can't run without it.
     needed: bool,
     /// What was found, and what was chosen because of it.
     found: String,
@@ -101,7 +123,7 @@ impl Check {
     fn missing(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
         Check {
             needed: true,
-            ..Check::without(name, found, "`millpond lab run axboe2016` can't run", mend)
+            ..Check::without(name, found, format!("{MAIN_JOB} can't run"), mend)
         }
     }
 
@@ -124,10 +146,9 @@ impl Check {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.kernel {
-        print(&kernel::checks(&args.files)?, args.json)?;
-        return Ok(ExitCode::SUCCESS);
+        return kernel_limits(args);
     }
-    let dir = args.dir.clone().unwrap_or_else(default_dir);
+    let dir = args.dir.clone().unwrap_or_else(default_directory);
     if !dir.is_dir() {
         return Err(Failure::bad_usage(format!(
             "--dir {}: not a directory; give one in which files may be made",
@@ -135,19 +156,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         )));
     }
     let mut checks = vec![host::linux(), host::memory(args.memory), host::locked_memory()];
-    checks.extend(place::checks(&dir));
-    checks.extend([host::memory_group(), host::userfaultfd()]);
+    checks.extend(directory::checks(&dir));
+    #[cfg(feature = "lab")]
+    checks.push(host::memory_group());
+    checks.push(host::userfaultfd());
     let missing: Vec<_> = checks.iter().filter(|check| !check.ok && check.needed).collect();
     print(&checks, args.json)?;
     if missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
     let names: Vec<_> = missing.iter().map(|check| check.name).collect();
-    say!(
-        "millpond: `millpond lab run axboe2016` can't run here: see {}",
-        names.join(", ")
-    );
+    say!("millpond: {MAIN_JOB} can't run here: see {}", names.join(", "));
     Ok(ExitCode::from(EXIT_UNAVAILABLE))
+}
+
+#[cfg(feature = "lab")]
+fn kernel_limits(args: &Args) -> Result<ExitCode, Failure> {
+    print(&kernel::checks(&args.files)?, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(not(feature = "lab"))]
+fn kernel_limits(_: &Args) -> Result<ExitCode, Failure> {
+    Err(crate::lab::needs_lab("doctor --kernel"))
 }
 
 fn print(checks: &[Check], as_json: bool) -> io::Result<()> {

@@ -8,8 +8,8 @@
 //! Sizes are bytes, times nanoseconds, rates are for a second. All that is a guess of nobody: what a cache of an older
 //! version does not answer is 0 or missing here.
 
-use crate::Failure;
 use crate::control::{Cache, Span, count, list, shown, text};
+use crate::failure::Failure;
 use millpond_core::io::Reason;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -16,11 +16,10 @@ pub(crate) mod terminal;
 mod watcher;
 mod web;
 
-use crate::Failure;
 use crate::address::local_address;
 use crate::control::{StatArgs, Which, interval, running, stat};
+use crate::failure::Failure;
 use figures::{Figures, ORDERS, Sample};
-use millpond_lab::say;
 use screen::Standing;
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;

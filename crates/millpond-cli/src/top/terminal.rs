@@ -13,7 +13,7 @@ use super::list::{Fetching, Found, List, Purpose};
 use super::screen::{self, HEIGHT_MIN, Standing, WIDTH_MIN};
 use super::watcher::{self, Orders, Told};
 use super::{TopArgs, sockets};
-use crate::Failure;
+use crate::failure::Failure;
 use crate::signals::Signals;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

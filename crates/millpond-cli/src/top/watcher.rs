@@ -9,8 +9,8 @@
 //! from watching another; who is chosen no more ends, when it has its answer.
 
 use super::figures::{Figures, Sample};
-use crate::Failure;
 use crate::control::Cache;
+use crate::failure::Failure;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;

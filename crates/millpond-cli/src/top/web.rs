@@ -12,11 +12,10 @@
 
 use super::figures::{Figures, ORDERS, Sample};
 use super::{TopArgs, sockets};
-use crate::Failure;
 use crate::control::{Cache, running};
+use crate::failure::Failure;
 use crate::signals::Signals;
 use millpond::internal::http::{Answer, Asked, Server};
-use millpond_lab::say;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -150,9 +149,7 @@ impl Pages {
         let is_known = self.watched.contains_key(&socket) || self.only.as_ref() == Some(&socket);
         if !is_known && (self.only.is_some() || !running().iter().any(|(found, _)| *found == socket)) {
             self.watched.remove(&socket);
-            return Err(Failure::bad_usage(
-                "this cache has ended, or there was none".into(),
-            ));
+            return Err(Failure::bad_usage("this cache has ended, or there was none"));
         }
         let since: f64 = value("since").parse().unwrap_or(0.0);
         match self.watch(&socket, sort, since) {
@@ -179,7 +176,7 @@ impl Pages {
             self.watched.insert(socket.clone(), watched);
         }
         let Some(watched) = self.watched.get_mut(socket) else {
-            return Err(Failure::bad_usage("there is no such cache".into()));
+            return Err(Failure::bad_usage("there is no such cache"));
         };
         // A little less, so that a page which asks each interval gets something new each time. Pages share what was asked.
         let fresh = self.interval.mul_f64(0.9);

@@ -14,7 +14,7 @@ mod group;
 mod read;
 
 use super::Check;
-use crate::Failure;
+use crate::failure::Failure;
 use std::path::PathBuf;
 
 /// Files of a saved machine.

@@ -3,7 +3,7 @@
 //! A saved machine is the text of `/proc/zoneinfo`, and if there are, that of `/proc/meminfo` and of `sysctl -a`. Indentation
 //! may be lost, as it is in a mail.
 
-use crate::Failure;
+use crate::failure::Failure;
 use millpond_core::units::{Bytes, PageCount};
 use millpond_kernels::linux::dirty::limits::{KernelLimit, KernelLimits, KernelVersion};
 use millpond_kernels::linux::dirty::zone::{Zone, ZoneKind};

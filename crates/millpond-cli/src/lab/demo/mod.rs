@@ -7,19 +7,20 @@
 //! | `dots` | reads over time as dots of a terminal's characters |
 //! | `screen` | the live screen, laid out in lines |
 //! | `terminal` | the screen of a terminal, and its keys; lines where there is none |
-//! | `ending` | what stays: both over one another, the table, the sentence, what to try next |
+//! | `summary` | what stays: both over one another, the table, the sentence, what to try next |
 //!
 //! The laboratory runs it on a thread of its own, so that a disk that takes its time does not keep a key from being heard.
 
 mod dots;
-mod ending;
 mod screen;
 mod show;
+mod summary;
 mod terminal;
 
-use crate::Failure;
-use crate::lab::{command_line, default_dir};
-use crate::output;
+use crate::directories::default_directory;
+use crate::failure::Failure;
+use crate::lab::experiments::command_line;
+use crate::lab::output;
 use crate::signals::Signals;
 use millpond_lab::LabError;
 use millpond_lab::backend::Proceed;
@@ -90,7 +91,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     }
     let signals = Signals::catch()?;
     let running = Running::start(demo::Options {
-        dir: args.dir.clone().unwrap_or_else(default_dir),
+        dir: args.dir.clone().unwrap_or_else(default_directory),
         seconds: args.seconds,
         seed: 1,
         program: Program::this(&["lab", "worker"]),
@@ -114,7 +115,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let colours =
         io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut stdout = io::stdout().lock();
-    let place = ending::Place {
+    let place = summary::Place {
         columns: is_screen.then(terminal::columns),
         colours,
         command: if std::env::var_os("CARGO").is_some() {
@@ -123,13 +124,13 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
             "millpond"
         },
     };
-    for line in ending::lines(&demo, &place) {
+    for line in summary::lines(&demo, &place) {
         writeln!(stdout, "{line}")?;
     }
     for (option, path) in args.files() {
         writeln!(stdout, "{}: {}", option.trim_start_matches('-'), path.display())?;
     }
-    for line in ending::next(&place) {
+    for line in summary::next(&place) {
         writeln!(stdout, "{line}")?;
     }
     Ok(ExitCode::SUCCESS)

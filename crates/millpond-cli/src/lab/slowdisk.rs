@@ -1,11 +1,10 @@
 //! `millpond slowdisk`: a file that is as slow as a disk, for the kernel to put a loop device and a file system on.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::signals::Signals;
 use millpond::internal::quantity::{parse_size, size};
 use millpond_core::units::Bytes;
 use millpond_lab::disk_model::DiskModel;
-use millpond_lab::say;
 use millpond_lab::slowdisk::{Mounted, Options, Unmounted};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -31,7 +30,7 @@ Exit codes: 0 unmounted, 1 failed, 2 bad command line, 3 no FUSE or not allowed 
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
-pub(crate) struct Args {
+pub(crate) struct SlowdiskArgs {
     /// Where disk.img is to be: an empty directory.
     #[arg(value_name = "DIR")]
     mount_point: PathBuf,
@@ -52,7 +51,7 @@ pub(crate) struct Args {
     backing: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn slowdisk(args: &SlowdiskArgs) -> Result<ExitCode, Failure> {
     let options = args.options()?;
     let signals = Signals::catch()?;
     let mut disk = Mounted::new(&options)?;
@@ -82,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Args {
+impl SlowdiskArgs {
     fn options(&self) -> Result<Options, Failure> {
         let mut model = self.model.clone();
         for (name, value) in [("wcache", &self.wcache), ("burst", &self.burst)] {

@@ -1,15 +1,14 @@
 //! `millpond replay`: a recorded load on other sizes of memory and with other policies, in virtual time.
 
-use crate::Failure;
-use crate::output;
-use crate::progress::Bar;
+use super::output;
+use super::progress::Bar;
+use crate::failure::Failure;
 use crate::signals::Signals;
 use millpond::internal::quantity::{number_tick, size};
 use millpond_lab::LabError;
 use millpond_lab::disk_model::DiskModel;
 use millpond_lab::replay::{self, Load, Memory, POLICIES, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, json, table};
-use millpond_lab::say;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,11 +42,11 @@ pub(crate) struct ReplayArgs {
         value_delimiter = ',',
         default_value = "millpond,linux-6,opt",
         value_name = "POLICIES",
-        add = crate::complete::policies()
+        add = super::complete::policies()
     )]
     policy: Vec<String>,
     /// The modelled disk: hdd, sata-ssd, nvme or ram, with its settings, such as hdd,wcache=64M.
-    #[arg(long, default_value = "sata-ssd", value_name = "DEVICE", add = crate::complete::disks())]
+    #[arg(long, default_value = "sata-ssd", value_name = "DEVICE", add = super::complete::disks())]
     device: String,
     /// The time between a thread's calls: as it was recorded, or none at all.
     #[arg(long, default_value = "recorded", value_name = "PACE", value_parser = ["recorded", "none"])]

@@ -1,9 +1,10 @@
 //! `millpond lab`: list the experiments, run one.
 
-use crate::Failure;
-use crate::complete;
-use crate::output;
-use crate::progress::Bar;
+use super::complete;
+use super::output;
+use super::progress::Bar;
+use crate::directories::default_directory;
+use crate::failure::Failure;
 use crate::signals::Signals;
 use clap::{Args, Subcommand};
 use millpond::internal::quantity::{parse_size, parse_time};
@@ -14,13 +15,24 @@ use millpond_lab::child::Program;
 use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020};
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::room;
-use millpond_lab::say;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const HELP: &str = "\
+Examples:
+  millpond lab list
+  millpond lab run axboe2016 --scale 0.02 --runs 1";
+
 #[derive(Subcommand)]
-pub(crate) enum Command {
+enum Command {
     /// List the experiments and the targets that they run on.
     #[command(after_help = "Example:\n  millpond lab list")]
     List {
@@ -45,9 +57,6 @@ pub(crate) enum Command {
     },
 }
 
-/// A target cannot run on this machine or in this build: as `LabError::Unavailable`.
-pub(crate) const EXIT_UNAVAILABLE: u8 = 3;
-
 const RUN_HELP: &str = "\
 Examples:
   millpond lab run axboe2016                               the post's sizes, as far as this disk is fast enough
@@ -71,7 +80,7 @@ Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times
 Exit codes: 0 done, 1 a run failed, 2 bad command line, 3 a target cannot run here, 130 interrupted.";
 
 #[derive(Args)]
-pub(crate) struct RunArgs {
+struct RunArgs {
     /// The experiment; `millpond lab list` shows them.
     #[arg(add = complete::experiments())]
     name: String,
@@ -143,12 +152,13 @@ pub(crate) struct RunArgs {
     report: Option<PathBuf>,
 }
 
-pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
-    match command {
+pub(crate) fn lab(args: LabArgs) -> Result<ExitCode, Failure> {
+    match args.command {
+        // Its memory counts: nothing has been done before.
+        Command::Worker => return Ok(millpond_lab::child::worker::serve()),
         Command::List { json: true } => list_json(&mut io::stdout().lock())?,
         Command::List { json: false } => list(&mut io::stdout().lock())?,
         Command::Run(args) => run_experiment(&args)?,
-        Command::Worker => return Ok(millpond_lab::child::worker::serve()),
         Command::Disk => return Ok(millpond_lab::room::serve()),
         Command::Undo { room } => return Ok(millpond_lab::room::undo(&room)),
     }
@@ -276,7 +286,7 @@ impl RunArgs {
         Ok(hills2015::Options {
             on: self.on.clone(),
             device: self.device.parse()?,
-            dir: self.dir.clone().unwrap_or_else(default_dir),
+            dir: self.dir.clone().unwrap_or_else(default_directory),
             memory: self.memory,
             runs: self.runs,
             scale: self.scale,
@@ -314,7 +324,7 @@ impl RunArgs {
             on: self.on.clone(),
             device: self.device.parse()?,
             kernel_variants: self.kernel_variant.clone(),
-            dir: self.dir.clone().unwrap_or_else(default_dir),
+            dir: self.dir.clone().unwrap_or_else(default_directory),
             memory: self.memory,
             runs: self.runs,
             program: Program::this(&["lab", "worker"]),
@@ -331,7 +341,7 @@ impl RunArgs {
             on: self.on.clone(),
             device: self.device.parse()?,
             kernel_variants: self.kernel_variant.clone(),
-            dir: self.dir.clone().unwrap_or_else(default_dir),
+            dir: self.dir.clone().unwrap_or_else(default_directory),
             memory: self.memory,
             threads: self.writers,
             runs: self.runs,
@@ -351,7 +361,7 @@ impl RunArgs {
             variants: self.variant.clone(),
             workloads: self.workload.clone(),
             device: self.device.clone(),
-            dir: self.dir.clone().unwrap_or_else(default_dir),
+            dir: self.dir.clone().unwrap_or_else(default_directory),
             runs: self.runs,
             scale: self.scale,
             seed: self.seed,
@@ -366,7 +376,7 @@ impl RunArgs {
             variants: self.variant.clone(),
             kernel_variants: self.kernel_variant.clone(),
             device: self.device.parse()?,
-            dir: self.dir.clone().unwrap_or_else(default_dir),
+            dir: self.dir.clone().unwrap_or_else(default_directory),
             memory: self.memory,
             files: self.files,
             file_size: self.file_size,
@@ -384,12 +394,6 @@ impl RunArgs {
             command: command_line(std::env::args().skip(1)),
         })
     }
-}
-
-/// `/var/tmp` is on a disk where `/tmp` often is not, and is not cleared while one looks.
-pub(crate) fn default_dir() -> PathBuf {
-    let dir = PathBuf::from("/var/tmp");
-    if dir.is_dir() { dir } else { std::env::temp_dir() }
 }
 
 /// The command as a shell takes it again.

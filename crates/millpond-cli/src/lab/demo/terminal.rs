@@ -3,7 +3,7 @@
 use super::Running;
 use super::screen;
 use super::show::Show;
-use crate::Failure;
+use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::top::screen::{HEIGHT_MIN, WIDTH_MIN};
 use crate::top::terminal::{Screen, end_with_terminal};
@@ -12,7 +12,6 @@ use millpond_core::units::Bytes;
 use millpond_lab::LabError;
 use millpond_lab::experiment::axboe2016::demo::{Demo, Side, Told};
 use millpond_lab::report::verdict::time;
-use millpond_lab::say;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::text::Text;

@@ -1,6 +1,6 @@
 //! Files that a command writes at its end: found unwritable at its start, and never half written. And how wide its text is.
 
-use crate::Failure;
+use crate::failure::Failure;
 use millpond_lab::report::table;
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Write};

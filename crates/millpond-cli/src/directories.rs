@@ -1,0 +1,9 @@
+//! Where a command makes files unless it is told.
+
+use std::path::PathBuf;
+
+/// `/var/tmp`: on a disk where `/tmp` often is in memory, and not cleared while a command runs.
+pub(crate) fn default_directory() -> PathBuf {
+    let dir = PathBuf::from("/var/tmp");
+    if dir.is_dir() { dir } else { std::env::temp_dir() }
+}
