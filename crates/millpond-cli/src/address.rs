@@ -1,8 +1,8 @@
-//! Addresses at which a command serves something: of this machine alone, unless somebody asks for another.
+//! Addresses at which a command serves something: of this machine alone, unless another is given.
 
 use std::net::SocketAddr;
 
-/// Where to serve: a port is one of 127.0.0.1, which nobody else reaches; another address is what somebody has asked for.
+/// Where to serve: a port alone is one of 127.0.0.1, which no other machine reaches.
 pub(crate) fn local_address(text: &str) -> Result<SocketAddr, String> {
     let port = text
         .parse::<u16>()

@@ -13,7 +13,7 @@
 pub(crate) fn words() -> Vec<String> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(2);
     let mut words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    // Where a shell tells of what stands behind the cursor, too, it says at which word that is.
+    // A shell that passes the words behind the cursor as well says which word is completed.
     let at = std::env::var("_CLAP_COMPLETE_INDEX")
         .ok()
         .and_then(|at| at.parse().ok());

@@ -1,4 +1,4 @@
-//! Where a command makes files unless it is told.
+//! Where a command makes files by default.
 
 use std::path::PathBuf;
 

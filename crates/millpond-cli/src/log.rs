@@ -3,7 +3,7 @@
 //! A mount in the background has standard error in its log, or in the system's (`Syslog`). What a hit does is in no line at
 //! any level.
 //!
-//! A thread of its own writes them: who serves a file does not wait for a terminal that nobody reads. What it can't keep
+//! A thread of its own writes them: a thread that serves a file does not wait for a terminal that is not read. What it can't keep
 //! up with is dropped.
 
 use crate::failure::Failure;
@@ -53,7 +53,7 @@ impl Syslog {
         if sender.connect(socket).is_err() {
             return Ok(None);
         }
-        // Whoever writes to the file waits for the system's log this long at most, and what it has not taken is lost.
+        // A writer to the file waits for the system's log this long at most, and what that has not taken is lost.
         sender.set_write_timeout(Some(TAKES_WITHIN))?;
         let (read, write) = io::pipe()?;
         let socket = socket.to_owned();
@@ -117,7 +117,7 @@ pub(crate) fn start(given: Option<LevelFilter>) -> Result<WorkerGuard, Failure> 
         .with_max_level(level)
         .with_ansi(false)
         .with_writer(writer)
-        // It would be told on standard error, which is what does not work.
+        // They would go to standard error, which is what does not work.
         .log_internal_errors(false)
         .init();
     Ok(guard)
@@ -135,22 +135,22 @@ mod tests {
         assert!(Syslog::at(&path).unwrap().is_none(), "there is none");
         let first = UnixDatagram::bind(&path).unwrap();
         let (mut file, syslog) = Syslog::at(&path).unwrap().unwrap();
-        let told = |log: &UnixDatagram| {
+        let received = |log: &UnixDatagram| {
             let mut bytes = [0; 2000];
             let count = log.recv(&mut bytes).unwrap();
             String::from_utf8_lossy(&bytes[..count]).into_owned()
         };
         let head = format!("<28>millpond[{}]: ", std::process::id());
         writeln!(file, "can't write /srv/a\n\nand this").unwrap();
-        assert_eq!(told(&first), format!("{head}can't write /srv/a"));
-        assert_eq!(told(&first), format!("{head}and this"));
+        assert_eq!(received(&first), format!("{head}can't write /srv/a"));
+        assert_eq!(received(&first), format!("{head}and this"));
         drop(first);
         std::fs::remove_file(&path).unwrap();
         let second = UnixDatagram::bind(&path).unwrap();
         write!(file, "{}", "x".repeat(1500)).unwrap();
         drop(file);
-        assert_eq!(told(&second).len(), head.len() + 1024);
+        assert_eq!(received(&second).len(), head.len() + 1024);
         syslog.end();
-        assert_eq!(told(&second).len(), head.len() + 476);
+        assert_eq!(received(&second).len(), head.len() + 476);
     }
 }

@@ -11,7 +11,8 @@
 //! a row don't know one another. A test of the lab reads this table and the sources.
 //!
 //! ```text
-//!   4  lab  doctor  umount  service            lab only with the feature `lab`
+//!   5  doctor                                  what this host allows
+//!   4  lab  umount  service                    lab only with the feature `lab`
 //!   3  top  mount                              what serves, and what shows
 //!   2  control                                 running caches, through their sockets
 //!   1  address  complete  directories  log  man  signals  without_lab

@@ -127,7 +127,7 @@ impl From<MountError> for Failure {
 fn memory(text: &str) -> Result<Value, String> {
     let value = settings::memory(text, Bytes(512 << 20)).map_err(|why| why.to_string())?;
     match value {
-        // Too few for any cache: whoever gives so small a number without a unit means mebibytes.
+        // Too few for any cache: so small a number without a unit means mebibytes.
         Value::Size(bytes) if bytes.0 <= 65_536 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
             Err(format!(
                 "a number without a unit is bytes, and {text} of them are too few: did you mean {text}M?"
@@ -155,8 +155,8 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
             Some((log, syslog)) => (Some(log), Some(syslog)),
             None => {
                 say!(
-                    "millpond mount: there is no system's log here (/dev/log), so that what can't be written later is \
-                     told nowhere: give --log FILE"
+                    "millpond mount: there is no system log here (/dev/log), so that what can't be written later is \
+                     reported nowhere: give --log FILE"
                 );
                 (Some(nowhere()?), None)
             }
@@ -334,7 +334,7 @@ struct PidFile(PathBuf);
 impl PidFile {
     fn write(path: &Path) -> Result<PidFile, Failure> {
         let path = std::path::absolute(path)?;
-        // Serving has no umask, and nobody else may put another number there.
+        // The process that serves has no umask, and no other user may put another number there.
         let mut file = OpenOptions::new();
         let file = file
             .write(true)

@@ -32,15 +32,15 @@ fn a_process_that_has_caches() {
 }
 
 /// A process with caches, whose sockets are in a folder of the test's.
-struct Pond {
+struct CacheProcess {
     process: Child,
     /// Not closed before it ends: it writes there.
     _said: Lines<BufReader<ChildStdout>>,
     sockets: Vec<PathBuf>,
 }
 
-impl Pond {
-    fn start(folder: &Path, caches: u32) -> Pond {
+impl CacheProcess {
+    fn start(folder: &Path, caches: u32) -> CacheProcess {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_process_that_has_caches", "--nocapture"])
             .env(SERVES, caches.to_string())
@@ -55,7 +55,7 @@ impl Pond {
             .map(|line| line.unwrap())
             .take_while(|line| line != "ready");
         let sockets = until_ready.filter_map(|line| line.strip_prefix("socket ").map(PathBuf::from));
-        Pond {
+        CacheProcess {
             sockets: sockets.collect(),
             _said: said,
             process,
@@ -111,7 +111,7 @@ fn fails(folder: &Path, line: &str, code: i32) -> String {
 #[test]
 fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     let said = says(folder, "set dirty.hard=2M dirty.background=1M");
     for line in [
         "dirty.hard               20% -> 2M",
@@ -170,14 +170,14 @@ fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
         history.starts_with("1  ") && history.contains("dirty.background         10% -> 1M"),
         "{history}"
     );
-    pond.end();
+    caches.end();
 }
 
 /// The page that shows how to do the numbers again by hand has those that a cache has.
 #[test]
 fn the_documents_limits_are_a_caches() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     says(folder, "set memory=64M dirty.hard=8M");
     let page = include_str!("../../../docs/CONTROL.md");
     let (_, shown) = page.split_once("$ millpond inspect limits\n").unwrap();
@@ -200,13 +200,13 @@ fn the_documents_limits_are_a_caches() {
     let json: Value = serde_json::from_str(&says(folder, "inspect limits dirty.hard --json")).unwrap();
     assert_eq!(json["limits"].as_array().unwrap().len(), 1);
     assert_eq!(json["limits"][0]["inputs"]["dirty.ceiling"], 14951);
-    pond.end();
+    caches.end();
 }
 
 #[test]
 fn what_can_not_be_changes_nothing_and_says_what_can() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     for (line, why) in [
         ("set dirty.hart=2M", "did you mean dirty.hard?"),
         (
@@ -236,7 +236,7 @@ fn what_can_not_be_changes_nothing_and_says_what_can() {
         history.starts_with("no setting was changed since the cache was made "),
         "{history}"
     );
-    pond.end();
+    caches.end();
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn of_several_caches_one_is_named_by_its_process_or_its_socket() {
     let folder = folder.path();
     assert!(fails(folder, "stat", 1).contains("no cache with a control socket is running"));
     assert_eq!(says(folder, "caches"), "");
-    let (one, two) = (Pond::start(folder, 1), Pond::start(folder, 2));
+    let (one, two) = (CacheProcess::start(folder, 1), CacheProcess::start(folder, 2));
     let listed = says(folder, "caches");
     assert_eq!(listed.lines().count(), 4, "{listed}");
     for socket in one.sockets.iter().chain(&two.sockets) {
@@ -286,14 +286,14 @@ fn of_several_caches_one_is_named_by_its_process_or_its_socket() {
 fn what_a_killed_process_leaves_is_not_listed_and_goes_with_the_next_cache() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let killed = Pond::start(folder, 1);
+    let killed = CacheProcess::start(folder, 1);
     let socket = killed.sockets[0].clone();
     killed.kill();
     assert!(socket.exists());
     assert_eq!(says(folder, "caches"), "");
     let said = fails(folder, &format!("stat --cache {}", socket.display()), 1);
     assert!(said.contains("the cache that made it is gone"), "{said}");
-    let next = Pond::start(folder, 1);
+    let next = CacheProcess::start(folder, 1);
     assert!(!socket.exists());
     says(folder, "stat");
     next.end();
@@ -302,7 +302,7 @@ fn what_a_killed_process_leaves_is_not_listed_and_goes_with_the_next_cache() {
 #[test]
 fn stat_has_a_line_an_interval_until_it_is_enough_or_the_cache_ends() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     assert_eq!(says(folder, "stat").lines().count(), 3);
     assert_eq!(says(folder, "stat 20ms 22").lines().count(), 26, "two headings");
     assert!(says(folder, "stat --reasons").starts_with("reason "));
@@ -325,7 +325,7 @@ fn stat_has_a_line_an_interval_until_it_is_enough_or_the_cache_ends() {
         .unwrap();
     let mut seen = BufReader::new(watching.stdout.take().unwrap()).lines();
     assert!(seen.by_ref().take(5).all(|line| line.is_ok()));
-    pond.end();
+    caches.end();
     let rest = seen.count();
     let output = watching.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "after {rest} lines more");

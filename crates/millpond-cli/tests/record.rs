@@ -15,14 +15,14 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_millpond");
 
-struct Pond {
+struct CacheProcess {
     folder: TempDir,
     _cache: PageCache,
     file: File,
 }
 
-impl Pond {
-    fn new() -> Pond {
+impl CacheProcess {
+    fn new() -> CacheProcess {
         let folder = scratch();
         let builder = PageCache::builder().memory(2 << 20).calibrate(false);
         let cache = builder.control_at(folder.path().join("sock")).build().unwrap();
@@ -30,7 +30,7 @@ impl Pond {
         let file = file.unwrap();
         file.write_at(&vec![1; 800 * 4096], 0).unwrap();
         file.sync_data().unwrap();
-        Pond {
+        CacheProcess {
             folder,
             _cache: cache,
             file,
@@ -95,18 +95,22 @@ fn millpond(arguments: &[&str]) -> Output {
 
 #[test]
 fn a_live_cache_is_recorded_for_a_while_and_replayed() {
-    let pond = Pond::new();
+    let caches = CacheProcess::new();
     // Not for a time, in which a slow machine may read too little.
-    let output = pond.record_reads(&["--out", "a trace", "--json"], "a trace", 1000);
+    let output = caches.record_reads(&["--out", "a trace", "--json"], "a trace", 1000);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let path = pond.path("a trace");
+    let path = caches.path("a trace");
     let trace = Trace::read(&path).unwrap();
     assert_eq!(trace.torn, None);
     assert_eq!(said["accesses"].as_u64().unwrap(), trace.accesses.len() as u64);
     assert!(trace.accesses.len() > 100, "{said}");
 
-    let (path, page, json) = (path.to_str().unwrap(), pond.path("r.html"), pond.path("r.jsonl"));
+    let (path, page, json) = (
+        path.to_str().unwrap(),
+        caches.path("r.html"),
+        caches.path("r.jsonl"),
+    );
     let memory = "1M,2M,8M";
     let (page_name, json_name) = (page.to_str().unwrap(), json.to_str().unwrap());
     let output = millpond(&[
@@ -150,50 +154,50 @@ fn a_live_cache_is_recorded_for_a_while_and_replayed() {
 
 #[test]
 fn ctrl_c_ends_a_recording_well() {
-    let pond = Pond::new();
-    let output = pond.record_reads(&["--out", "trace"], "trace", 0);
+    let caches = CacheProcess::new();
+    let output = caches.record_reads(&["--out", "trace"], "trace", 0);
     assert_eq!(output.status.code(), Some(0));
     assert!(
         text(&output.stdout).contains(" calls in "),
         "{}",
         text(&output.stdout)
     );
-    assert_eq!(Trace::read(&pond.path("trace")).unwrap().torn, None);
+    assert_eq!(Trace::read(&caches.path("trace")).unwrap().torn, None);
 }
 
 #[test]
 fn what_somebody_has_left_is_ended_and_what_can_not_be_says_why() {
-    let pond = Pond::new();
-    std::fs::write(pond.path("there"), "mine").unwrap();
-    let there = pond.record(&["--out", "there"]).output().unwrap();
+    let caches = CacheProcess::new();
+    std::fs::write(caches.path("there"), "mine").unwrap();
+    let there = caches.record(&["--out", "there"]).output().unwrap();
     assert_eq!(there.status.code(), Some(1), "{}", text(&there.stderr));
     assert!(
         text(&there.stderr).contains("File exists"),
         "{}",
         text(&there.stderr)
     );
-    let nothing = pond.record(&["--stop"]).output().unwrap();
+    let nothing = caches.record(&["--stop"]).output().unwrap();
     assert_eq!(nothing.status.code(), Some(1));
     assert!(
         text(&nothing.stderr).contains("nothing was recorded"),
         "{}",
         text(&nothing.stderr)
     );
-    let mut child = pond.record(&["--out", "left"]).spawn().unwrap();
-    while std::fs::metadata(pond.path("left")).map_or(0, |there| there.len()) == 0 {
+    let mut child = caches.record(&["--out", "left"]).spawn().unwrap();
+    while std::fs::metadata(caches.path("left")).map_or(0, |there| there.len()) == 0 {
         std::thread::yield_now();
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let stopped = pond.record(&["--stop"]).output().unwrap();
+    let stopped = caches.record(&["--stop"]).output().unwrap();
     assert!(stopped.status.success(), "{}", text(&stopped.stderr));
     assert!(
         text(&stopped.stdout).contains("left"),
         "{}",
         text(&stopped.stdout)
     );
-    assert_eq!(Trace::read(&pond.path("left")).unwrap().torn, None);
-    let neither = pond.record(&[]).output().unwrap();
+    assert_eq!(Trace::read(&caches.path("left")).unwrap().torn, None);
+    let neither = caches.record(&[]).output().unwrap();
     assert_eq!(neither.status.code(), Some(2));
 }
 
@@ -228,9 +232,9 @@ fn a_replay_of_nonsense_says_what_is_wrong() {
 
 #[test]
 fn stopping_what_does_not_go_on_and_a_trace_that_can_not_be_say_what_to_do() {
-    let pond = Pond::new();
+    let caches = CacheProcess::new();
     let fails = |arguments: &[&str], code, words: &str| {
-        let output = pond.record(arguments).output().unwrap();
+        let output = caches.record(arguments).output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
         assert!(said.contains(words), "{arguments:?}: {words} is not in {said}");
@@ -243,7 +247,8 @@ fn stopping_what_does_not_go_on_and_a_trace_that_can_not_be_say_what_to_do() {
         "a trace takes 64K at least",
     );
     assert!(
-        pond.record(&["--out", "t", "--for", "10ms"])
+        caches
+            .record(&["--out", "t", "--for", "10ms"])
             .output()
             .unwrap()
             .status

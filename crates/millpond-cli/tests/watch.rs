@@ -48,14 +48,14 @@ fn a_process_that_is_watched() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-struct Pond {
+struct CacheProcess {
     process: Child,
     /// Not closed before it ends: it writes there.
     _said: Lines<BufReader<ChildStdout>>,
 }
 
-impl Pond {
-    fn start(folder: &Path, caches: u32) -> Pond {
+impl CacheProcess {
+    fn start(folder: &Path, caches: u32) -> CacheProcess {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_process_that_is_watched", "--nocapture"])
             .env(WATCHED, caches.to_string())
@@ -66,7 +66,7 @@ impl Pond {
             .unwrap();
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
         assert!(said.by_ref().any(|line| line.unwrap() == "ready"));
-        Pond { process, _said: said }
+        CacheProcess { process, _said: said }
     }
 
     /// Its caches are dropped.
@@ -102,7 +102,7 @@ fn assert_restored(seen: &str) {
 #[test]
 fn on_a_terminal_it_draws_its_screen_until_q_and_gives_the_terminal_back() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (80, 24)) {
         terminal.wait_for("clean-0");
         terminal.wait_for("q quit");
@@ -113,13 +113,13 @@ fn on_a_terminal_it_draws_its_screen_until_q_and_gives_the_terminal_back() {
         assert_eq!(code, Some(0), "{seen}");
         assert_restored(&seen);
     }
-    pond.end();
+    caches.end();
 }
 
 #[test]
 fn control_c_and_signals_give_the_terminal_back_as_well() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (100, 30)) {
         terminal.wait_for("q quit");
         terminal.press("\u{3}");
@@ -140,13 +140,13 @@ fn control_c_and_signals_give_the_terminal_back_as_well() {
         assert_eq!(code, Some(143), "{seen}");
         assert_restored(&seen);
     }
-    pond.end();
+    caches.end();
 }
 
 #[test]
 fn of_several_caches_one_is_chosen_from_their_list() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 2));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 2));
     if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (120, 30)) {
         terminal.wait_for("Several caches are running. Which one?");
         terminal.press("2");
@@ -159,19 +159,19 @@ fn of_several_caches_one_is_chosen_from_their_list() {
     let said = run(folder, "top --once");
     assert_eq!(said.status.code(), Some(2));
     assert!(text(&said.stderr).contains("several caches are running"));
-    pond.end();
+    caches.end();
 }
 
 #[test]
 fn when_the_cache_ends_the_terminal_is_given_back_and_it_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     match Terminal::start(folder, "top 100ms", (80, 24)) {
-        None => pond.end(),
+        None => caches.end(),
         Some(mut terminal) => {
             // The keys stand there before it has been answered once.
             terminal.wait_for("clean-0");
-            pond.end();
+            caches.end();
             let (code, seen) = terminal.end();
             assert_eq!(code, Some(1), "{seen}");
             assert_restored(&seen);
@@ -183,7 +183,7 @@ fn when_the_cache_ends_the_terminal_is_given_back_and_it_is_said() {
 #[test]
 fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     let screen = says(folder, "top 20ms --once");
     for part in [
         "millpond top  ",
@@ -228,7 +228,7 @@ fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
             .starts_with("---------- MiB of pages now")
     );
     assert!(seen.by_ref().take(3).all(|line| line.is_ok()));
-    pond.end();
+    caches.end();
     drop(seen);
     let output = lines.wait_with_output().unwrap();
     assert!(
@@ -241,7 +241,7 @@ fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
 #[test]
 fn a_dumb_terminal_gets_lines() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     // `env` sets it for the program alone.
     let top = format!("TERM=dumb {} top 20ms", env!("CARGO_BIN_EXE_millpond"));
     let mut script = Command::new("script");
@@ -249,13 +249,13 @@ fn a_dumb_terminal_gets_lines() {
     let started = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let Ok(mut started) = started else {
         println!("\nskipped: no script(1)");
-        return pond.end();
+        return caches.end();
     };
     let mut seen = BufReader::new(started.stdout.take().unwrap())
         .lines()
         .map(|line| line.unwrap());
     assert!(seen.any(|line| line.contains("MiB of pages now")));
-    pond.end();
+    caches.end();
     assert!(seen.all(|line| !line.contains("\u{1b}[?1049h")));
     started.wait().unwrap();
 }
@@ -275,7 +275,7 @@ fn the_page_shows_a_cache_in_a_browser() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let (folder, pond) = (folder.path(), Pond::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
     let mut server = of_folder(command.args(["top", "100ms", "--web", "0"]), folder)
         .stdout(Stdio::piped())
@@ -325,5 +325,5 @@ fn the_page_shows_a_cache_in_a_browser() {
         alert.is_some_and(|alert| alert.ends_with("style=\"display: none;\">")),
         "{alert:?}"
     );
-    pond.end();
+    caches.end();
 }

@@ -18,7 +18,7 @@ Examples:
   millpond caches --json
 
 A cache is listed if its program asked for a control socket and runs as the same user. Those whose program has chosen
-another place for it are not listed; give their path with --cache.
+another path for it are not listed; give their path with --cache.
 Exit codes: 0, also if there is none.";
 
 #[derive(clap::Args)]
@@ -46,10 +46,10 @@ pub(crate) fn caches(args: &CachesArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long a cache may take to say who it is. An answer takes well below a millisecond; after this it hangs, and the
+/// How long a cache may take to answer `about`. An answer takes well below a millisecond; after this it hangs, and the
 /// others are shown without it.
 const ABOUT_WAIT_MAX: Duration = Duration::from_secs(1);
-/// The same while nobody has answered: on a machine that is very busy all of them may be late.
+/// The same while none has answered: on a machine that is very busy all of them may be late.
 const FIRST_WAIT_MAX: Duration = Duration::from_secs(4);
 
 /// All that answer, with what they say of themselves. Takes a second if one hangs, and four if all do.
@@ -64,7 +64,7 @@ fn answering(sockets: Vec<PathBuf>, at_most: Duration, first: Duration) -> Vec<(
     let (told, answers) = mpsc::channel();
     for (n, socket) in sockets.into_iter().enumerate() {
         let told = told.clone();
-        // One that gets no thread is not asked; who hangs in connecting is not waited for.
+        // One that gets no thread is not asked; one that hangs in connecting is not waited for.
         let _ = std::thread::Builder::new().spawn(move || {
             let about = about(&socket, first);
             // Too late is as good as never.
@@ -74,10 +74,10 @@ fn answering(sockets: Vec<PathBuf>, at_most: Duration, first: Duration) -> Vec<(
     drop(told);
     let mut found = Vec::new();
     loop {
-        let room = if found.is_empty() { first } else { at_most };
+        let span = if found.is_empty() { first } else { at_most };
         // A little more than each of them has, so that what comes at the last moment is there.
-        let room = room + room / 4;
-        match answers.recv_timeout(room.saturating_sub(began.elapsed())) {
+        let span = span + span / 4;
+        match answers.recv_timeout(span.saturating_sub(began.elapsed())) {
             Ok((n, answer)) => found.extend(answer.map(|answer| (n, answer))),
             Err(_) => break,
         }
@@ -116,7 +116,7 @@ pub(crate) fn table(found: &[(PathBuf, Value)]) -> String {
 }
 
 impl Which {
-    /// Whether somebody has said which.
+    /// Whether one was named.
     pub(crate) fn is_given(&self) -> bool {
         self.cache.is_some()
     }
@@ -163,7 +163,7 @@ impl Which {
 fn named(given: &str) -> Option<PathBuf> {
     use std::os::unix::fs::FileTypeExt;
     let path = Path::new(given);
-    // Without asking the file system: a mount that hangs must not hang whoever asks why.
+    // Without asking the file system: a mount that hangs must not hang the command that asks why.
     let whole = std::path::absolute(path).ok();
     let is_it = |about: &Value| {
         let name = about["name"].as_str();
@@ -192,7 +192,7 @@ mod tests {
     fn a_cache_that_does_not_answer_is_left_out_after_a_moment() {
         let folder = tempfile::tempdir().unwrap();
         let (hangs, lives) = (folder.path().join("hangs"), folder.path().join("lives"));
-        // The system takes connections for it; nobody answers.
+        // The system takes connections for it, and no thread answers.
         let _hanging = UnixListener::bind(&hangs).unwrap();
         let builder = millpond::PageCache::builder().memory(2 << 20).calibrate(false);
         let _cache = builder.name("a name").control_at(&lives).build().unwrap();

@@ -54,9 +54,9 @@ pub(super) fn table(span: &Span<'_>) -> String {
     let recent: Vec<&Value> = recent.collect();
     for sample in recent.iter().skip(recent.len().saturating_sub(SAMPLES)) {
         let ago = sample["ago_s"].as_f64().unwrap_or(0.0);
-        let whose = sample["path"].as_str().unwrap_or("a region");
+        let owner = sample["path"].as_str().unwrap_or("a region");
         lines += &format!(
-            "{:>9.1} ms ago: {}, page {} of {whose}; {}, priority {}\n",
+            "{:>9.1} ms ago: {}, page {} of {owner}; {}, priority {}\n",
             ago * 1e3,
             sample["outcome"].as_str().unwrap_or("?"),
             count(sample, "page"),

@@ -97,8 +97,8 @@ fn trace_size(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// Whether there is something to stop. A recording that has ended by itself is told of, as an error: who wants to stop
-/// it thinks that it goes on.
+/// Whether there is something to stop. A recording that has ended by itself is an error: the user who stops it
+/// thinks that it goes on.
 fn is_under_way(cache: &mut Cache) -> Result<(), Failure> {
     let Ok((_, state)) = cache.ask("record state") else {
         return Err(Failure::failed(

@@ -259,7 +259,7 @@ impl Span<'_> {
     }
 }
 
-/// A number in five columns: nothing behind the point that nobody reads in passing.
+/// A number in five columns, with as many digits as can be read at a glance.
 pub(super) fn short(value: f64) -> String {
     match value {
         0.0 => "0".into(),

@@ -66,7 +66,7 @@ fn has_helper() -> bool {
     std::env::split_paths(&path).any(|dir| dir.join("fusermount3").exists())
 }
 
-/// Whether others may be let in by who is not root.
+/// Whether a user other than root may let others in.
 fn others() -> &'static str {
     let allowed = fs::read_to_string("/etc/fuse.conf")
         .is_ok_and(|text| text.lines().any(|line| line.trim() == "user_allow_other"));

@@ -5,7 +5,7 @@
 //!   the same, an interval later ──► Sample ──┴──► Figures ──► the screen, the web page, JSON
 //! ```
 //!
-//! Sizes are bytes, times nanoseconds, rates are for a second. All that is a guess of nobody: what a cache of an older
+//! Sizes are bytes, times nanoseconds, rates are for a second. What a cache of an older
 //! version does not answer is 0 or missing here.
 
 use crate::control::{Cache, Span, count, list, shown, text};
@@ -115,7 +115,7 @@ pub(super) struct Rates {
     pub(super) write_bytes: f64,
 }
 
-/// Of reads that somebody waits for, and what writes may do beside them.
+/// Of reads that callers wait for, and what writes may do beside them.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Reads {
     pub(super) p50_ns: Option<u64>,
@@ -145,7 +145,7 @@ pub(super) struct Device {
     pub(super) errors: u64,
 }
 
-/// Somebody or something that waits.
+/// One kind of wait.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Wait {
     pub(super) who: &'static str,

@@ -11,7 +11,7 @@
 use super::figures::{Figures, ORDERS};
 use super::list::{Fetching, Found, List, Purpose};
 use super::screen::{self, HEIGHT_MIN, Standing, WIDTH_MIN};
-use super::watcher::{self, Orders, Told};
+use super::watcher::{self, Orders, Update};
 use super::{TopArgs, sockets};
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// How long a signal or new figures may wait to be seen: shorter than anybody notices.
+/// How long a signal or new figures may wait to be seen: shorter than a person notices.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A cache that has not answered for so long, beyond the interval, is said not to.
@@ -66,9 +66,9 @@ const GONE_MAX: Timespec = Timespec {
     tv_nsec: 250_000_000,
 };
 
-/// Ends the program when its terminal is gone, after `before`. Whoever waits for a key would not come back: crossterm 0.29 reads on until
-/// there is one, as fast as it can, and a terminal that hangs up says "end of file" at each try. There is no signal either
-/// if it was not the controlling terminal, or if somebody has told the kernel to ignore it (nohup).
+/// Ends the program when its terminal is gone, after `before`. A thread that waits for a key would not come back: crossterm
+/// 0.29 reads on until there is one, as fast as it can, and a terminal that hangs up gives "end of file" at each try. There is no signal either
+/// if it was not the controlling terminal, or if the signal is ignored (nohup).
 pub(crate) fn end_with_terminal(before: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let look = move || {
         loop {
@@ -93,8 +93,8 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::catch()?;
     end_with_terminal(|| {})?;
     let (orders, to_watch) = mpsc::channel();
-    let (tell, told) = mpsc::channel();
-    // It ends when nobody gives orders any more; nobody waits for it, as it may wait for a cache that hangs.
+    let (tell, updates) = mpsc::channel();
+    // It ends when there are no more orders, and is not joined, as it may wait for a cache that hangs.
     std::thread::Builder::new()
         .name("watcher".into())
         .spawn(move || watcher::run(&to_watch, &tell))?;
@@ -103,7 +103,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         app.fetching = Some(Fetching::start(Purpose::Show));
     }
     let mut screen = Screen::enter()?;
-    let ended = app.serve(&mut screen, &told, &signals);
+    let ended = app.serve(&mut screen, &updates, &signals);
     drop(screen);
     ended
 }
@@ -165,7 +165,7 @@ impl App {
     fn serve(
         &mut self,
         screen: &mut Screen,
-        told: &Receiver<Told>,
+        updates: &Receiver<Update>,
         signals: &Signals,
     ) -> Result<ExitCode, Failure> {
         let mut is_due = true;
@@ -200,8 +200,8 @@ impl App {
                 is_due = true;
             }
             loop {
-                match told.try_recv() {
-                    Ok(Told::Figures(figures)) => {
+                match updates.try_recv() {
+                    Ok(Update::Figures(figures)) => {
                         // What was on its way when another cache was chosen is not shown.
                         if figures.socket == self.order.socket.display().to_string() {
                             self.heard = Instant::now();
@@ -209,8 +209,8 @@ impl App {
                             is_due = true;
                         }
                     }
-                    Ok(Told::Ended(socket, failure)) if socket == self.order.socket => return Err(failure),
-                    Ok(Told::Ended(..)) => {}
+                    Ok(Update::Ended(socket, failure)) if socket == self.order.socket => return Err(failure),
+                    Ok(Update::Ended(..)) => {}
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => {
                         return Err(Failure {
@@ -224,7 +224,7 @@ impl App {
     }
 
     fn send(&self) {
-        // That nobody listens is seen where the answers are missing.
+        // That the thread has ended is seen where the answers are missing.
         let _ = self.orders.send(self.order.clone());
     }
 

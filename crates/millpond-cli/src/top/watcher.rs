@@ -1,12 +1,12 @@
-//! The threads that ask the cache, an interval after the other, and hands on what it answers.
+//! The threads that ask the cache, an interval after the other, and hand on what it answers.
 //!
 //! ```text
-//!   keys ── Orders: which cache, which order, how often, pause ──► this thread ── Told: figures, or an end ──► screen
+//!   keys ── Orders: which cache, which order, how often, pause ──► this thread ── Update: figures, or an end ──► screen
 //! ```
 //!
 //! It waits for orders, no longer than until the next question is due. What it has answered is the latest: a screen that is
-//! not drawn in time is never drawn. Each cache that is chosen has a thread of its own, so that one which hangs keeps nobody
-//! from watching another; who is chosen no more ends, when it has its answer.
+//! not drawn in time is never drawn. Each cache that is chosen has a thread of its own, so that one which hangs does
+//! not keep another from being watched; the thread of one that is chosen no more ends when it has its answer.
 
 use super::figures::{Figures, Sample};
 use crate::control::Cache;
@@ -25,16 +25,16 @@ pub(super) struct Orders {
     pub(super) is_paused: bool,
 }
 
-/// What there is to say.
-pub(super) enum Told {
+/// What the screen gets.
+pub(super) enum Update {
     /// Of this cache.
     Figures(Box<Figures>),
     /// The cache can't be asked any more.
     Ended(PathBuf, Failure),
 }
 
-/// Hands on orders to who watches the cache, until nobody gives any.
-pub(super) fn run(orders: &Receiver<Orders>, told: &Sender<Told>) {
+/// Hands on orders to the thread that watches the cache, until there are no more.
+pub(super) fn run(orders: &Receiver<Orders>, updates: &Sender<Update>) {
     let mut watching: Option<(PathBuf, Sender<Orders>)> = None;
     for order in orders {
         let socket = order.socket.clone();
@@ -47,21 +47,21 @@ pub(super) fn run(orders: &Receiver<Orders>, told: &Sender<Told>) {
             _ => order,
         };
         let (to, orders) = mpsc::channel();
-        let (watched, tell) = (socket.clone(), told.clone());
+        let (watched, tell) = (socket.clone(), updates.clone());
         let thread = thread::Builder::new().name("watch".into());
         let started = thread.spawn(move || watch(order, &orders, &tell));
         if let Err(error) = started {
-            let _ = told.send(Told::Ended(watched, error.into()));
+            let _ = updates.send(Update::Ended(watched, error.into()));
         }
         watching = Some((socket, to));
     }
 }
 
-/// Watches one cache, until nobody listens or it has ended.
-fn watch(mut order: Orders, orders: &Receiver<Orders>, told: &Sender<Told>) -> Option<()> {
+/// Watches one cache, until the screen or the cache has ended.
+fn watch(mut order: Orders, orders: &Receiver<Orders>, updates: &Sender<Update>) -> Option<()> {
     let mut cache = match Cache::connect(&order.socket) {
         Ok(cache) => cache,
-        Err(failure) => return told.send(Told::Ended(order.socket, failure)).ok(),
+        Err(failure) => return updates.send(Update::Ended(order.socket, failure)).ok(),
     };
     // At once, with averages since the beginning; then an interval after the other.
     let mut before: Option<Sample> = None;
@@ -71,11 +71,12 @@ fn watch(mut order: Orders, orders: &Receiver<Orders>, told: &Sender<Told>) -> O
             match Sample::ask(&mut cache, order.sort) {
                 Ok(now) => {
                     let first = before.take().unwrap_or_else(|| now.beginning());
-                    told.send(Told::Figures(Box::new(Figures::of(&first, &now))))
+                    updates
+                        .send(Update::Figures(Box::new(Figures::of(&first, &now))))
                         .ok()?;
                     before = Some(now);
                 }
-                Err(failure) => return told.send(Told::Ended(order.socket, failure)).ok(),
+                Err(failure) => return updates.send(Update::Ended(order.socket, failure)).ok(),
             }
         }
         match orders.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// Whoever chose another cache waited for the answer of the one before.
+    /// After another cache was chosen, the screen waited for the answer of the one before.
     #[test]
     fn a_cache_that_hangs_keeps_nobody_from_watching_another() {
         let folder = tempfile::tempdir().unwrap();
@@ -100,7 +101,7 @@ mod tests {
         let builder = millpond::PageCache::builder().memory(2 << 20).calibrate(false);
         let _cache = builder.control_at(&lives).build().unwrap();
         let (give, orders) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
+        let (tell, updates) = mpsc::channel();
         thread::spawn(move || run(&orders, &tell));
         let order = |socket: &PathBuf| Orders {
             socket: socket.clone(),
@@ -111,9 +112,9 @@ mod tests {
         give.send(order(&hangs)).unwrap();
         give.send(order(&lives)).unwrap();
         // The one that hangs is given up after a minute only.
-        match told.recv_timeout(Duration::from_secs(30)) {
-            Ok(Told::Figures(figures)) => assert_eq!(figures.socket, lives.display().to_string()),
-            Ok(Told::Ended(socket, _)) => panic!("{} has ended", socket.display()),
+        match updates.recv_timeout(Duration::from_secs(30)) {
+            Ok(Update::Figures(figures)) => assert_eq!(figures.socket, lives.display().to_string()),
+            Ok(Update::Ended(socket, _)) => panic!("{} has ended", socket.display()),
             Err(error) => panic!("{error}"),
         }
     }

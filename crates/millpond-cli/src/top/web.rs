@@ -6,8 +6,8 @@
 //!   GET /KEY/figures   ?cache=SOCKET&sort=ORDER&since=SECONDS: figures now, and points of plots that are newer
 //! ```
 //!
-//! The key in the path is drawn anew each time: others who use this machine can reach the port, and paths of files are none
-//! of their business. A cache is asked when a page asks, and not more often than the interval: if nobody looks it costs
+//! The key in the path is drawn anew each time: other users of this machine can reach the port, and paths of files are none
+//! of their business. A cache is asked when a page asks, and not more often than the interval: without a page it costs
 //! nothing. What plots need of the past is kept here, so that a page which is loaded again has it: 600 points a cache.
 
 use super::figures::{Figures, ORDERS, Sample};
@@ -54,7 +54,7 @@ pub(super) fn serve(args: &TopArgs, address: SocketAddr) -> Result<ExitCode, Fai
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "http://{}/{key}/", server.address())?;
     stdout.flush()?;
-    say!("millpond top: open this in a browser; whoever has the address can read it; Ctrl-C ends it");
+    say!("millpond top: open this in a browser; the address is all that it takes to read it; Ctrl-C ends it");
     loop {
         if let Some(signal) = signals.caught() {
             return Ok(ExitCode::from(128 + signal));
@@ -63,7 +63,7 @@ pub(super) fn serve(args: &TopArgs, address: SocketAddr) -> Result<ExitCode, Fai
     }
 }
 
-/// 128 bits that nobody guesses.
+/// 128 random bits.
 fn key() -> io::Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -75,7 +75,7 @@ fn key() -> io::Result<String> {
     Ok(key)
 }
 
-/// What is known of a cache that somebody looks at.
+/// What is known of a cache that a page shows.
 struct Watched {
     cache: Cache,
     before: Sample,
@@ -181,7 +181,7 @@ impl Pages {
         // A little less, so that a page which asks each interval gets something new each time. Pages share what was asked.
         let fresh = self.interval.mul_f64(0.9);
         if watched.asked.elapsed() >= fresh {
-            // In the order of whoever asks first; the others ask for files only.
+            // In the order of the first page that asks; the others ask for files only.
             let now = Sample::ask(&mut watched.cache, sort)?;
             watched.asked = Instant::now();
             watched.before = std::mem::replace(&mut watched.now, now);

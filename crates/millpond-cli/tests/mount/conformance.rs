@@ -6,7 +6,7 @@
 
 mod cases;
 
-use crate::{Pond, folders, skip};
+use crate::{TestMount, folders, skip};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 use std::fs;
@@ -41,7 +41,7 @@ fn compare(user: u32, arguments: &[&str]) {
         return skip("a comparison with several users needs root");
     }
     for folder in folders() {
-        let Some(pond) = Pond::start(&folder, arguments) else {
+        let Some(mounted) = TestMount::start(&folder, arguments) else {
             return;
         };
         let below = tempfile::tempdir_in(&folder).unwrap();
@@ -55,7 +55,7 @@ fn compare(user: u32, arguments: &[&str]) {
         let mut differ = Vec::new();
         for &(name, does) in cases::ALL {
             let expected = case(&below.path().join(name), user, does);
-            let seen = case(&pond.at().join(name), user, does);
+            let seen = case(&mounted.at().join(name), user, does);
             if seen != expected {
                 differ.push(format!("{name}\n  below    {expected}\n  mounted  {seen}"));
             }

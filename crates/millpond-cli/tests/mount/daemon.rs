@@ -1,46 +1,46 @@
 //! The mount's life, from outside.
 
-use crate::{Pond, folders, millpond};
+use crate::{TestMount, folders, millpond};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 
-fn start(arguments: &[&str]) -> Option<Pond> {
-    Pond::start(&folders()[0], arguments)
+fn start(arguments: &[&str]) -> Option<TestMount> {
+    TestMount::start(&folders()[0], arguments)
 }
 
 #[test]
 fn what_is_written_at_the_mount_is_in_the_source_when_it_has_ended() {
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| n as u8).collect();
-    fs::write(pond.at().join("file"), &bytes).unwrap();
-    assert_eq!(fs::read(pond.at().join("file")).unwrap(), bytes);
-    let (said, code) = pond.end(Signal::TERM);
+    fs::write(mounted.at().join("file"), &bytes).unwrap();
+    assert_eq!(fs::read(mounted.at().join("file")).unwrap(), bytes);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("everything is on the disk"), "{said}");
-    assert_eq!(fs::read(pond.source().join("file")).unwrap(), bytes);
-    assert_eq!(fs::read_dir(pond.at()).unwrap().count(), 0);
+    assert_eq!(fs::read(mounted.source().join("file")).unwrap(), bytes);
+    assert_eq!(fs::read_dir(mounted.at()).unwrap().count(), 0);
 }
 
 #[test]
 fn umount_writes_everything_and_waits_for_the_end() {
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    let at = pond.at().display().to_string();
-    fs::write(pond.at().join("file"), [7; 100_000]).unwrap();
-    let open = File::open(pond.at().join("file")).unwrap();
+    let at = mounted.at().display().to_string();
+    fs::write(mounted.at().join("file"), [7; 100_000]).unwrap();
+    let open = File::open(mounted.at().join("file")).unwrap();
     let (code, said) = millpond(&["umount", &at]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("is in use"), "{said}");
     drop(open);
     let (code, said) = millpond(&["umount", &at]);
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(pond.wait().code(), Some(0));
-    assert_eq!(fs::read(pond.source().join("file")).unwrap(), [7; 100_000]);
+    assert_eq!(mounted.wait().code(), Some(0));
+    assert_eq!(fs::read(mounted.source().join("file")).unwrap(), [7; 100_000]);
     let (code, said) = millpond(&["umount", &at]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("no millpond mount is"), "{said}");
@@ -48,69 +48,72 @@ fn umount_writes_everything_and_waits_for_the_end() {
 
 #[test]
 fn whoever_uses_it_when_a_signal_comes_goes_on_until_they_are_done() {
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
     let mut file = File::options()
         .read(true)
         .write(true)
         .create_new(true)
-        .open(pond.at().join("file"))
+        .open(mounted.at().join("file"))
         .unwrap();
     file.write_all(b"before").unwrap();
-    rustix::process::kill_process(pond.pid(), Signal::INT).unwrap();
+    rustix::process::kill_process(mounted.pid(), Signal::INT).unwrap();
     let began = std::time::Instant::now();
-    while pond.at().join("file").exists() {
+    while mounted.at().join("file").exists() {
         assert!(began.elapsed() < crate::BOUND);
         std::thread::yield_now();
     }
     file.write_all(b" and after").unwrap();
     file.sync_all().unwrap();
     drop(file);
-    assert_eq!(pond.wait().code(), Some(0));
-    assert_eq!(fs::read(pond.source().join("file")).unwrap(), b"before and after");
+    assert_eq!(mounted.wait().code(), Some(0));
+    assert_eq!(
+        fs::read(mounted.source().join("file")).unwrap(),
+        b"before and after"
+    );
 }
 
 #[test]
 fn a_mount_that_was_killed_is_cleared_away_by_the_next_one_and_what_was_synced_is_there() {
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    let file = File::create(pond.at().join("file")).unwrap();
+    let file = File::create(mounted.at().join("file")).unwrap();
     file.write_all_at(&[7; 1_000_000], 0).unwrap();
     file.sync_all().unwrap();
     file.write_all_at(&[8; 1_000_000], 0).unwrap();
-    pond.kill();
+    mounted.kill();
     drop(file);
-    assert!(fs::read(pond.at().join("file")).is_err());
-    pond.again();
-    let bytes = fs::read(pond.at().join("file")).unwrap();
+    assert!(fs::read(mounted.at().join("file")).is_err());
+    mounted.again();
+    let bytes = fs::read(mounted.at().join("file")).unwrap();
     assert_eq!(bytes.len(), 1_000_000);
     assert!(bytes.iter().all(|&byte| byte == 7 || byte == 8));
-    let (said, code) = pond.end(Signal::TERM);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
     assert!(
         said.contains("cleared away what a killed mount had left"),
         "{said}"
     );
     // And by umount.
-    pond.again();
-    pond.kill();
-    let (code, said) = millpond(&["umount", &pond.at().display().to_string()]);
+    mounted.again();
+    mounted.kill();
+    let (code, said) = millpond(&["umount", &mounted.at().display().to_string()]);
     // Not all is on the disk.
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("what was synced is on the disk"), "{said}");
-    assert!(fs::read_dir(pond.at()).is_ok());
+    assert!(fs::read_dir(mounted.at()).is_ok());
 }
 
 #[test]
 fn places_that_can_t_be_used_are_refused_with_the_way_out() {
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
     let (source, at) = (
-        pond.source().display().to_string(),
-        pond.at().display().to_string(),
+        mounted.source().display().to_string(),
+        mounted.at().display().to_string(),
     );
     let refused = |source: &str, at: &str, why: &str| {
         let (code, said) = millpond(&["mount", source, at]);
@@ -118,8 +121,8 @@ fn places_that_can_t_be_used_are_refused_with_the_way_out() {
         assert!(said.contains(why), "{said}");
     };
     refused(&source, &at, "a millpond mount is there already");
-    pond.end(Signal::TERM);
-    fs::create_dir(pond.source().join("inside")).unwrap();
+    mounted.end(Signal::TERM);
+    fs::create_dir(mounted.source().join("inside")).unwrap();
     refused(&source, &format!("{source}/inside"), "lies within the source");
     refused(
         &format!("{source}/none"),
@@ -130,20 +133,20 @@ fn places_that_can_t_be_used_are_refused_with_the_way_out() {
     let (code, said) = millpond(&["mount", &source, &at, "--memory", "1K"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is too small"), "{said}");
-    fs::write(pond.at().join("hidden"), "").unwrap();
+    fs::write(mounted.at().join("hidden"), "").unwrap();
     refused(&source, &at, "--nonempty mounts over what is there");
-    pond.arguments.push("--nonempty".into());
-    pond.again();
-    assert!(pond.at().join("inside").exists() && !pond.at().join("hidden").exists());
+    mounted.arguments.push("--nonempty".into());
+    mounted.again();
+    assert!(mounted.at().join("inside").exists() && !mounted.at().join("hidden").exists());
 }
 
 #[test]
 fn in_the_background_it_leaves_its_number_and_its_words_in_files() {
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    pond.end(Signal::TERM);
-    let folder = pond.folder.path().display().to_string();
+    mounted.end(Signal::TERM);
+    let folder = mounted.folder.path().display().to_string();
     let [source, at, pid, log] = ["src", "mnt", "pid", "log"].map(|name| format!("{folder}/{name}"));
     let (code, said) = millpond(&[
         "mount",
@@ -177,10 +180,10 @@ fn in_the_background_it_leaves_its_number_and_its_words_in_files() {
 
 #[test]
 fn stat_and_set_and_inspect_find_the_cache_of_a_mount() {
-    let Some(pond) = start(&["--memory", "16M"]) else {
+    let Some(mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    let pid = pond.pid().as_raw_nonzero().to_string();
+    let pid = mounted.pid().as_raw_nonzero().to_string();
     let (code, said) = millpond(&["set", "--cache", &pid, "memory=32M"]);
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = millpond(&["inspect", "--cache", &pid, "limits"]);
@@ -194,7 +197,7 @@ fn stat_and_set_and_inspect_find_the_cache_of_a_mount() {
         .unwrap();
     let line = text
         .lines()
-        .find(|line| line.contains(&*pond.at().display().to_string()))
+        .find(|line| line.contains(&*mounted.at().display().to_string()))
         .unwrap();
     assert!(
         line.contains("fuse.millpond") && !line.contains("allow_other"),
@@ -204,10 +207,10 @@ fn stat_and_set_and_inspect_find_the_cache_of_a_mount() {
 
 #[test]
 fn what_others_change_in_the_source_is_seen_by_who_opens_the_file_next() {
-    let Some(pond) = start(&["--memory", "16M", "--attribute-timeout", "0"]) else {
+    let Some(mounted) = start(&["--memory", "16M", "--attribute-timeout", "0"]) else {
         return;
     };
-    let (at, below) = (pond.at().join("file"), pond.source().join("file"));
+    let (at, below) = (mounted.at().join("file"), mounted.source().join("file"));
     fs::write(&below, "one").unwrap();
     assert_eq!(fs::read(&at).unwrap(), b"one");
     fs::write(&below, "two, longer").unwrap();
@@ -222,10 +225,10 @@ fn what_others_change_in_the_source_is_seen_by_who_opens_the_file_next() {
 #[test]
 fn times_that_were_set_survive_what_is_written_later_by_the_cache() {
     use std::time::{Duration, UNIX_EPOCH};
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    let at = pond.at().join("file");
+    let at = mounted.at().join("file");
     let set = UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
     let file = File::create(&at).unwrap();
     file.write_all_at(&[7; 100_000], 0).unwrap();
@@ -236,7 +239,13 @@ fn times_that_were_set_survive_what_is_written_later_by_the_cache() {
     assert_eq!(before.modified().unwrap(), set);
     file.sync_all().unwrap();
     assert_eq!(
-        pond.source().join("file").metadata().unwrap().modified().unwrap(),
+        mounted
+            .source()
+            .join("file")
+            .metadata()
+            .unwrap()
+            .modified()
+            .unwrap(),
         set
     );
     drop(file);
@@ -245,19 +254,25 @@ fn times_that_were_set_survive_what_is_written_later_by_the_cache() {
     file.set_modified(set).unwrap();
     drop(file);
     assert_eq!(at.metadata().unwrap().modified().unwrap(), set);
-    pond.end(Signal::TERM);
+    mounted.end(Signal::TERM);
     assert_eq!(
-        pond.source().join("file").metadata().unwrap().modified().unwrap(),
+        mounted
+            .source()
+            .join("file")
+            .metadata()
+            .unwrap()
+            .modified()
+            .unwrap(),
         set
     );
 }
 
 #[test]
 fn a_cache_is_found_by_where_it_is_mounted_and_does_not_record_into_itself() {
-    let Some(pond) = start(&["--memory", "16M"]) else {
+    let Some(mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    let at = pond.at().display().to_string();
+    let at = mounted.at().display().to_string();
     let (code, said) = millpond(&["caches"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains(&format!("  {at}  ")), "{at} is not in\n{said}");
@@ -270,7 +285,7 @@ fn a_cache_is_found_by_where_it_is_mounted_and_does_not_record_into_itself() {
     let (code, said) = millpond(&["record", "--for", "1s", "--out", &trace, "--cache", &at]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("give a place outside"), "{said}");
-    assert!(!pond.at().join("trace").exists());
+    assert!(!mounted.at().join("trace").exists());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is durable when a write returns: files are written in each way that there is, the process that serves them is
 //! killed, and below is looked for what was promised.
 
-use crate::{Pond, folders};
+use crate::{TestMount, folders};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{self, File};
@@ -52,13 +52,13 @@ fn what_is_written_with_any_flag_that_asks_for_it_is_there_when_the_process_is_k
             libc::RWF_DSYNC | libc::RWF_APPEND,
         ),
     ];
-    let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "64M"]) else {
+    let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "64M"]) else {
         return;
     };
-    let (plain, copied) = (pond.at().join("plain"), pond.at().join("copied"));
+    let (plain, copied) = (mounted.at().join("plain"), mounted.at().join("copied"));
     open(&plain, NEW).write_all_at(&BYTES, 0).unwrap();
     for (name, flags, write) in ways {
-        let path = pond.at().join(name);
+        let path = mounted.at().join(name);
         if flags & libc::O_CREAT == 0 {
             File::create_new(&path).unwrap();
         }
@@ -72,8 +72,8 @@ fn what_is_written_with_any_flag_that_asks_for_it_is_there_when_the_process_is_k
     let source = File::open(&plain).unwrap();
     let sent = rustix::fs::copy_file_range(&source, None, &target, None, BYTES.len());
     assert_eq!(sent, Ok(BYTES.len()));
-    pond.kill();
-    let below = |name: &str| written(&pond.source().join(name));
+    mounted.kill();
+    let below = |name: &str| written(&mounted.source().join(name));
     for (name, ..) in ways {
         assert_eq!(below(name), BYTES.len() * PLACES.len(), "{name}");
     }
@@ -83,11 +83,11 @@ fn what_is_written_with_any_flag_that_asks_for_it_is_there_when_the_process_is_k
 /// Each flag of pwritev2(2), by its number, does what it says or is refused.
 #[test]
 fn each_flag_of_a_write_is_obeyed_or_refused() {
-    let Some(pond) = Pond::start(&folders()[0], &["--memory", "64M"]) else {
+    let Some(mounted) = TestMount::start(&folders()[0], &["--memory", "64M"]) else {
         return;
     };
-    let file = open(&pond.at().join("file"), libc::O_CREAT);
-    let appends = open(&pond.at().join("file"), libc::O_APPEND);
+    let file = open(&mounted.at().join("file"), libc::O_CREAT);
+    let appends = open(&mounted.at().join("file"), libc::O_APPEND);
     // Where the bytes are that were written at 8192 of a file with 4096: there, at its end, or nowhere.
     let (there, end, refused) = (Some(8192), Some(4096), None);
     for (name, file, flag, at) in [
@@ -106,7 +106,7 @@ fn each_flag_of_a_write_is_obeyed_or_refused() {
         file.set_len(0).unwrap();
         file.set_len(4096).unwrap();
         let wrote = pwritev2(file, 8192, flag);
-        let bytes = fs::read(pond.at().join("file")).unwrap();
+        let bytes = fs::read(mounted.at().join("file")).unwrap();
         let first = bytes.iter().position(|&byte| byte != 0);
         match at {
             // Older kernels do not know all of them.

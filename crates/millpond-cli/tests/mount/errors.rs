@@ -1,6 +1,6 @@
 //! What the disk refuses, as programs at the mount are told.
 
-use crate::{Pond, folders, skip};
+use crate::{TestMount, folders, skip};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -58,53 +58,59 @@ fn write_too_much(file: &mut File) {
 #[test]
 fn what_the_disk_has_no_room_for_is_an_error_of_sync_and_close_until_there_is_some() {
     let Some(small) = Small::new() else { return };
-    let Some(mut pond) = Pond::start(&small.at, &["--memory", "64M"]) else {
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
         return;
     };
-    fs::write(pond.at().join("other"), vec![1; 3 << 20]).unwrap();
-    File::open(pond.at().join("other")).unwrap().sync_all().unwrap();
-    let mut file = File::create_new(pond.at().join("file")).unwrap();
+    fs::write(mounted.at().join("other"), vec![1; 3 << 20]).unwrap();
+    File::open(mounted.at().join("other"))
+        .unwrap()
+        .sync_all()
+        .unwrap();
+    let mut file = File::create_new(mounted.at().join("file")).unwrap();
     file.write_all(&vec![7; 6 << 20]).unwrap();
     is_full(file.sync_all());
     // It is still there, and every sync says so.
     let mut bytes = vec![0; 6 << 20];
-    File::open(pond.at().join("file"))
+    File::open(mounted.at().join("file"))
         .unwrap()
         .read_exact_at(&mut bytes, 0)
         .unwrap();
     assert!(bytes.iter().all(|&byte| byte == 7));
     is_full(file.sync_data());
     // Who closes is told as well.
-    let again = File::options().write(true).open(pond.at().join("file")).unwrap();
+    let again = File::options()
+        .write(true)
+        .open(mounted.at().join("file"))
+        .unwrap();
     if let Some(closed) = close(again) {
         is_full(closed);
     }
     // Umount does not lose it.
-    let (code, said) = crate::millpond(&["umount", &pond.at().display().to_string()]);
+    let (code, said) = crate::millpond(&["umount", &mounted.at().display().to_string()]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("it stays mounted"), "{said}");
-    fs::remove_file(pond.at().join("other")).unwrap();
+    fs::remove_file(mounted.at().join("other")).unwrap();
     // The kernel says a moment later that it has forgotten the file whose room it is.
     let began = Instant::now();
     while file.sync_all().is_err() {
         assert!(began.elapsed() < crate::BOUND, "there is room");
     }
     drop(file);
-    let (said, code) = pond.end(Signal::TERM);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
-    assert!(fs::read(pond.source().join("file")).unwrap() == bytes);
+    assert!(fs::read(mounted.source().join("file")).unwrap() == bytes);
 }
 
 #[test]
 fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
     let Some(small) = Small::new() else { return };
-    let Some(mut pond) = Pond::start(&small.at, &["--memory", "64M"]) else {
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
         return;
     };
-    let mut file = File::create_new(pond.at().join("file")).unwrap();
+    let mut file = File::create_new(mounted.at().join("file")).unwrap();
     write_too_much(&mut file);
     drop(file);
-    let (said, code) = pond.end(Signal::TERM);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(1), "{said}");
     assert!(
         said.contains("/src/file") && said.contains("No space left"),
@@ -118,12 +124,12 @@ fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
 fn a_mount_with_a_limit_on_files_refuses_what_is_longer_and_keeps_the_rest() {
     // In blocks of 512 bytes or of 1024, as the shell has it.
     let limited = ["sh", "-c", "ulimit -f 4096; exec \"$@\"", "sh"];
-    let Some(mut pond) = Pond::start_by(&limited, None, &folders()[0], &["--memory", "32M"]) else {
+    let Some(mut mounted) = TestMount::start_by(&limited, None, &folders()[0], &["--memory", "32M"]) else {
         return;
     };
     let is_too_long = |error: Option<i32>| assert_eq!(error, Some(libc::EFBIG));
-    fs::write(pond.at().join("other"), vec![1; 1 << 20]).unwrap();
-    let file = File::create_new(pond.at().join("file")).unwrap();
+    fs::write(mounted.at().join("other"), vec![1; 1 << 20]).unwrap();
+    let file = File::create_new(mounted.at().join("file")).unwrap();
     file.write_all_at(&[2; 2 << 20], 0).unwrap();
     is_too_long(file.write_all_at(b"x", 4 << 20).unwrap_err().raw_os_error());
     is_too_long(file.set_len(5 << 20).unwrap_err().raw_os_error());
@@ -131,27 +137,27 @@ fn a_mount_with_a_limit_on_files_refuses_what_is_longer_and_keeps_the_rest() {
     is_too_long(allocated.err().map(|error| error.raw_os_error()));
     file.sync_all().unwrap();
     drop(file);
-    let (said, code) = pond.end(Signal::TERM);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
-    let bytes = |name: &str| fs::read(pond.source().join(name)).unwrap();
+    let bytes = |name: &str| fs::read(mounted.source().join(name)).unwrap();
     assert!(bytes("file") == [2; 2 << 20] && bytes("other") == [1; 1 << 20]);
 }
 
 #[test]
 fn umount_by_force_says_that_not_everything_is_on_the_disk() {
     let Some(small) = Small::new() else { return };
-    let Some(mut pond) = Pond::start(&small.at, &["--memory", "64M"]) else {
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
         return;
     };
-    let mut file = File::create_new(pond.at().join("file")).unwrap();
+    let mut file = File::create_new(mounted.at().join("file")).unwrap();
     write_too_much(&mut file);
     drop(file);
-    let at = pond.at().display().to_string();
+    let at = mounted.at().display().to_string();
     let (code, said) = crate::millpond(&["umount", "--force", &at]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("what could not be written is lost"), "{said}");
     assert!(!said.contains("everything is on the disk"), "{said}");
-    assert_eq!(pond.wait().code(), Some(1));
+    assert_eq!(mounted.wait().code(), Some(1));
 }
 
 /// Opens it once more and closes that, in a program that is told what `drop` is not; `None`, and says why, where there
@@ -180,10 +186,10 @@ fn close(file: File) -> Option<io::Result<()>> {
 /// times: the kernel looks once more and no more.
 #[test]
 fn a_name_that_comes_and_goes_behind_the_mount_makes_no_open_fail() {
-    let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "16M", "--no-control"]) else {
+    let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "16M", "--no-control"]) else {
         return;
     };
-    let (there, here) = (pond.source().join("name"), pond.at().join("name"));
+    let (there, here) = (mounted.source().join("name"), mounted.at().join("name"));
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let failed: Vec<io::Error> = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -216,6 +222,6 @@ fn a_name_that_comes_and_goes_behind_the_mount_makes_no_open_fail() {
         failed.len(),
         failed.first()
     );
-    let (said, code) = pond.end(Signal::TERM);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
 }

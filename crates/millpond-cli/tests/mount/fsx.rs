@@ -4,7 +4,7 @@
 //! here), appends, cuts, growth, holes, zeros, copies within the file, syncs, closing and opening; at the end what the
 //! source has. `MILLPOND_SEED=n` replays one history, `MILLPOND_FSX=n` plays n.
 
-use crate::{Pond, folders, skip};
+use crate::{TestMount, folders, skip};
 use rustix::fs::FallocateFlags;
 use rustix::process::Signal;
 use std::fs::{self, File, OpenOptions};
@@ -247,10 +247,10 @@ impl World {
 
 fn history(folder: &Path, seed: u64) -> bool {
     // The least memory: pages come and go all the time.
-    let Some(mut pond) = Pond::start(folder, &["--memory", "2M"]) else {
+    let Some(mut mounted) = TestMount::start(folder, &["--memory", "2M"]) else {
         return false;
     };
-    let path = pond.at().join("file");
+    let path = mounted.at().join("file");
     let file = open(&path);
     let mut world = World {
         mapper: Mapper::start(&path),
@@ -282,10 +282,10 @@ fn history(folder: &Path, seed: u64) -> bool {
     world.check();
     let model = std::mem::take(&mut world.model);
     drop(world);
-    let (said, code) = pond.end(Signal::TERM);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        fs::read(pond.source().join("file")).unwrap() == model,
+        fs::read(mounted.source().join("file")).unwrap() == model,
         "seed {seed}"
     );
     true

@@ -4,7 +4,7 @@
 //! the mount is back every block must have the number that it had at the last sync that has returned, or a later one,
 //! whole; and files that were made and synced must be there. `MILLPOND_KILLS=n` kills n times; 5 by default.
 
-use crate::{Pond, folders};
+use crate::{TestMount, folders};
 use rustix::process::Signal;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -106,7 +106,7 @@ impl Known {
 fn what_a_sync_at_the_mount_has_promised_is_there_when_its_process_is_killed() {
     let kills = std::env::var("MILLPOND_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     for folder in folders() {
-        let Some(mut pond) = Pond::start(&folder, &["--memory", "3M"]) else {
+        let Some(mut mounted) = TestMount::start(&folder, &["--memory", "3M"]) else {
             return;
         };
         let mut known: Vec<_> = (0..WRITERS).map(Known::new).collect();
@@ -114,12 +114,12 @@ fn what_a_sync_at_the_mount_has_promised_is_there_when_its_process_is_killed() {
         let mut draw = fastrand::Rng::with_seed(7);
         let mut checked = 0;
         for n in 0..WRITERS {
-            fs::create_dir(pond.at().join(n.to_string())).unwrap();
+            fs::create_dir(mounted.at().join(n.to_string())).unwrap();
         }
         // Their names are durable from here on.
-        File::open(pond.at()).unwrap().sync_all().unwrap();
+        File::open(mounted.at()).unwrap().sync_all().unwrap();
         for kill in 0..kills {
-            let at = pond.at();
+            let at = mounted.at();
             std::thread::scope(|scope| {
                 for (n, known) in known.iter_mut().enumerate() {
                     let (folder, syncs) = (at.join(n.to_string()), &syncs);
@@ -137,11 +137,11 @@ fn what_a_sync_at_the_mount_has_promised_is_there_when_its_process_is_killed() {
                     assert!(began.elapsed() < crate::BOUND, "no sync ends");
                     std::thread::sleep(Duration::from_micros(draw.u64(1..2000)));
                 }
-                pond.kill();
+                mounted.kill();
             });
-            pond.again();
+            mounted.again();
             for (n, known) in known.iter_mut().enumerate() {
-                checked += known.check(&pond.at().join(n.to_string()));
+                checked += known.check(&mounted.at().join(n.to_string()));
             }
             if kill + 1 == kills {
                 let syncs = syncs.load(Ordering::SeqCst);
@@ -151,10 +151,10 @@ fn what_a_sync_at_the_mount_has_promised_is_there_when_its_process_is_killed() {
                 );
             }
         }
-        let (said, code) = pond.end(Signal::TERM);
+        let (said, code) = mounted.end(Signal::TERM);
         assert_eq!(code, Some(0), "{said}");
         for (n, known) in known.iter_mut().enumerate() {
-            known.check(&pond.source().join(n.to_string()));
+            known.check(&mounted.source().join(n.to_string()));
         }
     }
 }

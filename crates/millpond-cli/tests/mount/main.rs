@@ -14,8 +14,8 @@
 mod conformance;
 mod daemon;
 mod durable;
-mod ending;
 mod errors;
+mod exit_report;
 mod fsx;
 mod kill;
 mod maps;
@@ -51,7 +51,7 @@ fn skip(why: &str) {
 }
 
 /// A directory that is mounted, until it is dropped.
-struct Pond {
+struct TestMount {
     program: Child,
     /// What runs the program, if not we.
     runner: Vec<String>,
@@ -59,14 +59,14 @@ struct Pond {
     folder: tempfile::TempDir,
 }
 
-impl Pond {
+impl TestMount {
     /// `None`, and says why, where nothing can be mounted.
-    fn start(folder: &Path, arguments: &[&str]) -> Option<Pond> {
-        Pond::start_by(&[], None, folder, arguments)
+    fn start(folder: &Path, arguments: &[&str]) -> Option<TestMount> {
+        TestMount::start_by(&[], None, folder, arguments)
     }
 
     /// By a command that runs others, in directories of that user.
-    fn start_by(runner: &[&str], user: Option<u32>, folder: &Path, arguments: &[&str]) -> Option<Pond> {
+    fn start_by(runner: &[&str], user: Option<u32>, folder: &Path, arguments: &[&str]) -> Option<TestMount> {
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let folder = tempfile::tempdir_in(folder).unwrap();
         // Other users go through it, too.
@@ -79,13 +79,13 @@ impl Pond {
         }
         let (runner, arguments) = (words(runner), words(arguments));
         let program = mount_program(&runner, folder.path(), &arguments);
-        let mut pond = Pond {
+        let mut mounted = TestMount {
             program,
             runner,
             arguments,
             folder,
         };
-        pond.is_ready().then_some(pond)
+        mounted.is_ready().then_some(mounted)
     }
 
     fn is_ready(&mut self) -> bool {
@@ -177,7 +177,7 @@ fn mount_program(runner: &[String], folder: &Path, arguments: &[String]) -> Chil
         .unwrap()
 }
 
-impl Drop for Pond {
+impl Drop for TestMount {
     fn drop(&mut self) {
         if self.program.try_wait().is_ok_and(|status| status.is_none()) {
             let _ = kill_process(self.pid(), Signal::KILL);

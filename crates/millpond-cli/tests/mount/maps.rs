@@ -1,7 +1,7 @@
 //! What is stored through shared maps: nobody waits for it but the kernel, which has told the program that it is there.
 
 use crate::errors::Small;
-use crate::{Pond, folders, skip};
+use crate::{TestMount, folders, skip};
 use rustix::process::Signal;
 use std::fs;
 use std::process::Command;
@@ -66,14 +66,14 @@ print('new:', said(os.fsync, other), said(os.close, other))
 #[test]
 fn what_is_stored_through_a_map_on_a_full_disk_is_kept_or_every_sync_says_that_it_is_lost() {
     let Some(small) = Small::of("24m") else { return };
-    let Some(mut pond) = Pond::start(&small.at, &["--memory", "8M"]) else {
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "8M"]) else {
         return;
     };
-    fs::write(pond.source().join("healthy"), vec![7; 2100 * 4096]).unwrap();
+    fs::write(mounted.source().join("healthy"), vec![7; 2100 * 4096]).unwrap();
     let ballast = small.at.join("ballast");
     let full = || fs::write(&ballast, vec![7; 32 << 20]).unwrap_err();
     assert_eq!(full().raw_os_error(), Some(libc::ENOSPC));
-    let Some(said) = python(FULL, &[&pond.at(), &ballast]) else {
+    let Some(said) = python(FULL, &[&mounted.at(), &ballast]) else {
         return;
     };
     assert_eq!(
@@ -82,8 +82,8 @@ fn what_is_stored_through_a_map_on_a_full_disk_is_kept_or_every_sync_says_that_i
          room: ok ENOSPC ENOSPC\nnew: ok ok\n"
     );
     // Who unmounts lazily will not be there at the end.
-    assert!(!crate::ending::serving(&pond.at()).sync().unwrap());
-    let (said, code) = pond.end(Signal::TERM);
+    assert!(!crate::exit_report::serving(&mounted.at()).sync().unwrap());
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(1), "{said}");
     assert!(
         said.contains("src/not could not be kept in memory and are lost: No space"),
@@ -107,14 +107,14 @@ map.close()
 #[test]
 fn what_was_lost_of_a_map_without_a_cache_is_said_at_the_end_though_its_file_is_closed() {
     let Some(small) = Small::new() else { return };
-    let Some(mut pond) = Pond::start(&small.at, &["--no-cache"]) else {
+    let Some(mut mounted) = TestMount::start(&small.at, &["--no-cache"]) else {
         return;
     };
-    let Some(said) = python(TOO_MUCH, &[&pond.at().join("file")]) else {
+    let Some(said) = python(TOO_MUCH, &[&mounted.at().join("file")]) else {
         return;
     };
     assert_eq!(said, format!("{}\n", libc::ENOSPC));
-    let (said, code) = pond.end(Signal::TERM);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(1), "{said}");
 }
 
@@ -147,16 +147,16 @@ print(lost, differ, os.pread(fd, 1, LEN - 1)[0] == flags[1])
 /// later wrote the whole of it.
 #[test]
 fn a_write_beside_a_store_through_a_map_of_the_same_page_is_not_undone_by_it() {
-    let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "32M"]) else {
+    let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "32M"]) else {
         return;
     };
-    let Some(said) = python(RACE, &[&pond.at().join("file")]) else {
+    let Some(said) = python(RACE, &[&mounted.at().join("file")]) else {
         return;
     };
     assert_eq!(said, "0 0 True\n");
-    let (said, code) = pond.end(Signal::TERM);
+    let (said, code) = mounted.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
-    let below = fs::read(pond.source().join("file")).unwrap();
+    let below = fs::read(mounted.source().join("file")).unwrap();
     let last = below.len() - 2048;
     assert!(below.len() == 1 << 20 && below[..last].iter().all(|&byte| byte == 45));
 }
@@ -189,10 +189,13 @@ print(flags[1], os.pread(target, LEN - 2048, 0) == b's' * (LEN - 2048))
 /// The kernel drops the whole pages at the edges of what was copied, after the answer.
 #[test]
 fn a_copy_beside_a_store_through_a_map_of_the_same_page_does_not_undo_it() {
-    let Some(pond) = Pond::start(&folders()[0], &["--memory", "32M"]) else {
+    let Some(mounted) = TestMount::start(&folders()[0], &["--memory", "32M"]) else {
         return;
     };
-    let Some(said) = python(COPY, &[&pond.at().join("source"), &pond.at().join("target")]) else {
+    let Some(said) = python(
+        COPY,
+        &[&mounted.at().join("source"), &mounted.at().join("target")],
+    ) else {
         return;
     };
     assert_eq!(said, "0 True\n");

@@ -1,7 +1,7 @@
 //! What a file may do goes before its data change, in what the kernel knows as well.
 
 use crate::users::{USER, as_user};
-use crate::{Pond, folders, skip};
+use crate::{TestMount, folders, skip};
 use rustix::fs::{AtFlags, FallocateFlags, StatxFlags, XattrFlags};
 use rustix::process::{Gid, geteuid};
 use std::fs::{self, File, Permissions};
@@ -11,19 +11,19 @@ use std::path::Path;
 use std::process::Command;
 
 /// The kernel asks for attributes once and not again, unless it is told to.
-fn start() -> Option<Pond> {
+fn start() -> Option<TestMount> {
     if !geteuid().is_root() {
         skip("several users need root");
         return None;
     }
     let arguments = ["--memory", "16M", "--allow-other", "--attribute-timeout", "3600"];
-    let pond = Pond::start(&folders()[0], &arguments)?;
-    let at = pond.at();
+    let mounted = TestMount::start(&folders()[0], &arguments)?;
+    let at = mounted.at();
     if as_user(|| fs::metadata(&at).is_err()) {
         skip("another user can't come to this folder");
         return None;
     }
-    Some(pond)
+    Some(mounted)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -47,7 +47,7 @@ fn the_kernel_forgets_that_a_file_runs_as_its_owner_before_another_has_changed_i
             other => Ok(other?),
         }
     }
-    let Some(pond) = start() else { return };
+    let Some(mounted) = start() else { return };
     let changes: [(&str, Changes); 7] = [
         ("write", |mut file, _| file.write_all(b"x")),
         ("append", |mut file, _| {
@@ -66,10 +66,10 @@ fn the_kernel_forgets_that_a_file_runs_as_its_owner_before_another_has_changed_i
             Ok(())
         }),
     ];
-    let other = pond.at().join("other");
+    let other = mounted.at().join("other");
     fs::write(&other, [7; 10_000]).unwrap();
     for (name, change) in changes {
-        let path = pond.at().join(name);
+        let path = mounted.at().join(name);
         fs::write(&path, [1; 10_000]).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
         assert_eq!(mode(&path), 0o6777, "{name}");
@@ -79,14 +79,14 @@ fn the_kernel_forgets_that_a_file_runs_as_its_owner_before_another_has_changed_i
             known_mode(&path)
         });
         assert_eq!(format!("{seen:o}"), "777", "after {name}");
-        assert_eq!(mode(&pond.source().join(name)), 0o777, "{name}");
+        assert_eq!(mode(&mounted.source().join(name)), 0o777, "{name}");
     }
 }
 
 #[test]
 fn a_program_that_another_has_written_to_does_not_run_as_its_owner() {
-    let Some(pond) = start() else { return };
-    let program = pond.at().join("program");
+    let Some(mounted) = start() else { return };
+    let program = mounted.at().join("program");
     let Ok(mut id) = File::open("/usr/bin/id") else {
         return skip("no id(1) to be run as somebody");
     };
@@ -112,7 +112,7 @@ fn a_program_that_another_has_written_to_does_not_run_as_its_owner() {
 #[test]
 fn an_acl_takes_set_group_id_from_a_file_of_a_group_that_its_owner_is_not_in() {
     const GROUP: u32 = 4242;
-    let Some(pond) = start() else { return };
+    let Some(mounted) = start() else { return };
     // Version 2; owner, group and others may all: tag, permissions, and the number of nobody.
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for tag in [0x01_u16, 0x04, 0x20] {
@@ -139,7 +139,7 @@ fn an_acl_takes_set_group_id_from_a_file_of_a_group_that_its_owner_is_not_in() {
             Err(error) => return skip(&format!("this file system has no ACLs: {error}")),
             Ok(mode) => assert_eq!(mode, expected, "below"),
         }
-        let seen = after(&pond.at(), groups).unwrap();
+        let seen = after(&mounted.at(), groups).unwrap();
         assert_eq!(
             format!("{seen:o}"),
             format!("{expected:o}"),
@@ -153,7 +153,7 @@ fn an_acl_takes_set_group_id_from_a_file_of_a_group_that_its_owner_is_not_in() {
 fn set_group_id_goes_with_an_owner_or_a_writer_who_may_not_give_it() {
     const GROUP: u32 = 4242;
     type Changes = fn(&Path);
-    let Some(pond) = start() else { return };
+    let Some(mounted) = start() else { return };
     let below = tempfile::tempdir_in(&folders()[0]).unwrap();
     fs::set_permissions(below.path(), Permissions::from_mode(0o755)).unwrap();
     fn write(path: &Path) {
@@ -185,15 +185,15 @@ fn set_group_id_goes_with_an_owner_or_a_writer_who_may_not_give_it() {
                 }
                 format!("{:o}", mode(&path))
             };
-            assert_eq!(after(&pond.at()), after(below.path()), "{name}, in {groups:?}");
+            assert_eq!(after(&mounted.at()), after(below.path()), "{name}, in {groups:?}");
         }
     }
 }
 
 #[test]
 fn root_without_the_capability_for_it_leaves_no_file_that_runs_as_its_owner() {
-    let Some(pond) = start() else { return };
-    let path = pond.at().join("file");
+    let Some(mounted) = start() else { return };
+    let path = mounted.at().join("file");
     fs::write(&path, "some").unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
     File::options()

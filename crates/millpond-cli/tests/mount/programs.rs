@@ -1,6 +1,6 @@
 //! Programs that nobody has changed. `scripts/mount-programs` runs more and longer ones.
 
-use crate::{Pond, folders, skip};
+use crate::{TestMount, folders, skip};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,10 +13,10 @@ fn sqlite(database: &Path, sql: &str) -> Option<Output> {
 #[test]
 fn sqlite_keeps_its_databases_whole() {
     for journal in ["delete", "wal"] {
-        let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "8M"]) else {
+        let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "8M"]) else {
             return;
         };
-        let database = pond.at().join("db");
+        let database = mounted.at().join("db");
         let sql = format!(
             "pragma journal_mode={journal}; pragma mmap_size=67108864; create table t(n integer primary key, s text);
              begin; with recursive c(n) as (select 1 union all select n + 1 from c where n < 20000)
@@ -33,10 +33,10 @@ fn sqlite_keeps_its_databases_whole() {
             said.contains("\nok\n17143|171431429"),
             "{journal}: {said}{errors}"
         );
-        let (said, code) = pond.end(Signal::TERM);
+        let (said, code) = mounted.end(Signal::TERM);
         assert_eq!(code, Some(0), "{said}");
         let output = sqlite(
-            &pond.source().join("db"),
+            &mounted.source().join("db"),
             "pragma integrity_check; select count(*) from t",
         )
         .unwrap();

@@ -1,6 +1,6 @@
 //! What is removed gives its room back at once.
 
-use crate::{BOUND, Pond, folders, skip};
+use crate::{BOUND, TestMount, folders, skip};
 use rustix::fs::FallocateFlags;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -9,16 +9,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-fn start() -> Option<Pond> {
-    Pond::start(&folders()[0], &["--memory", "16M"])
+fn start() -> Option<TestMount> {
+    TestMount::start(&folders()[0], &["--memory", "16M"])
 }
 
 /// Files without a name of which the process has a descriptor, and with it their blocks.
-fn held(pond: &Pond) -> Vec<String> {
-    let folder = format!("/proc/{}/fd", pond.pid().as_raw_nonzero());
+fn held(mounted: &TestMount) -> Vec<String> {
+    let folder = format!("/proc/{}/fd", mounted.pid().as_raw_nonzero());
     let entries = fs::read_dir(folder).unwrap();
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    let inside = pond.source().display().to_string();
+    let inside = mounted.source().display().to_string();
     links
         .map(|link| link.display().to_string())
         .filter(|link| link.starts_with(&inside) && link.ends_with("(deleted)"))
@@ -40,7 +40,7 @@ fn write(path: &Path) -> File {
 #[test]
 fn nothing_of_a_removed_file_that_nobody_has_open_is_kept() {
     type Does = fn(&Path, &Path);
-    let Some(pond) = start() else { return };
+    let Some(mounted) = start() else { return };
     let cases: [(&str, Does); 8] = [
         ("written", |at, _| {
             drop(write(at));
@@ -91,33 +91,33 @@ fn nothing_of_a_removed_file_that_nobody_has_open_is_kept() {
     for (name, does) in cases {
         for n in 0..20 {
             let file = format!("{n}");
-            does(&pond.at().join(&file), &pond.source().join(&file));
+            does(&mounted.at().join(&file), &mounted.source().join(&file));
         }
         // The kernel says a moment later that it has forgotten them.
         let began = Instant::now();
-        while !held(&pond).is_empty() {
-            assert!(began.elapsed() < BOUND / 4, "{name}: {:?}", held(&pond));
+        while !held(&mounted).is_empty() {
+            assert!(began.elapsed() < BOUND / 4, "{name}: {:?}", held(&mounted));
         }
     }
 }
 
 #[test]
 fn a_file_that_is_removed_in_the_source_is_let_go_of() {
-    let Some(pond) = start() else { return };
-    fs::create_dir(pond.source().join("folder")).unwrap();
+    let Some(mounted) = start() else { return };
+    fs::create_dir(mounted.source().join("folder")).unwrap();
     for n in 0..20 {
-        fs::write(pond.source().join(format!("folder/{n}")), [7; 100_000]).unwrap();
-        let at = pond.at().join(format!("folder/{n}"));
+        fs::write(mounted.source().join(format!("folder/{n}")), [7; 100_000]).unwrap();
+        let at = mounted.at().join(format!("folder/{n}"));
         // Some are read, of others no more is known than that they are there.
         match n % 2 {
             0 => assert_eq!(fs::read(at).unwrap().len(), 100_000),
             _ => assert_eq!(fs::metadata(at).unwrap().len(), 100_000),
         }
     }
-    fs::remove_dir_all(pond.source().join("folder")).unwrap();
+    fs::remove_dir_all(mounted.source().join("folder")).unwrap();
     let began = Instant::now();
-    while !held(&pond).is_empty() {
-        assert!(began.elapsed() < BOUND / 4, "{:?}", held(&pond));
+    while !held(&mounted).is_empty() {
+        assert!(began.elapsed() < BOUND / 4, "{:?}", held(&mounted));
         std::thread::yield_now();
     }
 }
@@ -125,8 +125,8 @@ fn a_file_that_is_removed_in_the_source_is_let_go_of() {
 /// The name of what is gone was forgotten, and with it whatever has that name by now: who stood there was nowhere.
 #[test]
 fn a_directory_that_has_the_name_of_a_removed_one_keeps_it() {
-    let Some(pond) = start() else { return };
-    let build = pond.at().join("build");
+    let Some(mounted) = start() else { return };
+    let build = mounted.at().join("build");
     // As a shell that stays in it.
     let stay = || File::open(&build).unwrap();
     let place = |directory: &File| {
@@ -143,12 +143,12 @@ fn a_directory_that_has_the_name_of_a_removed_one_keeps_it() {
     fs::rename(&new, &build).unwrap();
     let now = stay();
     // One of which the kernel does not know that it is gone: when that is forgotten the others were looked at, too.
-    fs::write(pond.source().join("file"), "").unwrap();
-    assert!(pond.at().join("file").exists());
-    fs::remove_file(pond.source().join("file")).unwrap();
+    fs::write(mounted.source().join("file"), "").unwrap();
+    assert!(mounted.at().join("file").exists());
+    fs::remove_file(mounted.source().join("file")).unwrap();
     let began = Instant::now();
-    while held(&pond).iter().any(|link| link.contains("file")) {
-        assert!(began.elapsed() < BOUND / 4, "{:?}", held(&pond));
+    while held(&mounted).iter().any(|link| link.contains("file")) {
+        assert!(began.elapsed() < BOUND / 4, "{:?}", held(&mounted));
         std::thread::yield_now();
     }
     assert_eq!(place(&now), build);
@@ -157,8 +157,8 @@ fn a_directory_that_has_the_name_of_a_removed_one_keeps_it() {
 
 #[test]
 fn blocks_behind_the_end_go_when_a_file_is_cut_to_the_length_that_it_has() {
-    let Some(pond) = start() else { return };
-    let (at, below) = (pond.at().join("file"), pond.source().join("file"));
+    let Some(mounted) = start() else { return };
+    let (at, below) = (mounted.at().join("file"), mounted.source().join("file"));
     let blocks = || fs::metadata(&below).unwrap().blocks();
     for len in [100_000, 0] {
         let file = write(&at);
@@ -178,7 +178,7 @@ fn blocks_behind_the_end_go_when_a_file_is_cut_to_the_length_that_it_has() {
 #[test]
 fn who_has_a_file_open_in_the_source_keeps_its_bytes_when_it_is_removed_or_replaced_at_the_mount() {
     type Does = fn(&Path);
-    let Some(pond) = start() else { return };
+    let Some(mounted) = start() else { return };
     let cases: [(&str, Does); 3] = [
         ("removed", |at| fs::remove_file(at).unwrap()),
         ("replaced", |at| {
@@ -192,13 +192,13 @@ fn who_has_a_file_open_in_the_source_keeps_its_bytes_when_it_is_removed_or_repla
         }),
     ];
     for (name, does) in cases {
-        let at = pond.at().join(name);
+        let at = mounted.at().join(name);
         write(&at).sync_all().unwrap();
-        let mut reader = File::open(pond.source().join(name)).unwrap();
+        let mut reader = File::open(mounted.source().join(name)).unwrap();
         does(&at);
         let began = Instant::now();
-        while !held(&pond).is_empty() {
-            assert!(began.elapsed() < BOUND / 4, "{name}: {:?}", held(&pond));
+        while !held(&mounted).is_empty() {
+            assert!(began.elapsed() < BOUND / 4, "{name}: {:?}", held(&mounted));
             std::thread::yield_now();
         }
         let mut bytes = Vec::new();

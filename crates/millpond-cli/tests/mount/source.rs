@@ -1,6 +1,6 @@
 //! One mount at a time changes the files of a directory.
 
-use crate::{Pond, folders, millpond, skip};
+use crate::{TestMount, folders, millpond, skip};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -32,7 +32,7 @@ fn refused(source: &Path, at: &Path, words: &[&str]) {
 
 #[test]
 fn a_source_is_changed_by_one_mount_at_a_time_however_it_is_reached() {
-    let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "16M"]) else {
+    let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "16M"]) else {
         return;
     };
     let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
@@ -40,36 +40,36 @@ fn a_source_is_changed_by_one_mount_at_a_time_however_it_is_reached() {
     for name in ["mnt", "bound", "bound/not/yet"] {
         fs::create_dir_all(place(name)).unwrap();
     }
-    fs::create_dir_all(pond.source().join("in/side")).unwrap();
-    let at = pond.at().display().to_string();
+    fs::create_dir_all(mounted.source().join("in/side")).unwrap();
+    let at = mounted.at().display().to_string();
     refused(
-        &pond.source(),
+        &mounted.source(),
         &place("mnt"),
         &["is there already", &at, "--read-only"],
     );
-    std::os::unix::fs::symlink(pond.source(), place("link")).unwrap();
+    std::os::unix::fs::symlink(mounted.source(), place("link")).unwrap();
     refused(&place("link"), &place("mnt"), &[&at]);
     refused(
-        &pond.source().join("in/side"),
+        &mounted.source().join("in/side"),
         &place("mnt"),
         &["contains this", &at],
     );
-    refused(pond.folder.path(), &place("mnt"), &["lies within this", &at]);
+    refused(mounted.folder.path(), &place("mnt"), &["lies within this", &at]);
     if rustix::process::geteuid().is_root() {
         let bind = |from: &Path| {
             rustix::mount::mount_bind(from, place("bound")).unwrap();
             Bound(place("bound"))
         };
-        let bound = bind(&pond.source());
+        let bound = bind(&mounted.source());
         refused(&place("bound"), &place("mnt"), &[&at]);
         refused(&place("bound/in"), &place("mnt"), &["contains this", &at]);
         drop(bound);
-        let _bound = bind(&pond.source().join("in"));
+        let _bound = bind(&mounted.source().join("in"));
         refused(&place("bound"), &place("mnt"), &["contains this", &at]);
     }
     // Whoever only reads changes nothing.
     let (source, mnt) = (
-        pond.source().display().to_string(),
+        mounted.source().display().to_string(),
         place("mnt").display().to_string(),
     );
     let mount = |more: &[&str]| {
@@ -81,17 +81,17 @@ fn a_source_is_changed_by_one_mount_at_a_time_however_it_is_reached() {
     mount(&["--memory", "16M", "--read-only"]);
     mount(&["--no-cache"]);
     // A killed one is none.
-    pond.kill();
+    mounted.kill();
     mount(&["--memory", "16M"]);
     // One in the background is one.
-    pond.again();
-    pond.end(Signal::TERM);
+    mounted.again();
+    mounted.end(Signal::TERM);
     let (code, said) = millpond(&["mount", &source, &at, "--memory", "16M", "--daemon"]);
     assert_eq!(code, Some(0), "{said}");
-    refused(&pond.source(), &place("mnt"), &[&at]);
+    refused(&mounted.source(), &place("mnt"), &[&at]);
     let (code, said) = millpond(&["umount", &at]);
     assert_eq!(code, Some(0), "{said}");
-    refused_by_another_program(&pond.source(), &place("mnt"));
+    refused_by_another_program(&mounted.source(), &place("mnt"));
 }
 
 /// Each has looked for the other's before it was there.
@@ -132,21 +132,21 @@ fn of_two_nested_sources_that_are_mounted_at_once_no_more_than_one_is() {
 
 #[test]
 fn a_mount_without_a_name_that_is_still_used_keeps_what_is_in_its_source() {
-    let Some(mut pond) = Pond::start(&folders()[0], &["--memory", "16M"]) else {
+    let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "16M"]) else {
         return;
     };
-    fs::create_dir(pond.source().join("in")).unwrap();
-    let used = File::create(pond.at().join("file")).unwrap();
-    let (code, said) = millpond(&["umount", "--lazy", &pond.at().display().to_string()]);
+    fs::create_dir(mounted.source().join("in")).unwrap();
+    let used = File::create(mounted.at().join("file")).unwrap();
+    let (code, said) = millpond(&["umount", "--lazy", &mounted.at().display().to_string()]);
     assert_eq!(code, Some(0), "{said}");
-    let process = format!("process {} is a mount of", pond.pid().as_raw_nonzero());
+    let process = format!("process {} is a mount of", mounted.pid().as_raw_nonzero());
     refused(
-        &pond.source().join("in"),
-        &pond.at(),
+        &mounted.source().join("in"),
+        &mounted.at(),
         &[&process, "wait for its end"],
     );
     drop(used);
-    pond.wait();
+    mounted.wait();
 }
 
 /// Somebody holds the lock who has nothing to do with a mount: who is waited for, and then named.
@@ -159,24 +159,24 @@ fn refused_by_another_program(source: &Path, at: &Path) {
 
 #[test]
 fn a_mount_for_reading_only_that_root_mounts_anew_for_writing_opens_nothing_for_that() {
-    let Some(pond) = Pond::start(&folders()[0], &["--memory", "16M", "--read-only"]) else {
+    let Some(mounted) = TestMount::start(&folders()[0], &["--memory", "16M", "--read-only"]) else {
         return;
     };
     if !rustix::process::geteuid().is_root() {
         return skip("mounting anew needs root");
     }
-    fs::write(pond.source().join("file"), "text").unwrap();
-    rustix::mount::mount_remount(pond.at(), MountFlags::empty(), c"").unwrap();
+    fs::write(mounted.source().join("file"), "text").unwrap();
+    rustix::mount::mount_remount(mounted.at(), MountFlags::empty(), c"").unwrap();
     for error in [
-        File::create(pond.at().join("new")).unwrap_err(),
+        File::create(mounted.at().join("new")).unwrap_err(),
         File::options()
             .write(true)
-            .open(pond.at().join("file"))
+            .open(mounted.at().join("file"))
             .unwrap_err(),
     ] {
         assert_eq!(error.raw_os_error(), Some(libc::EROFS));
     }
-    assert_eq!(fs::read(pond.at().join("file")).unwrap(), b"text");
+    assert_eq!(fs::read(mounted.at().join("file")).unwrap(), b"text");
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Times of files, as programs compare them.
 
-use crate::{Pond, folders};
+use crate::{TestMount, folders};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-fn start() -> Option<Pond> {
-    Pond::start(&folders()[0], &["--memory", "16M"])
+fn start() -> Option<TestMount> {
+    TestMount::start(&folders()[0], &["--memory", "16M"])
 }
 
 /// Until the clock of file systems has moved, a few milliseconds.
@@ -25,8 +25,8 @@ fn next_tick() {
 
 #[test]
 fn a_file_that_was_written_has_changed_when_it_gets_another_name_or_loses_one() {
-    let Some(pond) = start() else { return };
-    let path = |name: &str| pond.at().join(name);
+    let Some(mounted) = start() else { return };
+    let path = |name: &str| mounted.at().join(name);
     let mut file = File::create_new(path("file")).unwrap();
     file.write_all(b"not on the disk yet").unwrap();
     fs::hard_link(path("file"), path("second")).unwrap();
@@ -45,7 +45,7 @@ fn a_file_that_was_written_has_changed_when_it_gets_another_name_or_loses_one() 
     moves("rename", &|| fs::rename(path("second"), path("other")).unwrap());
     moves("unlink", &|| fs::remove_file(path("other")).unwrap());
     moves("replaced", &|| fs::rename(path("new"), path("third")).unwrap());
-    let folder = File::open(pond.at()).unwrap();
+    let folder = File::open(mounted.at()).unwrap();
     moves("exchange", &|| {
         let exchange = rustix::fs::RenameFlags::EXCHANGE;
         rustix::fs::renameat_with(&folder, "file", &folder, "third", exchange).unwrap();
@@ -55,7 +55,7 @@ fn a_file_that_was_written_has_changed_when_it_gets_another_name_or_loses_one() 
 /// Files are made by the file system below, whose clock is a few milliseconds behind the system's.
 #[test]
 fn what_is_done_later_has_no_earlier_time_whoever_stamps_it() {
-    let Some(pond) = start() else { return };
+    let Some(mounted) = start() else { return };
     let time = |path: &Path| {
         let metadata = fs::metadata(path).unwrap();
         (metadata.mtime(), metadata.mtime_nsec())
@@ -66,7 +66,7 @@ fn what_is_done_later_has_no_earlier_time_whoever_stamps_it() {
         assert!(now >= last, "{what}: {now:?} after {last:?}");
         last = now;
     };
-    let (one, two) = (pond.at().join("one"), pond.at().join("two"));
+    let (one, two) = (mounted.at().join("one"), mounted.at().join("two"));
     for _ in 0..300 {
         fs::write(&one, "x").unwrap();
         later(&one, "written");
@@ -77,15 +77,15 @@ fn what_is_done_later_has_no_earlier_time_whoever_stamps_it() {
         file.set_len(0).unwrap();
         later(&two, "cut");
         fs::remove_file(&two).unwrap();
-        later(&pond.at(), "the directory");
+        later(&mounted.at(), "the directory");
     }
 }
 
 /// 4096 was said: `cmp`, `cp` and stdio then needed a message for each page.
 #[test]
 fn programs_are_told_to_read_and_write_many_pages_at_a_time() {
-    let Some(pond) = start() else { return };
-    let path = pond.at().join("file");
+    let Some(mounted) = start() else { return };
+    let path = mounted.at().join("file");
     let file = File::create_new(&path).unwrap();
     for (len, expected) in [
         (0, 128 << 10),
@@ -95,7 +95,7 @@ fn programs_are_told_to_read_and_write_many_pages_at_a_time() {
         (300 << 20, 128 << 10),
     ] {
         file.set_len(len).unwrap();
-        let below = fs::metadata(pond.source()).unwrap().blksize();
+        let below = fs::metadata(mounted.source()).unwrap().blksize();
         assert_eq!(
             fs::metadata(&path).unwrap().blksize(),
             expected.max(below),

@@ -1,6 +1,6 @@
 //! A mount of somebody who is not root, by the helper fusermount3.
 
-use crate::{PROGRAM, Pond, folders, skip};
+use crate::{PROGRAM, TestMount, folders, skip};
 use rustix::process::{Gid, Uid};
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::process::Command;
 pub(crate) const USER: u32 = 65_534;
 
 /// As that user, with so many descriptors.
-fn start(descriptors: &str) -> Option<Pond> {
+fn start(descriptors: &str) -> Option<TestMount> {
     let can_open = File::options().write(true).open("/dev/fuse").is_ok()
         && fs::metadata("/dev/fuse").is_ok_and(|device| device.mode() & 0o6 == 0o6);
     if !rustix::process::geteuid().is_root() || !can_open {
@@ -31,7 +31,7 @@ fn start(descriptors: &str) -> Option<Pond> {
         skip("the other user can't run the program, or there is no prlimit or setpriv");
         return None;
     }
-    Pond::start_by(&runner, Some(USER), &folders()[0], &["--memory", "16M"])
+    TestMount::start_by(&runner, Some(USER), &folders()[0], &["--memory", "16M"])
 }
 
 /// Does something as that user and nobody else: whoever is more does not get in.
@@ -59,8 +59,8 @@ fn new_for_reading_only(path: &Path) -> File {
 
 #[test]
 fn who_is_not_root_mounts_for_themselves_and_nobody_else_gets_in() {
-    let Some(pond) = start("2000") else { return };
-    let (at, source) = (pond.at(), pond.source());
+    let Some(mounted) = start("2000") else { return };
+    let (at, source) = (mounted.at(), mounted.source());
     as_user(|| {
         let mut file = new_for_reading_only(&at.join("file"));
         file.write_all(b"text").unwrap();
@@ -93,8 +93,8 @@ fn who_is_not_root_mounts_for_themselves_and_nobody_else_gets_in() {
 #[test]
 fn a_tree_with_more_files_than_descriptors_is_walked() {
     const FILES: usize = 3000;
-    let Some(pond) = start("400") else { return };
-    let source = pond.source();
+    let Some(mounted) = start("400") else { return };
+    let source = mounted.source();
     for n in 0..FILES {
         let folder = source.join(format!("{}", n / 100));
         fs::create_dir_all(&folder).unwrap();
@@ -103,7 +103,7 @@ fn a_tree_with_more_files_than_descriptors_is_walked() {
     as_user(|| {
         for _ in 0..2 {
             for n in 0..FILES {
-                let path = pond.at().join(format!("{}/file-{n}", n / 100));
+                let path = mounted.at().join(format!("{}/file-{n}", n / 100));
                 assert_eq!(fs::read(path).unwrap(), n.to_string().as_bytes());
             }
         }
@@ -113,12 +113,12 @@ fn a_tree_with_more_files_than_descriptors_is_walked() {
 #[test]
 fn more_files_than_descriptors_are_made_and_renamed() {
     const FILES: usize = 3000;
-    let Some(pond) = start("400") else { return };
-    let path = |name: &str, n: usize| pond.at().join(format!("{}/{name}-{n}", n / 100));
+    let Some(mounted) = start("400") else { return };
+    let path = |name: &str, n: usize| mounted.at().join(format!("{}/{name}-{n}", n / 100));
     as_user(|| {
         for n in 0..FILES {
             if n % 100 == 0 {
-                fs::create_dir(pond.at().join(format!("{}", n / 100))).unwrap();
+                fs::create_dir(mounted.at().join(format!("{}", n / 100))).unwrap();
             }
             fs::write(path("file", n), n.to_string()).unwrap();
         }
@@ -138,15 +138,15 @@ fn more_files_than_descriptors_are_made_and_renamed() {
 fn a_file_that_appears_while_another_is_made_is_opened_only_by_who_may() {
     const ROUNDS: usize = 3000;
     let arguments = ["--memory", "16M", "--allow-other", "--attribute-timeout", "0"];
-    let Some(pond) = Pond::start(&folders()[0], &arguments) else {
+    let Some(mounted) = TestMount::start(&folders()[0], &arguments) else {
         return;
     };
     if !rustix::process::geteuid().is_root() {
         return skip("two users need root");
     }
-    let (at, below) = (pond.at().join("file"), pond.source().join("file"));
+    let (at, below) = (mounted.at().join("file"), mounted.source().join("file"));
     let open_to_all = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o777);
-    fs::set_permissions(pond.source(), open_to_all).unwrap();
+    fs::set_permissions(mounted.source(), open_to_all).unwrap();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let (is_over, at, below) = (&is_over, &at, &below);
     std::thread::scope(|scope| {

@@ -111,7 +111,7 @@ fn hard(machine: &Machine, t: KernelThresholds) -> Check {
         true => format!("{}, by default", limit(machine.limits.hard)),
         false => limit(machine.limits.hard),
     };
-    let found = format!("{} of {set}: whoever dirties waits above", pages(t.hard));
+    let found = format!("{} of {set}: dirtiers wait above", pages(t.hard));
     if t.hard == PageCount(0) {
         return Check::without(
             NAME,
@@ -135,7 +135,7 @@ fn background(machine: &Machine, t: KernelThresholds) -> Check {
     const NAME: &str = "background";
     let set = limit(machine.limits.background);
     let found = format!(
-        "{} of {set}: writing begins above, and nobody waits below {}",
+        "{} of {set}: writing begins above, and no dirtier waits below {}",
         pages(t.background),
         pages(t.free_run())
     );
@@ -210,7 +210,7 @@ fn now(machine: &Machine, t: KernelThresholds) -> Option<Check> {
         false => Check::without(
             NAME,
             found,
-            "above the middle of both limits: whoever dirties is being slowed down at this moment",
+            "above the middle of both limits: dirtiers are being slowed down at this moment",
             "wait for the disk, or see which program writes (`pidstat -d 1`)",
         ),
     })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   version 1: the kernel does not divide its dirty limits by groups. A group smaller than the hard limit fills with dirty
-//!              pages before anybody is held back, and then waits in reclaim, or is killed.
+//!              pages before a dirtier is held back, and then waits in reclaim, or is killed.
 //!   version 2: where the memory and the io controller are in force together, a group has its own limit: its part of the
 //!              machine's, by what it can have of files (Linux 4.2, `domain_dirty_limits` for `gdtc`).
 //! ```
@@ -45,12 +45,12 @@ fn has_io_controller(group: &Path) -> bool {
 }
 
 fn assess(limit: &MemoryLimit, has_own: bool, hard: Bytes, dirtyable: Bytes) -> Check {
-    let place = format!("{}, limit {}", limit.group.display(), size(Bytes(limit.bytes)));
+    let group = format!("{}, limit {}", limit.group.display(), size(Bytes(limit.bytes)));
     if has_own {
         // Its share of the machine's limit, of all that it can have.
         let own = u128::from(limit.bytes) * u128::from(hard.0) / u128::from(dirtyable.0.max(1));
         let own = Bytes(own as u64);
-        let found = format!("{place}: its hard limit is {} at most", size(own));
+        let found = format!("{group}: its hard limit is {} at most", size(own));
         return match own < HARD_LEAST {
             false => Check::ok(NAME, found),
             true => Check::without(
@@ -65,7 +65,7 @@ fn assess(limit: &MemoryLimit, has_own: bool, hard: Bytes, dirtyable: Bytes) -> 
         };
     }
     let most = Bytes(limit.bytes / SHARE);
-    let found = format!("{place}: the kernel does not divide its limits by groups there");
+    let found = format!("{group}: the kernel does not divide its limits by groups there");
     if hard <= most {
         return Check::ok(
             NAME,

@@ -28,7 +28,7 @@ pub(super) struct Machine {
     /// The limits as the kernel itself says that they are, background and hard.
     pub(super) own: Option<(PageCount, PageCount)>,
     pub(super) devices: Vec<Device>,
-    /// Settings that were not told: those that Linux has by itself are taken.
+    /// Settings that were not given: the defaults of Linux are taken.
     pub(super) is_default: bool,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `show` | what has been told so far |
+//! | `show` | what has come of it so far |
 //! | `dots` | reads over time as dots of a terminal's characters |
 //! | `screen` | the live screen, laid out in lines |
 //! | `terminal` | the screen of a terminal, and its keys; lines where there is none |
@@ -115,7 +115,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let colours =
         io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut stdout = io::stdout().lock();
-    let place = summary::Place {
+    let console = summary::Console {
         columns: is_screen.then(terminal::columns),
         colours,
         command: if std::env::var_os("CARGO").is_some() {
@@ -124,13 +124,13 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
             "millpond"
         },
     };
-    for line in summary::lines(&demo, &place) {
+    for line in summary::lines(&demo, &console) {
         writeln!(stdout, "{line}")?;
     }
     for (option, path) in args.files() {
         writeln!(stdout, "{}: {}", option.trim_start_matches('-'), path.display())?;
     }
-    for line in summary::next(&place) {
+    for line in summary::next(&console) {
         writeln!(stdout, "{line}")?;
     }
     Ok(ExitCode::SUCCESS)
@@ -166,7 +166,7 @@ impl Running {
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("demo".into()).spawn(move || {
             demo::run(&options, &mut |what| {
-                // That nobody listens is seen by the end of this thread.
+                // A screen that has ended is seen by the end of this thread.
                 let _ = tell.send(what);
                 match stopped.load(Ordering::Relaxed) {
                     true => Proceed::Stop,

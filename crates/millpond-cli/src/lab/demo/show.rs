@@ -1,4 +1,4 @@
-//! What has been told so far, as the screen needs it.
+//! What has come of the runs so far, as the screen needs it.
 
 use millpond_lab::experiment::axboe2016::demo::{Plan, Side, Told};
 use millpond_lab::measure::heat::{Counts, percentile_us};

@@ -17,7 +17,7 @@ const LABELS: usize = 7;
 const WIDTHS: [usize; 6] = [9, 8, 8, 11, 9, 9];
 
 /// Where it is printed.
-pub(super) struct Place {
+pub(super) struct Console {
     /// The terminal's width; none where there is none, and no picture either.
     pub(super) columns: Option<u16>,
     pub(super) colours: bool,
@@ -25,7 +25,7 @@ pub(super) struct Place {
     pub(super) command: &'static str,
 }
 
-impl Place {
+impl Console {
     fn width(&self) -> usize {
         self.columns
             .map_or(WIDTH, |columns| usize::from(columns).clamp(WIDTH, WIDTH_MAX))
@@ -45,16 +45,16 @@ impl Place {
 }
 
 /// The picture, the table and the sentence.
-pub(super) fn lines(demo: &Demo, place: &Place) -> Vec<String> {
+pub(super) fn lines(demo: &Demo, console: &Console) -> Vec<String> {
     let mut lines = Vec::new();
-    if place.columns.is_some() {
-        lines.extend(picture(demo, place));
+    if console.columns.is_some() {
+        lines.extend(picture(demo, console));
     }
-    lines.extend(table(demo, place));
+    lines.extend(table(demo, console));
     lines.push(String::new());
-    lines.extend(wrap(&demo.verdict.line, place.width()));
+    lines.extend(wrap(&demo.verdict.line, console.width()));
     for note in &demo.notes {
-        lines.extend(wrap(&format!("Note: {note}"), place.width()));
+        lines.extend(wrap(&format!("Note: {note}"), console.width()));
     }
     lines
 }
@@ -66,15 +66,15 @@ fn reads(demo: &Demo, side: Side) -> Vec<Vec<Counts>> {
         .collect()
 }
 
-/// Who has dots in a character.
+/// Whose dots are in a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Nobody,
+enum Owner {
+    None,
     One(Side),
     Both,
 }
 
-fn picture(demo: &Demo, place: &Place) -> Vec<String> {
+fn picture(demo: &Demo, console: &Console) -> Vec<String> {
     let reads = Side::BOTH.map(|side| reads(demo, side));
     let steps = reads
         .iter()
@@ -82,12 +82,12 @@ fn picture(demo: &Demo, place: &Place) -> Vec<String> {
         .max()
         .unwrap_or(1);
     let axis = Axis::of(reads.iter().flatten());
-    let columns = place.width() - LABELS;
+    let columns = console.width() - LABELS;
     let [kernel, millpond] = reads.map(|rounds| Dots::draw(&rounds, steps, axis, (columns, ROWS)));
-    let legend = match place.colours {
+    let legend = match console.colours {
         true => [
-            place.coloured("⣿ the kernel's page cache", Some(colour(Side::Kernel))),
-            place.coloured("⣿ Millpond", Some(colour(Side::Millpond))),
+            console.coloured("⣿ the kernel's page cache", Some(colour(Side::Kernel))),
+            console.coloured("⣿ Millpond", Some(colour(Side::Millpond))),
             "⣿ both".into(),
         ],
         false => ["x the kernel's page cache", "o Millpond", "8 both"].map(String::from),
@@ -100,19 +100,19 @@ fn picture(demo: &Demo, place: &Place) -> Vec<String> {
             .iter()
             .zip(millpond.row(row))
             .map(|(&kernel, &millpond)| {
-                let whose = match (kernel, millpond) {
-                    (0, 0) => Whose::Nobody,
-                    (_, 0) => Whose::One(Side::Kernel),
-                    (0, _) => Whose::One(Side::Millpond),
-                    _ => Whose::Both,
+                let owner = match (kernel, millpond) {
+                    (0, 0) => Owner::None,
+                    (_, 0) => Owner::One(Side::Kernel),
+                    (0, _) => Owner::One(Side::Millpond),
+                    _ => Owner::Both,
                 };
-                (whose, cell(whose, kernel | millpond, place.colours))
+                (owner, cell(owner, kernel | millpond, console.colours))
             });
         let cells: Vec<_> = cells.collect();
         for same in cells.chunk_by(|a, b| a.0 == b.0) {
             let text: String = same.iter().map(|(_, cell)| cell).collect();
             line += &match same[0].0 {
-                Whose::One(side) => place.coloured(&text, Some(colour(side))),
+                Owner::One(side) => console.coloured(&text, Some(colour(side))),
                 _ => text,
             };
         }
@@ -123,17 +123,17 @@ fn picture(demo: &Demo, place: &Place) -> Vec<String> {
 }
 
 /// Without colours each side has its letter.
-fn cell(whose: Whose, bits: u32, colours: bool) -> char {
-    match whose {
+fn cell(owner: Owner, bits: u32, colours: bool) -> char {
+    match owner {
         _ if colours => braille(bits),
-        Whose::Nobody => ' ',
-        Whose::One(Side::Kernel) => 'x',
-        Whose::One(Side::Millpond) => 'o',
-        Whose::Both => '8',
+        Owner::None => ' ',
+        Owner::One(Side::Kernel) => 'x',
+        Owner::One(Side::Millpond) => 'o',
+        Owner::Both => '8',
     }
 }
 
-fn table(demo: &Demo, place: &Place) -> Vec<String> {
+fn table(demo: &Demo, console: &Console) -> Vec<String> {
     let rounds = demo.rounds[0].len();
     let first = format!("medians of {rounds} rounds");
     let head = [&*first, "reads", "p50", "p99", "1 in 1000", "slowest", "writers"];
@@ -150,7 +150,7 @@ fn table(demo: &Demo, place: &Place) -> Vec<String> {
     for side in Side::BOTH {
         let name = format!("{}, {}", side.name(), demo.plan.memory_of(side));
         let line = row(cells(name, &demo.rounds[side as usize]));
-        lines.push(place.coloured(&line, Some(colour(side))));
+        lines.push(console.coloured(&line, Some(colour(side))));
     }
     lines
 }
@@ -171,8 +171,8 @@ fn cells(name: String, rounds: &[Round]) -> [String; 7] {
 }
 
 /// A command for each kind of user.
-pub(super) fn next(place: &Place) -> Vec<String> {
-    let command = place.command;
+pub(super) fn next(console: &Console) -> Vec<String> {
+    let command = console.command;
     vec![
         String::new(),
         "Next, if you".into(),

@@ -1,6 +1,6 @@
-//! Whether everything is on the disk is said by who knows: the process that serves, with its last word.
+//! Whether everything is on the disk is said by the process that serves, in its exit report.
 
-use crate::{Pond, folders, millpond, mount_program, skip};
+use crate::{TestMount, folders, millpond, mount_program, skip};
 use millpond_fuse::{ExitReport, MountServer, ServerProcess};
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -8,8 +8,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn start(arguments: &[&str]) -> Option<Pond> {
-    Pond::start(&folders()[0], arguments)
+fn start(arguments: &[&str]) -> Option<TestMount> {
+    TestMount::start(&folders()[0], arguments)
 }
 
 pub(crate) fn serving(point: &Path) -> ServerProcess {
@@ -20,42 +20,42 @@ pub(crate) fn serving(point: &Path) -> ServerProcess {
 }
 
 #[test]
-fn who_unmounts_hears_the_last_word_of_the_process_and_none_of_one_that_was_killed() {
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+fn umount_gets_the_report_of_the_process_and_none_of_one_that_was_killed() {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    let watched = serving(&pond.at());
-    pond.end(Signal::TERM);
+    let watched = serving(&mounted.at());
+    mounted.end(Signal::TERM);
     assert_eq!(watched.wait().unwrap(), ExitReport::Saved);
-    pond.again();
-    let watched = serving(&pond.at());
-    fs::write(pond.at().join("file"), "text").unwrap();
-    pond.kill();
+    mounted.again();
+    let watched = serving(&mounted.at());
+    fs::write(mounted.at().join("file"), "text").unwrap();
+    mounted.kill();
     assert_eq!(watched.wait().unwrap(), ExitReport::Missing);
     assert!(matches!(
-        ServerProcess::find(&pond.at()).unwrap(),
+        ServerProcess::find(&mounted.at()).unwrap(),
         MountServer::Gone
     ));
-    let (code, said) = millpond(&["umount", &pond.at().display().to_string()]);
+    let (code, said) = millpond(&["umount", &mounted.at().display().to_string()]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("what was not is lost"), "{said}");
 }
 
 #[test]
-fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_last_word() {
+fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_report() {
     let Some(small) = crate::errors::Small::new() else {
         return;
     };
-    let Some(mut pond) = Pond::start(&small.at, &["--memory", "64M"]) else {
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
         return;
     };
-    let watched = serving(&pond.at());
+    let watched = serving(&mounted.at());
     assert!(watched.sync().unwrap());
-    let mut file = File::create_new(pond.at().join("file")).unwrap();
+    let mut file = File::create_new(mounted.at().join("file")).unwrap();
     // More than there is room for.
     let _ = file.write_all(&vec![7; 12 << 20]);
     drop(file);
-    pond.end(Signal::TERM);
+    mounted.end(Signal::TERM);
     let report = watched.wait().unwrap();
     let ExitReport::Lost(lost) = &report else {
         panic!("{report:?}");
@@ -77,7 +77,7 @@ fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
         "16M".to_owned(),
         "--attribute-timeout=0".to_owned(),
     ];
-    let mut high = Pond {
+    let mut high = TestMount {
         program: mount_program(&[], folder.path(), &arguments),
         runner: Vec::new(),
         arguments,
@@ -103,10 +103,10 @@ fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
 
 #[test]
 fn a_mount_is_unmounted_by_whatever_path_it_is_named() {
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    let folder = pond.folder.path().to_owned();
+    let folder = mounted.folder.path().to_owned();
     std::os::unix::fs::symlink("mnt", folder.join("link")).unwrap();
     let umount = |path: &str, expected| {
         let (code, said) = millpond(&["umount", &folder.join(path).display().to_string()]);
@@ -115,10 +115,10 @@ fn a_mount_is_unmounted_by_whatever_path_it_is_named() {
     };
     for path in ["link", "src/../mnt", "link/"] {
         umount(path, 0);
-        pond.wait();
-        pond.again();
+        mounted.wait();
+        mounted.again();
     }
-    pond.kill();
+    mounted.kill();
     umount("link", 1);
 }
 
@@ -128,25 +128,25 @@ fn who_unmounts_one_place_of_two_is_told_of_the_other() {
     if !rustix::process::geteuid().is_root() {
         return skip("a bind mount needs root");
     }
-    let Some(mut pond) = start(&["--memory", "16M"]) else {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
-    let bound = pond.folder.path().join("bound");
+    let bound = mounted.folder.path().join("bound");
     fs::create_dir(&bound).unwrap();
-    rustix::mount::mount_bind(pond.at(), &bound).unwrap();
+    rustix::mount::mount_bind(mounted.at(), &bound).unwrap();
     fs::write(bound.join("file"), "text").unwrap();
     let umount = |place: &Path| millpond(&["umount", &place.display().to_string()]);
     let (code, said) = umount(&bound);
     assert_eq!(code, Some(0), "{said}");
-    let still = format!("still at {}", pond.at().display());
+    let still = format!("still at {}", mounted.at().display());
     assert!(said.contains(&still), "{said}");
-    assert_eq!(fs::read(pond.source().join("file")).unwrap(), b"text");
-    let (code, said) = umount(&pond.at());
+    assert_eq!(fs::read(mounted.source().join("file")).unwrap(), b"text");
+    let (code, said) = umount(&mounted.at());
     assert!(
         code == Some(0) && said.contains("everything is on the disk"),
         "{said}"
     );
-    pond.wait();
+    mounted.wait();
 }
 
 /// An ext4 on a loop device, mounted until it is dropped.
@@ -206,14 +206,14 @@ fn run(command: &mut Command) -> bool {
 fn a_file_system_below_that_has_gone_read_only_is_no_success() {
     for arguments in [&["--memory", "16M"][..], &["--no-cache"]] {
         let Some(disk) = Ext4::new() else { return };
-        let Some(mut pond) = Pond::start(&disk.at(), arguments) else {
+        let Some(mut mounted) = TestMount::start(&disk.at(), arguments) else {
             return;
         };
-        fs::write(pond.at().join("file"), "not synced").unwrap();
+        fs::write(mounted.at().join("file"), "not synced").unwrap();
         if !disk.fail() {
             return skip("this kernel breaks no ext4 on demand");
         }
-        let place = pond.at().display().to_string();
+        let place = mounted.at().display().to_string();
         let (code, said) = millpond(&["umount", &place]);
         assert_eq!(code, Some(1), "{arguments:?}: {said}");
         assert!(said.contains("it stays mounted"), "{arguments:?}: {said}");
@@ -223,6 +223,6 @@ fn a_file_system_below_that_has_gone_read_only_is_no_success() {
             !said.contains("everything is on the disk"),
             "{arguments:?}: {said}"
         );
-        assert_eq!(pond.wait().code(), Some(1));
+        assert_eq!(mounted.wait().code(), Some(1));
     }
 }

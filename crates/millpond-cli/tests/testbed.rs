@@ -20,8 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use support::{scratch, text, words};
 
-const PLACE: &str = "/run/millpond-lab";
-/// What the limit for dirty pages is in a room with 73 MiB: nobody else sets that.
+const STATE_DIRECTORY: &str = "/run/millpond-lab";
+/// The limit for dirty pages in a testbed with 73 MiB: nothing else sets that.
 const DIRTY_BYTES: &str = "14257812";
 /// No healthy machine takes so long for it.
 const LONG: Duration = Duration::from_secs(120);
@@ -66,12 +66,12 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 fn is_mounted() -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    mounts.contains(&format!(" {PLACE}/files "))
+    mounts.contains(&format!(" {STATE_DIRECTORY}/files "))
 }
 
 /// Processes that the ledger names: the disk's.
 fn disks() -> Vec<i32> {
-    let ledger = fs::read_to_string(format!("{PLACE}/ledger")).unwrap_or_default();
+    let ledger = fs::read_to_string(format!("{STATE_DIRECTORY}/ledger")).unwrap_or_default();
     let lines = ledger
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -82,22 +82,22 @@ fn disks() -> Vec<i32> {
 /// What is still there, if anything.
 fn left() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    if let Some(mount) = mounts.lines().find(|line| line.contains(PLACE)) {
+    if let Some(mount) = mounts.lines().find(|line| line.contains(STATE_DIRECTORY)) {
         return Some(format!("mounted: {mount}"));
     }
     for entry in fs::read_dir("/sys/block").unwrap().flatten() {
         let backing = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
-        if backing.contains(PLACE) {
+        if backing.contains(STATE_DIRECTORY) {
             return Some(format!("attached: {backing}"));
         }
     }
-    let folder = fs::read_dir(PLACE).into_iter().flatten().flatten();
+    let folder = fs::read_dir(STATE_DIRECTORY).into_iter().flatten().flatten();
     let names: Vec<_> = folder
         .map(|entry| entry.file_name())
         .filter(|name| name != "lock")
         .collect();
     if !names.is_empty() {
-        return Some(format!("in {PLACE}: {names:?}"));
+        return Some(format!("in {STATE_DIRECTORY}: {names:?}"));
     }
     let dirty = fs::read_to_string("/proc/sys/vm/dirty_bytes").unwrap();
     (dirty.trim() == DIRTY_BYTES).then(|| "vm.dirty_bytes".to_owned())
