@@ -14,7 +14,7 @@
 //!   4  reclaim  writeback                            what to do at the cold end; which dirty page is written
 //!   3  lru  dirty  swap                              which page leaves; how many may be dirty; where it goes
 //!   2  memory  admission  readahead  recent  stats   frames; the device; streams; what is counted
-//!   1  frame  list  io  latencies                    what the world lends; transfers
+//!   1  frame  list  io  latencies  range             what the world lends; transfers; ranges of options
 //!   0  units  page  mutation                         the vocabulary
 //! ```
 #![no_std]
@@ -37,6 +37,7 @@ pub mod memory;
 pub mod mutation;
 pub mod options;
 pub mod page;
+pub mod range;
 pub mod readahead;
 pub mod recent;
 pub mod reclaim;

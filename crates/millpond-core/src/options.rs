@@ -8,11 +8,13 @@ use crate::admission::AdmissionOptions;
 use crate::admission::bytes::BytesOptions;
 use crate::admission::goal::GoalOptions;
 use crate::dirty::limits::{DirtyLimit, DirtyOptions};
-use crate::lru::{LinuxOptions, MillpondOptions, Replacement};
+use crate::lru::{self, LinuxOptions, MillpondOptions, Replacement};
 use crate::memory::watermark::WatermarkRule;
+use crate::range::{self, Allowed, Limit, Number, OutOfRange, Row, count, percent, size, time};
 use crate::readahead::ReadAheadOptions;
 use crate::units::{Bytes, Nanos, PageSize, Ratio};
 use crate::writeback::{FlusherOptions, RETRY_MAX, RETRY_MIN};
+use Number::{Count, Share, Size, Time};
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
@@ -175,57 +177,91 @@ impl fmt::Display for OptionError {
 
 impl core::error::Error for OptionError {}
 
-fn range<T: PartialOrd + fmt::Display>(
-    option: &'static str,
-    value: T,
-    min: T,
-    max: T,
-) -> Result<(), OptionError> {
-    if value >= min && value <= max {
-        return Ok(());
-    }
-    Err(OptionError {
-        option,
-        value: format!("{value}"),
-        allowed: format!("{min} to {max}"),
-    })
-}
-
-fn ratio(option: &'static str, value: Ratio, max: Ratio) -> Result<(), OptionError> {
-    let fits = value.den > 0
-        && u64::from(value.num) * u64::from(max.den) <= u64::from(max.num) * u64::from(value.den);
-    if fits {
-        return Ok(());
-    }
-    let show = |share: Ratio| match share.den {
-        100 => format!("{} %", share.num),
-        den => format!("{}/{den}", share.num),
-    };
-    Err(OptionError {
-        option,
-        value: show(value),
-        allowed: format!("0 to {}", show(max)),
-    })
-}
-
-struct Millis(Nanos);
-
-impl fmt::Display for Millis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:03} ms", self.0.0 / 1_000_000, self.0.0 / 1_000 % 1_000)
+impl From<OutOfRange> for OptionError {
+    fn from(error: OutOfRange) -> OptionError {
+        OptionError {
+            option: error.option,
+            value: format!("{}", error.value),
+            allowed: format!("{} to {}", error.min, error.max),
+        }
     }
 }
 
-impl PartialEq for Millis {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
+/// The range of each option; those of Millpond's replacement are in [`lru::RANGES`].
+#[rustfmt::skip]
+pub static RANGES: &[Row<Options>] = &[
+    R::new("scan_batch", count(1), count(1024), |o| Some(Count(o.scan_batch.into()))),
+    R::new("reserve", percent(0), percent(25), |o| Some(Share(o.reserve))),
+    R::new("dirty.background", size(Bytes(1)), DIRTY_BYTES_MAX, |o| bytes_of(o.dirty.background)),
+    R::new("dirty.background", percent(0), percent(100), |o| share_of(o.dirty.background)).share_of(DIRTYABLE),
+    R::new("dirty.hard", size(Bytes(1)), DIRTY_BYTES_MAX, |o| bytes_of(o.dirty.hard)),
+    R::new("dirty.hard", percent(0), percent(100), |o| share_of(o.dirty.hard)).share_of(DIRTYABLE),
+    R::new("dirty.failed", percent(0), percent(100), |o| Some(Share(o.dirty.failed))),
+    R::new("flusher.retry", time(RETRY_MIN), time(RETRY_MAX), |o| Some(Time(o.flusher.retry))),
+    R::new("alloc_timeout", TIMEOUT_MIN, TIMEOUT_MAX, |o| Some(Time(o.alloc_timeout))),
+    R::new("hung_io_timeout", TIMEOUT_MIN, TIMEOUT_MAX, |o| Some(Time(o.hung_io_timeout))),
+    R::new("flusher.write_max", Limit::Page, size(Bytes::from_mib(16)), |o| Some(Size(o.flusher.write_max))),
+    R::new("flusher.slice", Limit::Page, size(Bytes::from_mib(1 << 20)), |o| Some(Size(o.flusher.slice))),
+    R::new("readahead.max", size(Bytes(0)), size(Bytes::from_mib(64)), |o| Some(Size(o.readahead.max))).zero("off"),
+    R::new("admission.high", Limit::Page, size(Bytes::from_mib(1 << 10)), |o| bytes(o).map(|b| Size(b.high))),
+    R::new("admission.low", size(Bytes(0)), Limit::Option("admission.high"), |o| bytes(o).map(|b| Size(b.low))),
+    R::new("admission.read_latency", GOAL_TIME_MIN, GOAL_TIME_MAX, |o| goal(o).map(|g| Time(g.read_latency))),
+    R::new("admission.in_transit_min", Limit::Page, size(Bytes::from_mib(64)),
+        |o| goal(o).map(|g| Size(g.in_transit_min))),
+    R::new("admission.in_transit_max", Limit::Option("admission.in_transit_min"), size(Bytes::from_mib(1 << 10)),
+        |o| goal(o).map(|g| Size(g.in_transit_max))),
+    R::new("admission.share_waited", count(1), count(99), |o| goal(o).map(|g| Count(g.share_waited.into()))),
+    R::new("admission.share_background", count(1), count(99), |o| goal(o).map(|g| Count(g.share_background.into()))),
+    R::new("admission.batch", GOAL_TIME_MIN, GOAL_TIME_MAX, |o| goal(o).map(|g| Time(g.batch))).zero("none"),
+    R::new("watermarks.scale", percent(0), percent(30), |o| match o.watermarks {
+        WatermarkRule::Linux46 { scale } | WatermarkRule::Millpond { scale } => Some(Share(scale)),
+        WatermarkRule::Linux3 => None,
+    }),
+];
+
+type R = Row<Options>;
+
+const DIRTY_BYTES_MAX: Limit = size(Bytes(1 << 50));
+const DIRTYABLE: &str = "dirtyable memory";
+const TIMEOUT_MIN: Limit = time(Nanos::from_millis(1));
+const TIMEOUT_MAX: Limit = time(Nanos::from_secs(3600));
+const GOAL_TIME_MIN: Limit = time(Nanos::from_micros(50));
+const GOAL_TIME_MAX: Limit = time(Nanos::from_secs(10));
+
+fn bytes_of(limit: DirtyLimit) -> Option<Number> {
+    match limit {
+        DirtyLimit::Size(bytes) => Some(Size(bytes)),
+        DirtyLimit::Share(_) => None,
     }
 }
 
-impl PartialOrd for Millis {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        self.0.partial_cmp(&other.0)
+fn share_of(limit: DirtyLimit) -> Option<Number> {
+    match limit {
+        DirtyLimit::Size(_) => None,
+        DirtyLimit::Share(share) => Some(Share(share)),
     }
+}
+
+fn bytes(options: &Options) -> Option<&BytesOptions> {
+    match &options.admission {
+        AdmissionOptions::Bytes(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+fn goal(options: &Options) -> Option<&GoalOptions> {
+    match &options.admission {
+        AdmissionOptions::Goal(goal) => Some(goal),
+        _ => None,
+    }
+}
+
+/// What the option of this name may have, kind by kind; nothing of one that may have anything.
+pub fn allowed(name: &str) -> impl Iterator<Item = Allowed> {
+    let own = RANGES.iter().map(|row| (row.name, row.allowed));
+    let replacement = lru::RANGES.iter().map(|row| (row.name, row.allowed));
+    own.chain(replacement)
+        .filter_map(move |(option, allowed)| (option == name).then_some(allowed))
 }
 
 impl Options {
@@ -234,118 +270,10 @@ impl Options {
     /// # Errors
     /// [`OptionError`] for the first that can't, with the range that it may have.
     pub fn check(&self) -> Result<(), OptionError> {
-        range("scan_batch", self.scan_batch, 1, 1024)?;
-        ratio("reserve", self.reserve, Ratio::percent(25))?;
-        for (option, limit) in [
-            ("dirty.background", self.dirty.background),
-            ("dirty.hard", self.dirty.hard),
-        ] {
-            match limit {
-                DirtyLimit::Share(share) => ratio(option, share, Ratio::percent(100))?,
-                DirtyLimit::Size(bytes) => range(option, bytes, Bytes(1), Bytes(1 << 50))?,
-            }
-        }
-        ratio("dirty.failed", self.dirty.failed, Ratio::percent(100))?;
-        range(
-            "flusher.retry",
-            Millis(self.flusher.retry),
-            Millis(RETRY_MIN),
-            Millis(RETRY_MAX),
-        )?;
-        let (shortest, longest) = (Nanos::from_millis(1), Nanos::from_secs(3600));
-        for (option, span) in [
-            ("alloc_timeout", self.alloc_timeout),
-            ("hung_io_timeout", self.hung_io_timeout),
-        ] {
-            range(option, Millis(span), Millis(shortest), Millis(longest))?;
-        }
-        let page = Bytes(self.page_size.bytes());
-        range(
-            "flusher.write_max",
-            self.flusher.write_max,
-            page,
-            Bytes::from_mib(16),
-        )?;
-        range(
-            "flusher.slice",
-            self.flusher.slice,
-            page,
-            Bytes::from_mib(1 << 20),
-        )?;
-        range("readahead.max", self.readahead.max, Bytes(0), Bytes::from_mib(64))?;
-        match self.admission {
-            AdmissionOptions::Off => {}
-            AdmissionOptions::Bytes(b) => {
-                range("admission.high", b.high, page, Bytes::from_mib(1 << 10))?;
-                range("admission.low", b.low, Bytes(0), b.high)?;
-            }
-            AdmissionOptions::Goal(g) => {
-                range(
-                    "admission.read_latency",
-                    Millis(g.read_latency),
-                    Millis(Nanos::from_micros(50)),
-                    Millis(Nanos::from_secs(10)),
-                )?;
-                range(
-                    "admission.in_transit_min",
-                    g.in_transit_min,
-                    page,
-                    Bytes::from_mib(64),
-                )?;
-                range(
-                    "admission.in_transit_max",
-                    g.in_transit_max,
-                    g.in_transit_min,
-                    Bytes::from_mib(1 << 10),
-                )?;
-                range("admission.share_waited", g.share_waited, 1, 99)?;
-                range("admission.share_background", g.share_background, 1, 99)?;
-                if g.batch > Nanos::ZERO {
-                    range(
-                        "admission.batch",
-                        Millis(g.batch),
-                        Millis(Nanos::from_micros(50)),
-                        Millis(Nanos::from_secs(10)),
-                    )?;
-                }
-            }
-        }
-        if let WatermarkRule::Linux46 { scale } | WatermarkRule::Millpond { scale } = self.watermarks {
-            ratio("watermarks.scale", scale, Ratio::percent(30))?;
-        }
-        if let Replacement::Millpond(m) = self.replacement {
-            ratio("replacement.window", m.window, Ratio::percent(10))?;
-            ratio("replacement.ghost_window", m.ghost_window, Ratio::percent(100))?;
-        }
-        self.replacement.check().map_err(|e| OptionError {
-            option: replacement_option(e.field),
-            value: format!("{}", e.value),
-            allowed: format!("{} to {}", e.low, e.high),
-        })
+        range::check(RANGES, self, Bytes(self.page_size.bytes()))?;
+        self.replacement.check()?;
+        Ok(())
     }
-}
-
-/// The name of a field of the replacement among all options.
-fn replacement_option(field: &'static str) -> &'static str {
-    const NAMES: [&str; 13] = [
-        "replacement.inactive_max_per_mille",
-        "replacement.inactive_min_per_mille",
-        "replacement.inactive_start_per_mille",
-        "replacement.inactive_step_per_mille",
-        "replacement.usage_count_max",
-        "replacement.region_usage_count_max",
-        "replacement.accessed_bit_weight",
-        "replacement.skip_scan_threshold",
-        "replacement.probe_pages",
-        "replacement.admit_epsilon_one_in",
-        "replacement.admit_epsilon_one_in_when_short",
-        "replacement.admit_inactive_percent",
-        "replacement.scan_balance_max_per_mille",
-    ];
-    let name = NAMES
-        .into_iter()
-        .find(|name| name.split_once('.').is_some_and(|(_, own)| own == field));
-    name.unwrap_or(field)
 }
 
 #[cfg(test)]

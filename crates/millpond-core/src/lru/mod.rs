@@ -32,9 +32,7 @@ mod workingset;
 
 pub use cost::RefaultCosts;
 pub use lists::List;
-pub use options::{
-    Detection, InactiveRatio, LinuxOptions, MillpondOptions, OutOfRange, Promotion, Replacement,
-};
+pub use options::{Detection, InactiveRatio, LinuxOptions, MillpondOptions, Promotion, RANGES, Replacement};
 
 use crate::frame::FrameTable;
 use crate::units::{FileId, FrameNo, PageCount, PageKey};

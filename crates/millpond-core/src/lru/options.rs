@@ -3,8 +3,8 @@
 //! A closed set: what Linux did, by version, and Millpond's own. Every field says its unit, default, range
 //! and source. [`Replacement::check`] names the field, the value and the range when one is out of it.
 
-use crate::units::{PageSize, Ratio};
-use core::fmt;
+use crate::range::{self, Limit, Number, Number::Share, OutOfRange, Row, count, percent};
+use crate::units::{Bytes, PageSize, Ratio};
 
 /// How pages are chosen for eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,11 +26,12 @@ impl Replacement {
     /// Whether every number is in its range.
     ///
     /// # Errors
-    /// [`OutOfRange`] names the first field that is not; correct it and try again.
+    /// [`OutOfRange`] names the first option that is not; correct it and try again.
     pub fn check(&self) -> Result<(), OutOfRange> {
         match self {
             Replacement::Linux(_) => Ok(()),
-            Replacement::Millpond(options) => options.check(),
+            // No range depends on the size of a page.
+            Replacement::Millpond(options) => range::check(RANGES, options, Bytes(0)),
         }
     }
 }
@@ -189,98 +190,35 @@ impl Default for MillpondOptions {
     }
 }
 
-impl MillpondOptions {
-    fn check(&self) -> Result<(), OutOfRange> {
-        const WHOLE: u64 = 1_000_000;
-        let in_range = |field, value: u64, low: u64, high: u64| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(OutOfRange {
-                    field,
-                    value,
-                    low,
-                    high,
-                })
-            }
-        };
-        for (field, ratio) in [
-            ("window (denominator)", self.window),
-            ("ghost_window (denominator)", self.ghost_window),
-        ] {
-            in_range(field, ratio.den.into(), 1, u32::MAX.into())?;
-        }
-        in_range("window (per million)", self.window.of(WHOLE), 0, WHOLE / 10)?;
-        let (low, high) = (self.inactive_min_per_mille, self.inactive_max_per_mille);
-        in_range("inactive_max_per_mille", high.into(), 1, 900)?;
-        in_range("inactive_min_per_mille", low.into(), 1, high.into())?;
-        in_range(
-            "inactive_start_per_mille",
-            self.inactive_start_per_mille.into(),
-            low.into(),
-            high.into(),
-        )?;
-        in_range(
-            "inactive_step_per_mille",
-            self.inactive_step_per_mille.into(),
-            0,
-            100,
-        )?;
-        in_range(
-            "ghost_window (per million)",
-            self.ghost_window.of(WHOLE),
-            0,
-            WHOLE,
-        )?;
-        in_range("usage_count_max", self.usage_count_max.into(), 1, 3)?;
-        in_range(
-            "region_usage_count_max",
-            self.region_usage_count_max.into(),
-            1,
-            15,
-        )?;
-        in_range("accessed_bit_weight", self.accessed_bit_weight.into(), 1, 15)?;
-        in_range("skip_scan_threshold", self.skip_scan_threshold.into(), 1, 16)?;
-        in_range("probe_pages", self.probe_pages.into(), 1, 32)?;
-        let any = u64::from(u32::MAX);
-        in_range("admit_epsilon_one_in", self.admit_epsilon_one_in.into(), 1, any)?;
-        in_range(
-            "admit_epsilon_one_in_when_short",
-            self.admit_epsilon_one_in_when_short.into(),
-            1,
-            any,
-        )?;
-        let percent = self.admit_inactive_percent.into();
-        in_range("admit_inactive_percent", percent, 0, 1000)?;
-        let most = self.scan_balance_max_per_mille.into();
-        in_range("scan_balance_max_per_mille", most, 0, 950)
-    }
-}
+/// The range of each number of [`MillpondOptions`].
+#[rustfmt::skip]
+pub static RANGES: &[Row<MillpondOptions>] = &[
+    Row::new("replacement.window", percent(0), percent(10), |o| Some(Share(o.window))),
+    Row::new("replacement.ghost_window", percent(0), percent(100), |o| Some(Share(o.ghost_window))),
+    Row::new("replacement.inactive_max_per_mille", count(1), count(900), |o| n(o.inactive_max_per_mille)),
+    Row::new("replacement.inactive_min_per_mille", count(1), Limit::Option("replacement.inactive_max_per_mille"),
+        |o| n(o.inactive_min_per_mille)),
+    Row::new("replacement.inactive_start_per_mille",
+        Limit::Option("replacement.inactive_min_per_mille"), Limit::Option("replacement.inactive_max_per_mille"),
+        |o| n(o.inactive_start_per_mille)),
+    Row::new("replacement.inactive_step_per_mille", count(0), count(100), |o| n(o.inactive_step_per_mille)),
+    Row::new("replacement.usage_count_max", count(1), count(3), |o| n(o.usage_count_max.into())),
+    Row::new("replacement.region_usage_count_max", count(1), count(15), |o| n(o.region_usage_count_max.into())),
+    Row::new("replacement.accessed_bit_weight", count(1), count(15), |o| n(o.accessed_bit_weight.into())),
+    Row::new("replacement.skip_scan_threshold", count(1), count(16), |o| n(o.skip_scan_threshold.into())),
+    Row::new("replacement.probe_pages", count(1), count(32), |o| n(o.probe_pages)),
+    Row::new("replacement.admit_epsilon_one_in", count(1), count(ANY), |o| n(o.admit_epsilon_one_in)),
+    Row::new("replacement.admit_epsilon_one_in_when_short", count(1), count(ANY),
+        |o| n(o.admit_epsilon_one_in_when_short)),
+    Row::new("replacement.admit_inactive_percent", count(0), count(1000), |o| n(o.admit_inactive_percent)),
+    Row::new("replacement.scan_balance_max_per_mille", count(0), count(950), |o| n(o.scan_balance_max_per_mille)),
+];
 
-/// A number of [`Replacement`] that is not in its range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OutOfRange {
-    /// The field's name, with its unit where the value is not in the field's own.
-    pub field: &'static str,
-    /// What it was set to.
-    pub value: u64,
-    /// The least that is allowed.
-    pub low: u64,
-    /// The most that is allowed.
-    pub high: u64,
-}
+const ANY: u64 = u32::MAX as u64;
 
-impl fmt::Display for OutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} is {}, must be from {} to {}",
-            self.field, self.value, self.low, self.high
-        )
-    }
+fn n(count: u32) -> Option<Number> {
+    Some(Number::Count(count.into()))
 }
-
-impl core::error::Error for OutOfRange {}
 
 #[cfg(test)]
 mod tests {
@@ -302,19 +240,19 @@ mod tests {
         };
         assert_eq!(
             wrong(|o| o.inactive_start_per_mille = 10),
-            "inactive_start_per_mille is 10, must be from 20 to 500"
+            "option replacement.inactive_start_per_mille can't be 10: allowed is 20 to 500"
         );
         assert_eq!(
             wrong(|o| o.usage_count_max = 4),
-            "usage_count_max is 4, must be from 1 to 3"
+            "option replacement.usage_count_max can't be 4: allowed is 1 to 3"
         );
         assert_eq!(
             wrong(|o| o.window = Ratio::percent(11)),
-            "window (per million) is 110000, must be from 0 to 100000"
+            "option replacement.window can't be 11 %: allowed is 0 to 10 %"
         );
         assert_eq!(
             wrong(|o| o.admit_epsilon_one_in = 0),
-            "admit_epsilon_one_in is 0, must be from 1 to 4294967295"
+            "option replacement.admit_epsilon_one_in can't be 0: allowed is 1 to 4294967295"
         );
     }
 }

@@ -219,7 +219,7 @@ impl Settings {
 
     /// Takes the value that `text` says.
     fn set(&mut self, setting: &'static Setting, text: &str) -> Result<(), SettingError> {
-        let allowed = || format!("{}: {}", setting.kind.syntax(), setting.allowed);
+        let allowed = || format!("{}: {}", setting.kind.syntax(), setting.allowed());
         let wrong = || SettingError::NotOfItsKind {
             setting: setting.name,
             value: text.into(),

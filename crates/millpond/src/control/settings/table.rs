@@ -1,4 +1,4 @@
-//! The table: name, kind, range, and the place in the options.
+//! The table: name, kind and the place in the options; the range is that of the option ([`options::RANGES`]).
 
 use super::value::{Kind, Value};
 use millpond_core::admission::AdmissionOptions;
@@ -7,7 +7,8 @@ use millpond_core::admission::goal::GoalOptions;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::lru::Replacement;
 use millpond_core::memory::watermark::WatermarkRule;
-use millpond_core::options::Options;
+use millpond_core::options::{self, Options};
+use millpond_core::range::{Allowed, Limit, Number};
 use millpond_core::units::{Bytes, Nanos, Ratio};
 use std::fmt;
 
@@ -20,8 +21,6 @@ pub struct Setting {
     pub about: &'static str,
     /// What it takes.
     pub kind: Kind,
-    /// The range.
-    pub allowed: &'static str,
     /// The choice to which it belongs, and the forms of that which have it.
     pub of: Option<(&'static str, &'static [&'static str])>,
     /// Where it is; `None`: it is the budget.
@@ -95,27 +94,61 @@ impl Slot<'_> {
     }
 }
 
-const fn setting(
-    name: &'static str,
-    kind: Kind,
-    allowed: &'static str,
-    slot: SlotOf,
-    about: &'static str,
-) -> Setting {
+const fn setting(name: &'static str, kind: Kind, slot: SlotOf, about: &'static str) -> Setting {
     Setting {
         name,
         about,
         kind,
-        allowed,
         of: None,
         slot: Some(slot),
     }
 }
 
 impl Setting {
+    /// The range, as it is typed; empty for a choice and for a switch, which have none.
+    pub fn allowed(&self) -> String {
+        match self.kind {
+            Kind::Word(_) | Kind::Switch => return String::new(),
+            Kind::Memory => return MEMORY.into(),
+            _ => {}
+        }
+        let ranges: Vec<_> = options::allowed(self.name).map(range).collect();
+        if ranges.is_empty() {
+            return "any".into();
+        }
+        ranges.join(", or ")
+    }
+
     const fn of(mut self, choice: &'static str, forms: &'static [&'static str]) -> Setting {
         self.of = Some((choice, forms));
         self
+    }
+}
+
+const MEMORY: &str = "about 1M to what the machine and the memory limit of its group have";
+
+fn range(allowed: Allowed) -> String {
+    let whole = allowed
+        .share_of
+        .map_or(String::new(), |whole| format!(" of {whole}"));
+    let (min, max) = (end(allowed.min), end(allowed.max));
+    match (allowed.zero, allowed.min) {
+        (Some(means), Limit::Is(Number::Size(Bytes(0)))) => format!("{min} ({means}) to {max}"),
+        (Some(means), _) => format!("0us ({means}), or {min} to {max}"),
+        (None, _) => format!("{min} to {max}{whole}"),
+    }
+}
+
+fn end(limit: Limit) -> String {
+    const HOUR: u64 = 3_600_000_000_000;
+    match limit {
+        Limit::Page => "a page".into(),
+        Limit::Option(name) => name.into(),
+        Limit::Is(Number::Count(count)) => count.to_string(),
+        Limit::Is(Number::Size(bytes)) => Value::Size(bytes).to_string(),
+        Limit::Is(Number::Time(Nanos(ns))) if ns > 0 && ns.is_multiple_of(HOUR) => format!("{}h", ns / HOUR),
+        Limit::Is(Number::Time(span)) => Value::Time(span).to_string(),
+        Limit::Is(Number::Share(share)) => Value::Share(share).to_string(),
     }
 }
 
@@ -131,8 +164,6 @@ macro_rules! in_form {
 use AdmissionOptions as A;
 use Kind::{Count, Share, Size, SizeOrShare, Switch, Time, Word};
 
-const SPAN: &str = "1ms to 1h";
-
 /// The settings for which an operator can give a reason; what only experts change is in [`Options`] alone. A choice is
 /// before what belongs to its forms, and a form has all of its settings here: set from first to last they bring back what
 /// they were read from.
@@ -142,52 +173,51 @@ pub static SETTINGS: &[Setting] = &[
         name: "memory",
         about: "the budget: pages, metadata and what transfers need",
         kind: Kind::Memory,
-        allowed: "about 1M to what the machine and the memory limit of its group have",
         of: None,
         slot: None,
     },
-    setting("dirty.background", SizeOrShare, "1B to 1024T, or 0% to 100% of dirtyable memory", |o| Some(Slot::Limit(&mut o.dirty.background)),
+    setting("dirty.background", SizeOrShare, |o| Some(Slot::Limit(&mut o.dirty.background)),
         "above it dirty pages are written in the background"),
-    setting("dirty.hard", SizeOrShare, "1B to 1024T, or 0% to 100% of dirtyable memory", |o| Some(Slot::Limit(&mut o.dirty.hard)),
+    setting("dirty.hard", SizeOrShare, |o| Some(Slot::Limit(&mut o.dirty.hard)),
         "above it a caller that dirties pages waits"),
-    setting("dirty.failed", Share, "0% to 100%", |o| Some(Slot::Share(&mut o.dirty.failed)),
+    setting("dirty.failed", Share, |o| Some(Slot::Share(&mut o.dirty.failed)),
         "of dirty.hard: so much of one file may fail to be written before writes to it are refused"),
-    setting("admission", Word(ADMISSIONS), "", |o| Some(Slot::Admission(&mut o.admission)),
+    setting("admission", Word(ADMISSIONS), |o| Some(Slot::Admission(&mut o.admission)),
         "what decides when a write may go to the device"),
-    setting("admission.read_latency", Time, "50us to 10s", in_form!(admission, A::Goal(g) => Slot::Time(&mut g.read_latency)),
+    setting("admission.read_latency", Time, in_form!(admission, A::Goal(g) => Slot::Time(&mut g.read_latency)),
         "what 99 of 100 reads should not exceed beside writers").of("admission", &["goal"]),
-    setting("admission.in_transit_max", Size, "admission.in_transit_min to 1G", in_form!(admission, A::Goal(g) => Slot::Size(&mut g.in_transit_max)),
+    setting("admission.in_transit_max", Size, in_form!(admission, A::Goal(g) => Slot::Size(&mut g.in_transit_max)),
         "the limit in transit while no reader is active").of("admission", &["goal"]),
-    setting("admission.in_transit_min", Size, "a page to 64M", in_form!(admission, A::Goal(g) => Slot::Size(&mut g.in_transit_min)),
+    setting("admission.in_transit_min", Size, in_form!(admission, A::Goal(g) => Slot::Size(&mut g.in_transit_min)),
         "the least that the limit in transit may be").of("admission", &["goal"]),
-    setting("admission.share_waited", Count, "1 to 99", in_form!(admission, A::Goal(g) => Slot::Count(&mut g.share_waited)),
+    setting("admission.share_waited", Count, in_form!(admission, A::Goal(g) => Slot::Count(&mut g.share_waited)),
         "the writers' percent of the time while a caller waits for them").of("admission", &["goal"]),
-    setting("admission.share_background", Count, "1 to 99", in_form!(admission, A::Goal(g) => Slot::Count(&mut g.share_background)),
+    setting("admission.share_background", Count, in_form!(admission, A::Goal(g) => Slot::Count(&mut g.share_background)),
         "the same while none does").of("admission", &["goal"]),
-    setting("admission.batch", Time, "0us (none), or 50us to 10s", in_form!(admission, A::Goal(g) => Slot::Time(&mut g.batch)),
+    setting("admission.batch", Time, in_form!(admission, A::Goal(g) => Slot::Time(&mut g.batch)),
         "writers work for so long at a time, and 128 reads go without any write for each that waits for them").of("admission", &["goal"]),
-    setting("admission.high", Size, "a page to 1G", in_form!(admission, A::Bytes(b) => Slot::Size(&mut b.high)),
+    setting("admission.high", Size, in_form!(admission, A::Bytes(b) => Slot::Size(&mut b.high)),
         "with more in transit writes stop").of("admission", &["bytes"]),
-    setting("admission.low", Size, "0B to admission.high", in_form!(admission, A::Bytes(b) => Slot::Size(&mut b.low)),
+    setting("admission.low", Size, in_form!(admission, A::Bytes(b) => Slot::Size(&mut b.low)),
         "with this much left they go on").of("admission", &["bytes"]),
-    setting("flusher.expire", Time, "any", |o| Some(Slot::Time(&mut o.flusher.expire)),
+    setting("flusher.expire", Time, |o| Some(Slot::Time(&mut o.flusher.expire)),
         "after so long a dirty page is written whatever the limits say"),
-    setting("flusher.write_behind", Switch, "", |o| Some(Slot::Switch(&mut o.flusher.write_behind)),
+    setting("flusher.write_behind", Switch, |o| Some(Slot::Switch(&mut o.flusher.write_behind)),
         "runs that a sequential writer has filled leave at once"),
-    setting("flusher.retry", Time, "1ms to 30s", |o| Some(Slot::Time(&mut o.flusher.retry)),
+    setting("flusher.retry", Time, |o| Some(Slot::Time(&mut o.flusher.retry)),
         "how long a page is left alone after its write has failed"),
-    setting("readahead.max", Size, "0B (off) to 64M", |o| Some(Slot::Size(&mut o.readahead.max)),
+    setting("readahead.max", Size, |o| Some(Slot::Size(&mut o.readahead.max)),
         "the largest window that is read ahead of a sequential reader"),
-    setting("watermarks.scale", Share, "0% to 30%", |o| match &mut o.watermarks {
+    setting("watermarks.scale", Share, |o| match &mut o.watermarks {
             WatermarkRule::Linux46 { scale } | WatermarkRule::Millpond { scale } => Some(Slot::Share(scale)),
             WatermarkRule::Linux3 => None,
         },
         "the share of memory between two water marks: with more, reclaim begins earlier"),
-    setting("replacement.scan_balance_max_per_mille", Count, "0 to 950",
+    setting("replacement.scan_balance_max_per_mille", Count,
         in_form!(replacement, Replacement::Millpond(m) => Slot::Count(&mut m.scan_balance_max_per_mille)),
         "files and regions: of would-be victims whose kind costs more to refault, so many of 1000 stay for a lap, at most"),
-    setting("alloc_timeout", Time, SPAN, |o| Some(Slot::Time(&mut o.alloc_timeout)),
+    setting("alloc_timeout", Time, |o| Some(Slot::Time(&mut o.alloc_timeout)),
         "how long a call waits for a frame before it fails"),
-    setting("hung_io_timeout", Time, SPAN, |o| Some(Slot::Time(&mut o.hung_io_timeout)),
+    setting("hung_io_timeout", Time, |o| Some(Slot::Time(&mut o.hung_io_timeout)),
         "after how long a transfer that has not ended is warned of"),
 ];

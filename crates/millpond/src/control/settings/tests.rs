@@ -46,6 +46,30 @@ fn every_setting_has_a_name_of_its_own_and_a_default_in_its_range() {
 }
 
 #[test]
+fn a_range_is_said_as_it_is_typed() {
+    for (name, said) in [
+        (
+            "memory",
+            "about 1M to what the machine and the memory limit of its group have",
+        ),
+        ("dirty.hard", "1B to 1024T, or 0% to 100% of dirtyable memory"),
+        ("dirty.failed", "0% to 100%"),
+        ("admission", ""),
+        ("admission.in_transit_max", "admission.in_transit_min to 1G"),
+        ("admission.in_transit_min", "a page to 64M"),
+        ("admission.share_waited", "1 to 99"),
+        ("admission.batch", "0us (none), or 50us to 10s"),
+        ("admission.low", "0B to admission.high"),
+        ("flusher.expire", "any"),
+        ("readahead.max", "0B (off) to 64M"),
+        ("replacement.scan_balance_max_per_mille", "0 to 950"),
+        ("alloc_timeout", "1ms to 1h"),
+    ] {
+        assert_eq!(find(name).unwrap().allowed(), said, "{name}");
+    }
+}
+
+#[test]
 fn a_form_that_is_chosen_has_its_settings_and_the_others_have_not() {
     for setting in SETTINGS.iter().filter(|s| s.of.is_some()) {
         let (choice, forms) = setting.of.unwrap();

@@ -226,7 +226,7 @@ fn options(cache: &Inner) -> Value {
     let one = |(setting, value): (&'static crate::control::settings::Setting, Option<String>)| {
         let allowed = match setting.kind {
             Kind::Word(_) | Kind::Switch => setting.kind.syntax(),
-            _ => setting.allowed.to_owned(),
+            _ => setting.allowed(),
         };
         json!({
             "name": setting.name,
