@@ -1,11 +1,11 @@
 //! What kernels do where Millpond has rules of its own: Linux 2.6 to 7.0 and FreeBSD 4 to 13.
 //!
 //! ```text
-//!   linux/reclaim   dirty pages at the end of the list         Gorman 2011, Gorman 2011
-//!   linux/anon      anonymous pages, their shadows and swap    Kim 2020, Kim 2020
-//!   linux/dirty     limits on dirty pages, pauses              Hills 2015, Hills 2015
-//!   linux/wbt       writes held back beside reads             Axboe 2016
-//!   freebsd         laundering; the laundry queue              Dillon 2000, Dillon 2000
+//!   linux/reclaim   dirty pages at the end of the list         Gorman 2011
+//!   linux/anon      anonymous pages, their shadows and swap    Kim 2020
+//!   linux/dirty     limits on dirty pages, pauses              Hills 2015
+//!   linux/wbt       writes held back beside reads              Axboe 2016
+//!   freebsd         laundering; the laundry queue              Dillon 2000
 //! ```
 //!
 //! What happens to a page, how much is scanned, which thread waits: pure functions over closed sets of systems, as the
