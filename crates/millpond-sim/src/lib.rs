@@ -15,12 +15,12 @@
 #![forbid(unsafe_code)]
 
 pub mod checker;
-pub mod crowd;
 pub mod disk;
 pub mod draw;
 pub mod faults;
 pub mod frames;
 pub mod mixed_load;
+pub mod pressure;
 pub mod process;
 pub mod region;
 pub mod scripts;

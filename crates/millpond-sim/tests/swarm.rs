@@ -2,7 +2,7 @@
 //!
 //! `MILLPOND_SEED=n cargo test -p millpond-sim --test swarm` replays one world; `MILLPOND_SEEDS=n` runs n of them.
 
-use millpond_sim::crowd::{self, Crowd, CrowdReport};
+use millpond_sim::pressure::{self, Pressure, PressureReport};
 use millpond_sim::swarm::run;
 use millpond_sim::{Coverage, Seen};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-/// Worlds that are run if nobody says how many.
+/// Worlds that are run if it is not said how many.
 const SEEDS: u64 = 600;
 
 /// Counters of regions, which the swarm's worlds don't have; the tests of regions move them.
 const REGIONS: [&str; 5] = ["pswpin", "swap_ra", "pswpout", "pglazyfreed", "pswpout_failed"];
-/// Crowded worlds.
-const CROWDS: u64 = 1000;
+/// Worlds under memory pressure.
+const PRESSURES: u64 = 1000;
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -123,20 +123,20 @@ fn no_world_of_the_swarm_loses_a_write_or_stops() {
 
 /// Dillon 2000's low-memory deadlock, in every form that a pool can have.
 #[test]
-fn in_a_crowd_an_allocation_waits_or_fails_as_it_should_and_nobody_stops() {
+fn under_pressure_an_allocation_waits_or_fails_as_it_should_and_no_process_stops() {
     if let Some(seed) = number("MILLPOND_SEED") {
-        println!("{:?}", crowd::run(seed));
+        println!("{:?}", pressure::run(seed));
         return;
     }
-    let seeds = number("MILLPOND_SEEDS").unwrap_or(CROWDS);
-    let mut crowds: BTreeMap<Crowd, Vec<CrowdReport>> = BTreeMap::new();
-    let test = "in_a_crowd";
-    for_seeds(test, seeds, crowd::run, |_, report| {
-        crowds.entry(report.crowd).or_default().push(report);
+    let seeds = number("MILLPOND_SEEDS").unwrap_or(PRESSURES);
+    let mut by_pressure: BTreeMap<Pressure, Vec<PressureReport>> = BTreeMap::new();
+    let test = "under_pressure";
+    for_seeds(test, seeds, pressure::run, |_, report| {
+        by_pressure.entry(report.pressure).or_default().push(report);
     });
-    for (crowd, reports) in crowds {
-        let with = |f: &dyn Fn(&CrowdReport) -> bool| reports.iter().filter(|r| f(r)).count();
-        let sum = |f: &dyn Fn(&CrowdReport) -> u64| reports.iter().map(f).sum::<u64>();
+    for (pressure, reports) in by_pressure {
+        let with = |f: &dyn Fn(&PressureReport) -> bool| reports.iter().filter(|r| f(r)).count();
+        let sum = |f: &dyn Fn(&PressureReport) -> u64| reports.iter().map(f).sum::<u64>();
         let worlds = reports.len();
         let full = with(&|r| r.unclean_permille_max >= 1000);
         let held = with(&|r| r.held_permille_max >= 500);
@@ -145,21 +145,25 @@ fn in_a_crowd_an_allocation_waits_or_fails_as_it_should_and_nobody_stops() {
         let pauses = sum(&|r| r.world.stats.balance_dirty_pauses);
         let no_frames = sum(&|r| r.world.coverage.of(Seen::NoFrames));
         println!(
-            "{crowd:?}: {worlds} worlds, all that may be dirty was in {full}, half of memory or more was held in {held}, \
+            "{pressure:?}: {worlds} worlds, all that may be dirty was in {full}, half of memory or more was held in {held}, \
              allocations waited in {waited} ({waits} times), dirtiers paused {pauses} times, \
              {no_frames} operations got no frames, none stopped"
         );
-        if seeds < CROWDS {
+        if seeds < PRESSURES {
             continue;
         }
         let some = worlds / 2;
-        assert!(full > some / 2, "{crowd:?}: full in {full}");
+        assert!(full > some / 2, "{pressure:?}: full in {full}");
         // Half of memory stays clean when the other half can't be written.
-        let is_short = crowd != Crowd::Broken;
-        assert!(!is_short || waited > some, "{crowd:?}: waited in {waited}");
-        let is_held = matches!(crowd, Crowd::Held | Crowd::Beyond);
-        assert!((held > some) == is_held, "{crowd:?}: held in {held}");
-        assert_eq!(no_frames > 0, crowd == Crowd::Beyond, "{crowd:?} and its errors");
+        let is_short = pressure != Pressure::Broken;
+        assert!(!is_short || waited > some, "{pressure:?}: waited in {waited}");
+        let is_held = matches!(pressure, Pressure::Held | Pressure::Beyond);
+        assert!((held > some) == is_held, "{pressure:?}: held in {held}");
+        assert_eq!(
+            no_frames > 0,
+            pressure == Pressure::Beyond,
+            "{pressure:?} and its errors"
+        );
     }
 }
 

@@ -1,15 +1,16 @@
-//! Crowded worlds: all that may be dirty is, pages are held up to the limit or beyond it, and the device is slow.
+//! Worlds under memory pressure: all that may be dirty is, pages are held up to the limit or beyond it, and the device is
+//! slow.
 //!
 //! ```text
-//!   crowd     who is there                                        what an allocation comes to
+//!   pressure  processes                                           what an allocation comes to
 //!   ─────────────────────────────────────────────────────────────────────────────────────────────────
 //!   writers   writers fill memory, readers want frames            it waits, and gets its frame
-//!   broken    as that, and some files can't be written            the same; dirtiers may be told of the file
+//!   broken    the same, and some files can't be written           the same; dirtiers may be told of the file
 //!   held      as writers, and guards hold what memory can spare   it waits, and gets its frame
-//!   beyond    and guards want more than memory has                it waits, or fails when its patience ends
+//!   beyond    and guards want more than memory has                it waits, or fails when its time is over
 //! ```
 //!
-//! A prefetch never waits. Nobody stops for ever in any of them, and when the guards are dropped all comes to rest as
+//! A prefetch never waits. No process stops for ever in any of them, and when the guards are dropped all comes to rest as
 //! in the swarm. Dillon 2000 calls it the low-memory deadlock.
 
 use super::faults::{Faults, Seen};
@@ -20,9 +21,9 @@ use crate::draw::Draw;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, Ratio};
 
-/// Who is there.
+/// What fills memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Crowd {
+pub enum Pressure {
     /// Writers and readers.
     Writers,
     /// And files that can't be written.
@@ -33,16 +34,21 @@ pub enum Crowd {
     Beyond,
 }
 
-impl Crowd {
+impl Pressure {
     /// All of them.
-    pub const ALL: [Crowd; 4] = [Crowd::Writers, Crowd::Broken, Crowd::Held, Crowd::Beyond];
+    pub const ALL: [Pressure; 4] = [
+        Pressure::Writers,
+        Pressure::Broken,
+        Pressure::Held,
+        Pressure::Beyond,
+    ];
 }
 
-/// What a crowded world came to.
+/// What a world under pressure came to.
 #[derive(Clone, Copy, Debug)]
-pub struct CrowdReport {
-    /// Which crowd it was.
-    pub crowd: Crowd,
+pub struct PressureReport {
+    /// Which pressure it was.
+    pub pressure: Pressure,
     /// As of any world.
     pub world: Report,
     /// The most pages that were dirty or being written at a time, in parts of 1000 of those that may be.
@@ -118,18 +124,18 @@ impl Script for Holder {
     }
 }
 
-/// Runs the crowded world of `seed`.
+/// Runs the world under pressure of `seed`.
 ///
 /// # Panics
-/// If a check fails, somebody stops for ever, or an allocation fails that should only wait.
-pub fn run(seed: u64) -> CrowdReport {
+/// If a check fails, a process stops for ever, or an allocation fails that should only wait.
+pub fn run(seed: u64) -> PressureReport {
     let mut draw = Draw(seed ^ 0xc0de_d0c5);
-    let crowd = Crowd::ALL[(seed % 4) as usize];
+    let pressure = Pressure::ALL[(seed % 4) as usize];
     let mut options = options(&mut draw);
     // What can't be written stays in memory for good, beyond the limit by what each dirtier changes at a time: there
     // the limit leaves room for that.
-    let (frames, percent, broken_files) = match crowd {
-        Crowd::Broken => (PageCount(512 + draw.below(512)), 50, 1 + draw.below(3)),
+    let (frames, percent, broken_files) = match pressure {
+        Pressure::Broken => (PageCount(512 + draw.below(512)), 50, 1 + draw.below(3)),
         _ => (PageCount(96 + draw.below(160)), 100, 0),
     };
     options.dirty.hard = DirtyLimit::Share(Ratio::percent(percent));
@@ -149,7 +155,7 @@ pub fn run(seed: u64) -> CrowdReport {
         seed: draw.bits(),
         validate_every: 100 + draw.below(400),
     };
-    let mut world = World::new(world).unwrap_or_else(|e| panic!("a crowd draws only what can be: {e}"));
+    let mut world = World::new(world).unwrap_or_else(|e| panic!("only what can be is drawn: {e}"));
     let derived = *world.manager().derived();
     let files: Vec<_> = (0..2)
         .map(|_| (world.add_file(frames + frames), frames.0 * 2))
@@ -157,28 +163,28 @@ pub fn run(seed: u64) -> CrowdReport {
     for n in 0..2 + draw.below(4) {
         world.add_process(Box::new(Busy {
             draw: Draw(draw.bits()),
-            left: if crowd == Crowd::Beyond { 4 } else { 20 } + draw.below(20) as u32,
+            left: if pressure == Pressure::Beyond { 4 } else { 20 } + draw.below(20) as u32,
             files: files.clone(),
             writes: if n == 0 { 100 } else { draw.below(101) },
         }));
     }
     let holders = 2 + draw.below(3);
-    let pages = match crowd {
-        Crowd::Writers | Crowd::Broken => 0,
-        // What must stay free, what a reader and a writer need at a time, and the rest for those who hold.
-        Crowd::Held => {
+    let pages = match pressure {
+        Pressure::Writers | Pressure::Broken => 0,
+        // What must stay free, what a reader and a writer need at a time, and the rest for the holders.
+        Pressure::Held => {
             frames
                 .saturating_sub(derived.watermarks.high + derived.reserve + PageCount(16))
                 .0
                 / holders
         }
-        Crowd::Beyond => frames.0 / 2 + draw.below(frames.0 / 2),
+        Pressure::Beyond => frames.0 / 2 + draw.below(frames.0 / 2),
     };
     for _ in 0..if pages > 0 { holders } else { 0 } {
         let (file, len) = files[draw.below(2) as usize];
         world.add_process(Box::new(Holder {
             draw: Draw(draw.bits()),
-            left: if crowd == Crowd::Beyond {
+            left: if pressure == Pressure::Beyond {
                 1
             } else {
                 2 + draw.below(6) as u32
@@ -186,9 +192,9 @@ pub fn run(seed: u64) -> CrowdReport {
             file,
             len,
             pages,
-            // Whoever holds as many changed pages as may be dirty waits for himself.
-            changes: match crowd {
-                Crowd::Beyond => pages,
+            // A holder of as many changed pages as may be dirty waits for itself.
+            changes: match pressure {
+                Pressure::Beyond => pages,
                 _ => pages.min(derived.dirty.hard.0 / 4 / holders),
             },
         }));
@@ -196,14 +202,14 @@ pub fn run(seed: u64) -> CrowdReport {
     world.run(Instant::NEVER);
     let failed = world.coverage().of(Seen::NoFrames);
     assert!(
-        failed == 0 || crowd == Crowd::Beyond,
-        "{failed} operations got no frames among {crowd:?}: {}",
+        failed == 0 || pressure == Pressure::Beyond,
+        "{failed} operations got no frames under {pressure:?}: {}",
         world.describe()
     );
     let files: Vec<_> = files.iter().map(|f| f.0).collect();
     come_to_rest(&mut world, &files, draw.one_in(2));
-    CrowdReport {
-        crowd,
+    PressureReport {
+        pressure,
         world: report(&world),
         unclean_permille_max: world.checker.unclean_max().0 * 1000 / derived.dirty.hard.0,
         held_permille_max: world.held_max() * 1000 / frames.0,
