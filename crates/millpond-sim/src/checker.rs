@@ -139,7 +139,7 @@ impl Checker {
         }
     }
 
-    /// Somebody asks for the file to be durable.
+    /// A process asks for the file to be durable.
     pub fn sync_began(&mut self, ticket: SyncTicket, file: FileId) {
         let promise = self.newest.range(pages_of(file)).map(|(&k, &v)| (k, v));
         self.promised.insert(ticket, promise.collect());
@@ -158,7 +158,7 @@ impl Checker {
         }
     }
 
-    /// Somebody is told that the file is durable, or that it is not.
+    /// A process is told that the file is durable, or that it is not.
     ///
     /// # Panics
     /// If he is told so and it is not.

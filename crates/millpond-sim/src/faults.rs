@@ -3,10 +3,10 @@
 //! ```text
 //!   class         what the device does                              what the driver does with it
 //!   ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-//!   read error    gives no content                                  the page leaves memory; who asked is told
+//!   read error    gives no content                                  the page leaves memory; the reader is told
 //!   write error   stores any of the pages and says that it failed   all of them stay dirty
-//!   broken file   as that, for every write of a file                the same; who changes the file is told
-//!   no room       as that, for every write, for a while             the same
+//!   broken file   the same, for every write of a file               the same; the file's writers are told
+//!   no room       the same, for every write, for a while            the same
 //!   slow          serves one request at a time, each so long        waits
 //!   stuck         answers only after a long time                    waits, up to its patience
 //!   short         transfers fewer pages than asked for              asks for the rest
@@ -18,8 +18,8 @@
 //! ```
 //!
 //! With any of these, at any rate: no write is lost that was not reported, no sync ends well whose data is not
-//! durable, the budget and the reserve hold, and whoever waits gets on or is told. When they stop, all that is dirty
-//! reaches the device, and no queue keeps anything.
+//! durable, the budget and the reserve hold, and each process that waits gets on or is told. When they stop, all that is
+//! dirty reaches the device, and no queue keeps anything.
 
 use millpond_core::units::{FileId, Instant, Nanos};
 
@@ -128,7 +128,7 @@ seen! {
     GivenUp = "pages given up",
     /// A page was held by a guard for a while.
     Guarded = "pages guarded",
-    /// Dirty pages reached the device though nobody synced.
+    /// Dirty pages reached the device though no process synced.
     DrainedAlone = "worlds drained without a sync",
 }
 

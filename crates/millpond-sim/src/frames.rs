@@ -18,7 +18,7 @@ pub struct SimFrame {
     pub dirty: bool,
     /// So many hold on to it to read.
     pub pins: u32,
-    /// Somebody holds it to change it.
+    /// A process holds it to change it.
     pub exclusive: bool,
     /// Which version of the page's content it holds.
     pub version: u64,
@@ -47,7 +47,7 @@ pub struct SimFrames {
 }
 
 impl SimFrames {
-    /// Enters a frame for a page, whose content is on its way, or is about to be made by whoever owns it.
+    /// Enters a frame for a page, whose content is on its way, or is about to be made by its owner.
     ///
     /// # Panics
     /// If the page has a frame, or the frame a page: the core granted one of them twice.

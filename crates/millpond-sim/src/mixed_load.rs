@@ -1,4 +1,5 @@
-//! A mixed load: a writer that never ends, and a reader that comes and goes: what both get, by short stretches of virtual time.
+//! A mixed load, a writer that never ends and a reader that comes and goes: what both get, by short stretches of virtual
+//! time.
 
 use super::process::{Done, Op, Script};
 use super::scripts::axboe2016::{Reader, Seen, Shared, Writer};

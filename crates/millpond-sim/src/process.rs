@@ -60,7 +60,7 @@ pub enum Op {
         /// The first page that is no more.
         first: u64,
     },
-    /// Closes the file and opens it again, when nobody else uses it.
+    /// Closes the file and opens it again, when no other process uses it.
     Reopen {
         /// The file.
         file: FileId,

@@ -6,8 +6,8 @@ use millpond_core::units::Nanos;
 /// A place to swap to.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Swap {
-    /// A disk of memory, served by who asks for it, at this cost a page: no read-ahead, no page stays in the swap cache
-    /// and its slot is given back at once (`SWP_SYNCHRONOUS_IO`).
+    /// A disk of memory, served by the task that asks for it, at this cost a page: no read-ahead, no page stays in the
+    /// swap cache and its slot is given back at once (`SWP_SYNCHRONOUS_IO`).
     Memory(Nanos),
     /// A modelled disk.
     Disk(ModelParameters),

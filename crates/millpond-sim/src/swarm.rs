@@ -5,8 +5,8 @@
 //! a disk that goes wrong in some of the ways of [`super::faults`], each at a rate of its own, or in none.
 //!
 //! Safety first, then liveness: all checks of [`super::checker`] run after every step. When the processes have ended,
-//! the faults stop. Then either everybody syncs, or nobody does anything: all that is dirty must reach the device, no
-//! queue may keep anything, and the pool must have its size.
+//! the faults stop. Then either every file is synced, or no process does anything: all that is dirty must reach the device,
+//! no queue may keep anything, and the pool must have its size.
 
 use super::faults::{Coverage, Faults, Seen};
 use super::process::Op;
@@ -185,7 +185,7 @@ pub fn run(seed: u64) -> Report {
     report(&world)
 }
 
-/// As a last act somebody holds most of memory, while somebody else makes it small. Nobody does anything after that.
+/// As a last act one process holds most of memory while another makes it small. None does anything after that.
 fn shrink_while_held(world: &mut World, (file, len): (FileId, u64)) {
     let frames = world.manager().derived().frames;
     world.add_process(Box::new(Told(vec![Op::Guard {
@@ -211,7 +211,7 @@ pub(super) fn report(world: &World) -> Report {
     }
 }
 
-/// The faults stop, and everything must come to rest: `alone`, or with everybody syncing.
+/// The faults stop, and everything must come to rest: `alone`, or with every file synced.
 ///
 /// # Panics
 /// If something is left to do, or does not end.

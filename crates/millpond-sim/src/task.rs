@@ -65,7 +65,7 @@ impl Op {
     }
 }
 
-/// Who says what a task does.
+/// Says what a task does.
 pub trait Script {
     /// What comes next; not called again after [`Op::End`].
     fn next(&mut self, now: Instant) -> Op;

@@ -1,4 +1,4 @@
-//! Millpond's default admission with nobody, with several readers and with a log beside writers on modelled disks, in
+//! Millpond's default admission alone, with several readers and with a log beside writers on modelled disks, in
 //! virtual time: exact, the same on every machine.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
@@ -16,10 +16,10 @@ const READ_PAGES: u64 = 262_144;
 const LOG_PAGES: u64 = 4_096;
 const GOAL: Nanos = Nanos::from_millis(60);
 
-/// Who is there beside the writer.
+/// What is there beside the writer.
 #[derive(Clone, Copy)]
 enum Beside {
-    Nobody,
+    Nothing,
     Readers(u64),
     Log,
 }
@@ -75,7 +75,7 @@ fn play(model: Model, goal: Nanos, beside: Beside) -> Played {
         .collect();
     world.add_process(Box::new(Writer::new(files, FILE_PAGES, 64, seen.clone())));
     match beside {
-        Beside::Nobody => {}
+        Beside::Nothing => {}
         Beside::Readers(count) => {
             for seed in 0..count {
                 let reader = Reader::new(read_file, READ_PAGES, seed, Instant::NEVER, seen.clone());
@@ -141,7 +141,7 @@ fn with_nobody_else_there_writers_have_98_percent_of_what_the_device_gives() {
             play(
                 model(),
                 Nanos::from_millis(if name == "hdd" { 60 } else { 4 }),
-                Beside::Nobody,
+                Beside::Nothing,
             )
             .seconds,
         );
@@ -154,7 +154,7 @@ fn with_nobody_else_there_writers_have_98_percent_of_what_the_device_gives() {
 /// reads take and ended there, the writers had what four readers left between two reads: a sixth.)
 #[test]
 fn four_readers_leave_the_writers_a_quarter_of_the_disk() {
-    let alone = play(hdd(), GOAL, Beside::Nobody).seconds;
+    let alone = play(hdd(), GOAL, Beside::Nothing).seconds;
     let four = play(hdd(), GOAL, Beside::Readers(4));
     println!(
         "{:.1} s, alone {alone:.1} s; {} reads, p99 {:?}",
@@ -175,10 +175,10 @@ fn four_readers_leave_the_writers_a_quarter_of_the_disk() {
     assert!(four.latencies.len() as f64 > 100.0 * four.seconds);
 }
 
-/// Whoever waits for a log's sync waits about as long as a reader does, and the bulk goes on.
+/// A sync of a log takes about as long as a read does, and the bulk goes on.
 #[test]
 fn a_log_is_durable_within_the_goal_and_bulk_takes_no_more_than_twice_its_time() {
-    let alone = play(hdd(), GOAL, Beside::Nobody).seconds;
+    let alone = play(hdd(), GOAL, Beside::Nothing).seconds;
     let log = play(hdd(), GOAL, Beside::Log);
     println!(
         "{:.1} s, alone {alone:.1} s; {} syncs, p99 {:?}",
@@ -199,7 +199,7 @@ fn a_log_is_durable_within_the_goal_and_bulk_takes_no_more_than_twice_its_time()
 #[test]
 fn a_log_on_a_drive_with_a_volatile_cache_waits_for_little_more_than_the_goal() {
     for mib in [16, 64, 256] {
-        let alone = play(hdd_with_cache(mib), GOAL, Beside::Nobody).seconds;
+        let alone = play(hdd_with_cache(mib), GOAL, Beside::Nothing).seconds;
         let log = play(hdd_with_cache(mib), GOAL, Beside::Log);
         // The first few are what it is learnt by.
         let (count, tail) = (log.latencies.len(), log.percentile(95));
@@ -226,7 +226,7 @@ fn a_log_on_a_drive_with_a_volatile_cache_waits_for_little_more_than_the_goal() 
 #[test]
 fn half_of_the_reads_beside_a_drive_with_a_volatile_cache_keep_the_goal() {
     for (mib, readers) in [(16, 1), (16, 4), (64, 1), (64, 4), (256, 4)] {
-        let alone = play(hdd_with_cache(mib), GOAL, Beside::Nobody).seconds;
+        let alone = play(hdd_with_cache(mib), GOAL, Beside::Nothing).seconds;
         let beside = play(hdd_with_cache(mib), GOAL, Beside::Readers(readers));
         let (count, reads) = (beside.latencies.len() as f64, beside.latencies.len());
         println!(

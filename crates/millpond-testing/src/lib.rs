@@ -1,7 +1,8 @@
 //! Devices for tests of what stands on a cache: disks that fail, that lose power, that take as long as a disk takes.
 //!
 //! A storage engine has to be right when a write fails, when the machine stops between any two of them, and when one takes
-//! seconds. Give the cache one of these with [`Builder::device`](millpond::Builder::device); the engine itself stays as it is.
+//! seconds. Give the cache one of these with [`Builder::device`](millpond::Builder::device); the engine itself stays as it
+//! is.
 //!
 //! | to see | take |
 //! |---|---|

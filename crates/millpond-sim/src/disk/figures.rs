@@ -43,7 +43,7 @@ struct Paced {
     read: Seen,
 }
 
-/// A reader of random 4 KiB out of 1 GiB, and `writers` who write `unit` in turn through the 2 GiB behind it: at
+/// A reader of random 4 KiB out of 1 GiB, and `writers` that write `unit` in turn through the 2 GiB behind it: at
 /// once when the last write is answered or, if `reads` is not 0, when so many reads are answered since the
 /// last write was sent, as well.
 fn paced(mut disk: Model, seconds: u64, writers: usize, unit: u64, reads: usize) -> Paced {

@@ -8,7 +8,7 @@
 //!   command which it has seen for 250 ms goes before all younger ones.
 //! - After a read the drive reads on into a buffer, so a stream of reads pays no missed revolutions.
 //! - A volatile write cache, off by default, answers writes at once and writes them when no read waits, or
-//!   when it is over 3/4 full, or when somebody waits for it; reads of what is in it cost nothing.
+//!   when it is over 3/4 full, or when a request waits for it; reads of what is in it cost nothing.
 //!
 //! The angle and the seek curve are the classical ones of disk simulation (Ruemmler and Wilkes 1994).
 

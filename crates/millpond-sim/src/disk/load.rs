@@ -63,7 +63,7 @@ pub(super) fn run(model: &mut Model, seconds: u64, mut clients: Vec<Client<'_>>)
     let start = model.now;
     let end = start + Nanos::from_secs(seconds);
     let mut sequence = clients.len();
-    // Who is to be asked when; of two at the same instant, who has waited longer.
+    // Which client is to be asked when; of two at the same instant, the one that has waited longer.
     let mut due: BTreeMap<(Instant, usize), usize> = (0..clients.len()).map(|n| ((start, n), n)).collect();
     let mut done: Vec<ModelCompletion> = Vec::new();
     loop {
@@ -72,7 +72,7 @@ pub(super) fn run(model: &mut Model, seconds: u64, mut clients: Vec<Client<'_>>)
             .into_iter()
             .chain(model.next_event())
             .min()
-            .expect("somebody goes on");
+            .expect("a client goes on");
         if now >= end {
             return seen;
         }

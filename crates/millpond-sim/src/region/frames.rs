@@ -1,6 +1,6 @@
 //! Where the pages of the region are, as the engine's `memory/pages.rs` has it, and the frames that the core asks about.
 //!
-//! Nobody tells of a use or a change of a page that is in the region. When the core asks for its uses it is moved out
+//! A use or a change of a page that is in the region is not seen. When the core asks for its uses it is moved out
 //! behind the step; its next touch is a soft fault, which counts. When it is to leave, it is compared with its slot.
 
 use millpond_core::frame::{ACCESSES_MAX, BeginWrite, FrameTable};
@@ -26,7 +26,7 @@ pub(super) struct Page {
     pub(super) frame: FrameNo,
     /// It is not what its slot holds.
     pub(super) differs: bool,
-    /// It was read ahead, and nobody has touched it since.
+    /// It was read ahead, and not touched since.
     pub(super) ahead: bool,
     pub(super) uses: u8,
 }
@@ -43,7 +43,7 @@ pub(super) struct Frames {
     sampled: Vec<u32>,
     /// Frames that were offered as clean and are not.
     pub(super) changed: Vec<FrameNo>,
-    /// Pages that were read ahead and left before anybody touched them.
+    /// Pages that were read ahead and left without being touched.
     pub(super) wasted: u64,
 }
 
@@ -94,7 +94,7 @@ impl Frames {
         (page.at, page.frame, page.uses) = (at, frame, 0);
     }
 
-    /// A page comes back from its frame, and those behind it that whoever touched it will come to, but marks.
+    /// A page comes back from its frame, and those behind it that the same task will come to, but marks.
     pub(super) fn move_in(&mut self, number: usize, is_mark: impl Fn(usize) -> bool) {
         let was_read_ahead = self.pages[number].ahead;
         self.come_back(number);

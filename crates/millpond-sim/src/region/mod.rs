@@ -184,7 +184,7 @@ impl Region {
         self.file_reads
     }
 
-    /// Pages that were read ahead and left before anybody touched them.
+    /// Pages that were read ahead and left without being touched.
     pub fn wasted_ahead(&self) -> u64 {
         self.frames.wasted
     }
@@ -213,7 +213,7 @@ impl Region {
             let (task_at, task) = tasks.min().unwrap_or((Instant::NEVER, 0));
             let disk_at = self.swap.next().min(self.files.next());
             let first = task_at.min(disk_at).min(self.reclaim_at).min(self.tick_at);
-            assert!(first < Instant::NEVER, "nobody runs and nothing will happen");
+            assert!(first < Instant::NEVER, "no task runs and nothing will happen");
             self.now = self.now.max(first);
             if disk_at == first {
                 self.deliver();
@@ -363,7 +363,7 @@ impl Region {
             | Effect::Synced { .. }
             | Effect::SyncLogBlocked { .. }
             | Effect::Withdraw { .. } => {}
-            Effect::Write { .. } => unreachable!("nobody changes the file"),
+            Effect::Write { .. } => unreachable!("no task changes the file"),
         }
     }
 
@@ -474,7 +474,7 @@ impl Region {
         Ok(())
     }
 
-    /// Somebody has come to the page, which may be the one that asks for more to be read ahead.
+    /// A task has come to the page, which may be the one that asks for more to be read ahead.
     fn reached(&mut self, file: FileId, at: PageIndex) {
         if self.marks.remove(&(file, at)) {
             self.step(Event::ReadAheadDue { file, at });
@@ -482,7 +482,7 @@ impl Region {
     }
 }
 
-/// What the one who raised an event has to do.
+/// What the task that raised an event has to do.
 #[derive(Default)]
 struct Told {
     wait: Option<Nanos>,

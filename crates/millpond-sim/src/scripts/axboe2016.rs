@@ -1,4 +1,4 @@
-//! The workload of Axboe 2016 as scripts: somebody writes file after file and then syncs, somebody reads at random; and
+//! The workload of Axboe 2016 as scripts: a process writes file after file and then syncs, another reads at random; and
 //! those that can stand in the reader's place: see `workload/axboe2016/phase.rs`.
 
 use crate::draw::Draw;

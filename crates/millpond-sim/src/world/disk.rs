@@ -34,7 +34,7 @@ pub(super) struct Transfer {
     done: usize,
     /// Commands that have not ended.
     left: u32,
-    /// Who gets the error, and in which of its operations.
+    /// The process that gets the error, and in which of its operations.
     owner: Option<(usize, u64)>,
 }
 
@@ -292,7 +292,7 @@ impl<A: Form> World<A> {
         self.wake(State::Others);
     }
 
-    /// Whoever has asked for pages uses them before they can be taken for somebody else. Which pages were read.
+    /// A process that has asked for pages uses them before another can take their frames. Which pages were read.
     fn own_read_done(&mut self, pid: usize, key: PageKey, frames: &[FrameNo]) -> Vec<PageKey> {
         let mut used = Vec::new();
         let process = &mut self.processes[pid];

@@ -8,7 +8,7 @@ use millpond_core::io::{IoError, Reason};
 use millpond_core::units::{FrameNo, Nanos, PageKey};
 use millpond_core::writeback::SyncTicket;
 
-/// What the one who raised an event was told.
+/// What the process that raised an event was told.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) wait: Option<Nanos>,

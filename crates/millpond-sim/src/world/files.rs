@@ -119,7 +119,7 @@ impl<A: Form> World<A> {
     }
 
     /// As when the last handle is dropped: what is dirty is tried, all is forgotten, and the file is closed; then
-    /// somebody opens it anew.
+    /// it is opened anew.
     pub(super) fn reopen(&mut self, pid: usize, file: FileId) -> bool {
         if self.processes[pid].at == 0 {
             self.begin_sync(pid, file);

@@ -121,7 +121,7 @@ pub struct World<A: Form = Configured> {
     asker: Option<usize>,
     digest: u64,
     held_max: u64,
-    /// Nobody minds how long a call takes.
+    /// It does not matter how long a call takes.
     is_patient: bool,
     /// The truth.
     pub checker: Checker,
@@ -216,7 +216,7 @@ impl<A: Form> World<A> {
         &self.coverage
     }
 
-    /// Met once more, by whoever drives the world.
+    /// Counts what the driver of the world has met.
     pub(super) fn count(&mut self, what: Seen) {
         self.coverage.count(what);
     }
@@ -303,7 +303,7 @@ impl<A: Form> World<A> {
         true
     }
 
-    /// What everybody is at.
+    /// What each process is at.
     pub fn describe(&self) -> String {
         let processes: Vec<_> = self
             .processes
@@ -319,7 +319,7 @@ impl<A: Form> World<A> {
         )
     }
 
-    /// When all is at rest: nothing is dirty, nothing is on its way, nobody waits, and the pool has its size.
+    /// When all is at rest: nothing is dirty, nothing is on its way, no process waits, and the pool has its size.
     ///
     /// # Panics
     /// If something is left.
@@ -340,8 +340,8 @@ impl<A: Form> World<A> {
         self.manager.assert_idle();
     }
 
-    /// Nobody waits for longer than his patience; who waits for guards waits for those who hold them, as long as these
-    /// get on: page by page.
+    /// No process waits for longer than [`PATIENCE`]. One that waits for guards waits as long as their holders get on, page
+    /// by page.
     fn check_progress(&mut self, pid: usize) {
         let is_held = self.processes.iter().any(|p| !p.guards.is_empty());
         let process = &mut self.processes[pid];

@@ -14,11 +14,11 @@ const WRITE_PAGES_MAX: u64 = 32;
 
 /// What stands where a page should be.
 pub(super) enum Found {
-    /// The page, for whoever wants to use it in this way.
+    /// The page, free for this use.
     Page(FrameNo),
     /// Nothing.
     Missing,
-    /// The process waits for its content, or for those who hold it.
+    /// The process waits for its content, or for those that hold it.
     Waiting,
 }
 

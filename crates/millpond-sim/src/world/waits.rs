@@ -12,7 +12,7 @@ use millpond_core::units::{FileId, Instant, Nanos};
 const PATIENCE_FOR_MEMORY: Nanos = Nanos::from_secs(30);
 /// After so long without any page being written a paused dirtier is told of a file that can't be.
 const PATIENCE_WITH_ERRORS: Nanos = Nanos::from_secs(2);
-/// What nobody announces is looked at again after this.
+/// What is not announced is looked at again after this.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(200);
 
 impl<A: Form> World<A> {
@@ -100,8 +100,7 @@ impl<A: Form> World<A> {
     }
 
     /// Before a process dirties pages: whether it may, or has to wait, or has failed because its file can't be written.
-    /// Whoever has given up a pause would else fill
-    /// memory with pages that can't be written, a few at each try.
+    /// A process that has given up a pause would else fill memory with pages that can't be written, a few at each try.
     pub(super) fn may_dirty(&mut self, pid: usize) -> bool {
         let file = self.processes[pid].op.file();
         if let Some(error) = file.and_then(|file| self.manager.refuses(file)) {

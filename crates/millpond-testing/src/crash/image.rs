@@ -12,7 +12,7 @@
 use super::Event;
 use std::ops::Range;
 
-/// What a crash does to that of which nobody had a promise.
+/// What a crash does to what was not promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fate {

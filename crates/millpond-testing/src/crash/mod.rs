@@ -162,7 +162,7 @@ impl Crashing {
         }
     }
 
-    /// How many entries the journal has. Who reads it before and after a call knows between which crashes it was.
+    /// How many entries the journal has. Read before and after a call it says between which crashes the call was.
     pub fn position(&self) -> usize {
         self.state.lock().journal.len()
     }
@@ -254,7 +254,7 @@ fn move_here(request: &Request) -> io::Result<usize> {
     Threads::new("for a copy").transfer(request)
 }
 
-/// The bytes as they are now, and a request's memory that has them. By way of the kernel, for somebody else may be
+/// The bytes as they are now, and a request's memory that has them. By way of the kernel, for another thread may be
 /// changing them.
 fn take(segments: &Segments) -> io::Result<(Arc<[u8]>, Segments)> {
     let len = segments.bytes();

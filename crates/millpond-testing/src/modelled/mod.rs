@@ -59,9 +59,9 @@ struct UnderWay {
 
 #[derive(Debug)]
 enum Owner {
-    /// Somebody who waits for it.
+    /// A thread that waits for it.
     Thread(Thread),
-    /// The reaper, for whom the inner device may have finished already.
+    /// The reaper. The inner device may have finished already.
     Reaper {
         token: u64,
         result: Option<io::Result<usize>>,
@@ -173,7 +173,7 @@ impl State {
         self.next_key
     }
 
-    /// The modelled disk has finished a piece. Who is to be unparked, and whether the reaper has something.
+    /// The modelled disk has finished a piece. The thread that is to be unparked, and whether the reaper has something.
     fn finish_piece(&mut self, key: u64) -> (Option<Thread>, bool) {
         // Not there: the inner device refused it after it was given to the modelled one.
         let Some(under_way) = self.under_way.get_mut(&key) else {

@@ -63,7 +63,7 @@ struct State {
     ending: bool,
 }
 
-/// Counted before each answer is given, so that whoever has it finds it counted.
+/// Counted before each answer is given, so that its receiver finds it counted.
 #[derive(Default)]
 struct Late {
     answers: AtomicU64,
@@ -171,7 +171,7 @@ impl Drop for ModelService {
         self.shared.state.lock().ending = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed; there is nobody left to tell.
+            // A panic in it has been printed; there is no caller left to tell.
             let _ = thread.join();
         }
     }
