@@ -14,6 +14,14 @@
 
 #![forbid(unsafe_code)]
 
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+//
+//   5  pressure                             worlds in which nearly all of memory is dirty or held
+//   4  mixed_load  swarm                    a writer and a reader; worlds drawn from a seed
+//   3  region  world                        a machine that uses memory; one with files and processes
+//   2  checker  scripts  swap               what must hold; what processes do; where pages are swapped to
+//   1  disk  draw  faults  frames  process  task   disks, chance, what goes wrong, frames, operations on files and memory
+
 pub mod checker;
 pub mod disk;
 pub mod draw;

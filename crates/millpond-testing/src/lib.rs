@@ -38,6 +38,10 @@
 
 #![forbid(unsafe_code)]
 
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+//
+//   1  conformance  crash  fault  modelled   devices around a device, each by itself, and what all promise
+
 pub mod conformance;
 mod crash;
 mod fault;

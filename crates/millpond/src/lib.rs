@@ -61,7 +61,7 @@
 //   7   sys/arena          the memory of frames, which takes a pin; and its exchange with regions
 //   6   observe            what a cache shows of itself
 //   5   frames             which page is in which frame, and who may touch it
-//   4   error  testing     what can go wrong; devices for tests
+//   4   error              what can go wrong
 //   3   control/settings   the settings by name
 //   2   device             what moves bytes
 //   1   host               what the host allows
