@@ -87,20 +87,22 @@ mod sys;
 
 #[doc(hidden)]
 pub use api::internal;
+#[cfg(feature = "trace")]
+pub use api::trace;
 pub use api::{options, units};
 pub use control::settings;
-#[cfg(feature = "trace")]
-pub use observe::trace;
 pub use observe::{contents, explain, history, stats};
 
 #[cfg(feature = "tokio")]
 pub use api::async_file::AsyncFile;
 pub use api::builder::Builder;
-pub use api::cache::{MemoryInForce, PageCache};
+pub use api::cache::PageCache;
 pub use api::cursor::FileCursor;
 pub use api::file::{Advice, CloseError, File, OpenOptions};
 pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
 pub use api::options::{Options, Preset};
+pub use api::region::{Region, RegionAdvice};
+pub use control::follow::MemoryInForce;
 pub use control::settings::value::MemoryRange;
 pub use device::watched::Warning;
 pub use error::{Error, Result};
@@ -109,5 +111,5 @@ pub use files::StablePages;
 pub use files::check::PageCheck;
 pub use files::order::LogOrder;
 pub use host::Notice;
-pub use memory::{Faults, Region, RegionAdvice, RegionOptions, SwapFile};
+pub use memory::{Faults, RegionOptions, SwapFile};
 pub use stats::Stats;

@@ -1,20 +1,22 @@
 //! What a cache is made of: the budget, the options, the device, and who is told what is missing.
 
-use crate::api::cache::{Budget, Handle, PageCache};
+use crate::api::cache::{Handle, PageCache};
 use crate::control::auto;
+use crate::control::budget::Budget;
+use crate::control::cache::Cache;
+use crate::control::calibration::Calibrating;
 use crate::control::settings::MemoryRange;
 #[cfg(feature = "control")]
 use crate::control::socket::Place;
 use crate::device::{self, Calibration, Device, Warning, Watched};
-use crate::engine::background;
 use crate::engine::budget::{self, Aside};
-use crate::engine::calibration::Calibrating;
 use crate::engine::driver::Shared;
+use crate::engine::threads::Threads;
 use crate::error::{Error, Result};
 use crate::frames::table::Table;
 use crate::host::hook::Hook;
 use crate::host::{self, Notice, Notices};
-use crate::memory::{Regions, SwapFile, handlers, swap};
+use crate::memory::{Regions, SwapFile, swap};
 use crate::observe::events;
 use crate::observe::record::Recorder;
 use crate::sys::arena::Arena;
@@ -325,22 +327,21 @@ impl Builder {
                 shared.tell(Event::SwapAdded { slots, priority });
             }
         }
-        let thread = background::start(shared.clone()).map_err(setup("starting the background thread"))?;
-        let handlers = handlers::start(&shared).map_err(setup("starting the threads that serve faults"))?;
+        let threads = Threads::start(&shared)?;
         let calibrating = match self.calibration {
             Some(calibration) => Calibrating::Done(calibration),
             None if self.calibrate && self.goal.is_none() => Calibrating::Due,
             None => Calibrating::Off,
         };
-        let handle = Handle::new(
+        let cache = Cache::new(
             shared,
-            thread,
-            handlers,
+            threads,
             calibrating,
             notices,
             Budget { memory, auto, aside },
             self.memory_beyond_limit,
         );
+        let handle = Handle::new(cache);
         if let Some(name) = self.name {
             // It is set once, here.
             let _ = handle.name.set(name);

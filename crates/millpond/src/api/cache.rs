@@ -1,52 +1,45 @@
 //! The cache: made by a builder, shared by its files, ended by the last of them.
 
+mod budget;
 mod end;
-mod follow;
 mod inspect;
 mod lost;
 mod open;
 mod regions;
-mod room;
+mod settings;
 
 #[cfg(feature = "tokio")]
 use crate::api::async_file::Places;
 use crate::api::builder::Builder;
 use crate::api::file::File;
+use crate::control::cache::Cache;
+use crate::control::calibration::Calibrating;
 #[cfg(feature = "control")]
 use crate::control::socket::{Control, Place};
 use crate::device::{Calibration, DeviceFigures, FileIdentity, GoalSource};
-use crate::engine::calibration::Calibrating;
-use crate::engine::driver::Shared;
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::frames::own::Waits;
-use crate::host::{Notice, Notices};
+use crate::host::Notice;
 use crate::observe::contents::{self, Contents, Order};
 use crate::observe::events;
-use crate::observe::history::History;
 #[cfg(feature = "metrics")]
 use crate::observe::http;
 #[cfg(feature = "metrics")]
 use crate::observe::metrics;
 use crate::observe::stats::Stats;
-#[cfg(feature = "trace")]
-use crate::observe::trace::Recordings;
 use crate::observe::trace::What;
-use follow::Follower;
-pub use follow::MemoryInForce;
 use millpond_core::event::Event;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
 use parking_lot::{Condvar, Mutex};
-pub(crate) use room::Budget;
 use std::collections::HashMap;
 #[cfg(feature = "metrics")]
 use std::net::SocketAddr;
 use std::ops::Deref;
 #[cfg(feature = "control")]
 use std::path::Path;
-use std::sync::{Arc, OnceLock, Weak};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 /// A page cache under one memory budget. Clones are handles of the same cache.
 ///
@@ -68,40 +61,21 @@ pub struct PageCache {
 
 /// What keeps a cache alive: its handles and its files. Its control socket does not.
 pub(crate) struct Handle {
-    inner: Arc<Inner>,
+    cache: Arc<Cache>,
+    files: Mutex<Files>,
+    closed: Condvar,
+    #[cfg(feature = "tokio")]
+    pub(crate) places: Places,
     #[cfg(feature = "control")]
     control: Option<Control>,
     #[cfg(feature = "metrics")]
     metrics: Option<http::Server>,
 }
 
-/// What the control socket works with, beside all others.
-pub(crate) struct Inner {
-    pub(crate) shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-    handlers: Mutex<Vec<JoinHandle<()>>>,
-    files: Mutex<Files>,
-    closed: Condvar,
-    /// Whether the read latency goal is still the one for an unknown device.
-    pub(crate) calibrating: Mutex<Calibrating>,
-    pub(crate) notices: Notices,
-    pub(crate) memory_beyond_limit: bool,
-    pub(crate) budget: Mutex<Budget>,
-    pub(crate) follower: Follower,
-    /// For threads that the cache starts later.
-    pub(crate) me: Weak<Inner>,
-    pub(crate) history: Mutex<History>,
-    #[cfg(feature = "trace")]
-    pub(crate) recordings: Mutex<Recordings>,
-    pub(crate) name: OnceLock<String>,
-    #[cfg(feature = "tokio")]
-    pub(crate) places: Places,
-}
-
 impl Deref for Handle {
-    type Target = Inner;
-    fn deref(&self) -> &Inner {
-        &self.inner
+    type Target = Cache;
+    fn deref(&self) -> &Cache {
+        &self.cache
     }
 }
 
@@ -242,36 +216,13 @@ impl std::fmt::Debug for PageCache {
 }
 
 impl Handle {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        thread: JoinHandle<()>,
-        handlers: Vec<JoinHandle<()>>,
-        calibrating: Calibrating,
-        notices: Notices,
-        budget: Budget,
-        memory_beyond_limit: bool,
-    ) -> Handle {
-        let inner = Arc::new_cyclic(|me| Inner {
-            shared,
-            thread: Mutex::new(Some(thread)),
-            handlers: Mutex::new(handlers),
-            files: Mutex::new(Files::default()),
+    pub(crate) fn new(cache: Arc<Cache>) -> Handle {
+        Handle {
+            cache,
+            files: Mutex::default(),
             closed: Condvar::new(),
-            calibrating: Mutex::new(calibrating),
-            notices,
-            memory_beyond_limit,
-            budget: Mutex::new(budget),
-            follower: Follower::default(),
-            me: me.clone(),
-            history: Mutex::default(),
-            #[cfg(feature = "trace")]
-            recordings: Mutex::default(),
-            name: OnceLock::new(),
             #[cfg(feature = "tokio")]
             places: Places::default(),
-        });
-        Handle {
-            inner,
             #[cfg(feature = "control")]
             control: None,
             #[cfg(feature = "metrics")]
@@ -285,7 +236,7 @@ impl Handle {
     /// [`Error::Control`].
     #[cfg(feature = "control")]
     pub(crate) fn listen(&mut self, place: &Place) -> Result<()> {
-        self.control = Some(Control::start(self.inner.clone(), place)?);
+        self.control = Some(Control::start(self.cache.clone(), place)?);
         Ok(())
     }
 
@@ -295,7 +246,7 @@ impl Handle {
     /// [`Error::Metrics`].
     #[cfg(feature = "metrics")]
     pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<()> {
-        let cache = self.inner.clone();
+        let cache = self.cache.clone();
         let facts = move || metrics::Facts {
             stats: cache.shared.stats(),
             devices: cache.shared.device.figures(),
@@ -410,14 +361,5 @@ impl Drop for Closing<'_> {
             file.writes.lock().take();
         }
         self.handle.closed.notify_all();
-    }
-}
-
-impl Inner {
-    /// Goes through the files that are open.
-    #[cfg(feature = "trace")]
-    pub(crate) fn files_open(&self, see: impl FnMut(&FileInner)) {
-        let files = self.files.lock();
-        files.open.values().map(|(file, _)| &**file).for_each(see);
     }
 }

@@ -10,4 +10,7 @@ pub(crate) mod guard;
 pub mod internal;
 pub mod options;
 pub mod quantity;
+pub(crate) mod region;
+#[cfg(feature = "trace")]
+pub mod trace;
 pub mod units;

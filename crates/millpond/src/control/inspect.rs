@@ -1,13 +1,13 @@
 //! What is known of a cache's limits: facts for `observe/inspect.rs`.
 
-use crate::api::cache::Inner;
+use super::cache::Cache;
 use crate::control::settings::Limit;
 use crate::engine::budget::{FRAME_METADATA_BYTES, IO_BYTES};
 use crate::observe::inspect::{MemoryFacts, limits};
 use millpond_core::manager::GoalInForce;
 use millpond_core::units::Bytes;
 
-impl Inner {
+impl Cache {
     pub(crate) fn inspect_goal(&self) -> Option<GoalInForce> {
         self.shared.core().manager.inspect_goal()
     }

@@ -36,7 +36,13 @@
 //! The commands are those of the table in `socket/answer.rs`, which `help` lists.
 
 pub(crate) mod auto;
+pub(crate) mod budget;
+pub(crate) mod cache;
+pub(crate) mod calibration;
+pub(crate) mod follow;
 mod inspect;
+#[cfg(feature = "trace")]
+mod recording;
 pub mod settings;
 #[cfg(feature = "control")]
 pub(crate) mod socket;

@@ -10,9 +10,10 @@
 //! Whoever changes one setting reads all and writes all, so two at the same time must not meet: the budget's lock is
 //! held from the reading to the writing. The lock of the calibration is taken before it, never after.
 
-use crate::api::cache::{Budget, Inner, PageCache};
+use super::budget::Budget;
+use super::cache::Cache;
+use crate::control::calibration::Calibrating;
 use crate::control::settings::{Memory, SETTINGS, Setting, Settings};
-use crate::engine::calibration::Calibrating;
 use crate::engine::driver::Deferred;
 use crate::error::{Error, Result};
 use crate::host;
@@ -32,7 +33,7 @@ struct Sets {
     goal: bool,
 }
 
-impl Inner {
+impl Cache {
     pub(crate) fn options(&self) -> Options {
         self.shared.core().manager.options().clone()
     }
@@ -124,7 +125,7 @@ impl Inner {
     /// Makes the pool as large as the new budget allows, and takes the options, which are checked. What is `None` stays as it is.
     ///
     /// # Errors
-    /// As [`PageCache::set_memory`]; then nothing changes.
+    /// As [`PageCache::set_memory`](crate::PageCache::set_memory); then nothing changes.
     pub(crate) fn apply(
         &self,
         by: By,
@@ -241,37 +242,4 @@ fn differences(old: &Settings, new: &Settings) -> Vec<SettingChange> {
         });
     }
     changes
-}
-
-impl PageCache {
-    /// Sets some settings by name, as `millpond set` does: `[("dirty.background", "64M"), ("memory", "1G")]`. They are taken
-    /// from left to right, all at once or none. Says what has changed, and what the limits became.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] for a name or value that can't be, with what can; and as of [`PageCache::set_options`] and
-    /// [`PageCache::set_memory`]. Then nothing changes.
-    ///
-    /// ```
-    /// # fn main() -> millpond::Result<()> {
-    /// let cache = millpond::PageCache::builder().memory(64 << 20).build()?;
-    /// let change = cache.set(&[("dirty.hard", "8M"), ("dirty.background", "2M")])?;
-    /// assert_eq!(change.settings[0].old.as_deref(), Some("10%"));
-    /// assert!(cache.set(&[("dirty.hard", "1M"), ("watermarks.scale", "31%")]).is_err()); // and neither is set
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set(&self, settings: &[(&str, &str)]) -> Result<Change> {
-        self.handle.set(By::Program, settings)
-    }
-
-    /// Every [`Setting`] with what it is, as it can be typed; `None` for those of forms that are not chosen. What is listed,
-    /// set again in this order, brings back exactly what is there.
-    pub fn settings(&self) -> Vec<(&'static Setting, Option<String>)> {
-        self.handle.settings_now()
-    }
-
-    /// The last changes of settings, by whomever: [`CHANGES_MAX`](crate::history::CHANGES_MAX) are kept.
-    pub fn history(&self) -> History {
-        self.handle.history()
-    }
 }

@@ -1,6 +1,5 @@
 //! One budget for frames, metadata and what input and output need.
 
-use crate::PageCache;
 use crate::error::{Error, Result};
 use crate::memory::TwinBytes;
 use crate::sys::arena::places::PLACE_BYTES;
@@ -86,25 +85,10 @@ pub(crate) fn frames(memory: Bytes, page_size: PageSize, aside: Aside) -> Result
     Ok(frames.min(FRAMES_MAX))
 }
 
-impl PageCache {
-    /// How many pages a cache with a budget of `memory` holds, if it has neither regions nor files that need copies.
-    ///
-    /// # Errors
-    /// [`Error::BudgetTooSmall`].
-    pub fn pages_in(memory: Bytes, page_size: PageSize) -> Result<PageCount> {
-        frames(memory, page_size, Aside::default())
-    }
-
-    /// The budget of a cache that holds `pages` pages: the reverse of [`PageCache::pages_in`].
-    pub fn memory_for(pages: PageCount, page_size: PageSize) -> Bytes {
-        let frame = page_size.bytes() + FRAME_METADATA_BYTES;
-        Bytes(pages.0.saturating_mul(frame).saturating_add(IO_BYTES.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PageCache;
 
     #[test]
     fn frames_and_metadata_fit_into_the_budget() {

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 impl Shared {
     /// Since it was made.
+    #[cfg(any(feature = "control", feature = "metrics"))]
     pub(crate) fn age(&self) -> Duration {
         Duration::from_nanos(self.clock.now().0)
     }

@@ -25,7 +25,7 @@ static END: AtomicUsize = AtomicUsize::new(0);
 static ALL: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
 /// A region is there from now on, before anybody has its address.
-pub(super) fn enter(memory: &RegionMemory) {
+pub(crate) fn enter(memory: &RegionMemory) {
     let addresses = memory.addresses();
     FIRST.fetch_min(addresses.start, Ordering::Relaxed);
     END.fetch_max(addresses.end, Ordering::Relaxed);
@@ -33,7 +33,7 @@ pub(super) fn enter(memory: &RegionMemory) {
 }
 
 /// A region is no more.
-pub(super) fn remove(memory: &RegionMemory) {
+pub(crate) fn remove(memory: &RegionMemory) {
     let addresses = memory.addresses();
     let mut all = ALL.write();
     if let Some(at) = all.iter().position(|region| *region == addresses) {

@@ -41,7 +41,7 @@ impl RegionOptions {
         self
     }
 
-    pub(super) fn touch(&self) -> Touch {
+    pub(crate) fn touch(&self) -> Touch {
         match self.faults {
             Faults::Handlers => Touch::Sleeps,
             Faults::InThread => Touch::Signals,

@@ -12,7 +12,7 @@ pub(crate) mod metrics;
 pub(crate) mod record;
 pub mod stats;
 #[cfg(feature = "trace")]
-pub mod trace;
+pub(crate) mod trace;
 #[cfg(not(feature = "trace"))]
 #[path = "trace/off.rs"]
 pub(crate) mod trace;

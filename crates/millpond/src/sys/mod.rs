@@ -6,6 +6,7 @@
 pub(crate) mod addresses;
 pub(crate) mod arena;
 pub(crate) mod buffer;
+pub(crate) mod clock;
 pub(crate) mod copies;
 #[cfg(test)]
 pub(crate) mod counted;

@@ -1,8 +1,9 @@
 //! Regions of a cache: made within its swap file, and forgotten.
 
 use super::{Files, Handle, PageCache};
+use crate::api::region::Region;
 use crate::error::{Error, Result};
-use crate::memory::{PAGE_BYTES, Region, RegionOptions};
+use crate::memory::{PAGE_BYTES, RegionOptions};
 use millpond_core::event::Event;
 use millpond_core::units::{FileId, PageCount};
 

@@ -15,6 +15,7 @@
 
 mod guards;
 mod invalidate;
+mod note;
 mod opened;
 mod options;
 mod pieces;

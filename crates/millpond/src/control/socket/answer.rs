@@ -19,7 +19,7 @@
 //! `request` if the line was not understood, `setting` if a value can't be, `refused`, or `cache` for whatever else.
 
 use super::{reclaim, watch};
-use crate::api::cache::Inner;
+use crate::control::cache::Cache;
 use crate::control::settings::Limit;
 use crate::control::settings::{Kind, Value as SettingValue, pair};
 use crate::error::Error;
@@ -60,7 +60,7 @@ pub(super) fn is_slow(line: &str) -> bool {
     line.split_ascii_whitespace().next() == Some("record")
 }
 
-pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
+pub(super) fn answer(cache: &Cache, by: &By, line: &str) -> Value {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     match words[..] {
         ["help"] => json!({ "commands": COMMANDS }),
@@ -85,7 +85,7 @@ pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
         ["stat"] => stat(cache),
         ["reclaim"] => reclaim::reclaim(cache),
         ["record", "start", bytes, ..] => record(cache, bytes, line),
-        ["record", "state"] => recording(cache.record_progress()),
+        ["record", "state"] => recording(cache.recordings.lock().progress()),
         ["record", "stop"] => recording(cache.record_stop(None).as_ref().map(Progress::from)),
         ["files", ref words @ ..] => watch::files(cache, words),
         ["devices"] => watch::devices(cache),
@@ -97,7 +97,7 @@ pub(super) fn answer(cache: &Inner, by: &By, line: &str) -> Value {
     }
 }
 
-fn about(cache: &Inner) -> Value {
+fn about(cache: &Cache) -> Value {
     let program = std::env::current_exe().ok();
     let program = program.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     json!({
@@ -113,13 +113,13 @@ fn about(cache: &Inner) -> Value {
     })
 }
 
-fn set(cache: &Inner, by: &By, pairs: &[&str]) -> Result<Change, Error> {
+fn set(cache: &Cache, by: &By, pairs: &[&str]) -> Result<Change, Error> {
     let pairs: Result<Vec<_>, _> = pairs.iter().map(|text| pair(text)).collect();
     cache.set(by.clone(), &pairs?)
 }
 
 /// Limits on dirty pages that were just set and are not what was asked for, because others bound them: in sentences.
-fn cuts(cache: &Inner, change: &Change) -> Vec<String> {
+fn cuts(cache: &Cache, change: &Change) -> Vec<String> {
     let dirty = cache.options().dirty;
     let asked = |name: &str| match name {
         "dirty.hard" => Some(dirty.hard),
@@ -147,7 +147,7 @@ fn cuts(cache: &Inner, change: &Change) -> Vec<String> {
     cache.inspect_limits().iter().filter_map(cut).collect()
 }
 
-fn changed(change: &Change, cache: &Inner) -> Value {
+fn changed(change: &Change, cache: &Cache) -> Value {
     let page = cache.shared.page_size;
     let setting = |s: &SettingChange| json!({ "name": s.name, "old": s.old, "new": s.new });
     let limit = |l: &LimitChange| {
@@ -170,7 +170,7 @@ fn changed(change: &Change, cache: &Inner) -> Value {
     })
 }
 
-fn limits(cache: &Inner) -> Value {
+fn limits(cache: &Cache) -> Value {
     let history = cache.history();
     let one = |limit: &Limit| {
         let d = &limit.derived;
@@ -222,7 +222,7 @@ fn limits(cache: &Inner) -> Value {
     })
 }
 
-fn options(cache: &Inner) -> Value {
+fn options(cache: &Cache) -> Value {
     let one = |(setting, value): (&'static crate::control::settings::Setting, Option<String>)| {
         let allowed = match setting.kind {
             Kind::Word(_) | Kind::Switch => setting.kind.syntax(),
@@ -240,7 +240,7 @@ fn options(cache: &Inner) -> Value {
     json!({ "options": cache.settings_now().into_iter().map(one).collect::<Vec<_>>() })
 }
 
-fn history(cache: &Inner) -> Value {
+fn history(cache: &Cache) -> Value {
     let history = cache.history();
     let changes: Vec<_> = history
         .changes
@@ -255,7 +255,7 @@ fn history(cache: &Inner) -> Value {
     })
 }
 
-fn stat(cache: &Inner) -> Value {
+fn stat(cache: &Cache) -> Value {
     let stats = cache.shared.stats();
     let (now, pressure) = (&stats.occupancy, &stats.pressure);
     let mut counters = Map::new();
@@ -306,7 +306,7 @@ fn stat(cache: &Inner) -> Value {
     })
 }
 
-fn memory(cache: &Inner) -> Value {
+fn memory(cache: &Cache) -> Value {
     let memory = cache.memory_in_force();
     json!({
         "bytes": memory.bytes.0,
@@ -315,14 +315,14 @@ fn memory(cache: &Inner) -> Value {
     })
 }
 
-fn record(cache: &Inner, bytes: &str, line: &str) -> Value {
+fn record(cache: &Cache, bytes: &str, line: &str) -> Value {
     // The path as it is, with whatever blanks it has.
     let path = line.split_once(bytes).map_or("", |(_, path)| path);
     let (Ok(bytes), Some(path)) = (bytes.parse(), path.strip_prefix(' ')) else {
         return error("request", "say record start BYTES PATH");
     };
     match cache.record_start(Path::new(path), bytes) {
-        Ok(_) => recording(cache.record_progress()),
+        Ok(_) => recording(cache.recordings.lock().progress()),
         Err(why) => error("refused", &why.told(Surface::CommandLine)),
     }
 }

@@ -11,7 +11,7 @@ mod watch;
 pub use client::Client;
 pub use place::sockets;
 
-use crate::api::cache::Inner;
+use crate::control::cache::Cache;
 use crate::error::{Error, Result};
 use crate::sys::threads;
 use place::Bound;
@@ -49,7 +49,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Control`], [`Error::Setup`] if the system gives no thread.
-    pub(crate) fn start(cache: Arc<Inner>, place: &Place) -> Result<Control> {
+    pub(crate) fn start(cache: Arc<Cache>, place: &Place) -> Result<Control> {
         let bound = match place {
             Place::Default => place::bind_default()?,
             Place::At(path) => Bound::new(path)?,

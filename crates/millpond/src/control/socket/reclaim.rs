@@ -1,7 +1,7 @@
 //! What reclaim has met at the cold end of memory, and what it did there, for who asks.
 
 use super::answer::seconds;
-use crate::api::cache::Inner;
+use crate::control::cache::Cache;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::trace::{Caller, Outcome, Record, SAMPLED_ONE_IN, Trace};
 use millpond_core::units::FileId;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 const SAMPLES: usize = 32;
 
 /// `reclaim`. The trace is copied under the core's lock, as are the paths of the files that are named.
-pub(super) fn reclaim(cache: &Inner) -> Value {
+pub(super) fn reclaim(cache: &Cache) -> Value {
     let now = cache.shared.clock.now();
     let (trace, paths) = {
         let core = cache.shared.core();

@@ -16,7 +16,7 @@ use super::answer::{answer, error, is_slow};
 use super::place::Bound;
 use super::slow::Slow;
 use super::{CLIENTS_MAX, LINE_BYTES_MAX};
-use crate::api::cache::Inner;
+use crate::control::cache::Cache;
 use crate::observe::history::By;
 use crate::sys::peer::peer;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -56,7 +56,7 @@ struct Client {
 ///
 /// # Errors
 /// The system's, if it can't wait for sockets any more.
-pub(super) fn run(bound: &Bound, cache: &Inner, stopped: &UnixStream) -> io::Result<()> {
+pub(super) fn run(bound: &Bound, cache: &Cache, stopped: &UnixStream) -> io::Result<()> {
     // Ends when the slow one has, which a disk may keep waiting; so would the end of its recording.
     thread::scope(|scope| {
         let mut slow = Slow::new(scope, cache)?;
@@ -167,7 +167,7 @@ impl Client {
     }
 
     /// Does what can be done now; false when the client is to be forgotten.
-    fn serve(&mut self, cache: &Inner, slow: &mut Slow<'_, '_>) -> bool {
+    fn serve(&mut self, cache: &Cache, slow: &mut Slow<'_, '_>) -> bool {
         if self.awaited.is_some() {
             // Of one that waits nothing else is told but that it has gone.
             return false;
@@ -214,7 +214,7 @@ impl Client {
     }
 
     /// Answers the next line, if there is a whole one.
-    fn next_line(&mut self, cache: &Inner, slow: &mut Slow<'_, '_>) -> bool {
+    fn next_line(&mut self, cache: &Cache, slow: &mut Slow<'_, '_>) -> bool {
         let end = self.input.iter().position(|byte| *byte == b'\n');
         let line: Vec<u8> = match end {
             Some(end) => self.input.drain(..=end).take(end).collect(),

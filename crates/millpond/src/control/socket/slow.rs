@@ -5,7 +5,7 @@
 //! takes them in their order, and rings when an answer is there.
 
 use super::answer::answer;
-use crate::api::cache::Inner;
+use crate::control::cache::Cache;
 use crate::observe::history::By;
 use serde_json::Value;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ struct Job {
 
 pub(super) struct Slow<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    cache: &'env Inner,
+    cache: &'env Cache,
     jobs: Option<SyncSender<Job>>,
     /// Something can be read here after each answer.
     bell: UnixStream,
@@ -52,7 +52,7 @@ impl<'scope, 'env> Slow<'scope, 'env> {
     /// The system's, if there is no descriptor left.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
-        cache: &'env Inner,
+        cache: &'env Cache,
     ) -> io::Result<Slow<'scope, 'env>> {
         let (bell, rope) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;

@@ -4,7 +4,7 @@
 //! most, a thousand of them at a time under the core lock, and names 1000 files at most.
 
 use super::answer::{error, seconds};
-use crate::api::cache::Inner;
+use crate::control::cache::Cache;
 use crate::device::{DeviceFigures, device_name};
 use crate::observe::contents::{FRAMES_MAX, FileContents, Order, Pages};
 use millpond_core::units::Nanos;
@@ -18,7 +18,7 @@ const FILES: usize = 20;
 const FILES_MAX: usize = 1000;
 
 /// `files [COUNT] [by ORDER]`.
-pub(super) fn files(cache: &Inner, words: &[&str]) -> Value {
+pub(super) fn files(cache: &Cache, words: &[&str]) -> Value {
     let (count, words) = match words {
         [count, rest @ ..] if *count != "by" => (count.parse().ok(), rest),
         rest => (Some(FILES), rest),
@@ -80,7 +80,7 @@ fn pages(pages: &Pages) -> Value {
 }
 
 /// `devices`.
-pub(super) fn devices(cache: &Inner) -> Value {
+pub(super) fn devices(cache: &Cache) -> Value {
     let devices: Vec<_> = cache.shared.device.figures().iter().map(device).collect();
     json!({
         "age_s": seconds(cache.shared.age()),

@@ -50,7 +50,6 @@ pub(crate) use region::Fault;
 pub(crate) use throttle::Dirtying;
 
 use crate::device::Watched;
-use crate::engine::clock::Clock;
 use crate::engine::poison::{Dart, Poison};
 use crate::files::FileInner;
 use crate::frames::gate::Gate;
@@ -61,6 +60,7 @@ use crate::observe::record::{self, Recorder};
 #[cfg(feature = "trace")]
 use crate::observe::trace::Shards;
 use crate::sys::arena::Arena;
+use crate::sys::clock::Clock;
 use crate::sys::copies::Copies;
 use millpond_core::event::{Effects, Event};
 use millpond_core::io::IoId;

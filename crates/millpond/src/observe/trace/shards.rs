@@ -7,12 +7,12 @@
 //!                                                                  else: lost, and counted
 //! ```
 //!
-//! All of it is in the cache's `Shared` and empty until somebody records. A call that ends after the recording has ended
+//! All of it is in the engine and empty until somebody records. A call that ends after the recording has ended
 //! finds no sink in its shard, and leaves nothing.
 
 use super::format::Opened;
 use super::{Access, What};
-use crate::engine::clock::Clock;
+use crate::sys::clock::Clock;
 use crossbeam_utils::CachePadded;
 use millpond_core::units::{FileId, Instant, Nanos};
 use parking_lot::{Condvar, Mutex};
@@ -107,7 +107,7 @@ impl Sink {
     }
 
     /// Dropped while too many wait for the disk: a trace names such a file by its number only.
-    pub(super) fn opened(&self, file: Opened) {
+    pub(crate) fn opened(&self, file: Opened) {
         let mut opened = self.opened.lock();
         if opened.len() < OPENED_MAX {
             opened.push(file);
@@ -167,7 +167,7 @@ impl Shards {
     }
 
     /// The sink, if calls are recorded.
-    pub(super) fn sink(&self) -> Option<Arc<Sink>> {
+    pub(crate) fn sink(&self) -> Option<Arc<Sink>> {
         self.0[0].lock().sink.clone()
     }
 

@@ -6,10 +6,9 @@
 
 use super::format::{self, Kind};
 use super::shards::Sink;
-use super::{Ended, Recorded};
+use super::{Calls, Ended, Recorded};
 use crate::device::look_at_limit;
-use crate::engine::driver::Shared;
-use crate::observe::stats::Stats;
+use millpond_core::stats::Stats as Counters;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,7 +25,7 @@ const END_BYTES: u64 = 1024;
 
 /// A trace that is being written.
 pub(super) struct Writer {
-    pub(super) shared: Arc<Shared>,
+    pub(super) calls: Arc<dyn Calls>,
     pub(super) sink: Arc<Sink>,
     pub(super) path: PathBuf,
     pub(super) file: File,
@@ -34,7 +33,7 @@ pub(super) struct Writer {
     pub(super) bytes: u64,
     pub(super) bytes_max: u64,
     /// The counters at the beginning.
-    pub(super) before: Stats,
+    pub(super) before: Counters,
     pub(super) began: Instant,
 }
 
@@ -46,9 +45,9 @@ impl Writer {
             self.sink.wait(FLUSH);
             let stop = self.sink.stop.load(Ordering::Acquire);
             if stop {
-                self.shared.poison.set_recorded(false);
+                self.calls.set_recorded(false);
             }
-            self.shared.calls.flush(stop);
+            self.calls.shards().flush(stop);
             match self.write_out(&mut lost) {
                 Ok(true) if stop => break Ended::Asked,
                 Ok(true) => {}
@@ -57,8 +56,8 @@ impl Writer {
             }
         };
         // What comes between the last look and this is behind the end.
-        self.shared.poison.set_recorded(false);
-        self.shared.calls.flush(true);
+        self.calls.set_recorded(false);
+        self.calls.shards().flush(true);
         let took = self.began.elapsed();
         let end = self.end(took, &ended);
         // If there is no room for it, the trace ends without.
@@ -130,7 +129,7 @@ impl Writer {
     }
 
     fn end(&self, took: Duration, ended: &Ended) -> Vec<u8> {
-        let (before, now) = (&self.before.counters, self.shared.stats().counters);
+        let (before, now) = (&self.before, self.calls.counters());
         let mut counters = serde_json::Map::new();
         for (name, before, now) in [
             ("pgmajfault", before.pgmajfault, now.pgmajfault),

@@ -9,14 +9,14 @@
 //! is on another processor than the thread that waits takes two wake-ups across processors, which is most of a fault's
 //! time (16 instead of 7 us where that was measured); the scheduler finds the near one as long as there is one.
 
-use super::{RegionInner, Regions};
-use crate::engine::driver::{Fault, Shared, until_asking};
+use super::driver::{Fault, Shared, until_asking};
+use crate::memory::{Bell, RegionInner, Regions};
 use crate::sys::threads;
-use crate::sys::uffd::{Access, Ear, Message, Userfault};
+use crate::sys::uffd::{Access, Message};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Faults that are read at a time.
@@ -24,47 +24,6 @@ const FAULTS: usize = 16;
 /// How long a handler sleeps at least and at most while faults wait for memory; it is woken when some is there.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-const THREADS_MIN: usize = 4;
-const THREADS_MAX: usize = 8;
-
-/// What wakes a handler.
-pub(crate) struct Bell {
-    ear: Ear,
-    /// It has faults that wait for memory.
-    waits: AtomicBool,
-}
-
-/// As many bells as there will be handlers.
-///
-/// # Errors
-/// If the process has too many descriptors.
-pub(crate) fn bells(uffd: &Userfault) -> io::Result<Vec<Bell>> {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let count = (2 * processors).clamp(THREADS_MIN, THREADS_MAX);
-    let bell = |_| {
-        Ok(Bell {
-            ear: Ear::new(uffd)?,
-            waits: AtomicBool::new(false),
-        })
-    };
-    (0..count).map(bell).collect()
-}
-
-impl Regions {
-    /// Memory may be there for faults that wait for it.
-    pub(crate) fn memory_came(&self) {
-        for bell in &self.bells {
-            if bell.waits.load(Ordering::SeqCst) {
-                bell.ear.ring();
-            }
-        }
-    }
-
-    /// Handlers are to look whether they should end.
-    pub(crate) fn wake_handlers(&self) {
-        self.bells.iter().for_each(|bell| bell.ear.ring());
-    }
-}
 
 /// Starts them.
 ///

@@ -6,7 +6,7 @@
 //! longest goal: with that of a flash disk, writers beside a log had 5 MB/s of a modelled disk. Whoever keeps a
 //! [`Calibration`] can give it to the next cache, which then measures nothing.
 
-use crate::api::cache::Inner;
+use super::cache::Cache;
 use crate::device::{self, Calibration, Device, DeviceFile, GOAL_MAX, GoalSource, Op, Request, Segments};
 use crate::observe::history::By;
 use millpond_core::admission::AdmissionOptions;
@@ -47,7 +47,7 @@ pub(crate) enum Calibrating {
     Done(Calibration),
 }
 
-impl Inner {
+impl Cache {
     /// Where the goal comes from; `None` if the form of admission has none.
     pub(crate) fn goal_source(&self) -> Option<GoalSource> {
         let AdmissionOptions::Goal(goal) = self.options().admission else {

@@ -9,7 +9,8 @@
 //! its counters for `memory.stat`), without memory that is not there, and without the budget's lock, whose holder may wait
 //! for it. There is none before the first `memory=auto`.
 
-use super::{Budget, Inner, PageCache};
+use super::budget::Budget;
+use super::cache::Cache;
 use crate::control::auto::{self, Last, Pool};
 use crate::control::settings::{MemoryRange, Value};
 use crate::error::{Error, Result};
@@ -60,7 +61,7 @@ impl Follower {
     ///
     /// # Errors
     /// [`Error::Setup`] if the system gives none.
-    pub(crate) fn start(&self, cache: Weak<Inner>) -> Result<()> {
+    pub(crate) fn start(&self, cache: Weak<Cache>) -> Result<()> {
         let mut thread = self.thread.lock();
         if thread.is_some() {
             return Ok(());
@@ -84,7 +85,7 @@ impl Follower {
     }
 
     /// Ends it.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.sign.0.lock().stop = true;
         self.sign.1.notify_one();
         let Some(thread) = self.thread.lock().take() else {
@@ -98,7 +99,7 @@ impl Follower {
     }
 }
 
-fn run(cache: &Weak<Inner>, (sign, signed): &(Mutex<Sign>, Condvar)) {
+fn run(cache: &Weak<Cache>, (sign, signed): &(Mutex<Sign>, Condvar)) {
     let mut last = Last::default();
     loop {
         let Some(inner) = cache.upgrade() else { return };
@@ -122,7 +123,7 @@ fn run(cache: &Weak<Inner>, (sign, signed): &(Mutex<Sign>, Condvar)) {
     }
 }
 
-impl Inner {
+impl Cache {
     /// Starts the thread that follows the host, as the budget says so.
     ///
     /// # Errors
@@ -196,13 +197,5 @@ impl Inner {
         let why = self.follower.why.lock().clone();
         let why = why.unwrap_or_else(|| "the host was not looked at yet".into());
         format!("{}, now {} MiB: {why}", Value::Auto(range), budget.memory.0 >> 20)
-    }
-}
-
-impl PageCache {
-    /// The budget in force, and why it is that if the host decides ([`Builder::memory_auto`](crate::Builder::memory_auto),
-    /// `set("memory", "auto:256M..4G")`). Takes two locks for a moment; allocates.
-    pub fn memory(&self) -> MemoryInForce {
-        self.handle.memory_in_force()
     }
 }

@@ -12,8 +12,8 @@
 //! Whoever serves takes the core lock, allocates and reads; it waits where another has the page in hand, and where no
 //! frame can be had. All that is as it is for a call that reads a file: what is interrupted holds no lock that these need.
 
-use super::RegionInner;
-use crate::engine::driver::Shared;
+use super::driver::Shared;
+use crate::memory::RegionInner;
 use crate::sys::sigbus;
 use crate::sys::uffd::Access;
 use parking_lot::RwLock;
@@ -32,18 +32,18 @@ static SERVED: RwLock<Vec<Served>> = RwLock::new(Vec::new());
 ///
 /// # Errors
 /// The system's.
-pub(super) fn prepare() -> io::Result<()> {
+pub(crate) fn prepare() -> io::Result<()> {
     sigbus::install(serve)
 }
 
 /// Serves the region's faults in the threads that touch it, from now on.
-pub(super) fn enter(region: &Arc<RegionInner>, shared: &Arc<Shared>) {
+pub(crate) fn enter(region: &Arc<RegionInner>, shared: &Arc<Shared>) {
     let (region, shared) = (region.clone(), Arc::downgrade(shared));
     SERVED.write().push(Served { region, shared });
 }
 
 /// The region is no more, or was none of these.
-pub(super) fn remove(region: &Arc<RegionInner>) {
+pub(crate) fn remove(region: &Arc<RegionInner>) {
     SERVED
         .write()
         .retain(|served| !Arc::ptr_eq(&served.region, region));

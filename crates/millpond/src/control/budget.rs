@@ -3,7 +3,7 @@
 //! Copies of pages and the map of pages that wait for a log cost nothing before the first file that needs them is opened.
 //! Then the pool becomes smaller by as much, as if the budget had: at once in number, and in memory as pages leave.
 
-use super::Inner;
+use super::cache::Cache;
 use crate::control::settings::{Memory, MemoryRange};
 use crate::engine::budget::{self, Aside};
 use crate::error::Result;
@@ -43,12 +43,12 @@ impl Budget {
     }
 }
 
-impl Inner {
+impl Cache {
     /// Sets memory aside for `bytes` more of what is known of regions' pages, or as much less.
     ///
     /// # Errors
     /// As [`PageCache::set_memory`]; then nothing changes.
-    pub(super) fn set_aside_for_regions(&self, bytes: i64) -> Result<()> {
+    pub(crate) fn set_aside_for_regions(&self, bytes: i64) -> Result<()> {
         let mut budget = self.budget.lock();
         let mut aside = budget.aside;
         aside.region_bytes = aside.region_bytes.saturating_add_signed(bytes);
@@ -61,7 +61,7 @@ impl Inner {
     ///
     /// # Errors
     /// As [`PageCache::set_memory`]; then nothing changes.
-    pub(super) fn set_aside(&self, keeping: &Keeping) -> Result<()> {
+    pub(crate) fn set_aside(&self, keeping: &Keeping) -> Result<()> {
         let mut budget = self.budget.lock();
         let page_size = self.shared.page_size;
         let mut aside = budget.aside;

@@ -1,0 +1,203 @@
+//! Anonymous memory as users have it.
+
+use super::cache::Handle;
+use crate::engine::in_thread;
+use crate::error::{Error, Result};
+use crate::memory::{RegionInner, RegionOptions, buffers};
+use crate::sys::addresses::RegionBytes;
+use crate::sys::uffd::Touch;
+use bytemuck::{AnyBitPattern, Pod};
+use millpond_core::units::FileId;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+
+/// How a part of a region will be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RegionAdvice {
+    /// Soon: what is in the swap file is read in the background, as far as there is memory.
+    WillNeed,
+    /// Its content may be given up: each page reads as it was or, if its memory was needed meanwhile, as zeros, until it is
+    /// touched the next time; from then on it is kept. Costs no write if the memory is needed. As `MADV_FREE`, but a read
+    /// keeps a page as well.
+    Free,
+    /// Its content is of no use any more: it reads as zeros from now on, and takes neither memory nor swap.
+    DontNeed,
+}
+
+/// Anonymous memory of a cache: zeros at first, of any size, at addresses that never change. What of it is in memory is
+/// within the cache's budget, beside the pages of files; the rest is in the swap file.
+///
+/// It is memory like any other: slices of it can be lent to threads, sorted, given to system calls.
+///
+/// ```no_run
+/// use millpond::{PageCache, SwapFile};
+/// let cache = PageCache::builder()
+///     .memory(64 << 20)
+///     .swap(SwapFile::new("/var/tmp/millpond.swap", 1 << 30).unlinked(true))
+///     .build()?;
+/// let mut region = cache.region(1 << 30)?;
+/// let numbers = region.as_mut_slice_of::<u64>();
+/// for (n, number) in numbers.iter_mut().enumerate() {
+///     *number = n as u64;
+/// }
+/// assert_eq!(numbers.iter().sum::<u64>(), (1 << 27) * ((1 << 27) - 1) / 2);
+/// # Ok::<(), millpond::Error>(())
+/// ```
+pub struct Region {
+    bytes: RegionBytes,
+    inner: Arc<RegionInner>,
+    cache: Arc<Handle>,
+}
+
+impl Region {
+    pub(crate) fn new(
+        cache: Arc<Handle>,
+        (len, options): (usize, &RegionOptions),
+        id: FileId,
+        count: usize,
+    ) -> Result<Region> {
+        let setup = |source| Error::Setup {
+            what: "making a region",
+            source,
+        };
+        if options.touch() == Touch::Signals {
+            in_thread::prepare().map_err(setup)?;
+        }
+        let bytes = RegionBytes::new(len, options.touch()).map_err(setup)?;
+        let memory = bytes.memory().clone();
+        let inner = Arc::new(RegionInner::new(id, memory, count).map_err(setup)?);
+        if let Some(regions) = &cache.shared.regions {
+            regions.exchange.add_region(&inner.memory).map_err(setup)?;
+            regions.enter(inner.clone());
+        }
+        if options.touch() == Touch::Signals {
+            in_thread::enter(&inner, &cache.shared);
+        }
+        buffers::enter(&inner.memory);
+        Ok(Region { bytes, inner, cache })
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.bytes().len()
+    }
+
+    /// Whether that is zero. It never is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it. Whoever touches a page that is not in memory waits until it is; if its slot of the swap file can't be
+    /// read, the page is lost, the cache's hook for warnings is told, and whoever touches it gets `SIGBUS` (a system call
+    /// `EFAULT`), as with a file that is mapped and can't be read.
+    pub fn as_slice(&self) -> &[u8] {
+        self.bytes.bytes()
+    }
+
+    /// All of it, to change. As [`Region::as_slice`].
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.bytes.bytes_mut()
+    }
+
+    /// As many `T` as fit, to read: any type that any bytes are a value of.
+    pub fn as_slice_of<T: AnyBitPattern>(&self) -> &[T] {
+        let bytes = self.as_slice();
+        // It begins at a multiple of the page's size, so only the end can be odd.
+        bytemuck::cast_slice(&bytes[..whole::<T>(bytes.len())])
+    }
+
+    /// As many `T` as fit, to change: any type that any bytes are a value of, and that has no padding.
+    pub fn as_mut_slice_of<T: Pod>(&mut self) -> &mut [T] {
+        let bytes = self.as_mut_slice();
+        let len = whole::<T>(bytes.len());
+        bytemuck::cast_slice_mut(&mut bytes[..len])
+    }
+
+    /// Where it begins, for those who share it between threads by rules of their own.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.bytes.start().as_ptr()
+    }
+
+    /// Says how the bytes `range` will be used. Pages that it has only a part of are left alone by
+    /// [`RegionAdvice::DontNeed`] and [`RegionAdvice::Free`].
+    ///
+    /// # Errors
+    /// [`Error::RegionRange`], [`Error::Poisoned`].
+    pub fn advise(&mut self, range: impl RangeBounds<usize>, advice: RegionAdvice) -> Result<()> {
+        let shared = &self.cache.shared;
+        let size = shared.page_size.bytes();
+        let bytes = self.range(range)?;
+        match advice {
+            RegionAdvice::WillNeed => {
+                let pages = bytes.start / size..bytes.end.div_ceil(size);
+                shared.region_ahead(&self.inner, pages)
+            }
+            RegionAdvice::DontNeed | RegionAdvice::Free => {
+                let end = match bytes.end == self.len() as u64 {
+                    true => self.inner.pages.len(),
+                    false => bytes.end / size,
+                };
+                let whole = bytes.start.div_ceil(size)..end;
+                match advice {
+                    RegionAdvice::Free => shared.region_free(&self.inner, whole),
+                    _ => shared.region_forget(&self.inner, whole),
+                }
+            }
+        }
+    }
+
+    fn range(&self, range: impl RangeBounds<usize>) -> Result<Range<u64>> {
+        let len = self.len() as u64;
+        let start = match range.start_bound() {
+            Bound::Included(&at) => at as u64,
+            Bound::Excluded(&at) => (at as u64).saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&at) => (at as u64).saturating_add(1),
+            Bound::Excluded(&at) => at as u64,
+            Bound::Unbounded => len,
+        };
+        if start <= end && end <= len {
+            return Ok(start..end);
+        }
+        Err(Error::RegionRange { start, end, len })
+    }
+}
+
+/// The largest multiple of a `T`'s size up to `len`.
+fn whole<T>(len: usize) -> usize {
+    match size_of::<T>() {
+        0 => 0,
+        size => len - len % size,
+    }
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Region of {} bytes at {:?}", self.len(), self.as_ptr())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.cache.shared.poison.is_of_another() {
+            // In a forked child, where there may be something else at these addresses.
+            return std::mem::forget((self.cache.clone(), self.inner.clone()));
+        }
+        self.cache.shared.close_region(&self.inner);
+        // It can fail only if the cache is poisoned, and then the process has ended.
+        let _ = self
+            .cache
+            .shared
+            .region_forget(&self.inner, 0..self.inner.pages.len());
+        if let Some(regions) = &self.cache.shared.regions {
+            self.inner.tables.all_gone(&regions.tables);
+            regions.remove(self.inner.id);
+        }
+        in_thread::remove(&self.inner);
+        buffers::remove(&self.inner.memory);
+        self.cache.region_dropped(self.inner.id, self.inner.pages.len());
+    }
+}

@@ -1,0 +1,58 @@
+//! A running cache: the engine, and all that can be changed while it runs.
+
+use super::budget::Budget;
+use super::calibration::Calibrating;
+use super::follow::Follower;
+use crate::engine::driver::Shared;
+use crate::engine::threads::Threads;
+use crate::host::Notices;
+use crate::observe::history::History;
+#[cfg(feature = "trace")]
+use crate::observe::trace::Recordings;
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock, Weak};
+
+/// What the control socket works with, and users' handles do.
+pub(crate) struct Cache {
+    pub(crate) shared: Arc<Shared>,
+    /// Whether the read latency goal is still the one for an unknown device.
+    pub(crate) calibrating: Mutex<Calibrating>,
+    pub(crate) notices: Notices,
+    pub(crate) memory_beyond_limit: bool,
+    pub(crate) budget: Mutex<Budget>,
+    pub(crate) follower: Follower,
+    /// For threads that the cache starts later.
+    pub(crate) me: Weak<Cache>,
+    pub(crate) history: Mutex<History>,
+    #[cfg(feature = "trace")]
+    pub(crate) recordings: Mutex<Recordings>,
+    pub(crate) name: OnceLock<String>,
+    /// They end with it.
+    _threads: Threads,
+}
+
+impl Cache {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        threads: Threads,
+        calibrating: Calibrating,
+        notices: Notices,
+        budget: Budget,
+        memory_beyond_limit: bool,
+    ) -> Arc<Cache> {
+        Arc::new_cyclic(|me| Cache {
+            shared,
+            calibrating: Mutex::new(calibrating),
+            notices,
+            memory_beyond_limit,
+            budget: Mutex::new(budget),
+            follower: Follower::default(),
+            me: me.clone(),
+            history: Mutex::default(),
+            #[cfg(feature = "trace")]
+            recordings: Mutex::default(),
+            name: OnceLock::new(),
+            _threads: threads,
+        })
+    }
+}

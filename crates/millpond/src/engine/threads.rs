@@ -1,0 +1,51 @@
+//! The engine's own threads: the background's, and those that serve faults of regions. They end together.
+
+use super::driver::Shared;
+use super::{background, handlers};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+pub(crate) struct Threads {
+    shared: Arc<Shared>,
+    background: Option<JoinHandle<()>>,
+    handlers: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if the system gives none.
+    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Threads> {
+        let setup = |what| move |source| Error::Setup { what, source };
+        let background = background::start(shared.clone());
+        let background = background.map_err(setup("starting the background thread"))?;
+        let handlers = handlers::start(shared);
+        let handlers = handlers.map_err(setup("starting the threads that serve faults"))?;
+        Ok(Threads {
+            shared: shared.clone(),
+            background: Some(background),
+            handlers,
+        })
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.device.wake();
+        if let Some(thread) = self.background.take() {
+            // It has poisoned the cache if it has panicked; there is nobody left to tell.
+            let _ = thread.join();
+        }
+        if let Some(regions) = &self.shared.regions {
+            regions.wake_handlers();
+        }
+        for handler in self.handlers.drain(..) {
+            let _ = handler.join();
+        }
+    }
+}
