@@ -6,11 +6,11 @@
 )]
 
 use millpond_lab::LabError;
-use millpond_lab::backend::Proceed;
-use millpond_lab::child::Program;
-use millpond_lab::experiment::Watch;
 use millpond_lab::experiment::kim2020::{self, Options};
+use millpond_lab::program::Program;
 use millpond_lab::report::Report;
+use millpond_lab::watch::Proceed;
+use millpond_lab::watch::Watch;
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

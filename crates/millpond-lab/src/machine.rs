@@ -1,6 +1,7 @@
 //! What a directory stands on: file system, block device, scheduler, and the kernel's settings for it.
 
 use crate::error::{LabError, Result};
+use crate::measure::disk::block_device;
 use crate::measure::process;
 use crate::outcome::Setting;
 use millpond::host;
@@ -8,7 +9,6 @@ use millpond::internal::quantity::size;
 use millpond_core::units::{Bytes, PageCount};
 use procfs::process::Process;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What a simulated frame takes, its place in the lists and in the table of pages: measured, with a quarter to spare.
@@ -69,13 +69,6 @@ pub fn file_system(dir: &Path) -> Option<String> {
 /// Whether files in `dir` live in memory, so that no disk takes part.
 pub fn is_in_memory(dir: &Path) -> bool {
     matches!(file_system(dir).as_deref(), Some("tmpfs" | "ramfs"))
-}
-
-/// Where sysfs shows the block device that holds `dir`: the partition, if it is one.
-pub fn block_device(dir: &Path) -> Option<PathBuf> {
-    let device = fs::metadata(dir).ok()?.dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
 }
 
 /// The queue of the block device that holds `dir`: a partition's is its disk's.

@@ -7,8 +7,8 @@
 )]
 
 use millpond_core::units::Bytes;
-use millpond_lab::child::Program;
 use millpond_lab::experiment::axboe2016::{self, Options};
+use millpond_lab::program::Program;
 
 /// Of each point whether the report says that it is within 1.2, and its row.
 fn distances(device: &str, variants: &[&str], files: u32, file_size: Bytes) -> Vec<(String, Vec<String>)> {

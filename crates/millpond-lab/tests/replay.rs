@@ -10,10 +10,10 @@ use millpond::trace::Trace;
 use millpond::{OpenOptions, PageCache};
 use millpond_core::options::Preset;
 use millpond_core::units::{Bytes, PageSize};
-use millpond_lab::backend::Proceed;
-use millpond_lab::experiment::Watch;
 use millpond_lab::replay::{self, Load, Memory, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, table};
+use millpond_lab::watch::Proceed;
+use millpond_lab::watch::Watch;
 use std::fs;
 use std::path::PathBuf;
 

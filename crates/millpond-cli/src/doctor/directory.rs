@@ -52,6 +52,7 @@ mod for_lab {
     use super::Check;
     use millpond::internal::quantity::size;
     use millpond_core::units::Bytes;
+    use millpond_lab::measure::disk::block_device;
     use millpond_lab::{machine, scratch};
     use std::path::Path;
 
@@ -61,7 +62,7 @@ mod for_lab {
     pub(super) fn disk(dir: &Path) -> Check {
         let mut words = Vec::new();
         words.extend(machine::file_system(dir));
-        if let Some(device) = machine::block_device(dir).and_then(|d| d.file_name().map(|n| n.to_owned())) {
+        if let Some(device) = block_device(dir).and_then(|d| d.file_name().map(|n| n.to_owned())) {
             words.push(format!("on {}", device.to_string_lossy()));
         }
         words.extend(machine::scheduler(dir).map(|name| format!("scheduler {name}")));

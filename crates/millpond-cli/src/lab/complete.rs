@@ -2,7 +2,7 @@
 
 use crate::complete::words;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate as Candidate};
-use millpond_lab::backend::TARGETS;
+use millpond_lab::backend::BACKENDS;
 use millpond_lab::experiment::{EXPERIMENTS, Experiment};
 use millpond_lab::{disk_model, replay};
 
@@ -19,7 +19,7 @@ pub(crate) fn experiments() -> ArgValueCandidates {
 /// The targets.
 pub(crate) fn targets() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let candidates = TARGETS.iter();
+        let candidates = BACKENDS.iter();
         candidates
             .map(|t| Candidate::new(t.name).help(Some(t.about.into())))
             .collect()

@@ -10,9 +10,9 @@ use clap::{Args, Subcommand};
 use millpond::internal::quantity::{parse_size, parse_time};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
-use millpond_lab::backend::TARGETS;
-use millpond_lab::child::Program;
+use millpond_lab::backend::BACKENDS;
 use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020};
+use millpond_lab::program::Program;
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::room;
 use std::io::{self, Write};
@@ -85,7 +85,7 @@ struct RunArgs {
     #[arg(add = complete::experiments())]
     name: String,
     /// Where to run it, separated by commas: sim, engine, kernel. Default: all that this build has.
-    #[arg(long, value_delimiter = ',', value_name = "TARGETS", add = complete::targets())]
+    #[arg(long, value_delimiter = ',', value_name = "BACKENDS", add = complete::targets())]
     on: Option<Vec<String>>,
     /// Variants of simulator and engine, separated by commas; goal also with its settings, as in goal/60ms/55% (the
     /// read latency that it aims at, the writers' share) or goal/1ms/50%/batch=100ms (writers in batches). Default: their
@@ -155,7 +155,7 @@ struct RunArgs {
 pub(crate) fn lab(args: LabArgs) -> Result<ExitCode, Failure> {
     match args.command {
         // Its memory counts: nothing has been done before.
-        Command::Worker => return Ok(millpond_lab::child::worker::serve()),
+        Command::Worker => return Ok(millpond_lab::worker::serve()),
         Command::List { json: true } => list_json(&mut io::stdout().lock())?,
         Command::List { json: false } => list(&mut io::stdout().lock())?,
         Command::Run(args) => run_experiment(&args)?,
@@ -175,7 +175,7 @@ fn list(to: &mut dyn Write) -> io::Result<()> {
         writeln!(to, "    workloads: {}", experiment.workloads.join(", "))?;
     }
     writeln!(to, "Targets (--on NAME,…):")?;
-    for target in TARGETS {
+    for target in BACKENDS {
         writeln!(to, "  {:8} {}", target.name, target.about)?;
     }
     writeln!(to, "The kernel on a modelled disk (--kernel-variant …, as root):")?;
@@ -195,7 +195,7 @@ fn list_json(to: &mut dyn Write) -> io::Result<()> {
         });
         writeln!(to, "{line}")?;
     }
-    for target in TARGETS {
+    for target in BACKENDS {
         let line = serde_json::json!({
             "kind": "target",
             "name": target.name,

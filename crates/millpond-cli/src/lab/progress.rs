@@ -2,8 +2,8 @@
 
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressStyle};
-use millpond_lab::backend::Proceed;
-use millpond_lab::experiment::Watch;
+use millpond_lab::watch::Proceed;
+use millpond_lab::watch::Watch;
 
 /// Steps of the bar: tenths of a percent.
 const STEPS: u64 = 1000;

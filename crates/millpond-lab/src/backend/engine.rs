@@ -7,14 +7,13 @@
 //!
 //! While it runs, the cache can be looked into and retuned by `millpond stat`, `inspect` and `set`.
 
-use super::{
-    Access, Device, Driver, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind, millpond_rows,
-    reasons,
-};
+use super::{Backend, Driver, RowRequest, Rows, millpond_rows, reasons};
 use crate::error::{LabError, Result};
 use crate::outcome::{Measure, Setting};
+use crate::setup::{Device, Setup};
+use crate::storage::DirtyLimits;
+use crate::storage::{Access, Served, Storage, StorageFile};
 use crate::workload::data::PAGE;
-use crate::workload::hills2015::Both;
 use millpond::device;
 use millpond::explain::Explanation;
 use millpond::internal::Surface;
@@ -32,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// This kind of target.
-pub const KIND: TargetKind = TargetKind {
+pub const KIND: Backend = Backend {
     name: "engine",
     about: "Millpond's page cache on real files, in a process of its own",
     rows,
@@ -50,7 +49,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
     Ok(rows)
 }
 
-fn open(setup: &Setup) -> Result<Box<dyn Target>> {
+fn open(setup: &Setup) -> Result<Box<dyn Storage>> {
     let failed = |e: millpond::Error| LabError::path("cannot open the engine for", &setup.dir, error(e));
     let options = millpond_rows::options(setup)?;
     let mut modelled = None;
@@ -99,7 +98,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn file(&self, path: &Path, options: OpenOptions) -> io::Result<Box<dyn TargetFile>> {
+    fn file(&self, path: &Path, options: OpenOptions) -> io::Result<Box<dyn StorageFile>> {
         Ok(Box::new(EngineFile {
             file: self.cache.open(path, options).map_err(error)?,
             slowest: self.slowest.clone(),
@@ -138,13 +137,13 @@ impl Slowest {
     }
 }
 
-impl Target for Engine {
+impl Storage for Engine {
     /// The engine finds out by itself how a file is read.
-    fn open(&self, path: &Path, _: Access) -> io::Result<Box<dyn TargetFile>> {
+    fn open(&self, path: &Path, _: Access) -> io::Result<Box<dyn StorageFile>> {
         self.file(path, OpenOptions::new())
     }
 
-    fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
+    fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn StorageFile>> {
         // Fails if it is there.
         drop(File::create_new(path)?);
         self.file(path, OpenOptions::new().write(true))
@@ -157,7 +156,7 @@ impl Target for Engine {
     }
 
     /// Each page is appended, and written before anybody else sees it.
-    fn create_in_place(&self, path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
+    fn create_in_place(&self, path: &Path, _len: u64) -> io::Result<Box<dyn StorageFile>> {
         drop(File::create_new(path)?);
         let file = self
             .cache
@@ -167,7 +166,7 @@ impl Target for Engine {
         Ok(Box::new(EnginePages(EngineFile { file, slowest })))
     }
 
-    fn open_to_change(&self, path: &Path) -> io::Result<Box<dyn TargetFile>> {
+    fn open_to_change(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
         self.file(path, OpenOptions::new().write(true))
     }
 
@@ -182,7 +181,7 @@ impl Target for Engine {
         self.dir.sync_all()
     }
 
-    fn set_dirty_limits(&self, both: Both) -> io::Result<()> {
+    fn set_dirty_limits(&self, both: DirtyLimits) -> io::Result<()> {
         let mut options = self.cache.options();
         (options.dirty.background, options.dirty.hard) = (both.background, both.hard);
         self.cache.set_options(options).map_err(error)
@@ -279,7 +278,7 @@ struct EngineFile {
     slowest: Arc<Slowest>,
 }
 
-impl TargetFile for EngineFile {
+impl StorageFile for EngineFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
         let (served, n) = match self.file.is_resident(offset) {
             true => (Served::Memory, self.file.read_at(buf, offset)),
@@ -316,7 +315,7 @@ impl TargetFile for EngineFile {
 /// A file that is filled through guards.
 struct EnginePages(EngineFile);
 
-impl TargetFile for EnginePages {
+impl StorageFile for EnginePages {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
         self.0.read_at(offset, buf)
     }

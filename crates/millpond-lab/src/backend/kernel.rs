@@ -18,7 +18,7 @@
 //! container gets. In the first version of control groups the limits for dirty pages do not know of the
 //! group; in the second they do.
 
-use super::{Access, Device, Driver, Row, RowRequest, Rows, Served, Setup, Target, TargetFile, TargetKind};
+use super::{Backend, Driver, Row, RowRequest, Rows};
 use crate::backend::kernel_limits;
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
@@ -27,7 +27,9 @@ use crate::measure::{process, reclaim};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::{Measure, Setting};
 use crate::room::{Configuration, Room};
-use crate::workload::hills2015::Both;
+use crate::setup::{Device, Setup};
+use crate::storage::DirtyLimits;
+use crate::storage::{Access, Served, Storage, StorageFile};
 use millpond::internal::MappedFile;
 use millpond::internal::quantity::size_typed;
 use rustix::fs::{Advice, OFlags};
@@ -40,7 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// This kind of target.
-pub const KIND: TargetKind = TargetKind {
+pub const KIND: Backend = Backend {
     name: "kernel",
     about: "the same reads and writes through this machine's own page cache",
     rows,
@@ -134,7 +136,7 @@ fn rows_on_modelled_disk(request: &RowRequest, disk: DiskModel) -> Result<Rows> 
     })
 }
 
-fn open(setup: &Setup) -> Result<Box<dyn Target>> {
+fn open(setup: &Setup) -> Result<Box<dyn Storage>> {
     let reads = match setup.variant.as_str() {
         DIRECT => Reads::Direct,
         MEMORY_GROUP => Reads::Buffered,
@@ -172,8 +174,8 @@ struct Kernel {
     cannot_tell_hits: Arc<AtomicBool>,
 }
 
-impl Target for Kernel {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn TargetFile>> {
+impl Storage for Kernel {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn StorageFile>> {
         let reads = match access {
             Access::Random => self.reads,
             Access::Cached => Reads::Buffered,
@@ -191,11 +193,11 @@ impl Target for Kernel {
         Ok(self.file(file, reads))
     }
 
-    fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
+    fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn StorageFile>> {
         Ok(self.file(File::create_new(path)?, self.reads))
     }
 
-    fn create_in_place(&self, path: &Path, len: u64) -> io::Result<Box<dyn TargetFile>> {
+    fn create_in_place(&self, path: &Path, len: u64) -> io::Result<Box<dyn StorageFile>> {
         let file = File::options()
             .read(true)
             .write(true)
@@ -206,7 +208,7 @@ impl Target for Kernel {
         Ok(Box::new(KernelMapping { file, mapped }))
     }
 
-    fn open_to_change(&self, path: &Path) -> io::Result<Box<dyn TargetFile>> {
+    fn open_to_change(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
         let file = File::options().read(true).write(true).open(path)?;
         let mapped = MappedFile::new(&file, file.metadata()?.len())?;
         Ok(Box::new(KernelWords { file, mapped }))
@@ -221,7 +223,7 @@ impl Target for Kernel {
         Ok(rustix::fs::syncfs(&self.dir)?)
     }
 
-    fn set_dirty_limits(&self, both: Both) -> io::Result<()> {
+    fn set_dirty_limits(&self, both: DirtyLimits) -> io::Result<()> {
         kernel_limits::set(both)
     }
 
@@ -247,7 +249,7 @@ impl Target for Kernel {
 }
 
 impl Kernel {
-    fn file(&self, file: File, reads: Reads) -> Box<dyn TargetFile> {
+    fn file(&self, file: File, reads: Reads) -> Box<dyn StorageFile> {
         Box::new(KernelFile {
             file,
             reads,
@@ -272,7 +274,7 @@ struct KernelFile {
     cannot_tell_hits: Arc<AtomicBool>,
 }
 
-impl TargetFile for KernelFile {
+impl StorageFile for KernelFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
         let mut missed = match self.reads {
             Reads::Direct | Reads::Buffered => Served::Device,
@@ -314,7 +316,7 @@ struct KernelMapping {
     mapped: Mutex<MappedFile>,
 }
 
-impl TargetFile for KernelMapping {
+impl StorageFile for KernelMapping {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
         self.file.read_exact_at(buf, offset)?;
         Ok(Served::Unknown)
@@ -338,7 +340,7 @@ struct KernelWords {
     mapped: MappedFile,
 }
 
-impl TargetFile for KernelWords {
+impl StorageFile for KernelWords {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
         self.file.read_exact_at(buf, offset)?;
         Ok(Served::Unknown)
@@ -364,7 +366,7 @@ mod tests {
     use crate::workload::data::{AlignedBuf, PAGE};
     use millpond_core::units::Bytes;
 
-    fn kernel(dir: &Path, variant: &str) -> Box<dyn Target> {
+    fn kernel(dir: &Path, variant: &str) -> Box<dyn Storage> {
         let setup = Setup {
             target: "kernel".into(),
             variant: variant.into(),

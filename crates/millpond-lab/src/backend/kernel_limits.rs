@@ -3,7 +3,7 @@
 //! Four files, of which two are in force: setting a share forgets the size, and the other way round. So what is put back is
 //! the size where it is not 0, else the share.
 
-use crate::workload::hills2015::Both;
+use crate::storage::DirtyLimits;
 use millpond_core::dirty::limits::DirtyLimit;
 use std::fs;
 use std::io;
@@ -66,7 +66,7 @@ impl Drop for Saved {
 ///
 /// # Errors
 /// The system's: a user without the right to, or a value that the kernel refuses.
-pub fn set(both: Both) -> io::Result<()> {
+pub fn set(both: DirtyLimits) -> io::Result<()> {
     for (limit, ratio, bytes) in [
         (
             both.background,

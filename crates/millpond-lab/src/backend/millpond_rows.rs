@@ -1,8 +1,9 @@
 //! The variants of Millpond that the engine and the simulator share, and those of the simulator alone: Linux' throttle in the
 //! place of Millpond's admission.
 
-use super::{Device, GoalVariant, Row, RowRequest, Rows, Setup};
+use super::{GoalVariant, Row, RowRequest, Rows};
 use crate::error::{LabError, Result};
+use crate::setup::{Device, Setup};
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;

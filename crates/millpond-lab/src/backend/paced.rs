@@ -10,10 +10,13 @@
 //! from front to back. This is no bound that is proven, but it is what could be had by someone who never lets writes
 //! queue up, so reports show it as the line that others are held against.
 
-use super::{Device, Driver, Proceed, Row, RowRequest, Rows, Served, Setup, TargetKind};
+use super::{Backend, Driver, Row, RowRequest, Rows};
 use crate::error::{LabError, Result};
 use crate::measure::steps::steps_in;
 use crate::outcome::Outcome;
+use crate::setup::{Device, Setup};
+use crate::storage::Served;
+use crate::watch::Proceed;
 use crate::workload::axboe2016::phase::Actor;
 use crate::workload::axboe2016::record::{Read, Written};
 use crate::workload::{Progress, Workload};
@@ -23,7 +26,7 @@ use millpond_sim::disk::{Model, ModelCompletion, ModelRequest};
 use std::time::Duration;
 
 /// This kind of target.
-pub const KIND: TargetKind = TargetKind {
+pub const KIND: Backend = Backend {
     name: "paced",
     about: "writes in doses between single reads, past any cache, on a modelled disk in virtual time: what it allows",
     rows,

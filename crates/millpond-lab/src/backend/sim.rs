@@ -1,12 +1,12 @@
 //! The simulator: the same policy on a modelled disk in virtual time. Deterministic, and much faster than the disk.
 
-use super::{
-    Device, Driver, GoalVariant, Proceed, RowRequest, Rows, Served, Setup, TargetKind, millpond_rows,
-    reasons, sim_hills,
-};
+use super::{Backend, Driver, GoalVariant, RowRequest, Rows, millpond_rows, reasons, sim_hills};
 use crate::error::{LabError, Result};
 use crate::measure::steps::{Sampled, steps_in};
 use crate::outcome::{Outcome, Setting};
+use crate::setup::{Device, Setup};
+use crate::storage::Served;
+use crate::watch::Proceed;
 use crate::workload::axboe2016::Axboe2016;
 use crate::workload::axboe2016::actors::{LOG_BYTES, RECORD_PAGES_MAX, SCAN_BYTES};
 use crate::workload::axboe2016::phase::{Actor, CACHED_READS, hot_pages};
@@ -22,7 +22,7 @@ use std::io;
 use std::time::Duration;
 
 /// This kind of target.
-pub const KIND: TargetKind = TargetKind {
+pub const KIND: Backend = Backend {
     name: "sim",
     about: "the same policy on a modelled disk in virtual time; the post's own kind of disk unless --device says otherwise",
     rows,

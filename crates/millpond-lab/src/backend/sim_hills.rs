@@ -1,12 +1,15 @@
 //! Hills 2015's workload in virtual time: writers on a modelled disk, under any limits, with and without a hand that touches
 //! them.
 
-use super::{Proceed, Setup, millpond_rows};
+use super::millpond_rows;
 use crate::error::{LabError, Result};
 use crate::measure::latency::Latencies;
 use crate::outcome::{Outcome, Setting};
+use crate::setup::Setup;
+use crate::storage::DirtyLimits;
+use crate::watch::Proceed;
 use crate::workload::Progress;
-use crate::workload::hills2015::{Both, Hills2015};
+use crate::workload::hills2015::Hills2015;
 use millpond_core::manager::Derived;
 use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos, PageCount, PageSize};
@@ -30,18 +33,18 @@ pub(super) fn run(
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
     let mut options = millpond_rows::options(setup)?;
-    let with = |both: Both| {
+    let with = |both: DirtyLimits| {
         let mut options = options.clone();
         (options.dirty.background, options.dirty.hard) = (both.background, both.hard);
         options
     };
     let mut alternatives: Vec<Options> = Vec::new();
     if work.storm_us.is_some() {
-        alternatives.extend((0..ALTERNATIVES).map(|n| with(Both::any(work.seed, n))));
-        alternatives.push(with(Both::LAST));
+        alternatives.extend((0..ALTERNATIVES).map(|n| with(DirtyLimits::any(work.seed, n))));
+        alternatives.push(with(DirtyLimits::LAST));
     }
     if let Some(hard) = work.hard {
-        options = with(Both::of_hard(hard));
+        options = with(DirtyLimits::of_hard(hard));
     }
     let frames = setup.memory.to_pages(options.page_size);
     let count = alternatives.len();

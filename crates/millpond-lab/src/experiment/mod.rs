@@ -11,13 +11,16 @@ pub mod gorman2011;
 pub mod hills2015;
 pub mod kim2020;
 
-use crate::backend::{self, Device, Driver, Proceed, Row, RowRequest, Setup, TargetKind};
-use crate::child::{self, Program, Request};
+use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::Outcome;
+use crate::program::Program;
 use crate::report::{RowName, Runs};
 use crate::room::{self, Room};
+use crate::setup::{Device, Setup};
+use crate::watch::{Proceed, Watch};
+use crate::worker::{self, Request};
 use crate::workload::{Progress, Workload};
 use millpond_core::units::Bytes;
 use std::path::Path;
@@ -57,19 +60,6 @@ pub fn find(name: &str) -> Result<&'static Experiment> {
         value: name.into(),
         allowed: EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", "),
     })
-}
-
-/// Whoever looks on: a progress bar, and the one who may press Ctrl-C.
-pub trait Watch {
-    /// The experiment has come so far (0 to 1), is at this step, and this is how it goes.
-    fn at(&mut self, share: f64, step: &str, detail: &str) -> Proceed;
-}
-
-/// Nobody looks on.
-impl Watch for () {
-    fn at(&mut self, _share: f64, _step: &str, _detail: &str) -> Proceed {
-        Proceed::Yes
-    }
 }
 
 /// What an experiment does with its files around a run.
@@ -137,7 +127,7 @@ struct Job {
 
 /// The rows that these targets contribute. `by_name` tells whether the user has named the targets: what one of them
 /// cannot do is then an error, and otherwise a note.
-fn rows(kinds: &[&TargetKind], by_name: bool, request: &RowRequest<'_>) -> Result<backend::Rows> {
+fn rows(kinds: &[&Backend], by_name: bool, request: &RowRequest<'_>) -> Result<backend::Rows> {
     let mut all = backend::Rows::default();
     for kind in kinds {
         match (kind.rows)(request) {
@@ -266,7 +256,7 @@ impl Job {
             setup,
             workload: workload.clone(),
         };
-        let mut outcome = child::run(program, &request, &self.title(), progress)?;
+        let mut outcome = worker::run(program, &request, &self.title(), progress)?;
         if let Some(group) = group {
             if let Some(mib) = group.peak_mib() {
                 outcome.push("memory_group_peak_mib", "MiB", mib);

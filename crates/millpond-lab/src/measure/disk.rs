@@ -1,6 +1,7 @@
 //! The counters of the block device under a directory: what really went to and from it, as vmstat shows it.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes that a device has read and written since some time in the past.
@@ -22,7 +23,7 @@ impl DiskCounters {
     /// The counters of the device that holds `dir`, or `None` where no single device does (tmpfs, overlay, a
     /// file system over several devices) or the kernel does not show it.
     pub fn of(dir: &Path) -> Option<DiskCounters> {
-        let stat = crate::machine::block_device(dir)?.join("stat");
+        let stat = block_device(dir)?.join("stat");
         let counters = DiskCounters { stat };
         counters.read().map(|_| counters)
     }
@@ -31,6 +32,13 @@ impl DiskCounters {
     pub fn read(&self) -> Option<DiskBytes> {
         parse(&fs::read_to_string(&self.stat).ok()?)
     }
+}
+
+/// Where sysfs shows the block device that holds `dir`: the partition, if it is one.
+pub fn block_device(dir: &Path) -> Option<PathBuf> {
+    let device = fs::metadata(dir).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
 }
 
 /// Fields 3 and 7 are sectors read and written, always of 512 bytes (Linux, Documentation/block/stat.rst).

@@ -21,12 +21,12 @@ mod report;
 pub use load::{Load, Step};
 pub use plot::plot;
 
-use crate::backend::Proceed;
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
-use crate::experiment::Watch;
 use crate::machine;
 use crate::report::Report;
+use crate::watch::Proceed;
+use crate::watch::Watch;
 use millpond::PageCache;
 use millpond::internal::quantity::parse_size;
 use millpond_core::lru::{Detection, LinuxOptions, Replacement};

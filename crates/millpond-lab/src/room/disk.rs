@@ -13,9 +13,9 @@
 //! waits for a file system to be unmounted must not be the one that the file system is waiting for.
 
 use super::ledger::{self, Ledger, PLACE, Step};
-use crate::child::Program;
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
+use crate::program::Program;
 use crate::slowdisk::{Mounted, Options};
 use millpond_core::units::Bytes;
 use serde::{Deserialize, Serialize};

@@ -21,10 +21,10 @@ pub use configuration::{ALL, Configuration, FileSystem, SYNTAX, Scheduler, Wbt};
 pub use disk::{serve, undo};
 pub use swap::{SwapPlan, SwapRoom};
 
-use crate::child::Program;
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::outcome::Outcome;
+use crate::program::Program;
 use block::Block;
 use disk::Disk;
 use ledger::{Ledger, PLACE, Step};

@@ -21,13 +21,15 @@ pub(crate) mod record;
 
 use super::data::{self, Content, PAGE, WRITE_MAX};
 use super::{Live, Progress};
-use crate::backend::{Proceed, Setup, Target, TargetFile};
 use crate::error::{LabError, Result};
 use crate::measure::disk::{DiskBytes, DiskCounters};
 use crate::measure::heat::Recent;
 use crate::measure::process;
 use crate::measure::steps::{STEP, steps_in};
 use crate::outcome::Outcome;
+use crate::setup::Setup;
+use crate::storage::{Storage, StorageFile};
+use crate::watch::Proceed;
 use actors::Beside;
 use millpond::internal::quantity;
 use millpond_core::units::Bytes;
@@ -75,17 +77,17 @@ impl Axboe2016 {
         u64::from(self.files) * self.file_bytes
     }
 
-    /// The file that is read, in a target's directory.
+    /// The file that is read, in a storage's directory.
     pub fn read_file(dir: &Path) -> PathBuf {
         dir.join("read-file")
     }
 
-    /// The log, in a target's directory.
+    /// The log, in a storage's directory.
     pub fn log_file(dir: &Path) -> PathBuf {
         dir.join("log")
     }
 
-    /// A file that is written, in a target's directory.
+    /// A file that is written, in a storage's directory.
     pub fn written_file(dir: &Path, n: u32) -> PathBuf {
         dir.join(format!("written-{n:04}"))
     }
@@ -94,14 +96,14 @@ impl Axboe2016 {
 /// Performs one phase on real files; the read file must exist. Takes a thread for each writer and two more.
 ///
 /// # Errors
-/// The first error of the target, a page with a wrong stamp, [`LabError::Interrupted`].
+/// The first error of the storage, a page with a wrong stamp, [`LabError::Interrupted`].
 pub fn perform(
     work: &Axboe2016,
-    target: &dyn Target,
+    storage: &dyn Storage,
     setup: &Setup,
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
-    let run = &Run::new(work, target, setup);
+    let run = &Run::new(work, storage, setup);
     let cache_before = process::page_cache_mib();
     let processor_before = process::processor_seconds();
     let (others, written, watched) = thread::scope(|scope| {
@@ -175,19 +177,19 @@ pub fn perform(
     if let Some(mib) = process::resident_peak_mib() {
         outcome.push("resident_peak_mib", "MiB", mib);
     }
-    outcome.measures.extend(target.measures());
-    outcome.settings = target.settings();
-    outcome.warnings = target.warnings();
-    outcome.explanations = target.explanations();
+    outcome.measures.extend(storage.measures());
+    outcome.settings = storage.settings();
+    outcome.warnings = storage.warnings();
+    outcome.explanations = storage.explanations();
     Ok(outcome)
 }
 
 /// What the threads of a run share.
 struct Run<'a> {
     work: &'a Axboe2016,
-    target: &'a dyn Target,
+    storage: &'a dyn Storage,
     dir: &'a Path,
-    /// Bytes of memory that the target may use.
+    /// Bytes of memory that the storage may use.
     memory: u64,
     disk: Option<DiskCounters>,
     /// Threads beside the writers that have got ready.
@@ -207,7 +209,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(work: &'a Axboe2016, target: &'a dyn Target, setup: &'a Setup) -> Run<'a> {
+    fn new(work: &'a Axboe2016, storage: &'a dyn Storage, setup: &'a Setup) -> Run<'a> {
         let whole = |bytes: u64| bytes > 0 && bytes.is_multiple_of(PAGE as u64);
         assert!(
             whole(work.read_file_bytes) && whole(work.file_bytes) && work.writers > 0,
@@ -215,7 +217,7 @@ impl<'a> Run<'a> {
         );
         Run {
             work,
-            target,
+            storage,
             dir: &setup.dir,
             memory: setup.memory.0,
             ready: AtomicU32::new(0),
@@ -276,7 +278,7 @@ impl<'a> Run<'a> {
 
     fn write_and_sync(&self) -> Result<Written> {
         let next = AtomicUsize::new(0);
-        let open: Mutex<Vec<Box<dyn TargetFile>>> = Mutex::default();
+        let open: Mutex<Vec<Box<dyn StorageFile>>> = Mutex::default();
         let mut written = Written::default();
         thread::scope(|scope| {
             let threads: Vec<_> = (0..self.work.writers)
@@ -293,7 +295,7 @@ impl<'a> Run<'a> {
             return Ok(written);
         }
         self.syncing.store(true, Ordering::Relaxed);
-        self.target
+        self.storage
             .sync_all()
             .map_err(|e| LabError::path("syncing", self.dir, e))?;
         self.end();
@@ -301,7 +303,7 @@ impl<'a> Run<'a> {
         Ok(written)
     }
 
-    fn write_files(&self, next: &AtomicUsize, open: &Mutex<Vec<Box<dyn TargetFile>>>) -> Result<Written> {
+    fn write_files(&self, next: &AtomicUsize, open: &Mutex<Vec<Box<dyn StorageFile>>>) -> Result<Written> {
         let mut content = Content::new(self.work.seed);
         let mut written = Written::default();
         loop {
@@ -312,7 +314,7 @@ impl<'a> Run<'a> {
             let path = Axboe2016::written_file(self.dir, n);
             let failed = |e: io::Error| LabError::path("writing", &path, e);
             let bytes = self.work.file_bytes;
-            let file = self.target.create(&path, bytes).map_err(failed)?;
+            let file = self.storage.create(&path, bytes).map_err(failed)?;
             // the sizes belong to the file, whichever thread writes it
             let mut random =
                 fastrand::Rng::with_seed(self.work.seed ^ u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -420,12 +422,12 @@ impl<'a> Run<'a> {
             slowest_us: self.slowest_ns.load(Ordering::Relaxed) as f64 / 1e3,
             written: self.bytes_written.load(Ordering::Relaxed),
             total: self.work.written_bytes(),
-            in_transit: self.target.in_transit_bytes(),
+            in_transit: self.storage.in_transit_bytes(),
         }
     }
 
     fn device(&self) -> Option<DiskBytes> {
-        self.target
+        self.storage
             .device_bytes()
             .or_else(|| self.disk.as_ref().and_then(DiskCounters::read))
     }

@@ -10,13 +10,17 @@
 //! memory of the process: a memory group counts it, Millpond does not have it. Every page that is read is checked by its
 //! stamp, and the last words that each reader has stored are compared with what the device has in the end.
 
+pub(crate) mod news;
+
+use self::news::{Seconds, news};
 use super::Progress;
 use super::data::{AlignedBuf, PAGE, is_stamped};
-use crate::backend::{Proceed, Setup, Target, TargetFile};
 use crate::error::{LabError, Result};
-use crate::experiment::dillon2000::{Seconds, news};
 use crate::measure::reclaim::{self, Scans};
 use crate::outcome::Outcome;
+use crate::setup::Setup;
+use crate::storage::{Storage, StorageFile};
+use crate::watch::Proceed;
 use millpond_core::units::Nanos;
 use millpond_kernels::freebsd::machine::skewed;
 use millpond_sim::draw::Draw;
@@ -73,7 +77,7 @@ const COMPARED: usize = 16;
 const STACK: usize = 256 << 10;
 
 impl Dillon2000 {
-    /// The folder of both files in a target's directory.
+    /// The folder of both files in a storage's directory.
     pub fn folder(&self, dir: &Path) -> PathBuf {
         dir.join(format!("news-{}", self.readers))
     }
@@ -117,8 +121,8 @@ struct Seen {
 /// What the threads of a run share.
 struct Run<'a> {
     work: &'a Dillon2000,
-    spool: Box<dyn TargetFile>,
-    history: Box<dyn TargetFile>,
+    spool: Box<dyn StorageFile>,
+    history: Box<dyn StorageFile>,
     began: Instant,
     over: Mutex<bool>,
     ends: Condvar,
@@ -127,10 +131,10 @@ struct Run<'a> {
 /// Performs it on the two files, which are there with their stamps.
 ///
 /// # Errors
-/// The first error of the target; a page that is not what was written there; [`LabError::Interrupted`].
+/// The first error of the storage; a page that is not what was written there; [`LabError::Interrupted`].
 pub fn perform(
     work: &Dillon2000,
-    target: &dyn Target,
+    storage: &dyn Storage,
     setup: &Setup,
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
@@ -141,21 +145,21 @@ pub fn perform(
     };
     let run = Run {
         work,
-        spool: target
-            .open(&spool, crate::backend::Access::Random)
+        spool: storage
+            .open(&spool, crate::storage::Access::Random)
             .map_err(failed(&spool))?,
-        history: target.open_to_change(&history).map_err(failed(&history))?,
+        history: storage.open_to_change(&history).map_err(failed(&history))?,
         began: Instant::now(),
         over: Mutex::new(false),
         ends: Condvar::new(),
     };
-    let before = target.reclaim();
-    let (seen, written, is_stopped) = run.read(target, progress)?;
+    let before = storage.reclaim();
+    let (seen, written, is_stopped) = run.read(storage, progress)?;
     if is_stopped {
         return Err(LabError::Interrupted);
     }
-    let grown = reclaim::grown(&before, &target.reclaim());
-    target
+    let grown = reclaim::grown(&before, &storage.reclaim());
+    storage
         .sync_all()
         .map_err(|e| LabError::path("syncing", &setup.dir, e))?;
     run.history
@@ -168,15 +172,15 @@ pub fn perform(
     if has("pgscan_direct") && has("pgscan_kswapd") {
         Scans::of(&grown).report(work.span().as_secs_f64(), &mut outcome);
     }
-    for measure in grown.into_iter().chain(target.measures()) {
+    for measure in grown.into_iter().chain(storage.measures()) {
         // what was said already
         if outcome.value(&measure.metric).is_none() {
             outcome.measures.push(measure);
         }
     }
-    outcome.settings = target.settings();
-    outcome.warnings = target.warnings();
-    outcome.explanations = target.explanations();
+    outcome.settings = storage.settings();
+    outcome.warnings = storage.warnings();
+    outcome.explanations = storage.explanations();
     Ok(outcome)
 }
 
@@ -236,11 +240,11 @@ impl Run<'_> {
     /// has asked to stop.
     fn read(
         &self,
-        target: &dyn Target,
+        storage: &dyn Storage,
         progress: &mut dyn FnMut(Progress) -> Proceed,
     ) -> Result<(Vec<Seen>, Vec<f64>, bool)> {
         let written = || {
-            let counters = target.reclaim();
+            let counters = storage.reclaim();
             let kib = counters.iter().find(|m| m.metric == "pgpgout_kib");
             kib.map_or(0.0, |m| m.value)
         };

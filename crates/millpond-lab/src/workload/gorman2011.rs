@@ -12,12 +12,14 @@
 
 use super::Progress;
 use super::data::{Content, PAGE};
-use crate::backend::{Proceed, Setup, Target, TargetFile};
 use crate::error::{LabError, Result};
 use crate::measure::latency::Latencies;
 use crate::measure::process;
 use crate::measure::reclaim::{self, Scans, spread};
 use crate::outcome::{Measure, Outcome};
+use crate::setup::Setup;
+use crate::storage::{Storage, StorageFile};
+use crate::watch::Proceed;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs;
@@ -81,7 +83,7 @@ impl Gorman2011 {
         }
     }
 
-    /// The folder of everything that is written, in a target's directory.
+    /// The folder of everything that is written, in a storage's directory.
     pub fn folder(dir: &Path) -> PathBuf {
         dir.join("written")
     }
@@ -116,10 +118,10 @@ struct Seen {
 /// What the threads of a run share.
 struct Run<'a> {
     work: &'a Gorman2011,
-    target: &'a dyn Target,
+    storage: &'a dyn Storage,
     files: Vec<(PathBuf, u64)>,
     /// Files that stay open, the oldest first.
-    open: Mutex<VecDeque<Box<dyn TargetFile>>>,
+    open: Mutex<VecDeque<Box<dyn StorageFile>>>,
     stopped: AtomicBool,
     written: AtomicU64,
 }
@@ -127,16 +129,16 @@ struct Run<'a> {
 /// Performs it on real files, which stay for whoever checks them.
 ///
 /// # Errors
-/// The first error of the target; [`LabError::Interrupted`].
+/// The first error of the storage; [`LabError::Interrupted`].
 pub fn perform(
     work: &Gorman2011,
-    target: &dyn Target,
+    storage: &dyn Storage,
     setup: &Setup,
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
     let run = Run {
         work,
-        target,
+        storage,
         files: work.files(&setup.dir),
         open: Mutex::default(),
         stopped: AtomicBool::new(false),
@@ -145,7 +147,7 @@ pub fn perform(
     for path in run.files.iter().filter_map(|(path, _)| path.parent()) {
         fs::create_dir_all(path).map_err(|e| LabError::path("cannot create", path, e))?;
     }
-    let before = target.reclaim();
+    let before = storage.reclaim();
     let processor_before = process::processor_seconds();
     let began = Instant::now();
     let (seen, write_seconds) = thread::scope(|scope| {
@@ -170,19 +172,19 @@ pub fn perform(
         return Err(LabError::Interrupted);
     }
     let processor = processor_before.zip(process::processor_seconds());
-    let grown = reclaim::grown(&before, &target.reclaim());
+    let grown = reclaim::grown(&before, &storage.reclaim());
     // closes what is open
     drop(run);
     let mut outcome = work.outcome(&seen, (write_seconds, seconds), processor, grown);
-    for measure in target.measures() {
+    for measure in storage.measures() {
         // what reclaim has said already
         if outcome.value(&measure.metric).is_none() {
             outcome.measures.push(measure);
         }
     }
-    outcome.settings = target.settings();
-    outcome.warnings = target.warnings();
-    outcome.explanations = target.explanations();
+    outcome.settings = storage.settings();
+    outcome.warnings = storage.warnings();
+    outcome.explanations = storage.explanations();
     Ok(outcome)
 }
 
@@ -283,7 +285,7 @@ impl Run<'_> {
                 file_bytes,
                 threads,
             } => {
-                let kept = self.target.files_kept_open(file_bytes);
+                let kept = self.storage.files_kept_open(file_bytes);
                 let mut seen = Seen::default();
                 for round in 0..rounds {
                     let (began, next) = (Instant::now(), AtomicU32::new(0));
@@ -331,7 +333,7 @@ impl Run<'_> {
             let (path, bytes) = &self.files[n as usize];
             let failed = |e: io::Error| LabError::path("writing", path, e);
             let began = Instant::now();
-            let file = self.target.create(path, *bytes).map_err(failed)?;
+            let file = self.storage.create(path, *bytes).map_err(failed)?;
             in_calls += began.elapsed();
             for offset in (0..*bytes).step_by(WRITE as usize) {
                 let len = WRITE.min(bytes - offset);
@@ -350,7 +352,7 @@ impl Run<'_> {
     }
 
     /// Closes the file, or the one that has been open for longest if some stay open.
-    fn close(&self, file: Box<dyn TargetFile>, kept: usize) {
+    fn close(&self, file: Box<dyn StorageFile>, kept: usize) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.push_back(file);
         let closed = (open.len() > kept).then(|| open.pop_front());
@@ -363,7 +365,7 @@ impl Run<'_> {
         let failed = |e: io::Error| LabError::path("writing", path, e);
         let mut content = Content::new(self.work.seed);
         let mut seen = Seen::default();
-        let file = self.target.create_in_place(path, *bytes).map_err(failed)?;
+        let file = self.storage.create_in_place(path, *bytes).map_err(failed)?;
         for offset in (0..*bytes).step_by(PAGE) {
             if self.is_stopped() {
                 break;
@@ -380,7 +382,7 @@ impl Run<'_> {
     }
 
     fn sync(&self, dir: &Path) -> Result<()> {
-        self.target
+        self.storage
             .sync_all()
             .map_err(|e| LabError::path("syncing", dir, e))
     }

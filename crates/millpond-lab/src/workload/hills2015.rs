@@ -7,12 +7,12 @@
 
 use super::Progress;
 use super::data::Content;
-use crate::backend::{Proceed, Setup, Target};
 use crate::error::{LabError, Result};
 use crate::measure::latency::Latencies;
 use crate::outcome::Outcome;
-use millpond_core::dirty::limits::DirtyLimit;
-use millpond_core::units::{Bytes, Ratio};
+use crate::setup::Setup;
+use crate::storage::{DirtyLimits, Storage};
+use crate::watch::Proceed;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// The workload. Sizes are in bytes and whole MiB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hills2015 {
-    /// The hard limit on dirty pages, the background limit being half of it; `None`: the target's own.
+    /// The hard limit on dirty pages, the background limit being half of it; `None`: the storage's own.
     pub hard: Option<u64>,
     /// Whether the limits are touched all the time, and how often: after so many microseconds each.
     pub storm_us: Option<u64>,
@@ -40,46 +40,8 @@ pub const WRITE: u64 = 1 << 20;
 /// Between two reports.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Both limits on dirty pages, as an administrator gives them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Both {
-    /// Above: writing begins.
-    pub background: DirtyLimit,
-    /// Above: writers wait.
-    pub hard: DirtyLimit,
-}
-
-impl Both {
-    /// `hard` bytes, and half of it.
-    pub fn of_hard(hard: u64) -> Both {
-        Both {
-            background: DirtyLimit::Size(Bytes((hard / 2).max(1))),
-            hard: DirtyLimit::Size(Bytes(hard)),
-        }
-    }
-
-    /// The `n`th of the limits that a storm of this seed sets: shares and sizes, small and large, in either order.
-    pub fn any(seed: u64, n: u64) -> Both {
-        let mut random = fastrand::Rng::with_seed(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut limit = || match random.bool() {
-            true => DirtyLimit::Share(Ratio::percent(random.u32(1..=100))),
-            false => DirtyLimit::Size(Bytes(1 << random.u32(16..30))),
-        };
-        Both {
-            background: limit(),
-            hard: limit(),
-        }
-    }
-
-    /// What the storm ends with: Linux' own.
-    pub const LAST: Both = Both {
-        background: DirtyLimit::Share(Ratio::percent(10)),
-        hard: DirtyLimit::Share(Ratio::percent(20)),
-    };
-}
-
 impl Hills2015 {
-    /// A file that is written, in a target's directory.
+    /// A file that is written, in a storage's directory.
     pub fn file(dir: &Path, n: u32) -> PathBuf {
         dir.join(format!("dd-{n}"))
     }
@@ -114,16 +76,16 @@ impl Hills2015 {
 /// Performs it on real files, which are removed afterwards.
 ///
 /// # Errors
-/// The first error of the target; limits that it doesn't let anybody set; [`LabError::Interrupted`].
+/// The first error of the storage; limits that it doesn't let anybody set; [`LabError::Interrupted`].
 pub fn perform(
     work: &Hills2015,
-    target: &dyn Target,
+    storage: &dyn Storage,
     setup: &Setup,
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
     let failed = |what: &str, e: io::Error| LabError::path(what, &setup.dir, e);
     if let Some(hard) = work.hard {
-        let set = target.set_dirty_limits(Both::of_hard(hard));
+        let set = storage.set_dirty_limits(DirtyLimits::of_hard(hard));
         set.map_err(|e| failed("setting limits for", e))?;
     }
     let (stopped, written, touched) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -134,7 +96,7 @@ pub fn perform(
             .map(|n| {
                 scope.spawn({
                     let (stopped, written) = (&stopped, &written);
-                    move || write(work, target, setup, n, stopped, written)
+                    move || write(work, storage, setup, n, stopped, written)
                 })
             })
             .collect();
@@ -143,10 +105,10 @@ pub fn perform(
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     let n = touched.fetch_add(1, Ordering::Relaxed);
-                    target.set_dirty_limits(Both::any(work.seed, n))?;
+                    storage.set_dirty_limits(DirtyLimits::any(work.seed, n))?;
                     thread::park_timeout(every);
                 }
-                target.set_dirty_limits(Both::LAST)
+                storage.set_dirty_limits(DirtyLimits::LAST)
             })
         });
         while !threads.iter().all(|thread| thread.is_finished()) {
@@ -193,23 +155,23 @@ pub fn perform(
     storm.transpose().map_err(|e| failed("touching limits for", e))?;
     let storm = work
         .storm_us
-        .map(|_| (touched.load(Ordering::Relaxed), target.dirty_limits_are_fresh()));
+        .map(|_| (touched.load(Ordering::Relaxed), storage.dirty_limits_are_fresh()));
     for n in 0..work.writers {
         let path = Hills2015::file(&setup.dir, n);
         std::fs::remove_file(&path).map_err(|e| LabError::path("removing", &path, e))?;
     }
     let mut outcome = Outcome::default();
     work.report(&mut outcome, writes.1.as_secs_f64(), &writes.0, storm);
-    outcome.measures.extend(target.measures());
-    outcome.settings = target.settings();
-    outcome.warnings = target.warnings();
-    outcome.explanations = target.explanations();
+    outcome.measures.extend(storage.measures());
+    outcome.settings = storage.settings();
+    outcome.warnings = storage.warnings();
+    outcome.explanations = storage.explanations();
     Ok(outcome)
 }
 
 fn write(
     work: &Hills2015,
-    target: &dyn Target,
+    storage: &dyn Storage,
     setup: &Setup,
     n: u32,
     stopped: &AtomicBool,
@@ -220,7 +182,7 @@ fn write(
     let bytes = work.bytes / u64::from(work.writers) / WRITE * WRITE;
     let mut content = Content::new(work.seed);
     let mut writes = Latencies::new();
-    let file = target.create(&path, bytes).map_err(failed)?;
+    let file = storage.create(&path, bytes).map_err(failed)?;
     for offset in (0..bytes).step_by(WRITE as usize) {
         if stopped.load(Ordering::Relaxed) {
             return Ok(writes);

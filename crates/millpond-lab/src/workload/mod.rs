@@ -1,6 +1,6 @@
 //! Workloads: what is read and written, however and wherever that happens.
 //!
-//! A workload is a value that fits through a pipe. On a target with real files it is performed by threads
+//! A workload is a value that fits through a pipe. On a storage with real files it is performed by threads
 //! of the run's own process ([`perform`]); a simulator reads the same value and performs it in virtual time.
 
 pub mod axboe2016;
@@ -8,12 +8,14 @@ pub mod data;
 pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
+pub mod kim2020;
 
-use crate::backend::{Proceed, Setup, Target};
 use crate::error::Result;
-use crate::experiment::kim2020;
 use crate::measure::heat::Counts;
 use crate::outcome::Outcome;
+use crate::setup::Setup;
+use crate::storage::Storage;
+use crate::watch::Proceed;
 use serde::{Deserialize, Serialize};
 
 /// One run's work.
@@ -28,7 +30,7 @@ pub enum Workload {
     Gorman2011(gorman2011::Gorman2011),
     /// Writers under limits on dirty pages (Hills 2015).
     Hills2015(hills2015::Hills2015),
-    /// Memory that is larger than memory (Kim 2020). Needs no target's files.
+    /// Memory that is larger than memory (Kim 2020). Needs no storage's files.
     Kim2020(kim2020::Work),
 }
 
@@ -65,21 +67,21 @@ pub struct Live {
     pub in_transit: Option<u64>,
 }
 
-/// Performs `workload` on a target with real files.
+/// Performs `workload` on a storage with real files.
 ///
 /// # Errors
-/// The first error of the target; a page that came back wrong; [`crate::LabError::Interrupted`].
+/// The first error of the storage; a page that came back wrong; [`crate::LabError::Interrupted`].
 pub fn perform(
     workload: &Workload,
-    target: &dyn Target,
+    storage: &dyn Storage,
     setup: &Setup,
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
     match workload {
-        Workload::Axboe2016(work) => axboe2016::perform(work, target, setup, progress),
-        Workload::Dillon2000(work) => dillon2000::perform(work, target, setup, progress),
-        Workload::Gorman2011(work) => gorman2011::perform(work, target, setup, progress),
-        Workload::Hills2015(work) => hills2015::perform(work, target, setup, progress),
+        Workload::Axboe2016(work) => axboe2016::perform(work, storage, setup, progress),
+        Workload::Dillon2000(work) => dillon2000::perform(work, storage, setup, progress),
+        Workload::Gorman2011(work) => gorman2011::perform(work, storage, setup, progress),
+        Workload::Hills2015(work) => hills2015::perform(work, storage, setup, progress),
         Workload::Kim2020(work) => work.perform(setup, progress),
     }
 }

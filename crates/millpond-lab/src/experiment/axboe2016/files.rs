@@ -1,9 +1,10 @@
 //! The files around the runs: the one that is read is made once, those that were written are checked and
 //! removed after each run, and neither leaves anything in the page cache for the next run.
 
-use crate::backend::Proceed;
 use crate::error::{LabError, Result};
-use crate::experiment::{Files, Watch};
+use crate::experiment::Files;
+use crate::watch::Proceed;
+use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::axboe2016::actors::{LOG_BYTES, LOG_FILE};
 use crate::workload::axboe2016::phase::Actor;

@@ -35,14 +35,16 @@ pub const TABLES: [&str; 2] = [post::NAME, reasons::NAME];
 pub const WRITERS_ALONE: &str = Phase::WritersAlone.name();
 pub use published::{PUBLISHED, Published, published};
 
-use super::{Experiment, Watch, perform, rows};
-use crate::backend::{self, Device, Driver, Row, RowRequest, TargetKind};
+use super::{Experiment, perform, rows};
+use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::measure::process;
 use crate::outcome::Setting;
 use crate::report::Report;
 use crate::scratch::{self, Scratch};
+use crate::setup::Device;
+use crate::watch::Watch;
 use crate::workload::axboe2016::Phase;
 use millpond::internal::quantity;
 use options::Sizes;
@@ -153,12 +155,7 @@ struct Prepared {
 }
 
 /// Finds the rows and the sizes, and makes the file that is read.
-fn prepare(
-    options: &Options,
-    targets: &[&TargetKind],
-    dir: &Path,
-    watch: &mut dyn Watch,
-) -> Result<Prepared> {
+fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn Watch) -> Result<Prepared> {
     let kernel_variants = options.kernel_configurations()?;
     let plan = |memory| {
         let request = RowRequest {

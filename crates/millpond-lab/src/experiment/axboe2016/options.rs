@@ -1,12 +1,13 @@
 //! What a user may choose, whether it can be, and the sizes that follow from it.
 
 use super::EXPERIMENT;
-use crate::backend::{self, Device, Row};
-use crate::child::Program;
+use crate::backend::{self, Row};
 use crate::error::{LabError, Result};
 use crate::experiment::Job;
 use crate::machine;
+use crate::program::Program;
 use crate::room;
+use crate::setup::Device;
 use crate::workload::Workload;
 use crate::workload::axboe2016::{Axboe2016, Phase, WRITE_UNIT};
 use millpond::internal::quantity::{self, size_typed};
@@ -210,15 +211,15 @@ impl Options {
     }
 
     /// The targets that were named, or all, in the order of tables.
-    pub(super) fn targets(&self) -> Result<Vec<&'static backend::TargetKind>> {
+    pub(super) fn targets(&self) -> Result<Vec<&'static backend::Backend>> {
         let Some(names) = &self.on else {
-            return Ok(backend::TARGETS.iter().collect());
+            return Ok(backend::BACKENDS.iter().collect());
         };
         for name in names {
             backend::find(name)?;
         }
-        let chosen = |kind: &&backend::TargetKind| names.iter().any(|name| name == kind.name);
-        Ok(backend::TARGETS.iter().filter(chosen).collect())
+        let chosen = |kind: &&backend::Backend| names.iter().any(|name| name == kind.name);
+        Ok(backend::BACKENDS.iter().filter(chosen).collect())
     }
 
     pub(super) fn phases(&self) -> Vec<Phase> {
@@ -354,7 +355,7 @@ mod tests {
     fn real_rows(count: usize) -> Vec<Row> {
         let row = Row {
             label: "kernel".into(),
-            setup: backend::Setup {
+            setup: crate::setup::Setup {
                 target: "kernel".into(),
                 variant: "direct".into(),
                 device: Device::Real,

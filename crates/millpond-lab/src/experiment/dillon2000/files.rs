@@ -1,8 +1,9 @@
 //! The files of runs on real devices: spool and history, made once, and not left in the page cache.
 
 use crate::error::{LabError, Result};
+use crate::experiment::Files;
 use crate::experiment::axboe2016::files::{forget, make_file};
-use crate::experiment::{Files, Watch};
+use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::dillon2000::{Dillon2000, HISTORY, SPOOL};
 use millpond_core::units::Bytes;

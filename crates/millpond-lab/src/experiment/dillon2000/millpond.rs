@@ -3,10 +3,10 @@
 //! Millpond has no anonymous memory, so readers' own data are not its business: it has the memory that is left for files
 //! beside them and the kernel, and its history file is written back like any other.
 
-use super::measures::{self, Seconds};
 use super::options::WARM_UP;
 use crate::backend::reasons;
 use crate::outcome::Outcome;
+use crate::workload::dillon2000::news::{self, Seconds};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};
@@ -153,7 +153,7 @@ pub(super) fn run(
     };
     let measured = seen.articles.iter().filter(|(at, _)| *at >= from);
     let latencies = measured.map(|&(_, took)| took).collect();
-    let mut outcome = measures::news(&seconds, latencies, Some(100.0 * busy as f64 / length.0 as f64));
+    let mut outcome = news::news(&seconds, latencies, Some(100.0 * busy as f64 / length.0 as f64));
     let stats = world.manager().stats();
     outcome.push("pages_written_by_reclaim", "1", stats.nr_vmscan_write as f64);
     // of all of the run, the beginning included
@@ -193,7 +193,7 @@ mod tests {
         let length = Nanos::from_secs(180);
         let of = |outcome: &Outcome| outcome.value("load_mean").unwrap();
         let laps = freebsd::run(machine, (WARM_UP, length), &mut |_| true).unwrap();
-        let laps = of(&measures::of_bsd(&laps.unwrap()));
+        let laps = of(&super::super::measures::of_bsd(&laps.unwrap()));
         let ours = |options: &Options| run(&machine, options, length, &mut |_| true).unwrap().unwrap();
         let (default, no_sync) = (ours(&Options::default()), ours(&no_sync()));
         assert!(of(&default) <= laps, "{} and {laps}", of(&default));

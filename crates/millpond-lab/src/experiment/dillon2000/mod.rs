@@ -23,13 +23,13 @@ mod report;
 mod runs;
 mod verdict;
 
-pub(crate) use measures::{Seconds, news};
 pub use options::Options;
 
-use super::{Experiment, Watch};
-use crate::backend::TargetKind;
+use super::Experiment;
+use crate::backend::Backend;
 use crate::error::Result;
 use crate::report::Report;
+use crate::watch::Watch;
 
 /// The news server.
 pub const NEWS: &str = "news";
@@ -57,7 +57,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Options out of range, before anything is done; a target that can't run it; a run that failed;
 /// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let (simulated, real): (Vec<&TargetKind>, Vec<&TargetKind>) = options
+    let (simulated, real): (Vec<&Backend>, Vec<&Backend>) = options
         .targets()?
         .into_iter()
         .partition(|kind| kind.name == "sim");

@@ -1,10 +1,11 @@
 //! The experiment's options, checked into a plan.
 
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, SATURATED};
-use crate::backend::{self, Device, TargetKind};
-use crate::child::Program;
+use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
+use crate::program::Program;
 use crate::room;
+use crate::setup::Device;
 use millpond::internal::quantity::size_typed;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::freebsd::System;
@@ -143,7 +144,7 @@ impl Plan {
 
 impl Options {
     /// The targets that were named.
-    pub(super) fn targets(&self) -> Result<Vec<&'static TargetKind>> {
+    pub(super) fn targets(&self) -> Result<Vec<&'static Backend>> {
         let Some(names) = &self.on else {
             return Ok(vec![backend::find("sim")?]);
         };
@@ -156,8 +157,8 @@ impl Options {
                 });
             }
         }
-        let chosen = |kind: &&TargetKind| names.iter().any(|name| name == kind.name);
-        Ok(backend::TARGETS.iter().filter(chosen).collect())
+        let chosen = |kind: &&Backend| names.iter().any(|name| name == kind.name);
+        Ok(backend::BACKENDS.iter().filter(chosen).collect())
     }
 
     /// Whether a workload takes part.

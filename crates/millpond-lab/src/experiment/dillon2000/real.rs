@@ -12,13 +12,14 @@
 use super::files::{self, Around};
 use super::options::Options;
 use super::{EXPERIMENT, NEWS, SATURATED};
-use crate::backend::{self, Row, RowRequest, TargetKind};
+use crate::backend::{self, Backend, Row, RowRequest};
 use crate::error::{LabError, Result};
-use crate::experiment::{Job, Watch, perform, row_name, rows};
+use crate::experiment::{Job, perform, row_name, rows};
 use crate::machine;
 use crate::outcome::Setting;
 use crate::report::{RowName, Runs};
 use crate::scratch::{self, Scratch};
+use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::dillon2000::Dillon2000;
 use millpond::internal::quantity;
@@ -146,7 +147,7 @@ pub(super) struct Measured {
 ///
 /// # Errors
 /// A target that can't run; a run that failed; [`LabError::Interrupted`]. What it made on disk is removed either way.
-pub(super) fn measure(options: &Options, kinds: &[&TargetKind], watch: &mut dyn Watch) -> Result<Measured> {
+pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Watch) -> Result<Measured> {
     let scale = options.scale.unwrap_or(1.0);
     let all = [
         Load::news(scale, options.seed),

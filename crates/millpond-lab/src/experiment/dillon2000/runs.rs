@@ -2,10 +2,10 @@
 
 use super::options::{Plan, Variant, WARM_UP};
 use super::{BUDGETS, DEADLOCK, IN_TRANSIT, NEWS, measures, millpond};
-use crate::backend::Proceed;
 use crate::error::{LabError, Result};
-use crate::experiment::Watch;
 use crate::outcome::{Outcome, Setting};
+use crate::watch::Proceed;
+use crate::watch::Watch;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos};

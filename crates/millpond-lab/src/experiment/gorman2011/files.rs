@@ -1,7 +1,8 @@
 //! The files of runs on real devices: made by the workload, checked as the device has them, and removed.
 
 use crate::error::{LabError, Result};
-use crate::experiment::{Files, Watch};
+use crate::experiment::Files;
+use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::data::{AlignedBuf, Content, PAGE};
 use crate::workload::gorman2011::Gorman2011;

@@ -26,10 +26,11 @@ mod verdict;
 
 pub use options::Options;
 
-use super::{Experiment, Watch};
-use crate::backend::TargetKind;
+use super::Experiment;
+use crate::backend::Backend;
 use crate::error::Result;
 use crate::report::Report;
+use crate::watch::Watch;
 
 /// The workload of 37,500 MiB in files.
 pub const FS_MARK: &str = "fs_mark";
@@ -56,7 +57,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let targets = options.targets()?;
     options.check_workloads()?;
-    let (simulated, real): (Vec<&TargetKind>, Vec<&TargetKind>) =
+    let (simulated, real): (Vec<&Backend>, Vec<&Backend>) =
         targets.into_iter().partition(|kind| kind.name == "sim");
     if !real.is_empty() || options.on.is_none() {
         options.check_real()?;

@@ -1,10 +1,11 @@
 //! The experiment's options, checked into a plan.
 
 use super::{EXPERIMENT, FS_MARK, MICRO};
-use crate::backend::{self, Device, TargetKind};
-use crate::child::Program;
+use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
+use crate::program::Program;
 use crate::room;
+use crate::setup::Device;
 use millpond::internal::quantity::size_typed;
 use millpond_core::units::Bytes;
 use millpond_kernels::linux::reclaim::System;
@@ -106,7 +107,7 @@ impl Plan {
 
 impl Options {
     /// The targets that were named.
-    pub(super) fn targets(&self) -> Result<Vec<&'static TargetKind>> {
+    pub(super) fn targets(&self) -> Result<Vec<&'static Backend>> {
         let Some(names) = &self.on else {
             return Ok(vec![backend::find("sim")?]);
         };
@@ -119,8 +120,8 @@ impl Options {
                 });
             }
         }
-        let chosen = |kind: &&TargetKind| names.iter().any(|name| name == kind.name);
-        Ok(backend::TARGETS.iter().filter(chosen).collect())
+        let chosen = |kind: &&Backend| names.iter().any(|name| name == kind.name);
+        Ok(backend::BACKENDS.iter().filter(chosen).collect())
     }
 
     /// Whether a load takes part.

@@ -3,9 +3,9 @@
 
 use super::real::Measured;
 use super::{EXPERIMENT, FS_MARK, MICRO, answer, post, trace};
-use crate::backend::Device;
 use crate::report::table::{Column, label, pick};
 use crate::report::{Appendix, Metric, Report, RowName, lookup};
+use crate::setup::Device;
 use millpond::internal::quantity::{micros, number, size};
 
 /// What is asked of Millpond's reclaim: of all scans at most so many percent by whoever needs a frame, of what is scanned

@@ -2,11 +2,11 @@
 
 use super::measures;
 use super::options::Plan;
-use crate::backend::Proceed;
 use crate::error::{LabError, Result};
-use crate::experiment::Watch;
 use crate::measure::process;
 use crate::outcome::{Outcome, Setting};
+use crate::watch::Proceed;
+use crate::watch::Watch;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::{Instant, Nanos, PageCount, PageSize};

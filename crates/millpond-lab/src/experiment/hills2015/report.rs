@@ -1,9 +1,10 @@
 //! Tables, sentences and definitions of the experiment.
 
 use super::{CALM_RUN, DD, EXPERIMENT, HARD, NUMBERS, Options, STORM_RUN, answer, charts, dd, numbers};
-use crate::backend::{Device, Row};
+use crate::backend::Row;
 use crate::report::table::label;
 use crate::report::{Cell, Metric, Report, RowName, Runs, Table, TableRow, lookup};
+use crate::setup::Device;
 use millpond::internal::quantity::{micros, number};
 
 pub(super) const RATE: &str = "writers_mb_per_s";

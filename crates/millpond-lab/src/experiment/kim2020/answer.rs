@@ -1,12 +1,12 @@
 //! The report's first lines: Linux 5.5 beside the series and beside Millpond, one for each load, with the post's own where it
 //! has one; on real memory the kernel's swap beside a region of the engine.
 
-use super::loads::Load;
 use super::options::Plan;
 use super::published::{SEVEN_STEPS, SIZES, SKEWS, THREADS, throughput};
-use super::{TOY_DETECT, TOY_PROTECT};
 use crate::report::verdict::{Circumstances, Compared, Verdict, judge, two_digits};
 use crate::report::{Metric, RowName, lookup};
+use crate::workload::kim2020::loads::Load;
+use crate::workload::kim2020::{TOY_DETECT, TOY_PROTECT};
 
 type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
 

@@ -1,9 +1,9 @@
 //! What no policy can be better than on a load in so many frames, and what least recently used comes to.
 
-use super::draws::Draws;
-use super::loads::{CHUNK, Course};
 use super::optimum::{Misses, misses};
 use crate::outcome::Outcome;
+use crate::workload::kim2020::draws::Draws;
+use crate::workload::kim2020::loads::{CHUNK, Course};
 
 /// Of ebizzy, chunk by chunk.
 pub(super) fn of_draws(draws: &Draws) -> Outcome {

@@ -1,10 +1,10 @@
 //! The experiment's charts: what each kernel swapped in, a bar for each, beside what no policy can be better than.
 
-use super::loads::Load;
 use super::options::Plan;
 use super::published::SEVEN_STEPS;
 use super::report::{BOUNDS, variants};
 use crate::report::{Axis, Chart, Line, Points, Scale};
+use crate::workload::kim2020::loads::Load;
 use millpond::internal::quantity::number_tick;
 
 type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;

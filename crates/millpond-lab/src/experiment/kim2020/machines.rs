@@ -11,7 +11,7 @@
 //!
 //! What is derived and from what is in docs/experiments/kim2020.md.
 
-use super::loads::Load;
+use crate::workload::kim2020::loads::Load;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::linux::anon::System;
 use millpond_kernels::linux::anon::machine::{MachineCosts, MachineOptions};

@@ -1,12 +1,12 @@
 //! Millpond's own manager on these loads, in virtual time: a region with what the kernels' load can have as its budget.
 
-use super::draws::Draws;
-use super::loads::{CHUNK, Copier, Load, script};
 use super::machines::machine;
 use super::options::Plan;
 use super::runs::{draws, finish_by, frames_in_use, record_cost, seconds};
 use crate::error::Result;
 use crate::outcome::{Outcome, Setting};
+use crate::workload::kim2020::draws::Draws;
+use crate::workload::kim2020::loads::{CHUNK, Copier, Load, script};
 use millpond_core::options::Options;
 use millpond_core::readahead::ReadAheadOptions;
 use millpond_core::units::{Bytes, Nanos, PageCount};
@@ -98,10 +98,15 @@ fn run_as_it_is(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool) -
             };
             region.add_task(Box::new(Ops::new(vec![allocate])));
             finish_by(|steps| region.run(steps), stop)?;
-            copiers(&mut region, &draws, super::draws::FILLS_WARM, 0);
+            copiers(
+                &mut region,
+                &draws,
+                crate::workload::kim2020::draws::FILLS_WARM,
+                0,
+            );
             finish_by(|steps| region.run(steps), stop)?;
             let (from, before) = (region.now(), Counted::of(&region));
-            let records = copiers(&mut region, &draws, super::draws::FILLS, 1);
+            let records = copiers(&mut region, &draws, crate::workload::kim2020::draws::FILLS, 1);
             finish_by(|steps| region.run(steps), stop)?;
             let took = seconds(region.now().since(from));
             outcome.push("records_per_s", "1/s", records as f64 / took);

@@ -13,8 +13,6 @@
 mod answer;
 mod bounds;
 mod charts;
-mod draws;
-mod loads;
 mod machines;
 #[cfg_attr(
     test,
@@ -34,19 +32,14 @@ mod report;
 mod runs;
 mod toys;
 mod verdict;
-mod work;
 
 pub use options::Options;
-pub use work::Work;
 
-use super::{Experiment, Watch};
+use super::Experiment;
 use crate::error::Result;
 use crate::report::Report;
-
-/// The post's first example.
-pub const TOY_PROTECT: &str = "toy-protect";
-/// Its second.
-pub const TOY_DETECT: &str = "toy-detect";
+use crate::watch::Watch;
+use crate::workload::kim2020::WORKLOADS;
 
 /// What can be printed on request, beside the report.
 pub const TABLES: [&str; 1] = [report::TABLE];
@@ -57,17 +50,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     post: "Joonsoo Kim, \"workingset protection/detection on the anonymous LRU list\", February 2020",
     shows: "memory is larger than memory: which pages go to swap, and what of them comes back",
     variants: &options::VARIANTS,
-    workloads: &[
-        TOY_PROTECT,
-        TOY_DETECT,
-        "hot-cold",
-        "moving-window",
-        "phase-change",
-        "stationary",
-        "file-scan",
-        "memory-scan",
-        "ebizzy-MB-SKEW-THREADS",
-    ],
+    workloads: &WORKLOADS,
 };
 
 /// Runs the experiment and returns its report.

@@ -1,12 +1,14 @@
 //! The experiment's options, checked into a plan.
 
-use super::loads::{Ebizzy, Load, ROUNDS};
+use super::EXPERIMENT;
 use super::machines::Which;
 use super::published::{SIZES, SIZES_V7, SKEWS, SKEWS_V7, THREADS};
-use super::{EXPERIMENT, TOY_DETECT, TOY_PROTECT};
-use crate::backend::{self, Device, TargetKind};
-use crate::child::Program;
+use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
+use crate::program::Program;
+use crate::setup::Device;
+use crate::workload::kim2020::loads::{Ebizzy, Load, ROUNDS};
+use crate::workload::kim2020::{TOY_DETECT, TOY_PROTECT};
 use millpond_kernels::linux::anon::System;
 use std::path::PathBuf;
 
@@ -182,7 +184,7 @@ fn grid(sizes: &[u64], skews: &[u32]) -> Vec<Load> {
 
 impl Options {
     /// Whether there are rows in virtual time, and the other targets that were named.
-    pub(super) fn targets(&self) -> Result<(bool, Vec<&'static TargetKind>)> {
+    pub(super) fn targets(&self) -> Result<(bool, Vec<&'static Backend>)> {
         let Some(names) = &self.on else {
             return Ok((true, Vec::new()));
         };
@@ -195,8 +197,8 @@ impl Options {
                 });
             }
         }
-        let chosen = |kind: &&TargetKind| kind.name != "sim" && names.iter().any(|name| name == kind.name);
-        let real: Vec<_> = backend::TARGETS.iter().filter(chosen).collect();
+        let chosen = |kind: &&Backend| kind.name != "sim" && names.iter().any(|name| name == kind.name);
+        let real: Vec<_> = backend::BACKENDS.iter().filter(chosen).collect();
         if !real.is_empty() {
             self.check_real()?;
         }

@@ -12,20 +12,22 @@
 //! of which its own kernel left 646 of 1024 MB.
 
 use super::bounds;
-use super::draws::Draws;
-use super::loads::{Ebizzy, Load, script};
 use super::options::Options;
-use super::work::{Work, rounds};
-use crate::backend::{Device, Proceed, Setup, TargetKind};
-use crate::child::{self, Request};
+use crate::backend::Backend;
 use crate::error::{LabError, Result};
-use crate::experiment::Watch;
 use crate::machine;
 use crate::memory_group::MemoryGroup;
 use crate::outcome::{Outcome, Setting};
 use crate::report::{RowName, Runs};
 use crate::room::{SwapPlan, SwapRoom};
 use crate::scratch::Scratch;
+use crate::setup::{Device, Setup};
+use crate::watch::Proceed;
+use crate::watch::Watch;
+use crate::worker::{self, Request};
+use crate::workload::kim2020::draws::Draws;
+use crate::workload::kim2020::loads::{Ebizzy, Load, script};
+use crate::workload::kim2020::{IN_THREAD, Work, rounds};
 use crate::workload::{Progress, Workload};
 use millpond::Faults;
 use millpond_core::units::Bytes;
@@ -44,9 +46,6 @@ const PAGE_CLUSTERS: [u32; 2] = [3, 5];
 /// program whose swap is written more slowly than its pages are wanted (Linux 6.18: in `swap_cluster_readahead`, with all
 /// of the group's pages under way), though there is swap left.
 const KILLED_MAX: u32 = 5;
-
-/// The row of a region whose faults are served by the threads that have them.
-pub(super) const IN_THREAD: &str = "in-thread";
 
 /// The row of what no policy can be better than.
 pub(super) const BOUNDS: &str = "bounds";
@@ -130,7 +129,7 @@ impl Job {
 /// A target that can't run; a run that failed; [`LabError::Interrupted`]. What it made is removed either way.
 pub(super) fn measure(
     options: &Options,
-    kinds: &[&TargetKind],
+    kinds: &[&Backend],
     loads: &[Load],
     watch: &mut dyn Watch,
 ) -> Result<Measured> {
@@ -237,7 +236,7 @@ fn perform(
                 setup: setup("engine"),
                 workload,
             };
-            child::run(&options.program, &request, title, progress)
+            worker::run(&options.program, &request, title, progress)
         }
         Who::Kernel(order) => {
             let plan = SwapPlan {
@@ -264,7 +263,7 @@ fn perform(
                 setup: setup("kernel"),
                 workload,
             };
-            let mut outcome = child::run(&options.program, &request, title, progress)?;
+            let mut outcome = worker::run(&options.program, &request, title, progress)?;
             room.end(&mut outcome)?;
             drop(group);
             room.take_down()?;

@@ -1,11 +1,11 @@
 //! What the runs on real memory say: a table for each load and for each number of threads, and sentences.
 
-use super::loads::{Ebizzy, Load};
 use super::published::THREADS;
 use super::real::{BOUNDS, Measured};
 use super::{EXPERIMENT, answer};
 use crate::report::table::{Column, cell, label, pick};
 use crate::report::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
+use crate::workload::kim2020::loads::{Ebizzy, Load};
 use millpond::internal::quantity::number;
 
 const COLUMNS: [(&str, &str); 6] = [
@@ -25,7 +25,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
         .flat_map(|runs| runs.metrics(EXPERIMENT.name))
         .collect();
     let names = &measured.names;
-    for (name, load) in &super::loads::ROUNDS {
+    for (name, load) in &crate::workload::kim2020::loads::ROUNDS {
         if !measured.loads.contains(load) {
             continue;
         }

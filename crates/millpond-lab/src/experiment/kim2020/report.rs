@@ -1,15 +1,16 @@
 //! The experiment's report: the examples, loads with rounds, the grid beside the post's, and sentences.
 
-use super::loads::{Ebizzy, Load};
 use super::machines::Which;
 use super::options::{Plan, Rules, Variant};
 use super::published::{THREADS, swap_ins_v7, throughput};
 use super::runs::Run;
 use super::toys::{self, Step};
-use super::{EXPERIMENT, TOY_PROTECT, answer, charts, verdict};
+use super::{EXPERIMENT, answer, charts, verdict};
 use crate::outcome::{Outcome, Setting};
 use crate::report::table::{Column, label, pick};
 use crate::report::{Appendix, Cell, Report, RowName, Runs, Table, TableRow};
+use crate::workload::kim2020::TOY_PROTECT;
+use crate::workload::kim2020::loads::{Ebizzy, Load};
 use millpond::internal::quantity::number;
 
 /// The name that `--table` takes: each page of the examples' lists.
@@ -82,7 +83,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         }
     }
     for load in plan.loads.iter().filter(|load| !matches!(load, Load::Ebizzy(_))) {
-        let workload: &'static str = super::loads::ROUNDS
+        let workload: &'static str = crate::workload::kim2020::loads::ROUNDS
             .iter()
             .find(|(_, known)| known == load)
             .map_or("", |&(name, _)| name);

@@ -1,17 +1,17 @@
 //! All runs of a plan, as many at a time as there are processors.
 
 use super::bounds;
-use super::draws::{Draws, FILLS, FILLS_WARM};
-use super::loads::{CHUNK, Copier, Ebizzy, Load, script};
 use super::machines::{Which, machine};
 use super::millpond;
 use super::options::{Plan, Rules, Variant};
 use super::published::throughput;
-use crate::backend::Proceed;
 use crate::error::{LabError, Result};
-use crate::experiment::Watch;
 use crate::measure::process;
 use crate::outcome::{Outcome, Setting};
+use crate::watch::Proceed;
+use crate::watch::Watch;
+use crate::workload::kim2020::draws::{Draws, FILLS, FILLS_WARM};
+use crate::workload::kim2020::loads::{CHUNK, Copier, Ebizzy, Load, script};
 use millpond_core::memory::watermark::{WatermarkRule, Watermarks};
 use millpond_core::options::Options;
 use millpond_core::page::PageKind;

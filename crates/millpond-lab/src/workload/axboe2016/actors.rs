@@ -7,8 +7,8 @@ use super::data::{AlignedBuf, Content, PAGE, is_stamped};
 use super::phase::{Actor, CACHED_READS, hot_pages};
 use super::record::{Logged, Read, Scanned};
 use super::{Axboe2016, READ_FILE, Run};
-use crate::backend::{Access, Served, TargetFile};
 use crate::error::{LabError, Result};
+use crate::storage::{Access, Served, StorageFile};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -96,7 +96,7 @@ impl Run<'_> {
         let path = Axboe2016::read_file(self.dir);
         let failed = |e: io::Error| LabError::path("reading", &path, e);
         let access = if hot > 0 { Access::Cached } else { Access::Random };
-        let file = self.target.open(&path, access).map_err(failed)?;
+        let file = self.storage.open(&path, access).map_err(failed)?;
         let pages = self.work.read_file_bytes / PAGE as u64;
         let mut random = fastrand::Rng::with_seed(self.work.seed.wrapping_add(u64::from(n) << 32));
         let mut buf = AlignedBuf::new(PAGE);
@@ -132,7 +132,7 @@ impl Run<'_> {
         }
     }
 
-    fn read_page(&self, file: &dyn TargetFile, path: &Path, page: u64, buf: &mut [u8]) -> Result<Served> {
+    fn read_page(&self, file: &dyn StorageFile, path: &Path, page: u64, buf: &mut [u8]) -> Result<Served> {
         let failed = |e: io::Error| LabError::path("reading", path, e);
         let served = file.read_at(page * PAGE as u64, buf).map_err(failed)?;
         if !is_stamped(READ_FILE, page, buf) {
@@ -146,7 +146,7 @@ impl Run<'_> {
     fn log(&self) -> Result<Logged> {
         let path = Axboe2016::log_file(self.dir);
         let failed = |e: io::Error| LabError::path("writing", &path, e);
-        let file = self.target.create(&path, LOG_BYTES).map_err(failed)?;
+        let file = self.storage.create(&path, LOG_BYTES).map_err(failed)?;
         let mut content = Content::new(self.work.seed);
         let mut random = fastrand::Rng::with_seed(self.work.seed);
         let mut logged = Logged::default();
@@ -178,7 +178,7 @@ impl Run<'_> {
     fn scan(&self) -> Result<Scanned> {
         let path = Axboe2016::read_file(self.dir);
         let failed = |e: io::Error| LabError::path("reading", &path, e);
-        let file = self.target.open(&path, Access::Sequential).map_err(failed)?;
+        let file = self.storage.open(&path, Access::Sequential).map_err(failed)?;
         let mut buf = AlignedBuf::new(SCAN_BYTES.min(self.work.read_file_bytes) as usize);
         let mut scanned = Scanned::default();
         let mut offset = 0;

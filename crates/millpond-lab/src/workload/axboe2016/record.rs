@@ -1,12 +1,12 @@
 //! What a run writes down, and how it becomes metrics and series.
 
 use super::{Axboe2016, Run};
-use crate::backend::Served;
 use crate::measure::heat::Counts;
 use crate::measure::latency::{FIO_PERCENTILES, Latencies, PERCENTILES};
 use crate::measure::process;
 use crate::measure::steps::{LatencySteps, STEP, Sampled, Sums};
 use crate::outcome::{Outcome, Series};
+use crate::storage::Served;
 use std::time::Duration;
 
 /// What readers saw.

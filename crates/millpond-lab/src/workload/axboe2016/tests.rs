@@ -3,8 +3,9 @@
 use super::data::PAGE;
 use super::record::Read;
 use super::*;
-use crate::backend::{Access, Device, Served};
 use crate::outcome::Setting;
+use crate::setup::Device;
+use crate::storage::{Access, Served};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ impl Memory {
         memory
     }
 
-    fn file(&self, bytes: Arc<Mutex<Vec<u8>>>) -> io::Result<Box<dyn TargetFile>> {
+    fn file(&self, bytes: Arc<Mutex<Vec<u8>>>) -> io::Result<Box<dyn StorageFile>> {
         Ok(Box::new(MemoryFile {
             bytes,
             reads: Arc::clone(&self.reads),
@@ -62,13 +63,13 @@ impl Memory {
     }
 }
 
-impl Target for Memory {
-    fn open(&self, path: &Path, _: Access) -> io::Result<Box<dyn TargetFile>> {
+impl Storage for Memory {
+    fn open(&self, path: &Path, _: Access) -> io::Result<Box<dyn StorageFile>> {
         let bytes = self.files.lock().unwrap().get(path).cloned();
         self.file(bytes.ok_or(io::ErrorKind::NotFound)?)
     }
 
-    fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn TargetFile>> {
+    fn create(&self, path: &Path, _len: u64) -> io::Result<Box<dyn StorageFile>> {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let old = self
             .files
@@ -96,7 +97,7 @@ impl Target for Memory {
     }
 }
 
-impl TargetFile for MemoryFile {
+impl StorageFile for MemoryFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
         let n = self.reads.fetch_add(1, Ordering::Relaxed);
         if self.fault == Fault::ReadFails && n > 20 {

@@ -1,7 +1,8 @@
 //! The readers on real files of both targets, for a second or two.
 
 use super::*;
-use crate::backend::{self, Device, Driver};
+use crate::backend::{self, Driver};
+use crate::setup::Device;
 use crate::workload::data::Content;
 use millpond_core::units::Bytes;
 

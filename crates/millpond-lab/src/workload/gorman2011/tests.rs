@@ -1,7 +1,8 @@
 //! The loads on real files of both targets, with little memory and little data.
 
 use super::*;
-use crate::backend::{self, Device, Driver};
+use crate::backend::{self, Driver};
+use crate::setup::Device;
 use millpond_core::units::Bytes;
 
 fn run(target: &str, variant: &str, load: Load, memory: Bytes) -> (tempfile::TempDir, Gorman2011, Outcome) {

@@ -142,7 +142,8 @@ pub(super) fn plan(dir: &Path, clock: &Clock, rate: f64, free: Option<Bytes>) ->
     // a power of two, which is easy to name
     let memory = 1 << memory.ilog2();
     let file_system = machine::file_system(dir);
-    let device = machine::block_device(dir).and_then(|d| Some(d.file_name()?.to_string_lossy().into_owned()));
+    let device = crate::measure::disk::block_device(dir)
+        .and_then(|d| Some(d.file_name()?.to_string_lossy().into_owned()));
     let on = match (file_system, device) {
         (Some(name), Some(device)) => format!(" ({name} on {device})"),
         (Some(name), None) => format!(" ({name})"),

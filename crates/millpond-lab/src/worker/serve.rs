@@ -1,9 +1,10 @@
 //! The child's side: one request from stdin, events to stdout.
 
 use super::{Event, Request};
-use crate::backend::{self, Driver, Proceed};
+use crate::backend::{self, Driver};
 use crate::error::{LabError, Result};
 use crate::outcome::Outcome;
+use crate::watch::Proceed;
 use crate::workload::{self, Progress, Workload};
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;

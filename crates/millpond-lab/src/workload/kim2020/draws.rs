@@ -6,29 +6,29 @@ use std::sync::Arc;
 
 /// How often ebizzy fills memory from swap before anything is counted, and after: by what comes back at least. It takes
 /// more records the fewer come back.
-pub(super) const FILLS_WARM: f64 = 3.0;
-pub(super) const FILLS: f64 = 3.0;
+pub(crate) const FILLS_WARM: f64 = 3.0;
+pub(crate) const FILLS: f64 = 3.0;
 /// Records for each chunk, at least and at most.
 const RECORDS_MIN: f64 = 2.0;
 const RECORDS_MAX: f64 = 60.0;
 
 /// Before anything is counted, and after.
-pub(super) const PHASES: [(u64, f64); 2] = [(0, FILLS_WARM), (1, FILLS)];
+pub(crate) const PHASES: [(u64, f64); 2] = [(0, FILLS_WARM), (1, FILLS)];
 
 /// What the threads of a cell draw.
 #[derive(Clone, Debug)]
-pub(super) struct Draws {
-    pub(super) cell: Ebizzy,
-    pub(super) zipf: Arc<Zipf>,
+pub(crate) struct Draws {
+    pub(crate) cell: Ebizzy,
+    pub(crate) zipf: Arc<Zipf>,
     seed: u64,
     scale: f64,
     /// Chunks that memory has room for.
-    pub(super) room: u64,
+    pub(crate) room: u64,
 }
 
 impl Draws {
     /// Of a cell in so many frames.
-    pub(super) fn new(cell: Ebizzy, frames: u64, scale: f64, seed: u64) -> Draws {
+    pub(crate) fn new(cell: Ebizzy, frames: u64, scale: f64, seed: u64) -> Draws {
         Draws {
             cell,
             zipf: Arc::new(Zipf::new(cell.mb * 2, cell.skew_tenths, seed)),
@@ -39,7 +39,7 @@ impl Draws {
     }
 
     /// Records of each thread.
-    pub(super) fn records(&self, fills: f64) -> u64 {
+    pub(crate) fn records(&self, fills: f64) -> u64 {
         let chunks = (self.cell.mb * 2) as f64;
         let missing = 1.0 - self.zipf.share_of(self.room);
         let records = fills * self.room as f64 / missing.max(1e-9);
@@ -48,12 +48,12 @@ impl Draws {
     }
 
     /// What a thread draws from.
-    pub(super) fn of(&self, phase: u64, thread: u32) -> Draw {
+    pub(crate) fn of(&self, phase: u64, thread: u32) -> Draw {
         Draw(self.seed.wrapping_mul(1_000_003) ^ (phase << 32) ^ u64::from(thread))
     }
 
     /// All chunks in the order of their uses, threads in turn, and how many are before what is counted.
-    pub(super) fn chunks(&self) -> (Vec<u32>, usize) {
+    pub(crate) fn chunks(&self) -> (Vec<u32>, usize) {
         let mut chunks: Vec<u32> = (0..(self.cell.mb * 2) as u32).collect();
         let mut from = 0;
         for (phase, fills) in PHASES {

@@ -14,18 +14,20 @@
 //! ended. The child has a process group of its own: Ctrl-C reaches the parent only, which then ends the
 //! child and cleans up after it.
 
-pub mod worker;
+mod serve;
 
-use crate::backend::{Proceed, Setup};
+pub use serve::{perform, serve};
+
 use crate::error::{LabError, Result};
 use crate::memory_group::Entry;
 use crate::outcome::Outcome;
+use crate::program::Program;
+use crate::setup::Setup;
+use crate::watch::Proceed;
 use crate::workload::{Progress, Workload};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -52,36 +54,6 @@ pub enum Event {
     Outcome(Box<Outcome>),
     /// It could not: why, as a sentence for the user.
     Failed(String),
-}
-
-/// How to start a child.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// The program.
-    pub path: PathBuf,
-    /// What makes it call [`worker::serve`].
-    pub args: Vec<OsString>,
-}
-
-impl Program {
-    /// This same program, started with `args`; found even if its file has been replaced since.
-    pub fn this(args: &[&str]) -> Program {
-        Program {
-            path: "/proc/self/exe".into(),
-            args: args.iter().map(OsString::from).collect(),
-        }
-    }
-
-    /// The same program for another of the laboratory's own jobs, such as `disk`: the last argument says which.
-    #[must_use]
-    pub fn sibling(&self, job: &str) -> Program {
-        let others = self.args.len().saturating_sub(1);
-        let args = self.args.iter().take(others).cloned();
-        Program {
-            path: self.path.clone(),
-            args: args.chain([job.into()]).collect(),
-        }
-    }
 }
 
 /// A run that writes and reads nothing for so long is stuck: no disk takes this long for a mebibyte.
@@ -214,7 +186,7 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Device;
+    use crate::setup::Device;
     use crate::workload::axboe2016::{Axboe2016, Phase};
     use millpond_core::units::Bytes;
 

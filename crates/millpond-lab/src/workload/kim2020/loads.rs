@@ -25,14 +25,14 @@ use std::sync::Arc;
 /// Pages of a MiB.
 const MB: u64 = 256;
 /// Pages of a chunk of ebizzy: 512 KiB.
-pub(super) const CHUNK: u64 = 128;
+pub(crate) const CHUNK: u64 = 128;
 
 /// A use of memory that is there, of the loads that only touch: a cache line.
 const TOUCH: Nanos = Nanos(100);
 
 /// A load.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Load {
+pub(crate) enum Load {
     HotCold,
     MovingWindow,
     PhaseChange,
@@ -44,15 +44,15 @@ pub(super) enum Load {
 
 /// One cell of the grid.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Ebizzy {
-    pub(super) mb: u64,
+pub(crate) struct Ebizzy {
+    pub(crate) mb: u64,
     /// Ten times the exponent.
-    pub(super) skew_tenths: u32,
-    pub(super) threads: u32,
+    pub(crate) skew_tenths: u32,
+    pub(crate) threads: u32,
 }
 
 /// The loads with rounds, by name.
-pub(super) const ROUNDS: [(&str, Load); 6] = [
+pub(crate) const ROUNDS: [(&str, Load); 6] = [
     ("hot-cold", Load::HotCold),
     ("moving-window", Load::MovingWindow),
     ("phase-change", Load::PhaseChange),
@@ -63,7 +63,7 @@ pub(super) const ROUNDS: [(&str, Load); 6] = [
 
 impl Load {
     /// The name in metrics.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Load::Ebizzy(cell) => cell.name(),
             load => ROUNDS
@@ -73,7 +73,7 @@ impl Load {
         }
     }
 
-    pub(super) fn from_name(name: &str) -> Option<Load> {
+    pub(crate) fn from_name(name: &str) -> Option<Load> {
         let known = ROUNDS.iter().find(|(known, _)| *known == name);
         known
             .map(|&(_, load)| load)
@@ -83,7 +83,7 @@ impl Load {
 
 impl Ebizzy {
     /// The same with its size divided by `by`.
-    pub(super) fn shrunk(self, by: u64) -> Ebizzy {
+    pub(crate) fn shrunk(self, by: u64) -> Ebizzy {
         Ebizzy {
             mb: self.mb / by,
             ..self
@@ -112,11 +112,11 @@ impl Ebizzy {
 }
 
 /// What a load with rounds does: with its memory, before the rounds, and in them.
-pub(super) struct Course {
+pub(crate) struct Course {
     /// Anonymous pages, of a file.
-    pub(super) pages: [u64; 2],
-    pub(super) set_up: Vec<Op>,
-    pub(super) rounds: Vec<Op>,
+    pub(crate) pages: [u64; 2],
+    pub(crate) set_up: Vec<Op>,
+    pub(crate) rounds: Vec<Op>,
 }
 
 fn touch(first: u64, pages: u64, write: bool) -> Op {
@@ -134,7 +134,7 @@ const WINDOW: u64 = 128 * MB;
 const MIXED_HOT: u64 = 160 * MB;
 
 /// What a load does; `rounds` in its loop. Anonymous pages are numbered from 0, those of the file behind them.
-pub(super) fn script(load: Load, rounds: u64) -> Course {
+pub(crate) fn script(load: Load, rounds: u64) -> Course {
     let (hot_1, hot_2) = (COLD, COLD + HOT);
     let seven = |loop_of: &dyn Fn(u64) -> Vec<Op>| Course {
         pages: [COLD + 2 * HOT, 0],
@@ -207,7 +207,7 @@ pub(super) fn script(load: Load, rounds: u64) -> Course {
 
 impl Course {
     /// The same with all sizes divided by `by`.
-    pub(super) fn shrunk(mut self, by: u64) -> Course {
+    pub(crate) fn shrunk(mut self, by: u64) -> Course {
         self.pages = self.pages.map(|pages| pages / by);
         for op in self.set_up.iter_mut().chain(&mut self.rounds) {
             match op {
@@ -223,7 +223,7 @@ impl Course {
     }
 
     /// The pages in the order of their uses, and how many uses are before the rounds.
-    pub(super) fn uses(&self) -> (Vec<u32>, usize) {
+    pub(crate) fn uses(&self) -> (Vec<u32>, usize) {
         let mut uses = Vec::new();
         let flatten = |ops: &[Op], uses: &mut Vec<u32>| {
             for op in ops {
@@ -242,30 +242,30 @@ impl Course {
     }
 
     /// Gives the machine its pages.
-    pub(super) fn add_pages(&self, machine: &mut Machine) {
+    pub(crate) fn add_pages(&self, machine: &mut Machine) {
         machine.add_pages(PageKind::Anonymous, self.pages[0]);
         machine.add_pages(PageKind::File, self.pages[1]);
     }
 
-    pub(super) fn set_up(&self) -> Box<dyn Script> {
+    pub(crate) fn set_up(&self) -> Box<dyn Script> {
         Box::new(Ops::new(self.set_up.clone()))
     }
 
-    pub(super) fn rounds(&self) -> Box<dyn Script> {
+    pub(crate) fn rounds(&self) -> Box<dyn Script> {
         Box::new(Ops::new(self.rounds.clone()))
     }
 }
 
 /// Chunks by Zipf's law: which, how often. Weights are integers, so that every machine draws the same.
 #[derive(Debug)]
-pub(super) struct Zipf {
+pub(crate) struct Zipf {
     /// Up to which number of 2^64 a rank is drawn.
     below: Vec<u64>,
     chunk_of_rank: Vec<u32>,
 }
 
 impl Zipf {
-    pub(super) fn new(chunks: u64, skew_tenths: u32, seed: u64) -> Zipf {
+    pub(crate) fn new(chunks: u64, skew_tenths: u32, seed: u64) -> Zipf {
         let exponent = f64::from(skew_tenths) / 10.0;
         let weights: Vec<f64> = (1..=chunks).map(|rank| (rank as f64).powf(-exponent)).collect();
         let sum: f64 = weights.iter().sum();
@@ -285,14 +285,14 @@ impl Zipf {
         Zipf { below, chunk_of_rank }
     }
 
-    pub(super) fn draw(&self, draw: &mut Draw) -> u32 {
+    pub(crate) fn draw(&self, draw: &mut Draw) -> u32 {
         let number = draw.bits() >> 11;
         let rank = self.below.partition_point(|&below| below <= number);
         self.chunk_of_rank[rank.min(self.chunk_of_rank.len() - 1)]
     }
 
     /// The share of draws that go to the `first` most popular chunks.
-    pub(super) fn share_of(&self, first: u64) -> f64 {
+    pub(crate) fn share_of(&self, first: u64) -> f64 {
         let last = (first as usize).min(self.below.len());
         match last {
             0 => 0.0,
@@ -302,13 +302,13 @@ impl Zipf {
 }
 
 /// A thread of ebizzy: copies so many chunks.
-pub(super) struct Copier {
-    pub(super) zipf: Arc<Zipf>,
-    pub(super) draw: Draw,
-    pub(super) records: u64,
+pub(crate) struct Copier {
+    pub(crate) zipf: Arc<Zipf>,
+    pub(crate) draw: Draw,
+    pub(crate) records: u64,
     /// Where it copies to.
-    pub(super) to: u32,
-    pub(super) each: Nanos,
+    pub(crate) to: u32,
+    pub(crate) each: Nanos,
 }
 
 impl Script for Copier {

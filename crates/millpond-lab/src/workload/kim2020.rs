@@ -8,15 +8,17 @@
 //! The same program touches both. Each page names itself in its first word, and is checked whenever it is read.
 
 mod counters;
+pub(crate) mod draws;
+pub(crate) mod loads;
 
 use self::counters::Counters;
-use super::draws::{Draws, PHASES};
-use super::loads::{CHUNK, Ebizzy, Load, script};
-use super::real::IN_THREAD;
-use crate::backend::{Device, Proceed, Setup};
+use self::draws::{Draws, PHASES};
+use self::loads::{CHUNK, Ebizzy, Load, script};
+use super::Progress;
 use crate::error::{LabError, Result};
 use crate::outcome::{Outcome, Setting};
-use crate::workload::Progress;
+use crate::setup::{Device, Setup};
+use crate::watch::Proceed;
 use millpond::device;
 use millpond::internal::Surface;
 use millpond::{Faults, File, OpenOptions, PageCache, Region, RegionOptions, SwapFile};
@@ -44,6 +46,27 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// Slots for each page that may have to leave: appends then find free blocks.
 const SLOTS_PER_PAGE: u64 = 2;
 
+/// The post's first example.
+pub const TOY_PROTECT: &str = "toy-protect";
+/// Its second.
+pub const TOY_DETECT: &str = "toy-detect";
+
+/// All workloads, as users write them.
+pub const WORKLOADS: [&str; 9] = [
+    TOY_PROTECT,
+    TOY_DETECT,
+    "hot-cold",
+    "moving-window",
+    "phase-change",
+    "stationary",
+    "file-scan",
+    "memory-scan",
+    "ebizzy-MB-SKEW-THREADS",
+];
+
+/// The row of a region whose faults are served by the threads that have them.
+pub(crate) const IN_THREAD: &str = "in-thread";
+
 /// A run's work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Work {
@@ -62,12 +85,12 @@ impl Work {
         Load::from_name(&self.load).ok_or_else(|| LabError::UnknownName {
             what: "workload",
             value: self.load.clone(),
-            allowed: super::EXPERIMENT.workloads.join(", "),
+            allowed: WORKLOADS.join(", "),
         })
     }
 
     /// Anonymous pages, pages of a file.
-    pub(super) fn pages(&self) -> Result<[u64; 2]> {
+    pub(crate) fn pages(&self) -> Result<[u64; 2]> {
         Ok(match self.load()? {
             Load::Ebizzy(cell) => [cell.shrunk(self.shrink).mb * 256, 0],
             load => script(load, rounds(self.scale)).shrunk(self.shrink).pages,
@@ -75,7 +98,7 @@ impl Work {
     }
 
     /// What swap it takes, in pages.
-    pub(super) fn swap_pages(&self) -> Result<u64> {
+    pub(crate) fn swap_pages(&self) -> Result<u64> {
         Ok(self.pages()?[0] * SLOTS_PER_PAGE)
     }
 
@@ -179,7 +202,7 @@ impl Work {
 }
 
 /// Rounds of loads that have them: the post's 20.
-pub(super) fn rounds(scale: f64) -> u64 {
+pub(crate) fn rounds(scale: f64) -> u64 {
     ((20.0 * scale).round() as u64).max(2)
 }
 
