@@ -20,8 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use support::{scratch, text, words};
 
-const STATE_DIRECTORY: &str = "/run/millpond-lab";
-/// The limit for dirty pages in a testbed with 73 MiB: nothing else sets that.
+const RUN_DIR: &str = "/run/millpond-lab";
+/// What the limit for dirty pages is in a testbed with 73 MiB: nobody else sets that.
 const DIRTY_BYTES: &str = "14257812";
 /// No healthy machine takes so long for it.
 const LONG: Duration = Duration::from_secs(120);
@@ -66,13 +66,13 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 fn is_mounted() -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    mounts.contains(&format!(" {STATE_DIRECTORY}/files "))
+    mounts.contains(&format!(" {RUN_DIR}/files "))
 }
 
-/// Processes that the ledger names: the disk's.
+/// Processes that the undo log names: the disk's.
 fn disks() -> Vec<i32> {
-    let ledger = fs::read_to_string(format!("{STATE_DIRECTORY}/ledger")).unwrap_or_default();
-    let lines = ledger
+    let undo_log = fs::read_to_string(format!("{RUN_DIR}/undo_log")).unwrap_or_default();
+    let lines = undo_log
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let pids = lines.filter_map(|step| step["disk"]["pid"].as_i64());
@@ -82,22 +82,22 @@ fn disks() -> Vec<i32> {
 /// What is still there, if anything.
 fn left() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    if let Some(mount) = mounts.lines().find(|line| line.contains(STATE_DIRECTORY)) {
+    if let Some(mount) = mounts.lines().find(|line| line.contains(RUN_DIR)) {
         return Some(format!("mounted: {mount}"));
     }
     for entry in fs::read_dir("/sys/block").unwrap().flatten() {
         let backing = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
-        if backing.contains(STATE_DIRECTORY) {
+        if backing.contains(RUN_DIR) {
             return Some(format!("attached: {backing}"));
         }
     }
-    let folder = fs::read_dir(STATE_DIRECTORY).into_iter().flatten().flatten();
+    let folder = fs::read_dir(RUN_DIR).into_iter().flatten().flatten();
     let names: Vec<_> = folder
         .map(|entry| entry.file_name())
         .filter(|name| name != "lock")
         .collect();
     if !names.is_empty() {
-        return Some(format!("in {STATE_DIRECTORY}: {names:?}"));
+        return Some(format!("in {RUN_DIR}: {names:?}"));
     }
     let dirty = fs::read_to_string("/proc/sys/vm/dirty_bytes").unwrap();
     (dirty.trim() == DIRTY_BYTES).then(|| "vm.dirty_bytes".to_owned())
@@ -171,7 +171,7 @@ fn killed_run_is_undone_by_its_disk() {
     let mut child = start(dir.path());
     child.kill().unwrap();
     child.wait().unwrap();
-    until("the disk's process has undone the room", || left().is_none());
+    until("the disk's process has undone the testbed", || left().is_none());
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_is_left_when_the_disk_is_killed_too_is_undone_by_the_next_run() {
     let mut child = start(dir.path());
     let disks = disks();
     assert_eq!(disks.len(), 1);
-    // the disk first, or it would undo the room
+    // the disk first, or it would undo the testbed
     signal(disks[0], Signal::KILL);
     child.kill().unwrap();
     child.wait().unwrap();

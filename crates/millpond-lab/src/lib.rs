@@ -20,7 +20,7 @@
 //!   7  experiment                                   what each post measured, and how its runs are made
 //!   6  worker                                       one run, in a process of its own
 //!   5  backend  replay                              what a workload runs on; what other memories would have made of it
-//!   4  workload  room                               what is read and written; a modelled disk under the kernel's cache
+//!   4  workload  testbed                            what is read and written; a modelled disk under the kernel's cache
 //!   3  machine  storage  setup  slowdisk  report    where a run is, what it opens; a disk as slow as its model; tables
 //!   2  measure                                      counters and latencies
 //!   1  outcome  disk_model  memory_group  scratch   what a run brings home; models by name; limits; folders
@@ -49,11 +49,11 @@ pub mod outcome;
 pub mod program;
 pub mod replay;
 pub mod report;
-pub mod room;
 pub mod scratch;
 pub mod setup;
 pub mod slowdisk;
 pub mod storage;
+pub mod testbed;
 pub mod watch;
 pub mod worker;
 pub mod workload;

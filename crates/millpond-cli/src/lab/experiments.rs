@@ -14,7 +14,7 @@ use millpond_lab::backend::BACKENDS;
 use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020};
 use millpond_lab::program::Program;
 use millpond_lab::report::{Report, html, json, table};
-use millpond_lab::room;
+use millpond_lab::testbed;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -52,8 +52,8 @@ enum Command {
     /// Undoes what a killed run has left.
     #[command(hide = true)]
     Undo {
-        /// The room's name.
-        room: String,
+        /// The testbed's name.
+        testbed: String,
     },
 }
 
@@ -159,8 +159,8 @@ pub(crate) fn lab(args: LabArgs) -> Result<ExitCode, Failure> {
         Command::List { json: true } => list_json(&mut io::stdout().lock())?,
         Command::List { json: false } => list(&mut io::stdout().lock())?,
         Command::Run(args) => run_experiment(&args)?,
-        Command::Disk => return Ok(millpond_lab::room::serve()),
-        Command::Undo { room } => return Ok(millpond_lab::room::undo(&room)),
+        Command::Disk => return Ok(millpond_lab::testbed::serve()),
+        Command::Undo { testbed } => return Ok(millpond_lab::testbed::undo(&testbed)),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -179,7 +179,7 @@ fn list(to: &mut dyn Write) -> io::Result<()> {
         writeln!(to, "  {:8} {}", target.name, target.about)?;
     }
     writeln!(to, "The kernel on a modelled disk (--kernel-variant …, as root):")?;
-    writeln!(to, "  {}", room::SYNTAX)?;
+    writeln!(to, "  {}", testbed::SYNTAX)?;
     Ok(())
 }
 

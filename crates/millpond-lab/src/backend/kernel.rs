@@ -11,7 +11,7 @@
 //!
 //! What is meant to be cached is read in the second way by both kinds, and a scan in the ordinary way, with read-ahead.
 //!
-//! On a modelled disk there is the second kind alone, in a room of its own (`room/`): a real file system on the disk of
+//! On a modelled disk there is the second kind alone, in a testbed of its own (`testbed/`): a real file system on the disk of
 //! `millpond slowdisk`, with scheduler and throttling as `--kernel-variant` says.
 //!
 //! The first kind gives the writers the whole machine's memory, as the kernel does; the second is what a
@@ -26,10 +26,10 @@ use crate::machine;
 use crate::measure::{process, reclaim};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::{Measure, Setting};
-use crate::room::{Configuration, Room};
 use crate::setup::{Device, Setup};
 use crate::storage::DirtyLimits;
 use crate::storage::{Access, Served, Storage, StorageFile};
+use crate::testbed::{Configuration, Testbed};
 use millpond::internal::MappedFile;
 use millpond::internal::quantity::size_typed;
 use rustix::fs::{Advice, OFlags};
@@ -77,7 +77,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
             seed: request.seed,
         },
         in_memory_group,
-        room: None,
+        testbed: None,
         is_deterministic: false,
         device_bytes_per_s: None,
     };
@@ -107,7 +107,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
 
 /// In a memory group, so that page cache and dirty pages have the limits that the other rows have.
 fn rows_on_modelled_disk(request: &RowRequest, disk: DiskModel) -> Result<Rows> {
-    let (configurations, notes) = Room::try_out(request.program, disk, request.kernel_variants)?;
+    let (configurations, notes) = Testbed::try_out(request.program, disk, request.kernel_variants)?;
     let group = MemoryGroup::create(request.memory).map(drop);
     group.map_err(|why| LabError::Unavailable {
         target: "kernel".into(),
@@ -126,7 +126,7 @@ fn rows_on_modelled_disk(request: &RowRequest, disk: DiskModel) -> Result<Rows> 
             seed: request.seed,
         },
         in_memory_group: true,
-        room: Some(configuration),
+        testbed: Some(configuration),
         is_deterministic: false,
         device_bytes_per_s: Some(disk.write_bytes_per_s()),
     };

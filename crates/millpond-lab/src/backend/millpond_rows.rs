@@ -55,7 +55,7 @@ pub(super) fn rows(request: &RowRequest, target: &str, default: &[&str], has_lin
                 seed: request.seed,
             },
             in_memory_group: false,
-            room: None,
+            testbed: None,
             is_deterministic: has_linux,
             device_bytes_per_s: None,
         });

@@ -24,9 +24,9 @@ pub use goal_variant::GoalVariant;
 use crate::error::{LabError, Result};
 use crate::outcome::Outcome;
 use crate::program::Program;
-use crate::room;
 use crate::setup::{Device, Setup};
 use crate::storage::Storage;
+use crate::testbed;
 use crate::watch::Proceed;
 use crate::workload::{Progress, Workload};
 use millpond_core::units::{Bytes, Nanos};
@@ -67,7 +67,7 @@ pub struct RowRequest<'a> {
     /// The variants that were asked for; none means the target's own choice. All are known to the experiment.
     pub variants: &'a [String],
     /// How the kernel is set up on a modelled disk; none means as most machines are.
-    pub kernel_variants: &'a [room::Configuration],
+    pub kernel_variants: &'a [testbed::Configuration],
     /// What starts a process of the laboratory's own.
     pub program: &'a Program,
     /// The device that was asked for.
@@ -100,8 +100,8 @@ pub struct Row {
     pub setup: Setup,
     /// Put the run's process into a memory group of [`Setup::memory`].
     pub in_memory_group: bool,
-    /// Each run has its files in a room of its own, on a modelled disk, and not in [`Setup::dir`].
-    pub room: Option<room::Configuration>,
+    /// Each run has its files in a testbed of its own, on a modelled disk, and not in [`Setup::dir`].
+    pub testbed: Option<testbed::Configuration>,
     /// Repeating the run would give the same numbers, so one run is enough.
     pub is_deterministic: bool,
     /// How fast the device takes writes, in bytes a second, where that is known without measuring.

@@ -106,7 +106,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
             seed: request.seed,
         },
         in_memory_group: false,
-        room: None,
+        testbed: None,
         is_deterministic: true,
         device_bytes_per_s: None,
     };

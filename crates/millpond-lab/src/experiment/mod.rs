@@ -17,8 +17,8 @@ use crate::memory_group::MemoryGroup;
 use crate::outcome::Outcome;
 use crate::program::Program;
 use crate::report::{RowName, Runs};
-use crate::room::{self, Room};
 use crate::setup::{Device, Setup};
+use crate::testbed::{self, Testbed};
 use crate::watch::{Proceed, Watch};
 use crate::worker::{self, Request};
 use crate::workload::{Progress, Workload};
@@ -67,7 +67,7 @@ trait Files {
     /// Bytes that a run's files have at most.
     fn bytes_max(&self, workload: &Workload) -> Bytes;
 
-    /// Makes what a run needs in the empty folder of a room.
+    /// Makes what a run needs in the empty folder of a testbed.
     fn prepare(&self, dir: &Path, workload: &Workload, watch: &mut dyn Watch) -> Result<()>;
 
     /// Checks what a run on real files has left, and leaves what the next one needs.
@@ -211,26 +211,26 @@ impl Job {
         if let Driver::InProcess(run) = backend::find(&setup.target)?.driver {
             return run(&setup, workload, progress);
         }
-        let (Some(configuration), Device::Modelled(model)) = (self.row.room, setup.device) else {
+        let (Some(configuration), Device::Modelled(model)) = (self.row.testbed, setup.device) else {
             let outcome = self.perform_on_files(program, setup, workload, progress)?;
             files.settle(&self.row.setup.dir, workload)?;
             return Ok(outcome);
         };
-        let plan = room::Plan {
+        let plan = testbed::Plan {
             model,
             configuration,
             files_bytes: files.bytes_max(workload),
             memory: setup.memory,
         };
         WatchOfRun(progress).go_on("setting up the modelled disk")?;
-        let room = Room::set_up(program, &plan)?;
-        setup.dir = room.files().to_owned();
+        let testbed = Testbed::set_up(program, &plan)?;
+        setup.dir = testbed.files().to_owned();
         files.prepare(&setup.dir, workload, &mut WatchOfRun(progress))?;
-        room.begin()?;
+        testbed.begin()?;
         let mut outcome = self.perform_on_files(program, setup, workload, progress)?;
-        room.end(&mut outcome)?;
-        files.settle(room.files(), workload)?;
-        room.take_down()?;
+        testbed.end(&mut outcome)?;
+        files.settle(testbed.files(), workload)?;
+        testbed.take_down()?;
         Ok(outcome)
     }
 

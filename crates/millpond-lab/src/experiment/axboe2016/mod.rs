@@ -121,7 +121,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
             options.runs
         ));
     }
-    let is_in_memory = real.iter().any(|row| row.room.is_none()) && machine::is_in_memory(dir);
+    let is_in_memory = real.iter().any(|row| row.testbed.is_none()) && machine::is_in_memory(dir);
     let doubt = is_in_memory.then(|| "the files are in memory and no disk takes part".to_owned());
     drop(scratch);
 
@@ -185,8 +185,8 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
         });
     }
     let mut rate = f64::INFINITY;
-    // what is in rooms asks nothing of the place
-    let is_in_place = |rows: &[Row]| rows.iter().any(|row| row.room.is_none());
+    // what is in testbeds asks nothing of the place
+    let is_in_place = |rows: &[Row]| rows.iter().any(|row| row.testbed.is_none());
     if !real.is_empty() {
         if options.scale.is_none() {
             let mut free = None;

@@ -6,8 +6,8 @@ use crate::error::{LabError, Result};
 use crate::experiment::Job;
 use crate::machine;
 use crate::program::Program;
-use crate::room;
 use crate::setup::Device;
+use crate::testbed;
 use crate::workload::Workload;
 use crate::workload::axboe2016::{Axboe2016, Phase, WRITE_UNIT};
 use millpond::internal::quantity::{self, size_typed};
@@ -21,7 +21,7 @@ pub struct Options {
     pub on: Option<Vec<String>>,
     /// Variants of simulator and engine; none is each target's own choice.
     pub variants: Vec<String>,
-    /// How the kernel is set up on a modelled disk, as [`room::Configuration`] reads it; none is as most machines are.
+    /// How the kernel is set up on a modelled disk, as [`testbed::Configuration`] reads it; none is as most machines are.
     pub kernel_variants: Vec<String>,
     /// The device.
     pub device: Device,
@@ -198,7 +198,7 @@ impl Options {
     }
 
     /// How the kernel is to be set up.
-    pub(super) fn kernel_configurations(&self) -> Result<Vec<room::Configuration>> {
+    pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
         if self.device == Device::Real && !self.kernel_variants.is_empty() {
             return Err(LabError::BadValue {
                 option: "--kernel-variant",
@@ -207,7 +207,7 @@ impl Options {
                 instead: "leave it out, or give a modelled disk with --device".into(),
             });
         }
-        room::Configuration::of_texts(&self.kernel_variants)
+        testbed::Configuration::of_texts(&self.kernel_variants)
     }
 
     /// The targets that were named, or all, in the order of tables.
@@ -257,7 +257,7 @@ impl Options {
             let runs = rows.iter().flat_map(|row| {
                 let rate = row.device_bytes_per_s.unwrap_or(rate).min(RATE_MAX);
                 let phases = phases.iter().map(move |&phase| phase_seconds(phase, sizes, rate));
-                phases.map(move |seconds| seconds + room_seconds(row, sizes))
+                phases.map(move |seconds| seconds + testbed_seconds(row, sizes))
             });
             sizes.read_file.0 as f64 / rate + f64::from(self.runs) * runs.sum::<f64>()
         };
@@ -299,15 +299,15 @@ impl Options {
             workload_name: phase.name(),
             runs: if row.is_deterministic { 1 } else { self.runs },
             seconds: phase_seconds(phase, sizes, row.device_bytes_per_s.unwrap_or(rate))
-                + room_seconds(row, sizes),
+                + testbed_seconds(row, sizes),
         }
     }
 }
 
-/// About how long it takes to set up a row's room, if it has one, to make its read file at the speed of memory and to
+/// About how long it takes to set up a row's testbed, if it has one, to make its read file at the speed of memory and to
 /// take it down: 2 s and 1 GB a second on a virtual machine with two processors.
-fn room_seconds(row: &Row, sizes: &Sizes) -> f64 {
-    match row.room {
+fn testbed_seconds(row: &Row, sizes: &Sizes) -> f64 {
+    match row.testbed {
         Some(_) => 2.0 + sizes.read_file.0 as f64 / 1e9,
         None => 0.0,
     }
@@ -365,7 +365,7 @@ mod tests {
                 seed: 1,
             },
             in_memory_group: false,
-            room: None,
+            testbed: None,
             is_deterministic: false,
             device_bytes_per_s: None,
         };

@@ -4,8 +4,8 @@ use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, SATURATED};
 use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
 use crate::program::Program;
-use crate::room;
 use crate::setup::Device;
+use crate::testbed;
 use millpond::internal::quantity::size_typed;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::freebsd::System;
@@ -167,7 +167,7 @@ impl Options {
     }
 
     /// How the kernel is to be set up.
-    pub(super) fn kernel_configurations(&self) -> Result<Vec<room::Configuration>> {
+    pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
         if self.device == Device::Real && !self.kernel_variants.is_empty() {
             return Err(LabError::BadValue {
                 option: "--kernel-variant",
@@ -176,7 +176,7 @@ impl Options {
                 instead: "leave it out, or give a modelled disk with --device".into(),
             });
         }
-        room::Configuration::of_texts(&self.kernel_variants)
+        testbed::Configuration::of_texts(&self.kernel_variants)
     }
 
     /// Checks the scale, and what is only for engine and kernel if there are any (`is_real`).

@@ -185,7 +185,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         });
     }
     notes.retain(|note| !note.starts_with("The kernel within"));
-    let in_place = rows.iter().any(|row| row.room.is_none());
+    let in_place = rows.iter().any(|row| row.testbed.is_none());
     if in_place {
         let needed = loads.iter().map(|load| load.work.bytes()).sum::<u64>();
         let free = scratch::free_bytes(scratch.path());
@@ -222,7 +222,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
 }
 
 fn job(options: &Options, row: &Row, load: &Load) -> Job {
-    let made = match row.room {
+    let made = match row.testbed {
         Some(_) => load.work.bytes() as f64 / BYTES_PER_S,
         None => 0.0,
     };

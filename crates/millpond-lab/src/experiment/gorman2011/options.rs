@@ -4,8 +4,8 @@ use super::{EXPERIMENT, FS_MARK, MICRO};
 use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
 use crate::program::Program;
-use crate::room;
 use crate::setup::Device;
+use crate::testbed;
 use millpond::internal::quantity::size_typed;
 use millpond_core::units::Bytes;
 use millpond_kernels::linux::reclaim::System;
@@ -144,7 +144,7 @@ impl Options {
     }
 
     /// How the kernel is to be set up.
-    pub(super) fn kernel_configurations(&self) -> Result<Vec<room::Configuration>> {
+    pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
         if self.device == Device::Real && !self.kernel_variants.is_empty() {
             return Err(LabError::BadValue {
                 option: "--kernel-variant",
@@ -153,7 +153,7 @@ impl Options {
                 instead: "leave it out, or give a modelled disk with --device".into(),
             });
         }
-        room::Configuration::of_texts(&self.kernel_variants)
+        testbed::Configuration::of_texts(&self.kernel_variants)
     }
 
     /// Checks what is only for engine and kernel.

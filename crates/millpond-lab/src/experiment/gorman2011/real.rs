@@ -146,7 +146,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         Workload::Gorman2011(work) => work.bytes(),
         _ => 0,
     };
-    let in_place = jobs.iter().filter(|job| job.row.room.is_none());
+    let in_place = jobs.iter().filter(|job| job.row.testbed.is_none());
     let needed = in_place.map(bytes).max().unwrap_or(0);
     if let Some(free) = scratch::free_bytes(scratch.path()).filter(|free| free.0 < needed + needed / 16) {
         return Err(LabError::BadValue {

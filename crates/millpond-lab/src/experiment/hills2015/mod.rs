@@ -191,7 +191,7 @@ impl Options {
             in_memory_group: false,
             is_deterministic: is_sim,
             device_bytes_per_s: None,
-            room: None,
+            testbed: None,
         }
     }
 

@@ -19,9 +19,9 @@ use crate::machine;
 use crate::memory_group::MemoryGroup;
 use crate::outcome::{Outcome, Setting};
 use crate::report::{RowName, Runs};
-use crate::room::{SwapPlan, SwapRoom};
 use crate::scratch::Scratch;
 use crate::setup::{Device, Setup};
+use crate::testbed::{SwapPlan, SwapTestbed};
 use crate::watch::Proceed;
 use crate::watch::Watch;
 use crate::worker::{self, Request};
@@ -252,21 +252,21 @@ fn perform(
             if progress(Progress::default()) == Proceed::Stop {
                 return Err(LabError::Interrupted);
             }
-            let room = SwapRoom::set_up(&options.program, &plan)?;
+            let testbed = SwapTestbed::set_up(&options.program, &plan)?;
             let group = MemoryGroup::create(job.memory).map_err(|why| LabError::Unavailable {
                 target: "kernel".into(),
                 why,
             })?;
-            room.begin()?;
+            testbed.begin()?;
             let request = Request {
                 enter: Some(group.entry()),
                 setup: setup("kernel"),
                 workload,
             };
             let mut outcome = worker::run(&options.program, &request, title, progress)?;
-            room.end(&mut outcome)?;
+            testbed.end(&mut outcome)?;
             drop(group);
-            room.take_down()?;
+            testbed.take_down()?;
             Ok(outcome)
         }
     };

@@ -1,8 +1,8 @@
-//! What a room has changed on the machine, written down before it is changed, so that it can be undone by anybody.
+//! What a testbed has changed on the machine, written down before it is changed, so that any process can undo it.
 //!
 //! ```text
-//!   /run/millpond-lab/lock      held by whoever has a room, or undoes one: there is one at a time
-//!   /run/millpond-lab/ledger    a line of JSON for the room, then one for each step, in their order
+//!   /run/millpond-lab/lock       held by the process that has a testbed, or undoes one: there is one at a time
+//!   /run/millpond-lab/undo_log   a line of JSON for the testbed, then one for each step, in their order
 //! ```
 //!
 //! Undoing goes from the last step to the first, and doing it twice does nothing the second time. It happens
@@ -10,9 +10,9 @@
 //! - at the end of a run, and when the run fails or is interrupted: by the program itself;
 //! - when the program is killed: by a process that the disk's own process starts, which has seen its pipe end
 //!   (`disk.rs`);
-//! - when both were killed: by the next run that wants a room, before it does anything else.
+//! - when both were killed: by the next run that wants a testbed, before it does anything else.
 //!
-//! A ledger of before the machine was started again is only removed: nothing that it speaks of is left.
+//! An undo log of before the machine was started again is only removed: nothing that it speaks of is left.
 
 use super::block::tool;
 use crate::error::{LabError, Result};
@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where rooms are: empty after the machine was started, on most systems.
-pub(super) const PLACE: &str = "/run/millpond-lab";
+/// Where testbeds are: empty after the machine was started, on most systems.
+pub(super) const RUN_DIR: &str = "/run/millpond-lab";
 
 /// How long a file system may stay in use by a process that is just ending.
 const BUSY_MAX: Duration = Duration::from_secs(20);
@@ -63,57 +63,57 @@ pub(super) enum Step {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
-    room: String,
+    testbed: String,
     boot: String,
 }
 
-/// The ledger of one room.
+/// The undo log of one testbed.
 #[derive(Debug)]
-pub(super) struct Ledger {
-    place: PathBuf,
-    room: String,
+pub(super) struct UndoLog {
+    run_dir: PathBuf,
+    testbed: String,
     file: File,
     /// `None` once they are undone.
     steps: Option<Vec<Step>>,
     _lock: File,
 }
 
-impl Ledger {
-    /// A new ledger, when nobody else has one and what was left behind is undone. Waits for `patience`.
+impl UndoLog {
+    /// A new undo log, when no other process has one and what was left behind is undone. Waits for `wait_max`.
     ///
     /// # Errors
     /// As a part of a sentence, since what it is needed for is known to the caller.
-    pub(super) fn begin(place: &Path, patience: Duration) -> Result<Ledger, String> {
-        let failed = |e: io::Error| format!("{}: {e}", place.display());
-        fs::create_dir_all(place).map_err(failed)?;
-        let lock = lock(place, patience)?
+    pub(super) fn begin(run_dir: &Path, wait_max: Duration) -> Result<UndoLog, String> {
+        let failed = |e: io::Error| format!("{}: {e}", run_dir.display());
+        fs::create_dir_all(run_dir).map_err(failed)?;
+        let lock = lock(run_dir, wait_max)?
             .ok_or("another run has the kernel on a modelled disk at the moment; wait until it is done")?;
-        if let Some((_, steps)) = read(place) {
-            undo_all(place, &steps)?;
+        if let Some((_, steps)) = read(run_dir) {
+            undo_all(run_dir, &steps)?;
         }
-        let room = format!(
+        let testbed = format!(
             "{}-{}",
             std::process::id(),
             started_at(std::process::id() as i32).unwrap_or(0)
         );
-        let mut file = File::create(place.join("ledger")).map_err(failed)?;
+        let mut file = File::create(run_dir.join("undo_log")).map_err(failed)?;
         let header = Header {
-            room: room.clone(),
+            testbed: testbed.clone(),
             boot: boot(),
         };
         write_line(&mut file, &header).map_err(failed)?;
-        Ok(Ledger {
-            place: place.to_owned(),
-            room,
+        Ok(UndoLog {
+            run_dir: run_dir.to_owned(),
+            testbed,
             file,
             steps: Some(Vec::new()),
             _lock: lock,
         })
     }
 
-    /// The room's own name, for the process that may have to undo it.
-    pub(super) fn room(&self) -> &str {
-        &self.room
+    /// The testbed's own name, for the process that may have to undo it.
+    pub(super) fn testbed(&self) -> &str {
+        &self.testbed
     }
 
     /// Writes a step down. Do it afterwards.
@@ -122,7 +122,7 @@ impl Ledger {
     /// If there is no room for a line.
     pub(super) fn note(&mut self, step: Step) -> Result<()> {
         write_line(&mut self.file, &step)
-            .map_err(|e| LabError::path("cannot write", &self.place.join("ledger"), e))?;
+            .map_err(|e| LabError::path("cannot write", &self.run_dir.join("undo_log"), e))?;
         self.steps.get_or_insert_default().push(step);
         Ok(())
     }
@@ -142,29 +142,29 @@ impl Ledger {
     /// Undoes everything.
     ///
     /// # Errors
-    /// What could not be undone. It stays in the ledger, for the next run to try again.
+    /// What could not be undone. It stays in the undo log, for the next run to try again.
     pub(super) fn undo(&mut self) -> Result<()> {
         let Some(steps) = self.steps.take() else {
             return Ok(());
         };
-        undo_all(&self.place, &steps)
+        undo_all(&self.run_dir, &steps)
             .map_err(|why| LabError::io("taking the modelled disk down", io::Error::other(why)))
     }
 }
 
-/// Undoes that room, unless it is undone by somebody else.
+/// Undoes that testbed, unless another process has undone it.
 ///
 /// # Errors
 /// What could not be undone.
-pub(super) fn undo_room(place: &Path, room: &str) -> Result<(), String> {
+pub(super) fn undo_of(run_dir: &Path, testbed: &str) -> Result<(), String> {
     loop {
-        match read(place) {
-            Some((header, _)) if header.room == room => {}
+        match read(run_dir) {
+            Some((header, _)) if header.testbed == testbed => {}
             _ => return Ok(()),
         }
-        if let Some(_lock) = lock(place, Duration::ZERO)? {
-            return match read(place) {
-                Some((header, steps)) if header.room == room => undo_all(place, &steps),
+        if let Some(_lock) = lock(run_dir, Duration::ZERO)? {
+            return match read(run_dir) {
+                Some((header, steps)) if header.testbed == testbed => undo_all(run_dir, &steps),
                 _ => Ok(()),
             };
         }
@@ -178,8 +178,8 @@ fn write_line(file: &mut File, value: &impl Serialize) -> io::Result<()> {
     file.write_all(&line)
 }
 
-fn lock(place: &Path, patience: Duration) -> Result<Option<File>, String> {
-    let path = place.join("lock");
+fn lock(run_dir: &Path, wait_max: Duration) -> Result<Option<File>, String> {
+    let path = run_dir.join("lock");
     let failed = |e: io::Error| format!("{}: {e}", path.display());
     let file = OpenOptions::new()
         .create(true)
@@ -190,16 +190,16 @@ fn lock(place: &Path, patience: Duration) -> Result<Option<File>, String> {
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(Some(file)),
-            Err(Errno::AGAIN | Errno::INTR) if began.elapsed() < patience => thread::sleep(POLL),
+            Err(Errno::AGAIN | Errno::INTR) if began.elapsed() < wait_max => thread::sleep(POLL),
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(error) => return Err(failed(error.into())),
         }
     }
 }
 
-/// The ledger that is there. A last line that was not written in full was not done either.
-fn read(place: &Path) -> Option<(Header, Vec<Step>)> {
-    let text = fs::read_to_string(place.join("ledger")).ok()?;
+/// The undo log that is there. A last line that was not written in full was not done either.
+fn read(run_dir: &Path) -> Option<(Header, Vec<Step>)> {
+    let text = fs::read_to_string(run_dir.join("undo_log")).ok()?;
     let mut lines = text.lines();
     let header: Header = serde_json::from_str(lines.next()?).ok()?;
     let steps = match header.boot == boot() {
@@ -219,8 +219,8 @@ pub(super) fn started_at(pid: i32) -> Option<u64> {
     Some(Process::new(pid).ok()?.stat().ok()?.starttime)
 }
 
-/// Undoes the steps, last first, all of them even if one cannot be, and removes the ledger if none is left.
-fn undo_all(place: &Path, steps: &[Step]) -> Result<(), String> {
+/// Undoes the steps, last first, all of them even if one cannot be, and removes the undo log if none is left.
+fn undo_all(run_dir: &Path, steps: &[Step]) -> Result<(), String> {
     for step in steps {
         if let Step::Disk { point, .. } = step {
             // What is still to be written need not take a disk's time.
@@ -228,17 +228,17 @@ fn undo_all(place: &Path, steps: &[Step]) -> Result<(), String> {
         }
     }
     let failed: Vec<String> = steps.iter().rev().filter_map(|step| undo(step).err()).collect();
-    let ledger = place.join("ledger");
+    let undo_log = run_dir.join("undo_log");
     if failed.is_empty() {
-        return match fs::remove_file(&ledger) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(format!("{}: {e}", ledger.display())),
+        return match fs::remove_file(&undo_log) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(format!("{}: {e}", undo_log.display())),
             _ => Ok(()),
         };
     }
     Err(format!(
         "{}; the next run will try again, or undo it by hand and remove {}",
         failed.join("; "),
-        ledger.display()
+        undo_log.display()
     ))
 }
 
@@ -279,7 +279,7 @@ pub(super) fn unmount(point: &Path) -> Result<(), String> {
             // not there, or not mounted
             Ok(()) | Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
             Err(Errno::BUSY) if began.elapsed() < BUSY_MAX => thread::sleep(POLL),
-            // whoever is in it keeps it, without a name
+            // a process that is in it keeps it, without a name
             Err(Errno::BUSY) => {
                 let detached = rustix::mount::unmount(point, UnmountFlags::DETACH);
                 return detached.map_err(|e| format!("unmounting {}: {e}", point.display()));
@@ -356,5 +356,5 @@ fn end(pid: i32, started: u64) {
 }
 
 #[cfg(test)]
-#[path = "ledger_tests.rs"]
+#[path = "undo_log_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! A room: the kernel's page cache on a modelled disk, for the time of one run.
+//! A testbed: the kernel's page cache on a modelled disk, for the time of one run.
 //!
 //! ```text
 //!   the run's files ── xfs or ext4 ── scheduler, throttling ── loop device ── the slow disk's file (`slowdisk`)
@@ -6,20 +6,20 @@
 //!   dirty limits of a machine of that size
 //! ```
 //!
-//! Every run has a room of its own, with a new file system on an empty disk, so that no run finds what another has left
-//! on the platter, in the page cache or in the settings. While the room is made and its files are prepared the disk
-//! answers at once; [`Room::begin`] starts the model's time. Everything that is changed is in a ledger before
-//! (`ledger.rs`), and undone when the room is dropped, or by others if this process is killed.
+//! Every run has a testbed of its own, with a new file system on an empty disk, so that no run finds what another has left
+//! on the platter, in the page cache or in the settings. While the testbed is made and its files are prepared the disk
+//! answers at once; [`Testbed::begin`] starts the model's time. Everything that is changed is in an undo log before
+//! (`undo_log.rs`), and undone when the testbed is dropped, or by others if this process is killed.
 
 mod block;
 mod configuration;
 mod disk;
-mod ledger;
 mod swap;
+mod undo_log;
 
 pub use configuration::{ALL, Configuration, FileSystem, SYNTAX, Scheduler, Wbt};
 pub use disk::{serve, undo};
-pub use swap::{SwapPlan, SwapRoom};
+pub use swap::{SwapPlan, SwapTestbed};
 
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
@@ -27,7 +27,6 @@ use crate::outcome::Outcome;
 use crate::program::Program;
 use block::Block;
 use disk::Disk;
-use ledger::{Ledger, PLACE, Step};
 use millpond::internal::quantity;
 use millpond_core::units::Bytes;
 use procfs::{Current, Meminfo};
@@ -36,6 +35,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use undo_log::{RUN_DIR, Step, UndoLog};
 
 /// The disk's size unless the files need more: what the figures were measured on that this is held against. With a
 /// hard disk it says how far files lie apart.
@@ -44,14 +44,14 @@ const SIZE: Bytes = Bytes::from_mib(10 << 10);
 const FILE_SYSTEM_BYTES: u64 = 512 << 20;
 /// A disk to try things out on: xfs takes no smaller one than 300 MiB.
 const SIZE_OF_TRIAL: Bytes = Bytes::from_mib(512);
-/// How long another run is waited for, which may just be taking its room down.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long another run is waited for, which may just be taking its testbed down.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What `vm.dirty_bytes` and `vm.dirty_background_bytes` are in a room with a GiB of memory: about the 20 and 10 % that
+/// What `vm.dirty_bytes` and `vm.dirty_background_bytes` are in a testbed with a GiB of memory: about the 20 and 10 % that
 /// the kernel takes of a whole machine. Groups of the first version have no such limits of their own.
 const DIRTY_BYTES_PER_GIB: u64 = 200_000_000;
 
-/// What room, for what.
+/// What testbed, for what.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The disk.
@@ -64,21 +64,21 @@ pub struct Plan {
     pub memory: Bytes,
 }
 
-/// A room that is set up. Dropping it takes it down.
-pub struct Room {
+/// A testbed that is set up. Dropping it takes it down.
+pub struct Testbed {
     disk: Option<Disk>,
-    ledger: Ledger,
+    undo_log: UndoLog,
     files: PathBuf,
     /// What the disk has to do without, in sentences.
     notices: Vec<String>,
 }
 
-impl Room {
-    /// Sets one up, after undoing what killed runs have left. The disk answers at once until [`begin`](Room::begin).
+impl Testbed {
+    /// Sets one up, after undoing what killed runs have left. The disk answers at once until [`begin`](Testbed::begin).
     ///
     /// # Errors
     /// [`LabError::Unavailable`] with what is missing; else as the system says. Nothing is left either way.
-    pub fn set_up(program: &Program, plan: &Plan) -> Result<Room> {
+    pub fn set_up(program: &Program, plan: &Plan) -> Result<Testbed> {
         let used = Bytes(plan.files_bytes.0 + FILE_SYSTEM_BYTES);
         let available = Meminfo::current().ok().and_then(|memory| memory.mem_available);
         if available.is_some_and(|available| used.0 > available) {
@@ -92,16 +92,16 @@ impl Room {
             });
         }
         let size = Bytes(SIZE.0.max((used.0 + used.0 / 4).next_multiple_of(1 << 20)));
-        let (mut room, block) = Room::new(program, plan.model, size, used)?;
+        let (mut testbed, block) = Testbed::new(program, plan.model, size, used)?;
         block.choose(plan.configuration)?;
         let file_system = plan.configuration.file_system.unwrap_or(FileSystem::Xfs);
-        block.mount(file_system, &room.files, &mut room.ledger)?;
-        room.set_dirty_limits(plan.memory)?;
-        Ok(room)
+        block.mount(file_system, &testbed.files, &mut testbed.undo_log)?;
+        testbed.set_dirty_limits(plan.memory)?;
+        Ok(testbed)
     }
 
     /// Which of `configurations` there can be here, with the file system that each gets, and sentences about the
-    /// others. Sets up a small room and takes it down again.
+    /// others. Sets up a small testbed and takes it down again.
     ///
     /// # Errors
     /// [`LabError::Unavailable`] if none can be.
@@ -110,10 +110,10 @@ impl Room {
         model: DiskModel,
         configurations: &[Configuration],
     ) -> Result<(Vec<Configuration>, Vec<String>)> {
-        let (mut room, block) = Room::new(program, model, SIZE_OF_TRIAL, SIZE_OF_TRIAL)?;
-        let (mut found, mut notes, mut tried) = (Vec::new(), room.notices.clone(), Vec::new());
+        let (mut testbed, block) = Testbed::new(program, model, SIZE_OF_TRIAL, SIZE_OF_TRIAL)?;
+        let (mut found, mut notes, mut tried) = (Vec::new(), testbed.notices.clone(), Vec::new());
         for &configuration in configurations {
-            match room.possible(&block, configuration, &mut tried) {
+            match testbed.possible(&block, configuration, &mut tried) {
                 Ok(file_system) => found.push(Configuration {
                     file_system: Some(file_system),
                     ..configuration
@@ -121,7 +121,7 @@ impl Room {
                 Err(why) => notes.push(format!("The kernel with {configuration} was left out: {why}.")),
             }
         }
-        room.take_down()?;
+        testbed.take_down()?;
         if found.is_empty() {
             return Err(unavailable(notes.join(" ")));
         }
@@ -161,13 +161,13 @@ impl Room {
     }
 
     fn try_mount(&mut self, block: &Block, file_system: FileSystem) -> Result<(), String> {
-        let mounted = block.mount(file_system, &self.files, &mut self.ledger);
+        let mounted = block.mount(file_system, &self.files, &mut self.undo_log);
         mounted.map_err(|e| e.to_string())?;
-        ledger::unmount(&self.files)
+        undo_log::unmount(&self.files)
     }
 
     /// A disk with a loop device on it, and a folder for the files.
-    fn new(program: &Program, model: DiskModel, size: Bytes, used: Bytes) -> Result<(Room, Block)> {
+    fn new(program: &Program, model: DiskModel, size: Bytes, used: Bytes) -> Result<(Testbed, Block)> {
         if !rustix::process::geteuid().is_root() {
             return Err(unavailable(
                 "a file system on a modelled disk needs root; with --device real the kernel runs in the plain \
@@ -175,25 +175,25 @@ impl Room {
                     .into(),
             ));
         }
-        let place = Path::new(PLACE);
-        let ledger = Ledger::begin(place, PATIENCE).map_err(unavailable)?;
+        let run_dir = Path::new(RUN_DIR);
+        let undo_log = UndoLog::begin(run_dir, LOCK_WAIT_MAX).map_err(unavailable)?;
         // from here on the drop undoes
-        let mut room = Room {
+        let mut testbed = Testbed {
             disk: None,
-            files: place.join("files"),
-            ledger,
+            files: run_dir.join("files"),
+            undo_log,
             notices: Vec::new(),
         };
-        let point = place.join("disk");
-        room.make_folder(&point)?;
-        room.make_folder(&room.files.clone())?;
-        let disk = Disk::start(program, model, size, used, &point, &mut room.ledger)?;
-        room.notices = disk.notices.clone();
+        let point = run_dir.join("disk");
+        testbed.make_folder(&point)?;
+        testbed.make_folder(&testbed.files.clone())?;
+        let disk = Disk::start(program, model, size, used, &point, &mut testbed.undo_log)?;
+        testbed.notices = disk.notices.clone();
         let image = disk.image();
-        let disk = room.disk.insert(disk);
+        let disk = testbed.disk.insert(disk);
         disk.control("untimed")?;
-        let block = Block::new(&image, model.is_rotational(), &mut room.ledger)?;
-        Ok((room, block))
+        let block = Block::new(&image, model.is_rotational(), &mut testbed.undo_log)?;
+        Ok((testbed, block))
     }
 
     /// Where the run's files are.
@@ -241,13 +241,13 @@ impl Room {
     /// Takes it down.
     ///
     /// # Errors
-    /// What could not be undone; the next room tries again.
+    /// What could not be undone; the next testbed tries again.
     pub fn take_down(mut self) -> Result<()> {
         self.undo()
     }
 
     fn undo(&mut self) -> Result<()> {
-        let result = self.ledger.undo();
+        let result = self.undo_log.undo();
         if let Some(mut disk) = self.disk.take() {
             disk.reap();
         }
@@ -255,7 +255,7 @@ impl Room {
     }
 
     fn make_folder(&mut self, path: &Path) -> Result<()> {
-        self.ledger.note(Step::Folder(path.to_owned()))?;
+        self.undo_log.note(Step::Folder(path.to_owned()))?;
         let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
         made.map_err(|e| LabError::path("cannot create", path, e))
     }
@@ -287,21 +287,21 @@ impl Room {
             let bytes = bytes.to_string();
             match in_bytes.as_str() {
                 "0" => {
-                    self.ledger.note(Step::Text {
+                    self.undo_log.note(Step::Text {
                         path: path("ratio"),
                         before: in_percent,
                     })?;
                     let path = path("bytes");
                     fs::write(&path, bytes).map_err(|e| LabError::path("cannot write to", &path, e))?;
                 }
-                _ => self.ledger.set(&path("bytes"), in_bytes, &bytes)?,
+                _ => self.undo_log.set(&path("bytes"), in_bytes, &bytes)?,
             }
         }
         Ok(())
     }
 }
 
-impl Drop for Room {
+impl Drop for Testbed {
     fn drop(&mut self) {
         if let Err(error) = self.undo() {
             say!("{error}");

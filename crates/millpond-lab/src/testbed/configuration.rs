@@ -28,7 +28,7 @@ pub enum Scheduler {
     None,
     /// `mq-deadline`.
     MqDeadline,
-    /// `bfq`, which switches the throttling of writeback off unless somebody has set it.
+    /// `bfq`, which switches the throttling of writeback off unless it was set by hand.
     Bfq,
 }
 

@@ -1,6 +1,6 @@
 //! Between the slow disk's file and the experiment's files: a loop device with the queue of a drive, and a file system.
 //!
-//! The loop device is a new one for each room and goes with it, not one of those that the machine has. Its queue then has
+//! The loop device is a new one for each testbed and goes with it, not one of those that the machine has. Its queue then has
 //! no settings to put back; and the kernel's throttling has no past, which it may be stuck in: when a read ends while
 //! another begins on another processor, it can take note of a read and forget which one (Linux 6.18, `wbt_issue` and
 //! `wbt_done` of block/blk-wbt.c). It then never sees again that a read waits, for as long as the device exists. On a
@@ -15,7 +15,7 @@
 //! - `rotational` as the model is: the file system, `bfq` and the default of the writeback throttling go by it.
 
 use super::configuration::{Configuration, FileSystem, Scheduler, Wbt};
-use super::ledger::{Ledger, Step};
+use super::undo_log::{Step, UndoLog};
 use crate::error::{LabError, Result};
 use millpond::internal::add_loop_device;
 use rustix::mount::MountFlags;
@@ -36,8 +36,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(image: &Path, is_rotational: bool, ledger: &mut Ledger) -> Result<Block> {
-        let number = new_loop_device(ledger)?;
+    pub(super) fn new(image: &Path, is_rotational: bool, undo_log: &mut UndoLog) -> Result<Block> {
+        let number = new_loop_device(undo_log)?;
         let device = PathBuf::from(format!("/dev/loop{number}"));
         let options = ["--direct-io=on", "--sector-size", "4096"];
         let mut attach = tool("losetup");
@@ -95,7 +95,7 @@ impl Block {
     }
 
     /// Makes a file system and mounts it at `point`, an empty folder.
-    pub(super) fn mount(&self, file_system: FileSystem, point: &Path, ledger: &mut Ledger) -> Result<()> {
+    pub(super) fn mount(&self, file_system: FileSystem, point: &Path, undo_log: &mut UndoLog) -> Result<()> {
         let (name, package, options): (_, _, &[&str]) = match file_system {
             FileSystem::Xfs => ("mkfs.xfs", "xfsprogs", &["-q", "-f"]),
             // what is made later by a thread of the kernel would be in the measurement
@@ -106,7 +106,7 @@ impl Block {
             ),
         };
         output(tool(name).args(options).arg(&self.device), name, package)?;
-        ledger.note(Step::Mount(point.to_owned()))?;
+        undo_log.note(Step::Mount(point.to_owned()))?;
         rustix::mount::mount(&self.device, point, file_system.name(), MountFlags::empty(), None).map_err(
             |e| LabError::Unavailable {
                 target: "kernel".into(),
@@ -122,7 +122,7 @@ impl Block {
 }
 
 /// A loop device that was not there before.
-fn new_loop_device(ledger: &mut Ledger) -> Result<u32> {
+fn new_loop_device(undo_log: &mut UndoLog) -> Result<u32> {
     let unavailable = |e: &io::Error| LabError::Unavailable {
         target: "kernel".into(),
         why: format!(
@@ -136,13 +136,13 @@ fn new_loop_device(ledger: &mut Ledger) -> Result<u32> {
     loop {
         match add_loop_device(number) {
             Ok(()) => break,
-            // somebody was quicker
+            // another process was quicker
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(e) => return Err(unavailable(&e)),
         }
     }
     // after it is there, or a number would be taken away that is another's
-    ledger.note(Step::Loop(number))?;
+    undo_log.note(Step::Loop(number))?;
     Ok(number)
 }
 

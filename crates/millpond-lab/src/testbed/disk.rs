@@ -1,18 +1,18 @@
-//! The slow disk under a room, served by a process of its own: this program again, as `lab disk`.
+//! The slow disk under a testbed, served by a process of its own: this program again, as `lab disk`.
 //!
 //! ```text
 //!   the run                                        its disk
 //!   one line of JSON into its stdin ───────────►   locks itself in memory, mounts the disk, serves it
 //!   waits for ◄──────────────────── {"ready": …}   or {"failed": …}
-//!   keeps stdin open                               stdin ends: the run is gone; starts `lab undo ROOM`
+//!   keeps stdin open                               stdin ends: the run is gone; starts `lab undo TESTBED`
 //!   unmounts it ───────────────────────────────►   ends when nothing is left to serve
 //! ```
 //!
 //! So what is locked in memory and must never wait for the kernel's writeback is not the process whose memory is
-//! limited, nor the one that shows progress. What undoes a room after a run was killed is a third process: one that
+//! limited, nor the one that shows progress. What undoes a testbed after a run was killed is a third process: one that
 //! waits for a file system to be unmounted must not be the one that the file system is waiting for.
 
-use super::ledger::{self, Ledger, PLACE, Step};
+use super::undo_log::{self, RUN_DIR, Step, UndoLog};
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::program::Program;
@@ -36,7 +36,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// What the disk's process is told.
 #[derive(Serialize, Deserialize)]
 struct Request {
-    room: String,
+    testbed: String,
     point: PathBuf,
     model: String,
     size: u64,
@@ -68,7 +68,7 @@ impl Disk {
         size: Bytes,
         used: Bytes,
         point: &Path,
-        ledger: &mut Ledger,
+        undo_log: &mut UndoLog,
     ) -> Result<Disk> {
         let unavailable = |why: String| LabError::Unavailable {
             target: "kernel".into(),
@@ -85,9 +85,9 @@ impl Disk {
             .map_err(|e| LabError::io("starting the disk's process", e))?;
         let pid = i32::try_from(child.id()).unwrap_or_default();
         // nothing is mounted before the request arrives, so this is early enough
-        let noted = ledger.note(Step::Disk {
+        let noted = undo_log.note(Step::Disk {
             pid,
-            started: ledger::started_at(pid).unwrap_or_default(),
+            started: undo_log::started_at(pid).unwrap_or_default(),
             point: point.to_owned(),
         });
         if let Err(error) = noted {
@@ -100,7 +100,7 @@ impl Disk {
             point: point.to_owned(),
             notices: Vec::new(),
         };
-        match disk.await_ready(ledger.room(), model, size, used) {
+        match disk.await_ready(undo_log.testbed(), model, size, used) {
             Ok(()) => Ok(disk),
             Err(why) => {
                 let _ = disk.child.kill();
@@ -110,9 +110,15 @@ impl Disk {
         }
     }
 
-    fn await_ready(&mut self, room: &str, model: DiskModel, size: Bytes, used: Bytes) -> Result<(), String> {
+    fn await_ready(
+        &mut self,
+        testbed: &str,
+        model: DiskModel,
+        size: Bytes,
+        used: Bytes,
+    ) -> Result<(), String> {
         let request = Request {
-            room: room.into(),
+            testbed: testbed.into(),
             point: self.point.clone(),
             model: model.to_string(),
             size: size.0,
@@ -173,11 +179,11 @@ pub fn serve() -> ExitCode {
     let request = io::stdin().lock().read_line(&mut line);
     let request = request.and_then(|_| Ok(serde_json::from_str::<Request>(&line)?));
     let (answer, mounted) = match request.map_err(|e| e.to_string()).and_then(mount) {
-        Ok((room, mounted)) => (Answer::Ready(mounted.notices.clone()), Some((room, mounted))),
+        Ok((testbed, mounted)) => (Answer::Ready(mounted.notices.clone()), Some((testbed, mounted))),
         Err(why) => (Answer::Failed(why), None),
     };
     let told = serde_json::to_string(&answer).map(|line| writeln!(io::stdout().lock(), "{line}"));
-    let Some((room, mounted)) = mounted else {
+    let Some((testbed, mounted)) = mounted else {
         return ExitCode::FAILURE;
     };
     let is_alone = Arc::new(AtomicBool::new(told.is_err()));
@@ -189,7 +195,7 @@ pub fn serve() -> ExitCode {
     let mut undoer = None;
     while !mounted.is_ended() {
         if undoer.is_none() && is_alone.load(Ordering::Acquire) {
-            undoer = Some(undo_alone(&room));
+            undoer = Some(undo_alone(&testbed));
         }
         thread::sleep(POLL);
     }
@@ -208,12 +214,12 @@ fn mount(request: Request) -> Result<(String, Mounted), String> {
         backing: None,
     };
     let mounted = Mounted::new(&options).map_err(|e| e.to_string())?;
-    Ok((request.room, mounted))
+    Ok((request.testbed, mounted))
 }
 
-/// Starts the process that undoes a room whose run is gone.
-fn undo_alone(room: &str) -> io::Result<Child> {
-    let program = Program::this(&["lab", "undo", room]);
+/// Starts the process that undoes a testbed whose run is gone.
+fn undo_alone(testbed: &str) -> io::Result<Child> {
+    let program = Program::this(&["lab", "undo", testbed]);
     Command::new(&program.path)
         .args(&program.args)
         .stdin(Stdio::null())
@@ -223,8 +229,8 @@ fn undo_alone(room: &str) -> io::Result<Child> {
 }
 
 /// What that process does. Returns what it should exit with.
-pub fn undo(room: &str) -> ExitCode {
-    match ledger::undo_room(Path::new(PLACE), room) {
+pub fn undo(testbed: &str) -> ExitCode {
+    match undo_log::undo_of(Path::new(RUN_DIR), testbed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             say!("millpond lab: {why}");

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   real       a file of its own in the run's folder, with all its blocks
-//!   modelled   the loop device of a room, whole, with the scheduler that most machines have
+//!   modelled   the loop device of a testbed, whole, with the scheduler that most machines have
 //! ```
 //!
-//! `vm.page-cluster` is set with it. All of it is in the room's ledger before it is done, and undone when this is dropped;
-//! after a program was killed, by the next one that wants a room (a modelled disk's own process does it at once).
+//! `vm.page-cluster` is set with it. All of it is in the testbed's undo log before it is done, and undone when this is dropped;
+//! after a program was killed, by the next one that wants a testbed (a modelled disk's own process does it at once).
 
 use super::block::tool;
 use super::configuration::Configuration;
-use super::ledger::{Ledger, PLACE, Step};
-use super::{PATIENCE, Room, unavailable};
+use super::undo_log::{RUN_DIR, Step, UndoLog};
+use super::{LOCK_WAIT_MAX, Testbed, unavailable};
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::machine;
@@ -26,13 +26,13 @@ use std::path::Path;
 const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
 
 /// Swap that the kernel uses. Dropping it takes it away.
-pub struct SwapRoom {
+pub struct SwapTestbed {
     on: On,
 }
 
 enum On {
-    File(Ledger),
-    Disk(Box<Room>),
+    File(UndoLog),
+    Disk(Box<Testbed>),
 }
 
 /// What swap, for what.
@@ -48,44 +48,44 @@ pub struct SwapPlan<'a> {
     pub page_cluster: Option<u32>,
 }
 
-impl SwapRoom {
+impl SwapTestbed {
     /// Makes swap and has the kernel use it, after undoing what killed runs have left.
     ///
     /// # Errors
     /// [`LabError::Unavailable`] with what is missing: root, room, a program of util-linux; that there is swap already,
     /// which pages would go to as well.
-    pub fn set_up(program: &Program, plan: &SwapPlan<'_>) -> Result<SwapRoom> {
+    pub fn set_up(program: &Program, plan: &SwapPlan<'_>) -> Result<SwapTestbed> {
         if !rustix::process::geteuid().is_root() {
             return Err(unavailable("swap of its own needs root".into()));
         }
         let on = match plan.model {
-            None => On::File(Ledger::begin(Path::new(PLACE), PATIENCE).map_err(unavailable)?),
+            None => On::File(UndoLog::begin(Path::new(RUN_DIR), LOCK_WAIT_MAX).map_err(unavailable)?),
             Some(model) => {
-                let (room, block) = Room::new(program, model, plan.size, plan.size)?;
+                let (testbed, block) = Testbed::new(program, model, plan.size, plan.size)?;
                 // what the kernel gives such a device is what most machines have
                 block.choose(Configuration::DEFAULT)?;
                 let device = block.device().to_owned();
-                let mut on = On::Disk(Box::new(room));
+                let mut on = On::Disk(Box::new(testbed));
                 check_no_other_swap()?;
-                swap_on(on.ledger(), &device)?;
+                swap_on(on.undo_log(), &device)?;
                 on
             }
         };
         // from here on the drop undoes
-        let mut room = SwapRoom { on };
+        let mut testbed = SwapTestbed { on };
         if plan.model.is_none() {
             check_no_other_swap()?;
             let path = plan.dir.join("millpond-lab.swap");
-            room.make_file(&path, plan.size)?;
-            swap_on(room.on.ledger(), &path)?;
+            testbed.make_file(&path, plan.size)?;
+            swap_on(testbed.on.undo_log(), &path)?;
         }
         if let Some(order) = plan.page_cluster {
             let path = Path::new(PAGE_CLUSTER);
             let before = fs::read_to_string(path).map_err(|e| LabError::path("cannot read", path, e))?;
             let before = before.trim().to_owned();
-            room.on.ledger().set(path, before, &order.to_string())?;
+            testbed.on.undo_log().set(path, before, &order.to_string())?;
         }
-        Ok(room)
+        Ok(testbed)
     }
 
     /// Begins the model's time.
@@ -95,9 +95,9 @@ impl SwapRoom {
     pub fn begin(&self) -> Result<()> {
         match &self.on {
             On::File(_) => Ok(()),
-            On::Disk(room) => {
-                room.control("timed")?;
-                room.control("reset")
+            On::Disk(testbed) => {
+                testbed.control("timed")?;
+                testbed.control("reset")
             }
         }
     }
@@ -109,7 +109,7 @@ impl SwapRoom {
     pub fn end(&self, outcome: &mut Outcome) -> Result<()> {
         match &self.on {
             On::File(_) => Ok(()),
-            On::Disk(room) => room.end(outcome),
+            On::Disk(testbed) => testbed.end(outcome),
         }
     }
 
@@ -129,7 +129,7 @@ impl SwapRoom {
                 path.display()
             )));
         }
-        self.on.ledger().note(Step::File(path.to_owned()))?;
+        self.on.undo_log().note(Step::File(path.to_owned()))?;
         let mut options = File::options();
         options.write(true).create_new(true).mode(0o600);
         let file = options.open(path).map_err(failed)?;
@@ -139,22 +139,22 @@ impl SwapRoom {
 }
 
 impl On {
-    fn ledger(&mut self) -> &mut Ledger {
+    fn undo_log(&mut self) -> &mut UndoLog {
         match self {
-            On::File(ledger) => ledger,
-            On::Disk(room) => &mut room.ledger,
+            On::File(undo_log) => undo_log,
+            On::Disk(testbed) => &mut testbed.undo_log,
         }
     }
 
     fn undo(&mut self) -> Result<()> {
         match self {
-            On::File(ledger) => ledger.undo(),
-            On::Disk(room) => room.undo(),
+            On::File(undo_log) => undo_log.undo(),
+            On::Disk(testbed) => testbed.undo(),
         }
     }
 }
 
-impl Drop for SwapRoom {
+impl Drop for SwapTestbed {
     fn drop(&mut self) {
         if let Err(error) = self.on.undo() {
             say!("{error}");
@@ -162,7 +162,7 @@ impl Drop for SwapRoom {
     }
 }
 
-/// Swap that is there already would take pages too, and nobody knows what it stands on.
+/// Swap that is there already would take pages too, on a disk that may be of another kind.
 fn check_no_other_swap() -> Result<()> {
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     match swaps.lines().nth(1) {
@@ -174,9 +174,9 @@ fn check_no_other_swap() -> Result<()> {
     }
 }
 
-fn swap_on(ledger: &mut Ledger, path: &Path) -> Result<()> {
+fn swap_on(undo_log: &mut UndoLog, path: &Path) -> Result<()> {
     run("mkswap", path)?;
-    ledger.note(Step::Swap(path.to_owned()))?;
+    undo_log.note(Step::Swap(path.to_owned()))?;
     run("swapon", path)
 }
 
