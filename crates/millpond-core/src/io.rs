@@ -15,7 +15,7 @@ pub struct IoError(pub i32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Reason {
-    /// Somebody waits for the page.
+    /// A caller waits for the page.
     Fault,
     /// A sequential reader is expected to want the page soon, or a user said so.
     ReadAhead,
@@ -23,9 +23,9 @@ pub enum Reason {
     Background,
     /// A dirtier waits for pages to become clean.
     DirtierBlocked,
-    /// Reclaim met the page at the cold end, or somebody waits for a frame.
+    /// Reclaim met the page at the cold end, or a caller waits for a frame.
     Reclaim,
-    /// Somebody waits for the page to be durable.
+    /// A caller waits for the page to be durable.
     Sync,
     /// A page of anonymous memory leaves for the swap file.
     Swap,
@@ -78,15 +78,15 @@ pub struct Io {
     pub frames: Vec<FrameNo>,
     /// When it was issued.
     pub issued_at: Instant,
-    /// Somebody waits for just this write: it is a part of a small fsync.
+    /// A caller waits for just this write: it is a part of a small fsync.
     pub small_fsync: bool,
-    /// Since when somebody waits for this read, which was made ahead of a reader.
+    /// Since when a caller waits for this read, which was made ahead of a reader.
     pub awaited: Option<Instant>,
 }
 
-/// Transfers for which there is memory from the start, and for whose lists there is once they were that many: more than
+/// Transfers for which memory is reserved from the start, and for whose lists there is once they were that many: more than
 /// any queue has.
-const SET_ASIDE: usize = 1024;
+const RESERVED: usize = 1024;
 /// Of those, transfers that may be as large as any: what the admission lets through at a time, several times over.
 const LARGE: usize = 64;
 
@@ -96,26 +96,27 @@ const LARGE: usize = 64;
 pub struct IoTable {
     slots: Vec<Option<Io>>,
     empty: Vec<u32>,
-    spare: Vec<Vec<FrameNo>>,
+    /// Lists of frames for the next transfers.
+    mempool: Vec<Vec<FrameNo>>,
 }
 
 impl IoTable {
     /// No transfers; memory for some, of up to `frames` frames each, is there.
     pub fn new(frames: usize) -> IoTable {
         IoTable {
-            slots: Vec::with_capacity(SET_ASIDE),
-            empty: Vec::with_capacity(SET_ASIDE),
-            spare: {
-                let mut spare = Vec::with_capacity(SET_ASIDE);
-                spare.extend((0..LARGE).map(|_| Vec::with_capacity(frames)));
-                spare
+            slots: Vec::with_capacity(RESERVED),
+            empty: Vec::with_capacity(RESERVED),
+            mempool: {
+                let mut mempool = Vec::with_capacity(RESERVED);
+                mempool.extend((0..LARGE).map(|_| Vec::with_capacity(frames)));
+                mempool
             },
         }
     }
 
     /// A list to fill with the frames of the next transfer.
     pub fn frame_list(&mut self) -> Vec<FrameNo> {
-        self.spare.pop().unwrap_or_default()
+        self.mempool.pop().unwrap_or_default()
     }
 
     /// Enters a transfer.
@@ -149,8 +150,8 @@ impl IoTable {
     /// Gives back the list of a transfer that was taken out.
     pub fn recycle(&mut self, mut frames: Vec<FrameNo>) {
         frames.clear();
-        if self.spare.len() < SET_ASIDE {
-            self.spare.push(frames);
+        if self.mempool.len() < RESERVED {
+            self.mempool.push(frames);
         }
     }
 
@@ -173,7 +174,7 @@ impl IoTable {
 
     /// Bytes that the table holds.
     pub fn metadata_bytes(&self) -> u64 {
-        let lists = self.spare.iter().chain(self.iter().map(|(_, io)| &io.frames));
+        let lists = self.mempool.iter().chain(self.iter().map(|(_, io)| &io.frames));
         let frames: usize = lists.map(Vec::capacity).sum();
         (self.slots.capacity() * size_of::<Option<Io>>() + frames * size_of::<FrameNo>()) as u64
     }

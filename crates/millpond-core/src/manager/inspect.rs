@@ -178,7 +178,8 @@ impl<A: Form> Manager<A> {
 
     fn derived_value(
         &self,
-        (name, pages): (&'static str, PageCount),
+        name: &'static str,
+        pages: PageCount,
         formula: String,
         inputs: &[(&'static str, u64)],
         setting: String,
@@ -235,21 +236,24 @@ impl<A: Form> Manager<A> {
         let set = rule(options.watermarks);
         Vec::from([
             self.derived_value(
-                ("frames", d.frames),
+                "frames",
+                d.frames,
                 format!("{frames} frames of {}", Bytes(page.bytes())),
                 &[],
                 format!("{}", d.frames.to_bytes(page)),
                 &[Memory],
             ),
             self.derived_value(
-                ("watermarks.min", w.min),
+                "watermarks.min",
+                w.min,
                 format!("{min}, 1 to {eighth} (1/8 of {frames} frames)"),
                 &[("frames", frames)],
                 set.clone(),
                 &marks,
             ),
             self.derived_value(
-                ("watermarks.low", w.low),
+                "watermarks.low",
+                w.low,
                 format!(
                     "{} (watermarks.min) + {low_gap}, 1 to {sixteenth} (1/16 of {frames} frames)",
                     w.min.0
@@ -259,7 +263,8 @@ impl<A: Form> Manager<A> {
                 &marks,
             ),
             self.derived_value(
-                ("watermarks.high", w.high),
+                "watermarks.high",
+                w.high,
                 format!(
                     "{} (watermarks.low) + {high_gap}, 1 to {sixteenth} (1/16 of {frames} frames)",
                     w.low.0
@@ -269,7 +274,8 @@ impl<A: Form> Manager<A> {
                 &marks,
             ),
             self.derived_value(
-                ("reserve", d.reserve),
+                "reserve",
+                d.reserve,
                 format!(
                     "{} of {frames} frames, 1 to {} (watermarks.min)",
                     ratio(options.reserve),
@@ -280,7 +286,8 @@ impl<A: Form> Manager<A> {
                 &[Reserve, Watermarks, Memory],
             ),
             self.derived_value(
-                ("dirtyable", self.dirtyable()),
+                "dirtyable",
+                self.dirtyable(),
                 format!(
                     "{frames} frames - {} reserve, {} at least",
                     d.reserve.0,
@@ -316,14 +323,16 @@ impl<A: Form> Manager<A> {
         let (hard, background) = (limit(options.dirty.hard), limit(options.dirty.background));
         Vec::from([
             self.derived_value(
-                ("dirty.ceiling", dirty.ceiling),
+                "dirty.ceiling",
+                dirty.ceiling,
                 format!("{dirtyable} dirtyable - 1/16 of them, 2 at least"),
                 &[("dirtyable", dirtyable)],
                 ratio(options.reserve),
                 &[Reserve, Watermarks, Memory],
             ),
             self.derived_value(
-                ("dirty.hard", dirty.hard),
+                "dirty.hard",
+                dirty.hard,
                 format!(
                     "{}, {least} ({why}) to {ceiling} (dirty.ceiling)",
                     of(options.dirty.hard)
@@ -337,7 +346,8 @@ impl<A: Form> Manager<A> {
                 &[Hard, Reserve, Watermarks, Memory],
             ),
             self.derived_value(
-                ("dirty.background", dirty.background),
+                "dirty.background",
+                dirty.background,
                 format!(
                     "{}, 1 to {} (dirty.hard - 1)",
                     of(options.dirty.background),
@@ -348,7 +358,8 @@ impl<A: Form> Manager<A> {
                 &[Background, Hard, Reserve, Watermarks, Memory],
             ),
             self.derived_value(
-                ("dirty.free_run", dirty.free_run),
+                "dirty.free_run",
+                dirty.free_run,
                 format!("({} + {}) / 2", dirty.background.0, dirty.hard.0),
                 &[
                     ("dirty.background", dirty.background.0),
@@ -358,7 +369,8 @@ impl<A: Form> Manager<A> {
                 &[Background, Hard, Reserve, Watermarks, Memory],
             ),
             self.derived_value(
-                ("dirty.failed", dirty.failed),
+                "dirty.failed",
+                dirty.failed,
                 format!(
                     "{} of {} (dirty.hard), 1 at least",
                     ratio(options.dirty.failed),
@@ -369,7 +381,8 @@ impl<A: Form> Manager<A> {
                 &[Failed, Hard, Reserve, Watermarks, Memory],
             ),
             self.derived_value(
-                ("dirty.burst", dirty.burst),
+                "dirty.burst",
+                dirty.burst,
                 format!("{BURST} / {} B, 1 to {} (dirty.hard)", page.bytes(), dirty.hard.0),
                 &[("dirty.hard", dirty.hard.0)],
                 hard,

@@ -13,13 +13,13 @@ use crate::io::{Io, IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, Phase};
 use crate::units::{Bytes, FileId, FrameNo, Nanos, PageCount, PageIndex, PageKey};
-use crate::writeback::cluster;
 use crate::writeback::flusher::Job;
+use crate::writeback::{PageRun, cluster};
 
 /// No dirtier sleeps longer at a stretch: Linux' `MAX_PAUSE`.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
-/// So much in transit keeps a device busy: the allowance of a goal while nobody reads.
+/// So much in transit keeps a device busy: the limit in transit of a goal while there are no reads.
 const BUSY: Bytes = Bytes::from_mib(8);
 
 /// A dirtier that is to pause had the pages in its hands that should have been written: it asks once more as soon as it
@@ -117,7 +117,7 @@ impl<A: Form> Manager<A> {
                 break;
             };
             if self.memory_waiters && job.reason != Reason::Sync {
-                // Whoever waits for a frame waits for this: it is reclaim that wants it.
+                // A caller that waits for a frame waits for this: it is reclaim that wants it.
                 job.reason = Reason::Reclaim;
             }
             let write_max = self
@@ -241,8 +241,11 @@ impl<A: Form> Manager<A> {
         } else {
             result
         };
-        self.flusher
-            .write_done(cx.now, io.file, id, (io.first, pages.0), result);
+        let run = PageRun {
+            first: io.first,
+            count: pages.0,
+        };
+        self.flusher.write_done(cx.now, io.file, id, run, result);
         for &frame in &io.frames {
             if result.is_err() {
                 self.stats.nr_write_failed += 1;
@@ -286,7 +289,7 @@ impl<A: Form> Manager<A> {
         let fit = limits.hard.saturating_sub(unclean).0 / limits.burst.0.max(1);
         let headroom = Headroom {
             unclean,
-            // Where more is dirty, and somebody waits, there are writes that end.
+            // Where more is dirty, and a dirtier waits, there are writes that end.
             wake_all_at: limits.background.min(PageCount(limits.hard.0 / 4)),
             burst: limits.burst,
             quanta: quanta(&limits).max(fit as usize),
@@ -323,7 +326,7 @@ impl<A: Form> Manager<A> {
         self.flusher.has_failed(file, page)
     }
 
-    /// The pages of the file that can't be written: those that nobody tries at the moment, in order, then the others.
+    /// The pages of the file that can't be written: those that are not tried at the moment, in order, then the others.
     pub fn failed_pages(&self, file: FileId) -> impl Iterator<Item = PageIndex> {
         self.flusher.failed_pages(file)
     }

@@ -53,7 +53,7 @@ pub(super) struct OrderKey {
 pub(super) struct Failing {
     /// What the device said last.
     pub(super) error: IoError,
-    /// When the next page is tried, if nobody asks for durability before.
+    /// When the next page is tried, if no caller asks for durability before.
     pub(super) until: Instant,
     pub(super) span: Nanos,
     /// The next page to try is the first in backoff from here on.
@@ -193,14 +193,14 @@ impl FileWork {
             .take_if(|pass| pass.todo.is_empty() && pass.log_blocked.is_empty() && pass.waiting.is_empty())
     }
 
-    /// Notes that `count` pages from `first` on were dirtied, and where runs of `run` pages are full.
-    pub(super) fn sequential(&mut self, first: PageIndex, count: u64, run: u64) -> bool {
+    /// Notes that `count` pages from `first` on were dirtied, and where runs of `run` pages are full. Whether one may leave.
+    pub(super) fn note_sequential(&mut self, first: PageIndex, count: u64, run: u64) -> bool {
         let behind = &mut self.write_behind;
         if first != behind.next {
             behind.from = first;
         }
         behind.next = first.after(count);
-        // Whoever dirtied these pages still holds them; a run is complete when the writer has gone on behind it.
+        // The writer that dirtied these pages still holds them; a run is complete when the writer has gone on behind it.
         behind.until = PageIndex(first.0 / run * run);
         behind.until > behind.from
     }

@@ -22,7 +22,7 @@ use super::{FlusherOptions, SMALL_FSYNC_MAX};
 use crate::io::{IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, PageCount, PageIndex, PageSize};
-use crate::writeback::SyncTicket;
+use crate::writeback::{PageRun, SyncTicket};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -37,7 +37,7 @@ pub struct Job {
     pub first: PageIndex,
     /// At most so many.
     pub max: u64,
-    /// For a sync of few pages, as of a log: somebody waits for just these.
+    /// For a sync of few pages, as of a log: a caller waits for just these.
     pub small_fsync: bool,
     source: Source,
 }
@@ -206,7 +206,7 @@ impl Flusher {
         let run = self.run_pages();
         if self.options.write_behind {
             let work = self.work(file);
-            if work.sequential(first, count, run) && !work.write_behind_queued {
+            if work.note_sequential(first, count, run) && !work.write_behind_queued {
                 work.write_behind_queued = true;
                 self.write_behind.push_back(file);
             }
@@ -223,14 +223,14 @@ impl Flusher {
         self.no_more_failed(file, page);
     }
 
-    /// Somebody wants all that is dirty in the file now to be durable. Call [`Flusher::ended`] afterwards: it
+    /// A caller wants all that is dirty in the file now to be durable. Call [`Flusher::ended`] afterwards: it
     /// may be so already.
     pub fn sync(&mut self, file: FileId, ticket: SyncTicket) {
         self.work(file).next_tickets.push(ticket);
         self.queue_pass(file);
     }
 
-    /// Nobody waits for this any more. Call [`Flusher::ended`] afterwards: others may have waited for its pass.
+    /// No caller waits for this any more. Call [`Flusher::ended`] afterwards: others may have waited for its pass.
     pub fn sync_given_up(&mut self, file: FileId, ticket: SyncTicket) {
         let work = self.work(file);
         work.next_tickets.retain(|&other| other != ticket);
@@ -344,13 +344,13 @@ impl Flusher {
         }
     }
 
-    /// The transfer of `count` pages from `first` on has ended. If it failed they are dirty again.
+    /// The transfer of the pages has ended. If it failed they are dirty again.
     pub fn write_done(
         &mut self,
         now: Instant,
         file: FileId,
         io: IoId,
-        (first, count): (PageIndex, u64),
+        pages: PageRun,
         result: Result<(), IoError>,
     ) {
         let work = self.work(file);
@@ -364,8 +364,8 @@ impl Flusher {
             pass.progress = true;
         }
         match result {
-            Ok(()) => self.write_succeeded(now, file, (first, count)),
-            Err(error) => self.write_failed(now, file, (first, count), error, is_waited_for),
+            Ok(()) => self.write_succeeded(now, file, pages),
+            Err(error) => self.write_failed(now, file, pages, error, is_waited_for),
         }
         self.queue_pass(file);
     }
@@ -389,7 +389,7 @@ impl Flusher {
         }
     }
 
-    /// Whether somebody waits for pages that can't be issued at this moment and aren't in transit: only
+    /// Whether a caller waits for pages that can't be issued at this moment and aren't in transit: only
     /// a tick can bring it on.
     pub fn pass_needs_tick(&self) -> bool {
         self.files
@@ -405,7 +405,7 @@ impl Flusher {
         files as u64 + work.map(FileWork::metadata_bytes).sum::<u64>()
     }
 
-    /// For when nobody wants anything any more: no page is dirty, and no queue keeps a file.
+    /// For when no caller wants anything any more: no page is dirty, and no queue keeps a file.
     ///
     /// # Panics
     /// If something is left.

@@ -4,10 +4,25 @@ pub mod cluster;
 mod file;
 pub mod flusher;
 
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, PageIndex};
 
 /// The most that a small fsync writes: what a log has to sync at a time, hardly ever a writer of bulk.
 pub(crate) const SMALL_FSYNC_MAX: Bytes = Bytes::from_kib(256);
+
+/// Pages of a file that follow one another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageRun {
+    /// The first.
+    pub first: PageIndex,
+    /// How many.
+    pub count: u64,
+}
+
+impl PageRun {
+    pub(crate) fn iter(self) -> impl Iterator<Item = PageIndex> {
+        (0..self.count).map(move |n| self.first.after(n))
+    }
+}
 
 /// Names a request for durability. The driver chooses it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -5,15 +5,15 @@
 //!                 └─ one page ───────► backoff: left alone, dirty and readable, until
 //!                                        its file's time has come (1 s, 2 s, 4 s ... 30 s): one page is tried, and
 //!                                          if that can be written all of them, twice as many together each time;
-//!                                        somebody asks for durability: all are tried;
-//!                                        somebody needs the room that they take up: one is tried at once;
+//!                                        a caller asks for durability: all are tried;
+//!                                        a caller needs the room that they take up: one is tried at once;
 //!                                        they are given up
 //! ```
 //!
 //! So one bad page costs its neighbours nothing but a few writes, a device that takes nothing is asked one question
 //! every 30 s, and one that has room again gets everything within one more try. Linux drops such a page's content and
 //! says so once (`mapping_set_error`); FreeBSD keeps the page dirty and tries for ever. They are counted apart:
-//! nobody else pauses for pages that were refused alone, and their file takes no more above a limit
+//! no other file's writers pause for pages that were refused alone, and their file takes no more above a limit
 //! ([`refuses`](crate::dirty::limits::refuses)).
 
 use super::super::RETRY_MAX;
@@ -23,6 +23,7 @@ use crate::dirty::index::PageSet;
 use crate::io::IoError;
 use crate::mutation::{self, Mutation};
 use crate::units::{FileId, Instant, Nanos, PageCount, PageIndex};
+use crate::writeback::PageRun;
 
 impl Flusher {
     /// Pages that the device has refused alone and not taken since, of all files.
@@ -30,7 +31,7 @@ impl Flusher {
         self.failed
     }
 
-    /// Those of them that nobody tries at the moment.
+    /// Those of them that are not tried at the moment.
     pub fn in_backoff(&self) -> PageCount {
         self.in_backoff
     }
@@ -49,7 +50,7 @@ impl Flusher {
         work.is_some_and(|work| work.has_failed(page))
     }
 
-    /// The pages of the file that can't be written: those that nobody tries at the moment, in order, then the others.
+    /// The pages of the file that can't be written: those that are not tried at the moment, in order, then the others.
     pub fn failed_pages(&self, file: FileId) -> impl Iterator<Item = PageIndex> {
         let work = self.files.get(file.0 as usize).and_then(Option::as_ref);
         work.into_iter()
@@ -60,7 +61,7 @@ impl Flusher {
         &mut self,
         now: Instant,
         file: FileId,
-        (first, count): (PageIndex, u64),
+        pages: PageRun,
         error: IoError,
         is_waited_for: bool,
     ) {
@@ -74,14 +75,13 @@ impl Flusher {
             together: u64::MAX,
         });
         failing.error = error;
-        failing.together = failing.together.min((count / 2).max(1));
-        if count == 1 {
-            let is_new = !work.has_failed(first);
+        failing.together = failing.together.min((pages.count / 2).max(1));
+        if pages.count == 1 {
+            let is_new = !work.has_failed(pages.first);
             self.failed += PageCount(u64::from(is_new));
-            return self.back_off(file, first, error, is_waited_for);
+            return self.back_off(file, pages.first, error, is_waited_for);
         }
-        for n in 0..count {
-            let page = first.after(n);
+        for page in pages.iter() {
             let work = self.work(file);
             if !work.has_failed(page) {
                 work.suspect.insert(page);
@@ -89,8 +89,8 @@ impl Flusher {
             self.try_soon(now, file, page);
         }
         if let (true, Some(pass)) = (is_waited_for, &mut self.work(file).pass) {
-            for n in 0..count {
-                pass.todo.insert(first.after(n));
+            for page in pages.iter() {
+                pass.todo.insert(page);
             }
         }
     }
@@ -111,20 +111,20 @@ impl Flusher {
         self.dirty += PageCount(1);
     }
 
-    pub(super) fn write_succeeded(&mut self, now: Instant, file: FileId, (first, count): (PageIndex, u64)) {
+    pub(super) fn write_succeeded(&mut self, now: Instant, file: FileId, pages: PageRun) {
         if self.work(file).failing.is_none() {
             return;
         }
         let work = self.work(file);
         let (suspect, retried) = (work.suspect.len(), work.retried.len());
-        for n in 0..count {
-            self.no_more_failed(file, first.after(n));
+        for page in pages.iter() {
+            self.no_more_failed(file, page);
         }
         let retry = self.options.retry;
         let work = self.work(file);
         let Some(failing) = &mut work.failing else { return };
         if work.suspect.len() + work.retried.len() < suspect + retried {
-            failing.together = failing.together.max(count.saturating_mul(2));
+            failing.together = failing.together.max(pages.count.saturating_mul(2));
         }
         if work.retried.len() < retried {
             // What the device has refused before it takes now: perhaps the rest as well.

@@ -4,7 +4,7 @@ use super::{Flusher, Job, OrderKey, Source};
 use crate::io::Reason;
 use crate::units::{FileId, Instant, PageIndex};
 
-/// Why pages are written for which nobody has asked.
+/// Why pages are written for which no caller has asked.
 fn background(blocked: bool) -> Reason {
     if blocked {
         Reason::DirtierBlocked

@@ -7,7 +7,7 @@
 //!
 //! So a page costs the flusher one look each time that it is released, however many wait beside it and for however long.
 //! A request for durability goes on waiting for the log-blocked pages that it found. What is released is written before
-//! anything that nobody has asked for, and without its neighbours: it was its turn when it was met, by its file's age or
+//! anything that no caller has asked for, and without its neighbours: it was its turn when it was met, by its file's age or
 //! because too much was dirty, and theirs has not come.
 
 use super::super::file::FileWork;

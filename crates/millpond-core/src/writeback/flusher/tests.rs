@@ -12,6 +12,10 @@ fn flusher() -> Flusher {
     f
 }
 
+fn run(first: PageIndex, count: u64) -> PageRun {
+    PageRun { first, count }
+}
+
 fn at(ms: u64) -> Instant {
     Instant(0) + Nanos::from_millis(ms)
 }
@@ -130,7 +134,7 @@ fn a_file_gives_way_after_its_slice() {
 }
 
 /// What was left of an overdue file when its slice was used up had to wait for another 30 seconds, and so on: 1 GiB that
-/// nobody touched any more took half an hour. Found by the swarm.
+/// was no longer touched took half an hour. Found by the swarm.
 #[test]
 fn a_file_that_is_overdue_leaves_whole_not_a_slice_at_a_time() {
     let mut f = flusher();
@@ -185,7 +189,7 @@ fn a_sync_ends_when_what_was_dirty_then_is_written() {
     let mut ended = Vec::new();
     f.ended(FileId(0), |e| ended.push(e.ticket.0));
     assert_eq!(ended, []);
-    f.write_done(at(3), FileId(0), IoId(0), (PageIndex(0), 2), Ok(()));
+    f.write_done(at(3), FileId(0), IoId(0), run(PageIndex(0), 2), Ok(()));
     f.ended(FileId(0), |e| ended.push(e.ticket.0));
     assert_eq!(ended, [7]);
     assert_eq!(
@@ -193,7 +197,7 @@ fn a_sync_ends_when_what_was_dirty_then_is_written() {
         [(0, Reason::Sync, 0, 1), (0, Reason::Sync, 9, 1)]
     );
     for (io, page) in [(0, 0), (1, 9)] {
-        f.write_done(at(5), FileId(0), IoId(io), (PageIndex(page), 1), Ok(()));
+        f.write_done(at(5), FileId(0), IoId(io), run(PageIndex(page), 1), Ok(()));
     }
     f.ended(FileId(0), |e| ended.push(e.ticket.0));
     assert_eq!(ended, [7, 8]);
@@ -214,7 +218,7 @@ fn a_sync_reports_the_error_of_a_write_that_background_writeback_had_issued() {
     f.dirtied(at(0), FileId(0), PageIndex(0), 1);
     assert_eq!(drain(&mut f, at(1), true).len(), 1);
     f.sync(FileId(0), SyncTicket(1));
-    f.write_done(at(2), FileId(0), IoId(0), (PageIndex(0), 1), Err(IoError(5)));
+    f.write_done(at(2), FileId(0), IoId(0), run(PageIndex(0), 1), Err(IoError(5)));
     let mut ended = Vec::new();
     f.ended(FileId(0), |e| ended.push(e.result));
     assert_eq!(ended, [Err(IoError(5))]);

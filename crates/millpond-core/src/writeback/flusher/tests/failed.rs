@@ -18,7 +18,7 @@ fn serve(f: &mut Flusher, now: Instant, over: bool, bad: impl Fn(u64) -> bool) -
         } else {
             Ok(())
         };
-        f.write_done(now, job.file, io, (job.first, count), result);
+        f.write_done(now, job.file, io, run(job.first, count), result);
         f.validate();
         all.push((pages.start, count, result.is_ok()));
         assert!(all.len() < 10_000, "it does not end");
@@ -55,7 +55,7 @@ fn the_neighbours_of_a_bad_page_are_written() {
     }
 }
 
-/// Whoever changes a page that is in transit says so when it has changed it; the write may have failed before. The page
+/// A writer that changes a page in transit says so when it has changed it; the write may have failed before. The page
 /// was then counted twice, and after it was written once it was still to be written, in a frame that had gone.
 #[test]
 fn a_change_that_is_told_after_the_write_has_failed_is_counted_once() {
@@ -163,7 +163,7 @@ fn a_page_that_is_changed_while_its_write_fails_is_in_backoff_once() {
     let job = f.job(at(0), true, false).unwrap();
     f.issued(&job, IoId(0), 1);
     f.dirtied(at(0), FILE, PageIndex(5), 1);
-    f.write_done(at(1), FILE, IoId(0), (PageIndex(5), 1), Err(NO_SPACE));
+    f.write_done(at(1), FILE, IoId(0), run(PageIndex(5), 1), Err(NO_SPACE));
     f.validate();
     assert_eq!((f.dirty(), f.in_backoff()), (PageCount(1), PageCount(1)));
     assert_eq!(f.job(at(1), true, false), None);
@@ -183,7 +183,7 @@ fn pages_that_are_given_up_are_no_longer_an_error() {
     assert_eq!(sync(&mut f, at(1), |_| true), Ok(()));
 }
 
-/// Of a write of many pages that fails nobody knows which are bad: they all counted as pages that can't be written, and
+/// Of a write of many pages that fails it is not known which are bad: they all counted as pages that can't be written, and
 /// a file with a single bad page was refused further writes.
 #[test]
 fn only_pages_that_were_refused_alone_count_as_pages_that_cannot_be_written() {
@@ -191,7 +191,7 @@ fn only_pages_that_were_refused_alone_count_as_pages_that_cannot_be_written() {
     f.dirtied(at(0), FILE, PageIndex(0), 256);
     let job = f.job(at(0), true, false).unwrap();
     f.issued(&job, IoId(0), 256);
-    f.write_done(at(0), FILE, IoId(0), (PageIndex(0), 256), Err(NO_SPACE));
+    f.write_done(at(0), FILE, IoId(0), run(PageIndex(0), 256), Err(NO_SPACE));
     f.validate();
     assert_eq!(
         (f.failed(), f.dirty(), f.failing(FILE)),
@@ -231,7 +231,7 @@ fn a_page_that_lies_alone_costs_26_bytes_and_as_much_in_a_sync_and_while_it_is_t
     assert_eq!(per_page(&f), 52.0, "failed, in a sync");
     let job = f.job(at(1), false, false).unwrap();
     f.issued(&job, IoId(0), 1);
-    f.write_done(at(1), FILE, IoId(0), (job.first, 1), Ok(()));
+    f.write_done(at(1), FILE, IoId(0), run(job.first, 1), Ok(()));
     assert_eq!(per_page(&f), 78.0 * 0.999, "tried again, in a sync");
     f.sync_given_up(FILE, SyncTicket(1));
     assert_eq!(per_page(&f), 52.0 * 0.999, "tried again");

@@ -48,7 +48,7 @@ fn a_sync_waits_for_pages_that_are_held_and_needs_no_tick_for_them() {
     f.discarded(FILE, PageIndex(3));
     f.released(FILE, &[PageIndex(0), PageIndex(1), PageIndex(2)]);
     assert_eq!(drain(&mut f, at(3), false), [(0, Reason::Sync, 0, 3)]);
-    f.write_done(at(4), FILE, IoId(0), (PageIndex(0), 3), Ok(()));
+    f.write_done(at(4), FILE, IoId(0), run(PageIndex(0), 3), Ok(()));
     f.ended(FILE, |e| ended.push(e.ticket.0));
     assert_eq!(ended, [1]);
     assert_eq!(f.job(at(50_000), false, false), None);
@@ -61,7 +61,7 @@ fn a_page_that_cannot_be_written_may_be_held_as_well() {
     f.dirtied(at(0), FILE, PageIndex(3), 1);
     let job = f.job(at(0), true, false).unwrap();
     f.issued(&job, IoId(0), 1);
-    f.write_done(at(0), FILE, IoId(0), (PageIndex(3), 1), Err(IoError(5)));
+    f.write_done(at(0), FILE, IoId(0), run(PageIndex(3), 1), Err(IoError(5)));
     f.sync(FILE, SyncTicket(1));
     assert_eq!(hold_all(&mut f, at(1), false), 1);
     assert_eq!((f.in_backoff(), f.failed()), (PageCount(0), PageCount(1)));
@@ -69,7 +69,7 @@ fn a_page_that_cannot_be_written_may_be_held_as_well() {
     assert_eq!(f.job(at(40_000), true, false), None);
     f.released(FILE, &[PageIndex(3)]);
     assert_eq!(drain(&mut f, at(40_001), false).len(), 1);
-    f.write_done(at(40_002), FILE, IoId(0), (PageIndex(3), 1), Ok(()));
+    f.write_done(at(40_002), FILE, IoId(0), run(PageIndex(3), 1), Ok(()));
     f.ended(FILE, |_| {});
     assert_eq!(f.job(at(50_000), false, false), None);
     f.assert_idle();
@@ -85,7 +85,7 @@ fn a_page_of_30_seconds_that_was_held_leaves_as_soon_as_it_may() {
     f.released(FILE, &[PageIndex(5)]);
     let job = f.job(at(30_500), false, false).expect("it is due");
     assert_eq!(job.first, PageIndex(5));
-    // Somebody is changing it at this moment.
+    // It is being changed at this moment.
     f.passed_over(&job, 1);
     assert_eq!(f.job(at(30_500), false, false), None);
     f.tick(at(30_600));
@@ -94,7 +94,7 @@ fn a_page_of_30_seconds_that_was_held_leaves_as_soon_as_it_may() {
     assert_eq!(f.dirty(), PageCount(1));
 }
 
-/// Its pages were looked for as long as they were dirty, though nobody waited for them; and whoever asked next had to wait
+/// Its pages were looked for as long as they were dirty, though no caller waited for them; and the next caller had to wait
 /// for those before its own could begin.
 #[test]
 fn a_request_that_is_given_up_leaves_nothing_to_do() {
@@ -120,7 +120,7 @@ fn a_request_that_is_given_up_leaves_nothing_to_do() {
     f.validate();
     assert_eq!((f.job(at(2), false, false), f.pass_needs_tick()), (None, false));
     f.ended(FILE, |e| ended.push(e.ticket.0));
-    assert_eq!(ended, [], "nobody waits for an answer");
+    assert_eq!(ended, [], "no caller waits for an answer");
     f.discarded(FILE, PageIndex(0));
     f.discarded(FILE, PageIndex(1));
     f.assert_idle();
