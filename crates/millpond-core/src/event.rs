@@ -40,7 +40,7 @@ pub enum Event<'a> {
         /// Pages up to the end of the file: read-ahead stops there.
         pages: PageCount,
     },
-    /// There is a swap file of so many slots: from 0, or behind those of the last one and a number that is nobody's. Before
+    /// There is a swap file of so many slots: from 0, or behind those of the last one and a number of none. Before
     /// the first region.
     SwapAdded {
         /// How many.
@@ -106,8 +106,8 @@ pub enum Event<'a> {
         /// The page that was marked.
         at: PageIndex,
     },
-    /// Somebody waits for a page that is being read. If it was read ahead of a reader it is now as if the reader had asked
-    /// for it himself.
+    /// A reader waits for a page that is being read. If it was read ahead of a reader it is now as if the reader had asked
+    /// for it.
     Awaited {
         /// The file.
         file: FileId,
@@ -154,14 +154,14 @@ pub enum Event<'a> {
         /// How the answer is named.
         ticket: SyncTicket,
     },
-    /// Nobody waits for the answer to a [`Event::Sync`] any more: there will be none, or there was one.
+    /// No caller waits for the answer to a [`Event::Sync`] any more: there will be none, or there was one.
     SyncGivenUp {
         /// The file.
         file: FileId,
         /// Which.
         ticket: SyncTicket,
     },
-    /// Somebody needs room: one of the file's pages that can't be written is tried at once.
+    /// A caller needs room: one of the file's pages that can't be written is tried at once.
     Retry {
         /// The file.
         file: FileId,
@@ -262,7 +262,7 @@ pub enum Effect {
         /// Which of [`Effects::frames`].
         frames: Range<u32>,
     },
-    /// The frames enter the table for the pages from `first` on, owned by whoever raised the event, who fills them.
+    /// The frames enter the table for the pages from `first` on, owned by the caller that raised the event, which fills them.
     Grant {
         /// The file.
         file: FileId,

@@ -46,9 +46,9 @@ pub trait FrameTable {
 pub enum BeginWrite {
     /// Its write has begun.
     Begun,
-    /// Somebody is changing it at this moment, and nobody will say when that is over: ask again later.
+    /// It is being changed at this moment, and no event says when that is over: ask again later.
     Busy,
-    /// Nobody needs its content: it is out of the table, and the frame is the core's.
+    /// Its content is not needed: it is out of the table, and the frame is the core's.
     Useless,
     /// It may not be written yet. The driver says when, by [`Event::Released`](crate::event::Event::Released); until then
     /// the core does not ask.

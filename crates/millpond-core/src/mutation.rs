@@ -1,7 +1,7 @@
 //! Deliberate mistakes, for tests of the tests: with the feature `mutations`, one at a time can be switched on.
 //!
 //! A suite that passes says something only if it would have failed had the engine been wrong. So each of these is a
-//! mistake that somebody could make, at the place where he would make it, in one line that asks [`is`]. The variable
+//! mistake that could be made, at the place where it would be made, in one line that asks [`is`]. The variable
 //! `MILLPOND_MUTATION` names the one that a process shall have; `crates/millpond-lab/tests/mutations.rs` runs the suites
 //! with each and prints which test has noticed.
 //!
@@ -62,7 +62,7 @@ mutations! {
     ForgetRedirtied = "forget-redirtied",
     /// Reclaim takes dirty pages.
     EvictDirty = "evict-dirty",
-    /// Reclaim takes pages that somebody reads.
+    /// Reclaim takes pages that are being read.
     EvictPinned = "evict-pinned",
     /// A frame is still free when it has been given out.
     FrameTwice = "frame-twice",
@@ -74,7 +74,7 @@ mutations! {
     TransitLeaks = "transit-leaks",
     /// Once a dirtier has paused, none goes on.
     ThrottleForever = "throttle-forever",
-    /// Whoever waits for a page is not woken when its load, its write or its owner's turn ends.
+    /// A caller that waits for a page is not woken when its load, its write or its owner's turn ends.
     LoseWakeup = "lose-wakeup",
     /// A sync is not told that the last of its pages was cut off.
     SyncNotEndedByCut = "sync-not-ended-by-cut",
@@ -84,7 +84,7 @@ mutations! {
     OldBytesBehindCut = "old-bytes-behind-cut",
     /// A cut does not wait for a write of the page that it cuts.
     CutBeforeWrites = "cut-before-writes",
-    /// Whoever waits is not told that the cache is poisoned.
+    /// A caller that waits is not told that the cache is poisoned.
     PoisonWakesNobody = "poison-wakes-nobody",
     /// A page of a region that is written after it was read is taken for one that was not.
     OldTwinIsKept = "old-twin-is-kept",

@@ -56,7 +56,7 @@ pub enum PageEvent {
     Filled,
     /// The read failed: there is no content.
     ReadFailed,
-    /// Somebody changed the page, which was clean or being written.
+    /// The page was changed, which was clean or being written.
     Changed,
     /// A write of the page begins.
     WriteStarted,

@@ -11,7 +11,7 @@
 //!
 //! There may be several areas, each a file or a device. As with `swapon -p` the one with the highest priority is filled
 //! first, and those of the same take turns, a block of 64 slots each (Linux: a cluster of 256). The numbers of two areas
-//! have one between them that is nobody's, so that no run goes from one to the other.
+//! have an unused one between them, so that no run goes from one to the other.
 
 use crate::memory::free::{FreeFrames, Purpose};
 use crate::units::{FrameNo, PageCount};
@@ -50,7 +50,7 @@ impl SwapSlots {
         swap
     }
 
-    /// One more, and the number of its first slot: behind the last one's slots and one that is nobody's.
+    /// One more, and the number of its first slot: behind the last one's slots and an unused one.
     pub fn add(&mut self, slots: PageCount, priority: i16) -> SlotNo {
         let first = self
             .areas

@@ -67,7 +67,7 @@ impl PageKey {
     /// The key of page `index` of `file`.
     ///
     /// # Panics
-    /// If either is out of range: whoever opens files and takes offsets checks that first.
+    /// If either is out of range: the code that opens files and takes offsets checks that first.
     #[inline]
     pub fn new(file: FileId, index: PageIndex) -> PageKey {
         assert!(

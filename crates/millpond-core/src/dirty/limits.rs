@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0 ───────── background ───────── free-run ───────── hard
-//!       nothing      writeback runs       a dirtier above    everybody
+//!       nothing      writeback runs       a dirtier above    every dirtier
 //!       happens      beside the writers   its share waits    waits
 //! ```
 //!
@@ -30,7 +30,7 @@ pub struct DirtyOptions {
     /// Above: writeback runs in the background. Default 10 % of dirtyable memory (Linux:
     /// `dirty_background_ratio`). What is not below the hard limit counts as a page less.
     pub background: DirtyLimit,
-    /// Above: whoever dirties waits. Default 20 % (Linux: `dirty_ratio`). Less than 1 MiB or 32 pages counts as that, or as
+    /// Above: a caller that dirties pages waits. Default 20 % (Linux: `dirty_ratio`). Less than 1 MiB or 32 pages counts as that, or as
     /// half of a pool that is so small; more than 15/16 of dirtyable memory count as that.
     pub hard: DirtyLimit,
     /// Of the hard limit: so much may be pages of one file whose writes have failed. Above it writes to that file fail
@@ -79,9 +79,9 @@ impl DirtyableMemory {
 pub struct Thresholds {
     /// Above: writeback runs.
     pub background: PageCount,
-    /// Below: nobody waits. The middle between the other two, as in Linux.
+    /// Below: no dirtier waits. The middle between the other two, as in Linux.
     pub free_run: PageCount,
-    /// Above: everybody who dirties waits.
+    /// Above: every dirtier waits.
     pub hard: PageCount,
     /// Above: a file with so many pages that can't be written takes no more.
     pub failed: PageCount,
@@ -93,7 +93,7 @@ pub struct Thresholds {
 
 impl Thresholds {
     /// The limits for all other pages when `failed` pages can't be written: the same, for as long as both fit below the
-    /// ceiling; never less than a page or two, so that whoever can write gets on.
+    /// ceiling; never less than a page or two, so that a file that can be written gets on.
     pub fn beside(&self, failed: PageCount) -> Thresholds {
         let headroom = self.ceiling.saturating_sub(failed).0.max(2);
         if self.hard.0 <= headroom {
@@ -160,7 +160,7 @@ pub fn limits(memory: &DirtyableMemory, options: &DirtyOptions) -> Thresholds {
     let floor = least.min(ceiling / 2).max(2);
     let hard = pages(options.hard).clamp(floor, ceiling);
     // In Linux a background limit that is not below the hard one counts as half of it, so that raising it a little may lower
-    // it much. Here it is just below; whoever waits is written for in any case.
+    // it much. Here it is just below; for a dirtier that waits there is writing in any case.
     let background = pages(options.background).min(hard - 1).max(1);
     Thresholds {
         background: PageCount(background),
@@ -274,7 +274,10 @@ mod tests {
         let refused = |own, all| refuses(&t, PageCount(own), PageCount(all));
         assert!(!refused(5_000, 5_000) && refused(5_001, 5_001));
         assert!(!refused(1, 20_000) && refused(1, 20_001));
-        assert!(!refused(0, 100_000), "whoever can write is never refused");
+        assert!(
+            !refused(0, 100_000),
+            "a file that can be written is never refused"
+        );
     }
 
     #[test]
@@ -283,7 +286,7 @@ mod tests {
         let left = |failed, others, sound| t.left(PageCount(failed), PageCount(others), sound).0;
         assert_eq!((left(1, 0, false), left(50_000, 10_000, false)), (93_749, 33_750));
         assert_eq!((left(93_750, 0, false), left(90_000, 5_000, false)), (0, 0));
-        // 6,250 are above the ceiling: half of them are for whoever was not refused yet.
+        // 6,250 are above the ceiling: half of them are for files that were not refused yet.
         assert_eq!((left(93_750, 0, true), left(96_875, 0, true)), (3_125, 0));
     }
 

@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(
             ask(&mut queue, A, Throttle::Run),
             Throttle::Run,
-            "nobody else waits"
+            "no other dirtier waits"
         );
         assert_eq!(ask(&mut queue, A, WAIT), WAIT);
         let light = Ratio::percent(25);
@@ -304,7 +304,7 @@ mod tests {
         let goes = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, Throttle::Run) == Throttle::Run);
         assert_eq!(goes, [true, true, false]);
         let free = queue.ask(C, &Ask { is_free: true, ..RUN });
-        assert_eq!(free, Throttle::Run, "nobody else waits, and nobody has to");
+        assert_eq!(free, Throttle::Run, "no other waits, and none has to");
     }
 
     #[test]

@@ -69,8 +69,8 @@ pub fn decide(unclean: PageCount, thresholds: &Thresholds, share: Ratio) -> Thro
 ///
 /// It is let go only when there is room for more than one page, or it sleeps and wakes for every write that ends: a
 /// thirty-second of the limit, though no less than it dirties between two looks (if that is not too much of a low limit),
-/// and no more than four bursts, which a rotating disk writes in 35 ms. That may be below the background limit: for whoever
-/// waits there is writing in any case.
+/// and no more than four bursts, which a rotating disk writes in 35 ms. That may be below the background limit: for a
+/// dirtier that waits there is writing in any case.
 pub fn resume_at(thresholds: &Thresholds, share: Ratio) -> PageCount {
     let limit = dirtier_limit(thresholds, share).0;
     let least = LOOK_PAGES.min(limit / 8).max(1);

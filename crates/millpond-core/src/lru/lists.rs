@@ -148,7 +148,7 @@ impl Pages {
         self.pages[frame.index()].place = Place::On(to);
     }
 
-    /// Takes a page off its list for somebody to decide about.
+    /// Takes a page off its list for the caller to decide about.
     #[inline]
     pub(super) fn isolate(&mut self, frame: FrameNo, from: List) {
         self.lists.remove(from as usize, frame);

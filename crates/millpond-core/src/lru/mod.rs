@@ -10,7 +10,7 @@
 //! 2. [`Lru::isolate`] until there is room: batches of victims, which the caller evicts ([`Lru::evicted`]) or, if
 //!    they are dirty, pinned or changed, puts back ([`Lru::put_back`]).
 //! 3. [`Lru::insert`]: onto a list, by what its shadow said.
-//! 4. Hits, of which nobody is told; the scan meets it, moves it or takes it.
+//! 4. Hits, of which the core is not told; the scan meets it, moves it or takes it.
 //!
 //! `linux` and `millpond` hold the rules, `lists` the pages in memory, `workingset` the shadows of those that left.
 //! Metadata is 28 bytes a frame: 8 of links, 4 of memory, 16 of shadow. Every operation on one page takes constant
@@ -66,7 +66,7 @@ pub struct Refault {
     distance: Option<PageCount>,
     recent: bool,
     workingset: bool,
-    /// Memory that nobody has touched before: it is not missed, it begins.
+    /// Memory that was never touched before: it is not missed, it begins.
     begins: bool,
 }
 
@@ -79,7 +79,7 @@ impl Refault {
         begins: false,
     };
 
-    /// The same of memory that nobody has touched before.
+    /// The same of memory that was never touched before.
     pub(crate) fn of_new_memory(self) -> Refault {
         Refault { begins: true, ..self }
     }
@@ -169,7 +169,7 @@ impl Lru {
         }
     }
 
-    /// Memory is `frames` pages from now on. Pages and most shadows stay; whoever made memory smaller evicts what is
+    /// Memory is `frames` pages from now on. Pages and most shadows stay; the caller that made memory smaller evicts what is
     /// too much. Frame numbers that were valid stay so. Cost: proportional to the number of frames, as
     /// the table of shadows is built anew: 30 to 50 ns a frame on a busy machine.
     pub fn resize(&mut self, frames: PageCount) {
@@ -350,7 +350,7 @@ impl Lru {
 
     /// The write of a page that was to go when it is clean has ended: it becomes the next victim, also from the active
     /// list, where the scan put it so as not to meet it again meanwhile (Linux 7.0, `folio_rotate_reclaimable` and the
-    /// activation in `shrink_folio_list`). Answers whether it was moved; it is not while in somebody's hands.
+    /// activation in `shrink_folio_list`). Answers whether it was moved; it is not while isolated.
     pub fn rotate_to_cold(&mut self, frame: FrameNo) -> bool {
         match self.pages.list_of(frame) {
             Some(list) => {
@@ -387,7 +387,7 @@ impl Lru {
         )
     }
 
-    /// Pages that [`Lru::isolate`] took and nobody gave back yet.
+    /// Pages that [`Lru::isolate`] took and were not given back yet.
     pub fn isolated(&self) -> PageCount {
         self.pages.isolated()
     }

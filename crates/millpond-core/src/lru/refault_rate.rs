@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(rates.all, Counts::default());
     }
 
-    /// What was closed stood among the others for as long as nobody opened a file by its number.
+    /// What was closed stood among the others for as long as no file was opened by its number.
     #[test]
     fn a_file_that_was_closed_is_compared_with_nobody_and_counts_no_more() {
         let mut rates = of([200, 200], [0, 40]);

@@ -245,7 +245,7 @@ fn bucket_count(frames: usize) -> usize {
     frames.div_ceil(BUCKET_SLOTS).max(2)
 }
 
-/// Spreads a key over all 64 bits: two rounds of multiplying and folding. Fixed, so that runs repeat; whoever
+/// Spreads a key over all 64 bits: two rounds of multiplying and folding. Fixed, so that runs repeat; a user who
 /// chooses page numbers to collide loses shadows, nothing else.
 fn mix(key: u64) -> u64 {
     // Odd constants from the fractional parts of the golden ratio and of the square root of 3.

@@ -10,14 +10,14 @@
 //! They are on the same lists as file pages, under the same rule, in the same budget, and leave the same shadows: what
 //! comes back too early counts alike, whatever it is. What differs:
 //!
-//! - Nobody is told of a change. A page that was never written to swap is dirty; one that was is taken for clean until
+//! - The core is not told of a change. A page that was never written to swap is dirty; one that was is taken for clean until
 //!   the world says at its eviction that it is not ([`Event::Changed`](crate::event::Event::Changed)).
 //! - Reclaim's victims are the only pages that are written for memory's sake, for there is no flusher that would have done
 //!   it before. So reclaim tags them and goes on; they are written behind it, many at a time (Kim 2020's swap wrote page
 //!   by page; an append of 64 was 1.6 to 2.7 times as fast where that was measured), and are the next victims when that
 //!   has ended. It tags no more than what fills free memory up to the high water mark, or a batch; what it meets then
 //!   keeps its place, so that pages leave in their order (decision 0014).
-//! - They don't count for the limits on dirty pages: nobody waits for them but who needs a frame.
+//! - They don't count for the limits on dirty pages: no caller waits for them but one that needs a frame.
 //!
 //! Invariant: a page of a region has a slot if and only if it is clean, being written, being read, or not in memory and not
 //! new. Regions have no more pages than there are slots, so that swap is never full.
@@ -40,7 +40,7 @@ use crate::units::{FileId, FrameNo, PageIndex, PageKey};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Pages that are collected before they are written, unless somebody waits: then an append costs a page about its least.
+/// Pages that are collected before they are written, unless a caller waits: then an append costs a page about its least.
 const BATCH: usize = 64;
 
 /// Marks a page of a region that has no slot, and a slot that could not be read.
@@ -275,7 +275,7 @@ impl<A: Form> Manager<A> {
 
     /// Whether free memory comes to where it should be with what is on its way to swap, and what is to leave the pool as
     /// well: to the high water mark, or a batch above the low one if the marks of a small pool are closer than that. The
-    /// marks rise while whoever allocates is faster than what the device takes at a time.
+    /// marks rise while allocations are faster than what the device takes at a time.
     pub(super) fn is_swapping_enough(&self) -> bool {
         let coming = self.swap.leaving;
         let marks = self.watermarks();
@@ -318,7 +318,7 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// A page could not be read from its slot: nobody reads it ahead any more.
+    /// A page could not be read from its slot: it is read ahead no more.
     pub(super) fn swap_in_failed(&mut self, file: FileId, page: PageIndex) {
         if self.is_region(file)
             && let Some(slot) = self.slots(file).of(page)
@@ -356,7 +356,7 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// The invariant, and that every slot that is taken is somebody's.
+    /// The invariant, and that every slot that is taken is a page's.
     pub(super) fn validate_swap<F: FrameTable>(&self, frames: &F) {
         let (mut taken, mut regions, mut leaving) = (0, 0, 0);
         for (n, state) in self.files.iter().enumerate() {

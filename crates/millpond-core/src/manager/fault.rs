@@ -21,13 +21,13 @@ const FETCH_PAGES: u64 = 32;
 pub(super) struct Want {
     pub(super) key: PageKey,
     pub(super) class: AllocationClass,
-    /// Somebody uses it, it is not only read ahead.
+    /// It is used, and not only read ahead.
     pub(super) first_use: bool,
     /// Pages behind it are wanted as well.
     pub(super) is_run: bool,
     /// It is read because a caller wants it, from what may be a no-reuse file.
     pub(super) may_be_no_reuse: bool,
-    /// It is of a region, and nobody has touched it before.
+    /// It is of a region, and was never touched before.
     pub(super) is_new_memory: bool,
 }
 
@@ -284,7 +284,7 @@ impl<A: Form> Manager<A> {
                     cx,
                 );
                 if frame.is_none() {
-                    // Whoever needs the page will fault it in; what is left of the window is dropped.
+                    // A reader that needs the page will fault it in; what is left of the window is dropped.
                     self.stats.readahead_dropped_pages += window.count.0 - n;
                     self.pending_refault = None;
                 }
@@ -333,7 +333,7 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// Somebody waits for the page, which is being read.
+    /// A reader waits for the page, which is being read.
     pub(super) fn awaited(&mut self, file: FileId, page: PageIndex, cx: &StepContext<'_>) {
         let io = self.ios.read_ahead_of(file, page);
         if let Some(io) = io.filter(|io| io.awaited.is_none()) {
@@ -342,7 +342,7 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// What somebody has waited for a read tells the lists what a page of its kind costs.
+    /// What a caller has waited for a read tells the lists what a page of its kind costs.
     fn read_took(&mut self, file: FileId, took: Nanos) {
         let kind = if self.is_region(file) {
             PageKind::Anonymous

@@ -1,4 +1,4 @@
-//! What a frame holds and what waits at this moment, for whoever watches. Nothing here decides anything.
+//! What a frame holds and what waits at this moment, for those that watch. Nothing here decides anything.
 
 use super::Manager;
 use crate::admission::Form;
@@ -28,7 +28,7 @@ pub struct Waiting {
     pub sync_blocked: Option<Nanos>,
     /// Dirtiers that pause.
     pub dirtiers_blocked: u64,
-    /// Somebody waits for a frame.
+    /// A caller waits for a frame.
     pub memory: bool,
 }
 

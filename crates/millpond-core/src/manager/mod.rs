@@ -69,7 +69,7 @@ pub use waits::Pressure;
 
 /// Between two ticks while pages are dirty, or the pool is to shrink: fine enough for expiry (seconds) and retries.
 const TICK_WHILE_DIRTY: Nanos = Nanos::from_millis(100);
-/// When pages that somebody waits for were in other hands: try again after this.
+/// When pages that a caller waits for were in other hands: try again after this.
 const TICK_WHEN_BUSY: Nanos = Nanos::from_millis(1);
 
 /// What the manager knows of a frame, in four bytes.
@@ -270,7 +270,7 @@ impl<A: Form> Manager<A> {
     /// Re-derives all that depends on options and memory. Nothing else is looked at.
     fn derive(&mut self, cx: &mut StepContext<'_>) {
         self.derived = Derived::of(&self.options, self.derived.frames);
-        // Whoever waits finds out by asking again.
+        // Callers that wait find out by asking again.
         self.wake_all(cx);
         self.wake_reclaimer(cx);
     }
@@ -321,7 +321,7 @@ impl<A: Form> Manager<A> {
         self.clean
     }
 
-    /// Pages that are dirty or being written, without those that can't be: nobody waits for these.
+    /// Pages that are dirty or being written, without those that can't be: no caller waits for these.
     fn unclean(&self) -> PageCount {
         (self.flusher.dirty() + self.writing).saturating_sub(self.flusher.failed())
     }

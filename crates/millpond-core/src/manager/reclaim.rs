@@ -243,7 +243,7 @@ impl<A: Form> Manager<A> {
         !cx.reclaimed_in_vain || self.free.len() <= self.derived.reserve
     }
 
-    /// Whoever needs a frame frees a batch for itself, with rising effort.
+    /// A caller that needs a frame frees a batch for itself, with rising effort.
     pub(super) fn direct_reclaim<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         self.stats.allocstall += 1;
         let goal = u64::from(self.options.scan_batch);
@@ -260,7 +260,7 @@ impl<A: Form> Manager<A> {
                     break;
                 }
             }
-            // What is being swapped out comes free soon: more of it helps nobody.
+            // What is being swapped out comes free soon: more of it does not help.
             if freed >= goal || self.is_swapping_enough() {
                 break;
             }
@@ -304,7 +304,7 @@ impl<A: Form> Manager<A> {
     ) {
         assert!(
             count >= FRAMES_MIN,
-            "{count:?} is less than {FRAMES_MIN:?}: whoever asks checks that first"
+            "{count:?} is less than {FRAMES_MIN:?}: the caller checks that first"
         );
         self.derived.frames = count;
         while self.states.len() as u64 - self.free.withdrawn().0 < count.0 {

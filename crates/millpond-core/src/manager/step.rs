@@ -116,7 +116,7 @@ impl<A: Form> Manager<A> {
                 self.dirtied(file, first, dirtied, dirtier, cx);
             }
             Event::Resume { dirtier } => {
-                // Whoever pauses has let go of what it had in its hands.
+                // A dirtier that pauses has let go of its pages.
                 if let Some(file) = self.busy_file.take() {
                     self.flusher.look_again(file);
                 }

@@ -28,7 +28,7 @@ struct World {
     synced: Vec<(u64, Result<(), IoError>)>,
     paused: bool,
     waits: Vec<WaitReason>,
-    /// Nobody carries out background reclaim.
+    /// Background reclaim is not carried out.
     reclaimer_is_away: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Frames {
     pinned: BTreeSet<FrameNo>,
     dirty: BTreeSet<FrameNo>,
     held: BTreeSet<FrameNo>,
-    /// Where they are nobody sees their uses.
+    /// Where they are accesses are not tracked.
     unseen: BTreeSet<FrameNo>,
 }
 
@@ -121,7 +121,7 @@ impl World {
                     self.reads.push((*io, *first, frames));
                 }
                 Effect::Grant { file, first, frames } => {
-                    // Whoever asked owns the pages and is about to change them.
+                    // The caller owns the pages and is about to change them.
                     self.enter(*file, *first, effects.frames(frames));
                     self.frames.dirty.extend(effects.frames(frames));
                 }
@@ -207,7 +207,7 @@ impl World {
         self.frames.lookup(PageKey::new(FILE, PageIndex(page))).unwrap()
     }
 
-    /// A page of which the world has changes and which somebody holds, so that a sync can't write it.
+    /// A page of which the world has changes and which is in use, so that a sync can't write it.
     fn held_from_a_sync(&mut self, page: u64) -> FrameNo {
         self.write(page);
         let frame = self.frame(page);
@@ -305,7 +305,7 @@ fn who_waits_for_what_was_read_ahead_waits_for_the_device_from_then_on() {
     }
     let page = PageIndex(500);
     w.step(Event::Awaited { file: FILE, page });
-    assert_eq!(waits(&w), 2, "nobody reads that page");
+    assert_eq!(waits(&w), 2, "that page is not being read");
     for (io, _, _) in core::mem::take(&mut w.reads) {
         w.step(Event::ReadDone { io, result: Ok(()) });
     }

@@ -64,7 +64,7 @@ impl<A: Form> Manager<A> {
         );
     }
 
-    /// For when nobody wants anything any more: nothing is dirty, nothing is on its way, and no queue keeps anything.
+    /// For when no caller wants anything any more: nothing is dirty, nothing is on its way, and no queue keeps anything.
     ///
     /// # Panics
     /// If something is left; the message says what.

@@ -70,7 +70,7 @@ pub struct Pressure {
     pub in_transit: Bytes,
     /// Bytes of writes that may be; `None` if the form of admission limits no bytes.
     pub in_transit_limit: Option<Bytes>,
-    /// What 99 of 100 reads of the last seconds did not exceed, of those that somebody waited for.
+    /// What 99 of 100 reads of the last seconds did not exceed, of those that a caller waited for.
     pub read_p99: Option<Nanos>,
     /// The goal for that, if the form of admission has one.
     pub read_goal: Option<Nanos>,
@@ -91,7 +91,7 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// What half of the reads of the last seconds did not exceed, of those that somebody waited for.
+    /// What half of the reads of the last seconds did not exceed, of those that a caller waited for.
     pub fn read_p50(&self, now: Instant) -> Option<Nanos> {
         self.reads.p50(now)
     }

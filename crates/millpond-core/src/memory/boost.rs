@@ -4,11 +4,11 @@
 //!   free   ── high ─────── + boost     it sleeps
 //!          ── low ──────── + boost     it wakes
 //!          ─ ─ ─ ─ ─ ─                 half way: it is late, and the boost rises
-//!          ── min                      whoever allocates reclaims for itself
+//!          ── min                      an allocation reclaims for itself
 //! ```
 //!
-//! Between its wake-up and its first freed frame passes what the system's scheduler takes, and whoever writes at the speed
-//! of memory takes hundreds of frames a millisecond meanwhile. How long that is nobody can know before, so it is learnt:
+//! Between its wake-up and its first freed frame passes what the system's scheduler takes, and a writer at the speed
+//! of memory takes hundreds of frames a millisecond meanwhile. How long that is can't be known before, so it is learnt:
 //! once half of the way from `low` to `min` is used up though there are clean pages to be had, both upper watermarks rise,
 //! at first by four times their distance, then by twice as much, up to a sixteenth of memory. They sink by half in every
 //! 10 s without. Linux' `watermark_boost_factor` raises them in the same way after memory got fragmented.
@@ -17,8 +17,8 @@
 //! frame off the boost, and never is the reason for one. Who fills memory with new pages keeps the boost; a region whose
 //! pages go and come back had 5 to 8 % of memory free for it, a fifth more swap-ins at 1.25 times memory.
 //!
-//! Measured with a writer of 1.4 GB/s in 512 MiB on two busy processors: each time it came too late, whoever wrote
-//! reclaimed 1300 to 2500 pages himself, of a million; without a boost that was 2.6 % of all scans at 0.6 GB/s.
+//! Measured with a writer of 1.4 GB/s in 512 MiB on two busy processors: each time it came too late, the writer
+//! reclaimed 1300 to 2500 pages itself, of a million; without a boost that was 2.6 % of all scans at 0.6 GB/s.
 //! Memory that is free in vain is small beside what it is for: such a load fills memory with pages that are used once.
 
 use super::watermark::Watermarks;

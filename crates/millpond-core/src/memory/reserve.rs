@@ -1,7 +1,7 @@
 //! The I/O reserve: frames that only I/O may take, so that cleaning memory never waits for memory.
 //!
 //! Dillon 2000: I/O must always progress; allocations by the I/O subsystem may use the reserve
-//! down to nothing; everybody else waits until reclaim has freed something. The rule is one pure function,
+//! down to nothing; all others wait until reclaim has freed something. The rule is one pure function,
 //! [`may_take`], and the checkers of the simulator hold every allocation against it.
 
 use crate::mutation::{self, Mutation};
@@ -10,9 +10,9 @@ use crate::units::PageCount;
 /// On whose behalf a frame is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AllocationClass {
-    /// A fault: somebody needs the page, or goes through a record of a region and is about to. Stops at the reserve.
+    /// A fault: a caller needs the page, or goes through a record of a region and is about to. Stops at the reserve.
     Ordinary,
-    /// Read-ahead: nobody needs the page yet. Stops at the `min` watermark and never reclaims.
+    /// Read-ahead: the page is not needed yet. Stops at the `min` watermark and never reclaims.
     ReadAhead,
     /// What an I/O in progress needs to complete. May use the reserve to the last frame.
     Io,

@@ -4,7 +4,7 @@
 //!   free frames
 //!   ──────────── high   background reclaim sleeps
 //!   ──────────── low    background reclaim wakes
-//!   ──────────── min    whoever allocates reclaims for itself ("direct")
+//!   ──────────── min    an allocation reclaims for itself ("direct")
 //!   ──────────── reserve: for I/O only (see `reserve`)
 //! ```
 //!

@@ -12,7 +12,7 @@
 //! that who works in records that lie so is brought nothing of the next record. All pages of a window count as used, as all
 //! of those before were; who stops in the middle of one has up to as many counted besides as it used.
 //!
-//! Where walks begin nobody can foresee, but whether a fault begins one can be learnt: with each walk that went on the first
+//! Where walks begin can't be foreseen, but whether a fault begins one can be learnt: with each walk that went on the first
 //! window doubles, up to [`START_MAX`], and with each fault that nothing followed it is halved. Records of 128 pages take 3
 //! faults then and not 8, and random touches bring back one page each.
 //!
@@ -24,7 +24,7 @@ use crate::units::PageIndex;
 /// Pages that come back with one fault at most: with 64 a move costs a page a twelfth of what it costs alone.
 pub const WINDOW_MAX: u64 = 64;
 
-/// The least, if the page was read ahead: somebody was seen to go there, so these will be used (`fault_around_bytes`).
+/// The least, if the page was read ahead: a reader was seen to go there, so these will be used (`fault_around_bytes`).
 pub const TOGETHER: u64 = 16;
 
 /// The longest first window: half of the longest, so that what was brought in vain of a record is less than it.

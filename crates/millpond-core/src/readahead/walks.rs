@@ -7,7 +7,7 @@
 //!                                                     ▲ half             ▲ last: their uses are the proof
 //! ```
 //!
-//! Work in records (Kim 2020's ebizzy copies chunks of 512 KiB) begins at a place that nobody could foresee and goes
+//! Work in records (Kim 2020's ebizzy copies chunks of 512 KiB) begins at a place that can't be foreseen and goes
 //! just so far. Windows that double learn that anew for each record, with a wait for each window, and read beyond its end.
 //! Here the first fault of a record reads it whole, and nothing behind it. A record that is used by less than half proves
 //! so: what is expected falls until nothing is read ahead of random faults. Linux has the like for a fault's neighbours
@@ -51,7 +51,7 @@ pub(super) struct Walk {
     pub(super) reached: PageIndex,
     /// Pages whose use proves that it came so far: of the window before and the last one.
     proofs: [Option<(PageIndex, PageIndex)>; 4],
-    /// Nothing of what it was expected to use had to be read: nobody sees how far it goes.
+    /// Nothing of what it was expected to use had to be read: how far it goes can't be seen.
     is_unseen: bool,
 }
 
@@ -186,7 +186,7 @@ mod tests {
         ahead.missed(PageIndex(page), 1, pages, &OPTIONS, PageSize::KIB_4)
     }
 
-    /// Somebody uses pages one after the other, none of which is in memory. Faults, windows, pages that were read and not
+    /// A reader uses pages one after the other, none of which is in memory. Faults, windows, pages that were read and not
     /// used.
     fn walk(ahead: &mut ReadAhead, first: u64, length: u64) -> (u64, u64, u64) {
         let (mut faults, mut windows, mut end, mut marks) = (0, 0, first, alloc::vec::Vec::new());
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// The rest of it was in memory, or is still on its way out: of the next record, which nobody has asked for, half was
+    /// The rest of it was in memory, or is still on its way out: of the next record, which no reader has asked for, half was
     /// read as well.
     #[test]
     fn who_comes_into_the_middle_of_a_record_is_read_its_rest() {

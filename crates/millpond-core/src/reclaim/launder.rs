@@ -15,8 +15,8 @@
 //! allocation walk the whole list: 65 million pages were looked at to write 12 GiB.
 //!
 //! A clean page costs nothing to take; a dirty one costs the device a write. So a dirty page gets one lap more to be used
-//! again, and after that it stays until its file's turn has come, by its age or by the limits on dirty pages: nobody
-//! writes it for reclaim's sake while there are clean pages to be had. Only in trouble is it flagged, and at the first
+//! again, and after that it stays until its file's turn has come, by its age or by the limits on dirty pages: it
+//! is not written for reclaim's sake while there are clean pages to be had. Only in trouble is it flagged, and at the first
 //! meeting. (With the second meeting as a reason to write, a news server's disk was full of writes, where 2.5 readers
 //! waited under Dillon 2000's own rules and 39 under this: docs/experiments/dillon2000.md.)
 

@@ -1,7 +1,7 @@
-//! How long whoever needs a frame and gets none waits, and for what.
+//! How long a caller that needs a frame and gets none waits, and for what.
 //!
 //! Event-driven with a bound: a write that ends, or a frame that is freed, wakes the waiter; the bound is only
-//! for what nobody announces (a pin that is dropped). Linux 5.16 once slept for lack of progress while
+//! for what no event announces (a pin that is dropped). Linux 5.16 once slept for lack of progress while
 //! nothing was being written and stalled allocators for minutes: that wait is a few milliseconds here.
 
 use crate::units::Nanos;

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 pub enum Caller {
     /// The background reclaimer.
     Kswapd,
-    /// Whoever needs a frame now.
+    /// A caller that needs a frame now.
     Direct,
 }
 
@@ -45,7 +45,7 @@ pub enum Outcome {
     Leaked,
     /// Dirty, and the device's queue was full.
     KeptCongested,
-    /// Dirty, and nobody may write at present, or swap is full.
+    /// Dirty, and no page may be written at present, or swap is full.
     KeptNoWrites,
     /// Given to its file system or to swap, which writes it.
     WriteStarted,

@@ -227,7 +227,7 @@ fn a_refaulted_page_probes_despite_room_if_it_is_to() {
         assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Active));
         let demoted = pond.lru.list_of(FrameNo(0)) == Some(List::Inactive);
         assert_eq!(demoted, despite_room);
-        // Nobody yields: there is room all the same.
+        // No page is demoted: there is room all the same.
         (0..10).for_each(|n| pond.use_page(n));
         (80..85).for_each(|n| pond.lru.remove(FrameNo(n)));
         pond.insert_all(601..606);

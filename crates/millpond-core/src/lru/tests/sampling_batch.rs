@@ -3,7 +3,7 @@
 use super::millpond::{options, pond_with_active_by, recent};
 use super::*;
 
-/// Pages 0 to 90 are active, the odd ones colder than the even ones; nobody sees their uses.
+/// Pages 0 to 90 are active, the odd ones colder than the even ones; their accesses are not tracked.
 fn pond_of_a_region(options: MillpondOptions) -> Pond {
     let mut pond = pond_with_active_by(options);
     for n in (1..90).step_by(2).chain((0..90).step_by(2)) {
@@ -80,7 +80,7 @@ fn what_a_probe_looks_at_beyond_its_share_the_next_ones_do_not_look_at() {
     assert_eq!(refilled, [64, 0, 0, 0, 26, 1]);
 }
 
-/// Frames of pages that somebody takes in hand as soon as replacement has asked whether their uses are seen.
+/// Frames of pages that are moved out as soon as replacement has asked whether their uses are seen.
 struct Taken(TestFrames, core::cell::Cell<bool>);
 
 impl FrameTable for Taken {

@@ -7,16 +7,16 @@
 //! ```
 //!
 //! A region is read ahead of as a file is: a fault behind the fault before opens a stream, and windows double for as long
-//! as somebody comes to their marks, which are the proof that what was read is used. What was written out together is
+//! as a reader comes to their marks, which are the proof that what was read is used. What was written out together is
 //! together in the swap file, so a window is one read, or a few. Kernels read around the slot instead (`page-cluster`,
 //! Linux 2.4) or around the page (`swap_vma_readahead`, 4.14), up to 32 pages at a time and one at a time: a 512 KiB chunk
 //! is 16 round trips there.
 //!
-//! A record that was learnt (`readahead/walks.rs`) is wanted as its first page is: whoever touches that reclaims for the
+//! A record that was learnt (`readahead/walks.rs`) is wanted as its first page is: a thread that touches that reclaims for the
 //! others too, if the reclaimer is late. Other windows take what is free, and what is left of them is dropped.
 //!
 //! Random faults read nothing ahead. Windows are not as large as those of files: what is read too far was written by
-//! somebody else before, to make room.
+//! others before, to make room.
 
 use crate::admission::Form;
 use crate::event::Effect;
@@ -56,7 +56,7 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// Somebody has come to a mark.
+    /// A reader has come to a mark.
     pub(in crate::manager) fn swap_due<F: FrameTable>(
         &mut self,
         file: FileId,
@@ -73,7 +73,7 @@ impl<A: Form> Manager<A> {
 
     fn swap_readahead(&self) -> ReadAheadOptions {
         let mut options = self.options.readahead;
-        // A small pool has no room for what nobody has asked for.
+        // A small pool has no room for what was not asked for.
         let share = Bytes(self.derived.frames.to_bytes(self.options.page_size).0 / 32);
         options.max = options.max.min(WINDOW_MAX).min(share);
         options
@@ -112,7 +112,7 @@ impl<A: Form> Manager<A> {
                 None
             };
             if is_wanted && frame.is_none() {
-                // Whoever touches the page has it read; what is left of the window is dropped.
+                // A touch of the page has it read; what is left of the window is dropped.
                 self.stats.readahead_dropped_pages += window.count.0 - n;
                 self.pending_refault = None;
                 break;

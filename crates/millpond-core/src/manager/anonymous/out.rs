@@ -58,7 +58,7 @@ impl<A: Form> Manager<A> {
         goes_too
     }
 
-    /// Writes what was tagged: whole batches, and the rest when nobody collects more or somebody waits.
+    /// Writes what was tagged: whole batches, and the rest when no more is collected or a caller waits.
     pub(in crate::manager) fn swap_out<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         let page_size = self.options.page_size;
         while !self.swap.queue.is_empty() {
@@ -88,7 +88,7 @@ impl<A: Form> Manager<A> {
         };
         let mut batch = self.ios.frame_list();
         batch.extend(queue.drain(..count).filter(is_wanted));
-        // Neighbours side by side: whoever goes through them finds them with one read.
+        // Neighbours side by side: one read brings them back.
         batch.sort_unstable_by_key(|&frame| frames.key(frame).to_bits());
         let mut run = self.ios.frame_list();
         let mut first = SlotNo(0);
@@ -149,7 +149,7 @@ impl<A: Form> Manager<A> {
         self.stats.pswpout += pages.0;
         let transfer = Io {
             reason: Reason::Swap,
-            // Of several regions: nobody asks.
+            // Of several regions: it is not asked for.
             file: FileId(0),
             first: PageIndex(first.0.into()),
             frames: run,

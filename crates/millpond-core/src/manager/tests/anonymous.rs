@@ -272,7 +272,7 @@ fn a_write_to_swap_that_fails_leaves_the_page_in_memory_without_a_slot() {
         pond.swapped.iter().map(|(_, _, f)| f.len() as u64).sum()
     );
     assert_eq!(pond.w.manager.stats().pswpout_failed, all);
-    // It is tried again when somebody needs its memory.
+    // It is tried again when its memory is needed.
     for page in page..page + 300 {
         pond.touch(page);
         pond.end_writes(Ok(()));

@@ -35,7 +35,7 @@ fn dirty_pages_at_the_cold_end_are_tagged_and_flagged_when_nothing_else_is_left(
     assert!(!w.writes.is_empty(), "the flusher was told");
     assert!(w.manager.stats().io_requests[Reason::Reclaim as usize] > 0);
     assert_eq!(w.manager.stats().nr_vmscan_write, 0);
-    // Every outcome is in the trace, whoever scanned.
+    // Every outcome is in the trace, of both scanners.
     let traced = |outcome| {
         let callers = [Caller::Kswapd, Caller::Direct];
         let of = |caller| w.manager.trace().count(caller, PageKind::File, outcome);
@@ -137,7 +137,7 @@ fn with_nothing_but_dirty_pages_an_allocation_waits_for_a_write_and_then_succeed
     );
     assert!(!w.writes.is_empty(), "what is in the way is being written");
     let requests = w.manager.stats().io_requests;
-    assert!(requests[Reason::Reclaim as usize] > 0, "for whoever waits");
+    assert!(requests[Reason::Reclaim as usize] > 0, "for callers that wait");
     w.finish_writes(Ok(()));
     w.fault(page, 1, Intent::Overwrite);
     assert_eq!(w.waits.len(), 1, "no second wait");
@@ -240,8 +240,8 @@ fn pages_in_use_do_not_hide_clean_ones_from_reclaim() {
     }
 }
 
-/// The reclaimer had gone to sleep when all pages were held, and when they were let go nobody woke it: the cache stayed
-/// over its budget until somebody asked for memory.
+/// The reclaimer had gone to sleep when all pages were held, and when they were let go it was not woken: the cache stayed
+/// over its budget until a caller asked for memory.
 #[test]
 fn a_pool_gets_its_new_size_though_nobody_does_anything_any_more() {
     let mut w = World::new(quiet(), 256);

@@ -25,7 +25,7 @@ impl Pond {
 }
 
 /// Every second page of a region that is twice memory, until the first of them are written: the others are younger, and two of
-/// them are where nobody sees their uses.
+/// them are where accesses are not tracked.
 fn every_second_page(unseen: [u64; 2]) -> (Pond, BTreeSet<u64>) {
     let mut pond = in_order(2048, 4096);
     for page in (0..200).map(|n| 2 * n) {
