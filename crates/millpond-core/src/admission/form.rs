@@ -4,10 +4,10 @@
 //! waits of callers end. All but [`Form::admit`] may be left out.
 
 use super::bytes::BytesState;
-use super::goal::GoalState;
+use super::goal::{Goal, GoalState};
 use super::{AdmissionOptions, InTransit, Verdict};
 use crate::io::Reason;
-use crate::units::{Bytes, Instant, Nanos};
+use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use core::fmt;
 
@@ -52,13 +52,8 @@ pub trait Form: Clone + fmt::Debug {
         Bytes(u64::MAX)
     }
 
-    /// The goal in force for a percentile of reads.
-    fn read_goal(&self) -> Option<Nanos> {
-        None
-    }
-
-    /// The goal that was set, and the unloaded p99.
-    fn goal_inputs(&self) -> Option<(Nanos, Nanos)> {
+    /// The goal for a percentile of reads, of forms that have one.
+    fn goal(&self) -> Option<Goal> {
         None
     }
 
@@ -164,16 +159,9 @@ impl Form for Configured {
         }
     }
 
-    fn read_goal(&self) -> Option<Nanos> {
+    fn goal(&self) -> Option<Goal> {
         match self {
-            Configured::Goal(form) => Some(form.goal()),
-            _ => None,
-        }
-    }
-
-    fn goal_inputs(&self) -> Option<(Nanos, Nanos)> {
-        match self {
-            Configured::Goal(form) => Some((form.options().read_latency, form.unloaded_p99())),
+            Configured::Goal(form) => Some(form.explain_goal()),
             _ => None,
         }
     }

@@ -27,9 +27,9 @@ mod in_transit;
 mod waits;
 
 use crate::io::Reason;
-use crate::units::{Bytes, Instant, Nanos};
+use crate::units::{Bytes, Instant};
 use bytes::BytesOptions;
-use goal::GoalOptions;
+use goal::{Goal, GoalOptions};
 
 pub use form::{Configured, Form};
 pub use in_transit::InTransit;
@@ -119,14 +119,9 @@ impl<F: Form> Admission<F> {
         bytes.min(self.write_bytes_max)
     }
 
-    /// The goal in force, of forms that have one for a percentile of reads.
-    pub fn read_goal(&self) -> Option<Nanos> {
-        self.form.read_goal()
-    }
-
-    /// The goal that was set and the unloaded p99, of forms that have such a goal.
-    pub fn goal_inputs(&self) -> Option<(Nanos, Nanos)> {
-        self.form.goal_inputs()
+    /// The goal for reads, of forms that have one for a percentile of them.
+    pub fn goal(&self) -> Option<Goal> {
+        self.form.goal()
     }
 
     /// Whether there are dirtiers that sleep until pages become clean.

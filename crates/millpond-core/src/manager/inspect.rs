@@ -5,7 +5,7 @@
 
 use super::{Manager, Occupancy};
 use crate::admission::Form;
-use crate::admission::goal::UNLOADED_P99S;
+use crate::admission::goal::{Goal, UNLOADED_P99S};
 use crate::dirty::limits::{BURST, DirtyLimit, DirtyableMemory, HARD_MIN, HARD_PAGES_MIN};
 use crate::memory::watermark::{WatermarkRule, linux_min_free_kib};
 use crate::options::Options;
@@ -161,10 +161,14 @@ impl<A: Form> Manager<A> {
 
     /// The goal for reads, if the form of admission has one.
     pub fn inspect_goal(&self) -> Option<GoalInForce> {
-        let (setting, unloaded_p99) = self.admission.goal_inputs()?;
+        let Goal {
+            in_force,
+            setting,
+            unloaded_p99,
+        } = self.admission.goal()?;
         let us = |span: Nanos| span.0.div_ceil(1_000);
         Some(GoalInForce {
-            goal: self.admission.read_goal()?,
+            goal: in_force,
             formula: format!(
                 "{UNLOADED_P99S} * {} us (unloaded p99 of the last reads), {} us \
                  (admission.read_latency) at least",

@@ -87,7 +87,7 @@ impl<A: Form> Manager<A> {
             in_transit: self.admission.in_transit().writes(),
             in_transit_limit: (in_transit_limit < Bytes(u64::MAX)).then_some(in_transit_limit),
             read_p99: self.reads.p99(now),
-            read_goal: self.admission.read_goal(),
+            read_goal: self.admission.goal().map(|goal| goal.in_force),
         }
     }
 

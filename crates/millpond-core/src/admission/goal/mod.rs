@@ -107,6 +107,17 @@ const BATCHED: u64 = 4;
 /// The largest page.
 const PAGE_MAX: u64 = 64 << 10;
 
+/// The goal for reads, and what it follows from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Goal {
+    /// The setting, or three unloaded p99s where that is more.
+    pub in_force: Nanos,
+    /// What was set.
+    pub setting: Nanos,
+    /// What 99 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
+    pub unloaded_p99: Nanos,
+}
+
 /// Which rules hold. It follows, at each event, from whether readers are active and from what is known of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Regime {
@@ -205,9 +216,13 @@ impl GoalState {
             .max(Nanos(self.unloaded.p99().0 * UNLOADED_P99S))
     }
 
-    /// What 99 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
-    pub fn unloaded_p99(&self) -> Nanos {
-        self.unloaded.p99()
+    /// The goal in force and what it follows from.
+    pub fn explain_goal(&self) -> Goal {
+        Goal {
+            in_force: self.goal(),
+            setting: self.options.read_latency,
+            unloaded_p99: self.unloaded.p99(),
+        }
     }
 
     fn regime(&self, now: Instant, in_transit: &InTransit) -> Regime {

@@ -309,7 +309,7 @@ fn a_scan_as_fast_as_the_device_is_not_held_against_the_writers() {
             a.wait_ended(now + Nanos::from_micros(2_200), reason, now);
             now = now + Nanos::from_micros(2_200);
         }
-        a.read_goal().unwrap()
+        a.goal().unwrap().in_force
     };
     let goal = goal_after_waits_for(Reason::ReadAhead);
     assert!(goal >= Nanos::from_micros(6_600), "{goal:?}");
