@@ -13,45 +13,19 @@
 //! reader. A task that waits for a place has no thread and no memory of the cache; one that has a place needs no more memory
 //! than a thread that makes the same call, out of the same budget.
 
-use crate::api::cache::Handle;
-use crate::api::file::{CloseError, File};
-use crate::api::guard::{OwnedPageMut, OwnedPageRef};
+use super::file::{CloseError, File};
+use super::guard::{OwnedPageMut, OwnedPageRef};
+use super::opened::MAY_WAIT;
+use super::tasks::Places;
 use crate::error::{Error, Result};
-use crate::files::FileInner;
 use crate::memory::buffers;
 use parking_lot::Mutex;
-use std::cell::Cell;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::{coop, spawn_blocking};
 
-/// Reads that wait at a time: what a fast device is busy with. The runtime has 512 threads for this at most, if it was not
-/// told otherwise.
-const READS_MAX: usize = 64;
-
-/// Writes that wait at a time, and syncs: more of them make no device faster.
-const WRITES_MAX: usize = 32;
-
 /// What a task copies on its own thread before it hands a write on: some 10 µs.
 const WRITE_AT_ONCE_MAX: usize = 64 << 10;
-
-/// How many calls of each kind may wait at a time.
-pub(crate) struct Places {
-    reads: Arc<Semaphore>,
-    writes: Arc<Semaphore>,
-    syncs: Arc<Semaphore>,
-}
-
-impl Default for Places {
-    fn default() -> Places {
-        let places = |count| Arc::new(Semaphore::new(count));
-        Places {
-            reads: places(READS_MAX),
-            writes: places(WRITES_MAX),
-            syncs: places(WRITES_MAX),
-        }
-    }
-}
 
 /// A file in a cache, for tasks of tokio: a handle as [`File`], of which it is one more.
 ///
@@ -344,32 +318,4 @@ fn copy(guard: impl AsRef<[u8]>, from: usize, to: &mut [u8], is_apart: bool) -> 
         to[..len].copy_from_slice(&bytes[..len]);
     }
     len
-}
-
-thread_local! {
-    /// It makes a call on the blocking pool.
-    static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
-}
-
-/// What the last owner of a file leaves to be done, which waits for the device: done when this is dropped.
-struct Closing {
-    cache: Arc<Handle>,
-    inner: Arc<FileInner>,
-}
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.cache.file_dropped(&self.inner);
-    }
-}
-
-/// The last handle or guard of a file that tasks had is dropped: on a thread of a runtime that is left to its blocking pool.
-pub(crate) fn file_dropped(cache: Arc<Handle>, inner: Arc<FileInner>) {
-    let closing = Closing { cache, inner };
-    if !MAY_WAIT.get()
-        && let Ok(runtime) = tokio::runtime::Handle::try_current()
-    {
-        // Also if the runtime ends before: then the closure is dropped, and that does it.
-        runtime.spawn_blocking(move || drop(closing));
-    }
 }

@@ -1,6 +1,7 @@
 //! What a cache is made of: the budget, the options, the device, and who is told what is missing.
 
-use crate::api::cache::{Handle, PageCache};
+use super::cache::PageCache;
+use super::handle::Handle;
 use crate::control::auto;
 use crate::control::budget::Budget;
 use crate::control::cache::Cache;
@@ -368,6 +369,13 @@ impl Builder {
         Ok(PageCache {
             handle: Arc::new(handle),
         })
+    }
+}
+
+impl PageCache {
+    /// A builder with the defaults: 64 MiB, pages of 4 KiB, Millpond's own options.
+    pub fn builder() -> Builder {
+        Builder::default()
     }
 }
 

@@ -1,42 +1,29 @@
-//! The cache: made by a builder, shared by its files, ended by the last of them.
+//! The cache as users have it.
 
 mod budget;
-mod end;
 mod inspect;
 mod lost;
 mod open;
 mod regions;
 mod settings;
 
-#[cfg(feature = "tokio")]
-use crate::api::async_file::Places;
-use crate::api::builder::Builder;
-use crate::api::file::File;
-use crate::control::cache::Cache;
+use super::file::File;
+use super::handle::Handle;
 use crate::control::calibration::Calibrating;
 #[cfg(feature = "control")]
-use crate::control::socket::{Control, Place};
-use crate::device::{Calibration, DeviceFigures, FileIdentity, GoalSource};
-use crate::error::{Error, Result};
-use crate::files::FileInner;
+use crate::control::socket::Control;
+use crate::device::{Calibration, DeviceFigures, GoalSource};
+use crate::error::Result;
 use crate::frames::own::Waits;
 use crate::host::Notice;
 use crate::observe::contents::{self, Contents, Order};
-use crate::observe::events;
 #[cfg(feature = "metrics")]
 use crate::observe::http;
-#[cfg(feature = "metrics")]
-use crate::observe::metrics;
 use crate::observe::stats::Stats;
-use crate::observe::trace::What;
-use millpond_core::event::Event;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
-use parking_lot::{Condvar, Mutex};
-use std::collections::HashMap;
 #[cfg(feature = "metrics")]
 use std::net::SocketAddr;
-use std::ops::Deref;
 #[cfg(feature = "control")]
 use std::path::Path;
 use std::sync::Arc;
@@ -59,43 +46,7 @@ pub struct PageCache {
     pub(crate) handle: Arc<Handle>,
 }
 
-/// What keeps a cache alive: its handles and its files. Its control socket does not.
-pub(crate) struct Handle {
-    cache: Arc<Cache>,
-    files: Mutex<Files>,
-    closed: Condvar,
-    #[cfg(feature = "tokio")]
-    pub(crate) places: Places,
-    #[cfg(feature = "control")]
-    control: Option<Control>,
-    #[cfg(feature = "metrics")]
-    metrics: Option<http::Server>,
-}
-
-impl Deref for Handle {
-    type Target = Cache;
-    fn deref(&self) -> &Cache {
-        &self.cache
-    }
-}
-
-#[derive(Default)]
-struct Files {
-    open: HashMap<FileIdentity, (Arc<FileInner>, usize)>,
-    free_ids: Vec<u32>,
-    next_id: u32,
-    /// What could not be written when the last handle of a file was dropped.
-    lost: Vec<Error>,
-    /// Pages of all regions.
-    region_pages: u64,
-}
-
 impl PageCache {
-    /// A builder with the defaults: 64 MiB, pages of 4 KiB, Millpond's own options.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     /// Makes everything durable that was written to any file of the cache.
     ///
     /// # Errors
@@ -212,154 +163,5 @@ impl PageCache {
 impl std::fmt::Debug for PageCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PageCache({:?})", self.stats().occupancy)
-    }
-}
-
-impl Handle {
-    pub(crate) fn new(cache: Arc<Cache>) -> Handle {
-        Handle {
-            cache,
-            files: Mutex::default(),
-            closed: Condvar::new(),
-            #[cfg(feature = "tokio")]
-            places: Places::default(),
-            #[cfg(feature = "control")]
-            control: None,
-            #[cfg(feature = "metrics")]
-            metrics: None,
-        }
-    }
-
-    /// Opens a control socket, which is there until the cache is dropped.
-    ///
-    /// # Errors
-    /// [`Error::Control`].
-    #[cfg(feature = "control")]
-    pub(crate) fn listen(&mut self, place: &Place) -> Result<()> {
-        self.control = Some(Control::start(self.cache.clone(), place)?);
-        Ok(())
-    }
-
-    /// Serves metrics at `address` until the cache is dropped.
-    ///
-    /// # Errors
-    /// [`Error::Metrics`].
-    #[cfg(feature = "metrics")]
-    pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<()> {
-        let cache = self.cache.clone();
-        let facts = move || metrics::Facts {
-            stats: cache.shared.stats(),
-            devices: cache.shared.device.figures(),
-            name: cache.name.get().cloned(),
-            age: cache.shared.age(),
-            memory: cache.budget.lock().memory,
-            page_size: cache.shared.page_size,
-        };
-        self.metrics = Some(metrics::start(address, facts)?);
-        Ok(())
-    }
-
-    /// A handle of the file was dropped: after the last one its dirty pages are written and all are forgotten.
-    pub(crate) fn file_dropped(&self, inner: &Arc<FileInner>) {
-        let identity = inner.device().identity();
-        {
-            let mut files = self.files.lock();
-            let Some((_, handles)) = files.open.get_mut(&identity) else {
-                return;
-            };
-            *handles -= 1;
-            if *handles > 0 {
-                return;
-            }
-        }
-        let _noted = self.shared.note(inner.id, (0, 0), What::Close);
-        // Whoever opens the file waits for this, also if what follows panics.
-        let closing = Closing {
-            handle: self,
-            identity,
-        };
-        let mut lost = Vec::new();
-        // The core knows the file still if that fails.
-        let forgotten = self.write_and_forget(inner, &mut lost);
-        let free_id = forgotten.is_ok().then_some(inner.id.0);
-        lost.extend(forgotten.err());
-        events::closed(&inner.path);
-        lost.iter().for_each(|error| events::lost(&inner.path, error));
-        {
-            let mut files = self.files.lock();
-            files.free_ids.extend(free_id);
-            files.lost.extend(lost);
-        }
-        drop(closing);
-    }
-
-    /// Writes what can be written, and forgets the file: its number may be another's then. `lost`: why something could not
-    /// be written.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`], or [`Error::OwnGuard`] if the calling thread has forgotten a guard: the file was not forgotten.
-    fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<()> {
-        let shared = &self.shared;
-        shared.poison.check()?;
-        if let Err(error) = shared.log_first(inner) {
-            shared.poison.check()?;
-            lost.push(error);
-            // Nobody can change them any more, and they can't be written.
-            let held = inner.keeping.held.as_ref();
-            for page in held.map(|held| held.pages()).unwrap_or_default() {
-                shared.discard_but_own(inner, page..page + 1)?;
-            }
-        }
-        let syncing = shared.sync_begin(inner.id, Ok(()))?;
-        let own = match shared.sync_end(inner, syncing) {
-            Err(Error::OwnGuard { page, .. }) => {
-                let failing = shared.core().manager.failing(inner.id);
-                lost.extend(failing.map(|(_, e)| inner.write_failed(e.0)));
-                Some(page)
-            }
-            Err(error) => {
-                shared.poison.check()?;
-                lost.push(error);
-                None
-            }
-            Ok(written) => {
-                lost.extend(written.err().map(|e| inner.write_failed(e.0)));
-                None
-            }
-        };
-        // No guard is left but such as were forgotten.
-        let pages = 0..inner.len().div_ceil(shared.page_size.bytes());
-        let kept = shared.discard_but_own(inner, pages.clone())?;
-        if let Some(page) = own.or(kept) {
-            // What is clean is written by nobody, whoever opens the file.
-            if shared.is_changed(inner, pages)? {
-                let _ = inner.stuck.set(page);
-            }
-            let path = inner.path.clone();
-            return Err(Error::OwnGuard { path, page });
-        }
-        shared.tell(Event::Closed { file: inner.id });
-        shared.core().files[inner.id.0 as usize] = None;
-        Ok(())
-    }
-}
-
-/// A file whose last handle is being dropped.
-struct Closing<'a> {
-    handle: &'a Handle,
-    identity: FileIdentity,
-}
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        let open = &mut self.handle.files.lock().open;
-        let is_stuck = |(file, _): &(Arc<FileInner>, usize)| file.stuck.get().is_some();
-        // Others may write it from now on, whoever still knows of it.
-        if !open.get(&self.identity).is_some_and(is_stuck)
-            && let Some((file, _)) = open.remove(&self.identity)
-        {
-            file.writes.lock().take();
-        }
-        self.handle.closed.notify_all();
     }
 }

@@ -7,10 +7,14 @@ pub(crate) mod cache;
 pub(crate) mod cursor;
 pub(crate) mod file;
 pub(crate) mod guard;
+pub(crate) mod handle;
 pub mod internal;
+pub(crate) mod opened;
 pub mod options;
 pub mod quantity;
 pub(crate) mod region;
+#[cfg(feature = "tokio")]
+mod tasks;
 #[cfg(feature = "trace")]
 pub mod trace;
 pub mod units;

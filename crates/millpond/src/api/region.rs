@@ -1,6 +1,6 @@
 //! Anonymous memory as users have it.
 
-use super::cache::Handle;
+use super::handle::Handle;
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
 use crate::memory::{RegionInner, RegionOptions, buffers};

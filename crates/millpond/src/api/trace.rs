@@ -24,7 +24,8 @@ pub use crate::observe::trace::{
     Access, Ended, Recorded, TRACE_BYTES_MAX, TRACE_BYTES_MIN, Trace, TraceError, TracedFile, What,
 };
 
-use crate::api::cache::{Handle, PageCache};
+use super::cache::PageCache;
+use super::handle::Handle;
 use crate::error::{Error, Result};
 use std::fmt;
 use std::io;

@@ -1,6 +1,7 @@
 //! What could not be written, and is kept no more.
 
-use super::{Handle, PageCache};
+use super::PageCache;
+use crate::api::handle::Handle;
 use crate::error::Error;
 use crate::files::FileInner;
 use crate::observe::events;

@@ -6,8 +6,9 @@
 //!                                                └── who else writes it? ──► taken in ──────────────► a handle
 //! ```
 
-use super::{Files, PageCache};
+use super::PageCache;
 use crate::api::file::{File, OpenOptions};
+use crate::api::handle::Files;
 use crate::device::{Awaited, DeviceFile, FileIdentity, identity_at};
 use crate::error::{Error, Result};
 use crate::files::writers::{self, Writes};

@@ -1,6 +1,7 @@
 //! Regions of a cache: made within its swap file, and forgotten.
 
-use super::{Files, Handle, PageCache};
+use super::PageCache;
+use crate::api::handle::{Files, Handle};
 use crate::api::region::Region;
 use crate::error::{Error, Result};
 use crate::memory::{PAGE_BYTES, RegionOptions};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mod` | a handle, and what is not about bytes |
 //! | `options` | how a file is opened and used |
-//! | `opened` | what a handle and its clones keep open, until the last of them is dropped |
+//! | `close` | closing with an answer |
 //! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
 //! | `pieces` | buffers in several pieces |
 //! | `whole` | the calls of `std::os::unix::fs::FileExt` that are made of those |
@@ -13,10 +13,10 @@
 //! | `unwritten` | what the device has not got yet: written out, asked for |
 //! | `invalidate` | files that others have changed |
 
+mod close;
 mod guards;
 mod invalidate;
 mod note;
-mod opened;
 mod options;
 mod pieces;
 mod punch;
@@ -26,11 +26,11 @@ mod unwritten;
 mod whole;
 mod write;
 
-pub use opened::CloseError;
-pub(crate) use opened::Opened;
+pub use close::CloseError;
 pub use options::{Advice, OpenOptions};
 
-use crate::api::cache::Handle;
+use super::handle::Handle;
+use super::opened::Opened;
 use crate::engine::driver::Shared;
 use crate::error::{Error, Result};
 use crate::files::{FileInner, LEN_MAX};

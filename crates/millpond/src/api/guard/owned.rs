@@ -10,7 +10,7 @@
 //! may. What is noted of a guard by thread is for errors only, with debug assertions (`own.rs`).
 
 use super::{PageMut, PageRef, set_order};
-use crate::api::file::Opened;
+use crate::api::opened::Opened;
 use crate::error::Result;
 use crate::frames::own::OwnGuard;
 use crate::frames::table::{ExclusivePin, SharedPin, Table};

@@ -1,74 +1,9 @@
-//! What a handle and its clones keep open, until the last of them is dropped; and closing with an answer.
+//! Closing with an answer, and the file's descriptor.
 
 use super::File;
-use crate::api::cache::Handle;
-use crate::device::DeviceFile;
 use crate::error::Error;
-use crate::files::FileInner;
-use crate::frames::table::{Holder, Table};
-use crate::sys::arena::Arena;
-use crate::sys::threads;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
-
-/// A file that was opened, for as long as somebody has it: one of the handles that the cache counts.
-pub(crate) struct Opened {
-    pub(crate) inner: Arc<FileInner>,
-    pub(crate) cache: Arc<Handle>,
-    /// Tasks have it: a runtime's own thread does not wait for its end.
-    #[cfg(feature = "tokio")]
-    pub(crate) in_tasks: std::sync::atomic::AtomicBool,
-    /// The one whose descriptor was lent. The file may have another by now, which was opened for writing as well.
-    lent: OnceLock<Arc<DeviceFile>>,
-}
-
-impl Opened {
-    pub(super) fn new(inner: Arc<FileInner>, cache: Arc<Handle>) -> Opened {
-        Opened {
-            inner,
-            cache,
-            #[cfg(feature = "tokio")]
-            in_tasks: false.into(),
-            lent: OnceLock::new(),
-        }
-    }
-}
-
-impl Holder for Arc<Opened> {
-    type Memory = Arena;
-
-    fn table(&self) -> &Table<Arena> {
-        &self.cache.shared.table
-    }
-
-    fn gives_back(&self) -> bool {
-        !self.cache.shared.poison.is_of_another()
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        let (cache, inner) = (self.cache.clone(), self.inner.clone());
-        if cache.shared.poison.is_of_another() {
-            // In a forked child nothing is done, nor closed.
-            return std::mem::forget((cache, inner, self.lent.take()));
-        }
-        let log = inner.keeping.held.as_ref().map(|held| &held.log);
-        if log.is_some_and(|log| log.is_own_callback()) {
-            // What it may have to wait for is this thread.
-            let (cache, inner) = (cache.clone(), inner.clone());
-            if threads::spawn("millpond-close", move || cache.file_dropped(&inner)).is_ok() {
-                return;
-            }
-        }
-        #[cfg(feature = "tokio")]
-        if self.in_tasks.load(std::sync::atomic::Ordering::Relaxed) {
-            return crate::api::async_file::file_dropped(cache, inner);
-        }
-        cache.file_dropped(&inner);
-    }
-}
 
 impl File {
     /// Writes what is dirty, makes it durable and drops this handle, saying whether that went well; dropping it alone

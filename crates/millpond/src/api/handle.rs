@@ -1,0 +1,226 @@
+//! What keeps a cache alive, its files, and how it ends: with its last handle and its last file. In a forked child it does
+//! not.
+
+#[cfg(feature = "tokio")]
+use super::tasks::Places;
+use crate::control::cache::Cache;
+#[cfg(feature = "control")]
+use crate::control::socket::{Control, Place};
+use crate::device::FileIdentity;
+use crate::error::{Error, Result};
+use crate::files::FileInner;
+use crate::observe::events;
+#[cfg(feature = "metrics")]
+use crate::observe::http;
+#[cfg(feature = "metrics")]
+use crate::observe::metrics;
+use crate::observe::trace::What;
+use millpond_core::event::Event;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+#[cfg(feature = "metrics")]
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// What keeps a cache alive: its handles and its files. Its control socket does not.
+pub(crate) struct Handle {
+    cache: Arc<Cache>,
+    pub(super) files: Mutex<Files>,
+    pub(super) closed: Condvar,
+    #[cfg(feature = "tokio")]
+    pub(crate) places: Places,
+    #[cfg(feature = "control")]
+    pub(super) control: Option<Control>,
+    #[cfg(feature = "metrics")]
+    pub(super) metrics: Option<http::Server>,
+}
+
+impl Deref for Handle {
+    type Target = Cache;
+    fn deref(&self) -> &Cache {
+        &self.cache
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Files {
+    pub(super) open: HashMap<FileIdentity, (Arc<FileInner>, usize)>,
+    pub(super) free_ids: Vec<u32>,
+    pub(super) next_id: u32,
+    /// What could not be written when the last handle of a file was dropped.
+    pub(super) lost: Vec<Error>,
+    /// Pages of all regions.
+    pub(super) region_pages: u64,
+}
+
+impl Handle {
+    pub(crate) fn new(cache: Arc<Cache>) -> Handle {
+        Handle {
+            cache,
+            files: Mutex::default(),
+            closed: Condvar::new(),
+            #[cfg(feature = "tokio")]
+            places: Places::default(),
+            #[cfg(feature = "control")]
+            control: None,
+            #[cfg(feature = "metrics")]
+            metrics: None,
+        }
+    }
+
+    /// Opens a control socket, which is there until the cache is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Control`].
+    #[cfg(feature = "control")]
+    pub(crate) fn listen(&mut self, place: &Place) -> Result<()> {
+        self.control = Some(Control::start(self.cache.clone(), place)?);
+        Ok(())
+    }
+
+    /// Serves metrics at `address` until the cache is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Metrics`].
+    #[cfg(feature = "metrics")]
+    pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<()> {
+        let cache = self.cache.clone();
+        let facts = move || metrics::Facts {
+            stats: cache.shared.stats(),
+            devices: cache.shared.device.figures(),
+            name: cache.name.get().cloned(),
+            age: cache.shared.age(),
+            memory: cache.budget.lock().memory,
+            page_size: cache.shared.page_size,
+        };
+        self.metrics = Some(metrics::start(address, facts)?);
+        Ok(())
+    }
+
+    /// A handle of the file was dropped: after the last one its dirty pages are written and all are forgotten.
+    pub(crate) fn file_dropped(&self, inner: &Arc<FileInner>) {
+        let identity = inner.device().identity();
+        {
+            let mut files = self.files.lock();
+            let Some((_, handles)) = files.open.get_mut(&identity) else {
+                return;
+            };
+            *handles -= 1;
+            if *handles > 0 {
+                return;
+            }
+        }
+        let _noted = self.shared.note(inner.id, (0, 0), What::Close);
+        // Whoever opens the file waits for this, also if what follows panics.
+        let closing = Closing {
+            handle: self,
+            identity,
+        };
+        let mut lost = Vec::new();
+        // The core knows the file still if that fails.
+        let forgotten = self.write_and_forget(inner, &mut lost);
+        let free_id = forgotten.is_ok().then_some(inner.id.0);
+        lost.extend(forgotten.err());
+        events::closed(&inner.path);
+        lost.iter().for_each(|error| events::lost(&inner.path, error));
+        {
+            let mut files = self.files.lock();
+            files.free_ids.extend(free_id);
+            files.lost.extend(lost);
+        }
+        drop(closing);
+    }
+
+    /// Writes what can be written, and forgets the file: its number may be another's then. `lost`: why something could not
+    /// be written.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], or [`Error::OwnGuard`] if the calling thread has forgotten a guard: the file was not forgotten.
+    fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<()> {
+        let shared = &self.shared;
+        shared.poison.check()?;
+        if let Err(error) = shared.log_first(inner) {
+            shared.poison.check()?;
+            lost.push(error);
+            // Nobody can change them any more, and they can't be written.
+            let held = inner.keeping.held.as_ref();
+            for page in held.map(|held| held.pages()).unwrap_or_default() {
+                shared.discard_but_own(inner, page..page + 1)?;
+            }
+        }
+        let syncing = shared.sync_begin(inner.id, Ok(()))?;
+        let own = match shared.sync_end(inner, syncing) {
+            Err(Error::OwnGuard { page, .. }) => {
+                let failing = shared.core().manager.failing(inner.id);
+                lost.extend(failing.map(|(_, e)| inner.write_failed(e.0)));
+                Some(page)
+            }
+            Err(error) => {
+                shared.poison.check()?;
+                lost.push(error);
+                None
+            }
+            Ok(written) => {
+                lost.extend(written.err().map(|e| inner.write_failed(e.0)));
+                None
+            }
+        };
+        // No guard is left but such as were forgotten.
+        let pages = 0..inner.len().div_ceil(shared.page_size.bytes());
+        let kept = shared.discard_but_own(inner, pages.clone())?;
+        if let Some(page) = own.or(kept) {
+            // What is clean is written by nobody, whoever opens the file.
+            if shared.is_changed(inner, pages)? {
+                let _ = inner.stuck.set(page);
+            }
+            let path = inner.path.clone();
+            return Err(Error::OwnGuard { path, page });
+        }
+        shared.tell(Event::Closed { file: inner.id });
+        shared.core().files[inner.id.0 as usize] = None;
+        Ok(())
+    }
+}
+
+/// A file whose last handle is being dropped.
+struct Closing<'a> {
+    handle: &'a Handle,
+    identity: FileIdentity,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let open = &mut self.handle.files.lock().open;
+        let is_stuck = |(file, _): &(Arc<FileInner>, usize)| file.stuck.get().is_some();
+        // Others may write it from now on, whoever still knows of it.
+        if !open.get(&self.identity).is_some_and(is_stuck)
+            && let Some((file, _)) = open.remove(&self.identity)
+        {
+            file.writes.lock().take();
+        }
+        self.handle.closed.notify_all();
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.shared.poison.is_of_another() {
+            // In a forked child nothing ends: the threads are the parent's, and so is the socket.
+            std::mem::forget(self.cache.clone());
+            #[cfg(feature = "control")]
+            std::mem::forget(self.control.take());
+            #[cfg(feature = "metrics")]
+            std::mem::forget(self.metrics.take());
+            return;
+        }
+        // First of all: they work with the rest.
+        #[cfg(feature = "control")]
+        drop(self.control.take());
+        #[cfg(feature = "metrics")]
+        drop(self.metrics.take());
+        self.follower.stop();
+        #[cfg(feature = "trace")]
+        self.record_stop(None);
+    }
+}

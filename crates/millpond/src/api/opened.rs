@@ -1,0 +1,101 @@
+//! What a handle and its clones keep open, until the last of them is dropped.
+
+use super::handle::Handle;
+use crate::device::DeviceFile;
+use crate::files::FileInner;
+use crate::frames::table::{Holder, Table};
+use crate::sys::arena::Arena;
+use crate::sys::threads;
+#[cfg(feature = "tokio")]
+use std::cell::Cell;
+use std::sync::{Arc, OnceLock};
+
+/// A file that was opened, for as long as somebody has it: one of the handles that the cache counts.
+pub(crate) struct Opened {
+    pub(crate) inner: Arc<FileInner>,
+    pub(crate) cache: Arc<Handle>,
+    /// Tasks have it: a runtime's own thread does not wait for its end.
+    #[cfg(feature = "tokio")]
+    pub(crate) in_tasks: std::sync::atomic::AtomicBool,
+    /// The one whose descriptor was lent. The file may have another by now, which was opened for writing as well.
+    pub(super) lent: OnceLock<Arc<DeviceFile>>,
+}
+
+impl Opened {
+    pub(crate) fn new(inner: Arc<FileInner>, cache: Arc<Handle>) -> Opened {
+        Opened {
+            inner,
+            cache,
+            #[cfg(feature = "tokio")]
+            in_tasks: false.into(),
+            lent: OnceLock::new(),
+        }
+    }
+}
+
+impl Holder for Arc<Opened> {
+    type Memory = Arena;
+
+    fn table(&self) -> &Table<Arena> {
+        &self.cache.shared.table
+    }
+
+    fn gives_back(&self) -> bool {
+        !self.cache.shared.poison.is_of_another()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let (cache, inner) = (self.cache.clone(), self.inner.clone());
+        if cache.shared.poison.is_of_another() {
+            // In a forked child nothing is done, nor closed.
+            return std::mem::forget((cache, inner, self.lent.take()));
+        }
+        let log = inner.keeping.held.as_ref().map(|held| &held.log);
+        if log.is_some_and(|log| log.is_own_callback()) {
+            // What it may have to wait for is this thread.
+            let (cache, inner) = (cache.clone(), inner.clone());
+            if threads::spawn("millpond-close", move || cache.file_dropped(&inner)).is_ok() {
+                return;
+            }
+        }
+        #[cfg(feature = "tokio")]
+        if self.in_tasks.load(std::sync::atomic::Ordering::Relaxed) {
+            return file_dropped(cache, inner);
+        }
+        cache.file_dropped(&inner);
+    }
+}
+
+#[cfg(feature = "tokio")]
+thread_local! {
+    /// It makes a call on the blocking pool.
+    pub(super) static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What the last owner of a file leaves to be done, which waits for the device: done when this is dropped.
+#[cfg(feature = "tokio")]
+struct Closing {
+    cache: Arc<Handle>,
+    inner: Arc<FileInner>,
+}
+
+#[cfg(feature = "tokio")]
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.cache.file_dropped(&self.inner);
+    }
+}
+
+/// The last handle or guard of a file that tasks had is dropped: on a thread of a runtime that is left to its blocking pool.
+#[cfg(feature = "tokio")]
+fn file_dropped(cache: Arc<Handle>, inner: Arc<FileInner>) {
+    let closing = Closing { cache, inner };
+    if !MAY_WAIT.get()
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        // Also if the runtime ends before: then the closure is dropped, and that does it.
+        runtime.spawn_blocking(move || drop(closing));
+    }
+}
