@@ -24,7 +24,7 @@
 //!   3  machine  storage  setup  slowdisk  report    where a run is, what it opens; a disk as slow as its model; tables
 //!   2  measure                                      counters and latencies
 //!   1  outcome  disk_model  memory_group  scratch   what a run brings home; models by name; limits; folders
-//!   0  error  quantity  program  watch  measure/heat   sizes and times as people type them, and what all need
+//!   0  error  program  watch  measure/heat    what all need
 //! ```
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates without a table. Each gets one, and then leaves this list.
-const WITHOUT_ROWS: &[&str] = &["millpond-cli", "millpond-kernels"];
+const WITHOUT_ROWS: &[&str] = &["millpond-cli"];
 
 /// Arrows between rows that are to go: from, to. Each leaves this list with its last import.
 const STILL_UP: &[(&str, &str, &str)] = &[];
