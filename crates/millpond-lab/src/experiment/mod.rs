@@ -6,6 +6,7 @@
 //! and how warm it ran then fall on all rows alike.
 
 pub mod axboe2016;
+mod check;
 pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
@@ -141,6 +142,26 @@ fn rows(kinds: &[&Backend], by_name: bool, request: &RowRequest<'_>) -> Result<b
                 .push(format!("Target `{}` was left out: {error}.", kind.name)),
         }
     }
+    Ok(all)
+}
+
+/// The rows of `kinds`, which were all named, with memory that is limited for each: with all of the machine's the kernel has
+/// nothing to reclaim.
+///
+/// # Errors
+/// [`LabError::Unavailable`] of a back end that has no such row.
+fn rows_on_limited_memory(kinds: &[&Backend], request: &RowRequest<'_>) -> Result<backend::Rows> {
+    let mut all = rows(kinds, true, request)?;
+    all.rows
+        .retain(|row| row.setup.target != "kernel" || row.in_memory_group);
+    let has_row = |kind: &&&Backend| all.rows.iter().any(|row| row.setup.target == kind.name);
+    if let Some(kind) = kinds.iter().find(|kind| !has_row(kind)) {
+        return Err(LabError::Unavailable {
+            target: kind.name.into(),
+            why: all.notes.join(" "),
+        });
+    }
+    all.notes.retain(|note| !note.starts_with("The kernel within"));
     Ok(all)
 }
 

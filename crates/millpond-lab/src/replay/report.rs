@@ -17,7 +17,7 @@ pub(super) fn report(load: &Load, options: &ReplayOptions, points: &[Point]) -> 
         tables: vec![table(load, options, points)],
         charts: charts(load, options, points),
         notes: load.notes.clone(),
-        definitions: definitions(),
+        definitions: DEFINITIONS.to_vec(),
         machine: machine::describe(None),
         metrics: metrics(load, options, points),
         ..Report::default()
@@ -231,27 +231,29 @@ fn metrics(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Metric
     metrics
 }
 
-fn definitions() -> Vec<(String, String)> {
-    [
-        (
-            "missed",
-            "Bytes of the pages that a call needed the content of and that were not in memory. A page that is overwritten whole needs \
+const DEFINITIONS: [(&str, &str); 7] = [
+    (
+        "missed",
+        "Bytes of the pages that a call needed the content of and that were not in memory. A page that is overwritten whole needs \
              nothing read, and one that was read ahead is there, or on its way: neither is a miss.",
-        ),
-        ("of uses", "Pages that missed for each use of one; a call that reads four pages uses four."),
-        (
-            "stalled",
-            "What calls took beyond the processor time of calls that find everything in memory, all threads together.",
-        ),
-        ("longest", "The longest of these waits."),
-        ("written", "What had gone to the disk when the last call ended. What is dirty then is not in it."),
-        ("took", "Virtual time from the first call to the end of the last."),
-        (
-            "opt, lru",
-            "Counts of one page at a time without read-ahead: the optimum that knows the future, and one list in order of \
+    ),
+    (
+        "of uses",
+        "Pages that missed for each use of one; a call that reads four pages uses four.",
+    ),
+    (
+        "stalled",
+        "What calls took beyond the processor time of calls that find everything in memory, all threads together.",
+    ),
+    ("longest", "The longest of these waits."),
+    (
+        "written",
+        "What had gone to the disk when the last call ended. What is dirty then is not in it.",
+    ),
+    ("took", "Virtual time from the first call to the end of the last."),
+    (
+        "opt, lru",
+        "Counts of one page at a time without read-ahead: the optimum that knows the future, and one list in order of \
              last use. A policy that reads ahead can miss less than the optimum does.",
-        ),
-    ]
-    .map(|(word, meaning)| (word.to_owned(), meaning.to_owned()))
-    .to_vec()
-}
+    ),
+];

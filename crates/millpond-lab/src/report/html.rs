@@ -243,7 +243,7 @@ mod tests {
     /// What would break out of text, of an attribute and of a script, if it were not escaped.
     const EVIL: &str = "\"'></title><script>alert(1)</script>&amp;&bogus;";
 
-    fn report(text: &str) -> Report {
+    fn report(text: &'static str) -> Report {
         let row = runs("kernel", text, "m_us", &[1.0, 2.0, 3.0]);
         let column = Column {
             head: "m",
@@ -285,7 +285,7 @@ mod tests {
                 y: axis(Scale::Log),
                 lines: vec![line(0, 10.0), line(7, 1e4)],
             }],
-            definitions: vec![(text.into(), text.into())],
+            definitions: vec![(text, text)],
             machine: vec![Setting::new(text, text)],
             settings: vec![(text.into(), vec![Setting::new(text, text)])],
             appendices: vec![Appendix {

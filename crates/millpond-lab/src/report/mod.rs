@@ -71,7 +71,7 @@ pub struct Report {
     /// Charts.
     pub charts: Vec<Chart>,
     /// What the words mean: (word, definition).
-    pub definitions: Vec<(String, String)>,
+    pub definitions: Vec<(&'static str, &'static str)>,
     /// The machine.
     pub machine: Vec<Setting>,
     /// What each row was set to.
@@ -200,6 +200,11 @@ pub struct Runs {
     pub workload: String,
     /// One for each run, in their order.
     pub outcomes: Vec<Outcome>,
+}
+
+/// The metrics of all runs of an experiment.
+pub fn metrics(results: &[Runs], experiment: &str) -> Vec<Metric> {
+    results.iter().flat_map(|runs| runs.metrics(experiment)).collect()
 }
 
 impl Runs {

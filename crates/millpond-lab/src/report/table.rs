@@ -27,6 +27,18 @@ pub struct Column {
     pub metric: &'static str,
 }
 
+/// Columns of one workload: what each is headed, and its metric.
+pub fn columns<const N: usize>(
+    workload: &'static str,
+    columns: [(&'static str, &'static str); N],
+) -> [Column; N] {
+    columns.map(|(head, metric)| Column {
+        head,
+        workload,
+        metric,
+    })
+}
+
 /// A table of these columns over these rows. Rows without any of the metrics are left out.
 pub fn pick(title: &str, first: &str, columns: &[Column], rows: &[RowName], metrics: &[Metric]) -> Table {
     let mut head = vec![first.to_owned()];

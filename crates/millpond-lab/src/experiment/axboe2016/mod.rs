@@ -84,9 +84,12 @@ const SECONDS_MAX: u64 = 160;
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let began = Instant::now();
     options.check()?;
-    let targets = options.targets()?;
+    let backends = options.backends()?;
     let mut scratch = None;
-    if targets.iter().any(|kind| matches!(kind.driver, Driver::Files(_))) {
+    if backends
+        .iter()
+        .any(|kind| matches!(kind.driver, Driver::Files(_)))
+    {
         scratch = Some(Scratch::create(&options.dir)?);
     }
     let machine = machine::describe(scratch.as_ref().map(Scratch::path));
@@ -97,7 +100,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
         sizes,
         rate,
         mut notes,
-    } = prepare(options, &targets, dir, watch)?;
+    } = prepare(options, &backends, dir, watch)?;
     let simulated_sizes = options.sizes(options.scale.unwrap_or(1.0));
     let mut jobs = Vec::new();
     for phase in options.phases() {

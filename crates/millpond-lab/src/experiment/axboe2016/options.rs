@@ -1,9 +1,10 @@
 //! What a user may choose, whether it can be, and the sizes that follow from it.
 
 use super::EXPERIMENT;
-use crate::backend::{self, Row};
-use crate::error::{LabError, Result};
+use crate::backend::{self, Backend, Row};
+use crate::error::Result;
 use crate::experiment::Job;
+use crate::experiment::check;
 use crate::machine;
 use crate::program::Program;
 use crate::setup::Device;
@@ -91,16 +92,8 @@ impl Sizes {
 impl Options {
     /// The ranges that no machine changes.
     pub(super) fn check(&self) -> Result<()> {
-        let bad = |option, value: String, allowed: String, instead: &str| {
-            Err(LabError::BadValue {
-                option,
-                value,
-                allowed,
-                instead: instead.into(),
-            })
-        };
         let too_small = |option, value: Bytes, least: Bytes, instead| {
-            bad(
+            check::bad(
                 option,
                 size_typed(value),
                 format!("the least is {}", size_typed(least)),
@@ -110,57 +103,34 @@ impl Options {
         for variant in &self.variants {
             if variant.contains('/') {
                 variant.parse::<backend::GoalVariant>()?;
-            } else if !EXPERIMENT.variants.contains(&variant.as_str()) {
-                return Err(LabError::UnknownName {
-                    what: "variant",
-                    value: variant.clone(),
-                    allowed: EXPERIMENT.variants.join(", "),
-                });
+            } else {
+                check::names("variant", std::slice::from_ref(variant), EXPERIMENT.variants)?;
             }
         }
-        for workload in &self.workloads {
-            if Phase::of_name(workload).is_none() {
-                return Err(LabError::UnknownName {
-                    what: "workload",
-                    value: workload.clone(),
-                    allowed: EXPERIMENT.workloads.join(", "),
-                });
-            }
-        }
+        check::names("workload", &self.workloads, EXPERIMENT.workloads)?;
         if !(1..=10_000).contains(&self.files) {
-            return bad(
+            return check::bad(
                 "--files",
-                self.files.to_string(),
-                "allowed are 1 to 10000 files".into(),
+                self.files,
+                "allowed are 1 to 10000 files",
                 "the post has 50; --file-size makes them larger",
             );
         }
         if !(1..=self.files).contains(&self.writers) {
-            return bad(
+            return check::bad(
                 "--writers",
-                self.writers.to_string(),
+                self.writers,
                 format!("allowed are 1 to {} writers, the number of files", self.files),
                 "each writer takes one file after the other; more files: --files",
             );
         }
-        if !(1..=100).contains(&self.runs) {
-            return bad(
-                "--runs",
-                self.runs.to_string(),
-                "allowed are 1 to 100 runs".into(),
-                "three show whether a difference is one",
-            );
-        }
-        if let Some(scale) = self.scale
-            && !(0.001..=100.0).contains(&scale)
-        {
-            return bad(
-                "--scale",
-                scale.to_string(),
-                "allowed is 0.001 to 100".into(),
-                "1 has the post's sizes; without it the sizes fit this disk",
-            );
-        }
+        check::runs(self.runs)?;
+        check::scale(
+            self.scale.unwrap_or(1.0),
+            0.001..=100.0,
+            "",
+            "1 has the post's sizes; without it the sizes fit this disk",
+        )?;
         if self.file_size < FILE_SIZE_MIN {
             return too_small(
                 "--file-size",
@@ -199,27 +169,15 @@ impl Options {
 
     /// How the kernel is to be set up.
     pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
-        if self.device == Device::Real && !self.kernel_variants.is_empty() {
-            return Err(LabError::BadValue {
-                option: "--kernel-variant",
-                value: self.kernel_variants.join(","),
-                allowed: "on a real device the kernel runs as this machine has it set".into(),
-                instead: "leave it out, or give a modelled disk with --device".into(),
-            });
-        }
-        testbed::Configuration::of_texts(&self.kernel_variants)
+        check::kernel_configurations(self.device, &self.kernel_variants)
     }
 
-    /// The targets that were named, or all, in the order of tables.
-    pub(super) fn targets(&self) -> Result<Vec<&'static backend::Backend>> {
-        let Some(names) = &self.on else {
-            return Ok(backend::BACKENDS.iter().collect());
-        };
-        for name in names {
-            backend::find(name)?;
+    /// The back ends that were named, or all, in the order of tables.
+    pub(super) fn backends(&self) -> Result<Vec<&'static Backend>> {
+        match &self.on {
+            None => Ok(backend::BACKENDS.iter().collect()),
+            Some(named) => check::backends(named),
         }
-        let chosen = |kind: &&backend::Backend| names.iter().any(|name| name == kind.name);
-        Ok(backend::BACKENDS.iter().filter(chosen).collect())
     }
 
     pub(super) fn phases(&self) -> Vec<Phase> {

@@ -32,10 +32,7 @@ pub(super) fn report(
     [sizes, simulated_sizes]: [&Sizes; 2],
     doubt: Option<String>,
 ) -> Report {
-    let metrics: Vec<Metric> = results
-        .iter()
-        .flat_map(|runs| runs.metrics(EXPERIMENT.name))
-        .collect();
+    let metrics: Vec<Metric> = crate::report::metrics(results, EXPERIMENT.name);
     let names = |rows: &[Row]| rows.iter().map(super::super::row_name).collect::<Vec<_>>();
     let (real, simulated) = (names(real), names(simulated));
     let all: Vec<RowName> = real.iter().chain(&simulated).cloned().collect();
@@ -58,7 +55,7 @@ pub(super) fn report(
             ),
             format!("After {}.", EXPERIMENT.post),
         ],
-        definitions: definitions(),
+        definitions: DEFINITIONS.to_vec(),
         ..Report::default()
     };
     if !real.is_empty() {
@@ -268,62 +265,57 @@ fn warnings(results: &[Runs], all: &[RowName]) -> Vec<String> {
     warnings
 }
 
-fn definitions() -> Vec<(String, String)> {
-    let definitions = [
-        (
-            "reads/s",
-            "Reads of 4 KiB that the reader completed in a second, hits and misses. It is one thread that asks again as soon as it is \
+const DEFINITIONS: [(&str, &str); 10] = [
+    (
+        "reads/s",
+        "Reads of 4 KiB that the reader completed in a second, hits and misses. It is one thread that asks again as soon as it is \
              answered. A read counts if it was under way at any time between the writers' first write and the end of their sync, with its full length.",
-        ),
-        (
-            "p50, p99, p99.9, slowest",
-            "The latency that 50 %, 99 %, 99.9 % and all of the reads that missed did not exceed (nearest rank). Hits, which came out of \
+    ),
+    (
+        "p50, p99, p99.9, slowest",
+        "The latency that 50 %, 99 %, 99.9 % and all of the reads that missed did not exceed (nearest rank). Hits, which came out of \
              memory, are counted apart. Of fewer than 1000 reads p99.9 is the slowest one.",
-        ),
-        (
-            "writers",
-            "Seconds from the first write call to the end of the sync of everything, as `time (write-files; sync)` shows them; or the bytes \
+    ),
+    (
+        "writers",
+        "Seconds from the first write call to the end of the sync of everything, as `time (write-files; sync)` shows them; or the bytes \
              written in that time, in millions a second. \"Writing only\" ends with the last write call.",
-        ),
-        (
-            "syncs/s, sync p99",
-            "The log appends a record of 4 or 8 KiB, makes it durable with a sync of its file alone, and goes on with the next. \
+    ),
+    (
+        "syncs/s, sync p99",
+        "The log appends a record of 4 or 8 KiB, makes it durable with a sync of its file alone, and goes on with the next. \
              Syncs that it completed in a second, and how long the sync calls took; \"slowest write\" is the write call before.",
-        ),
-        (
-            "scan",
-            "Bytes that somebody got, in millions a second, who reads the whole file from its start, 256 KiB at a time, and \
+    ),
+    (
+        "scan",
+        "Bytes that somebody got, in millions a second, who reads the whole file from its start, 256 KiB at a time, and \
              again. The kernel reads ahead for it.",
-        ),
-        (
-            "hits",
-            "The share of reads that came out of memory. A reader of cached data reads pages of a part of the file that is an \
+    ),
+    (
+        "hits",
+        "The share of reads that came out of memory. A reader of cached data reads pages of a part of the file that is an \
              eighth of memory, and one time in a hundred anywhere. In the simulator it thinks for 50 us after each.",
-        ),
-        (
-            "resident",
-            "The largest resident set of the run's process (VmHWM). The kernel's page cache is not in it.",
-        ),
-        (
-            "machine's cache",
-            "By how much the page cache of the whole machine grew at most during the run. Beside Millpond's rows too it is the \
+    ),
+    (
+        "resident",
+        "The largest resident set of the run's process (VmHWM). The kernel's page cache is not in it.",
+    ),
+    (
+        "machine's cache",
+        "By how much the page cache of the whole machine grew at most during the run. Beside Millpond's rows too it is the \
              kernel's, of whatever else was read and written meanwhile: Millpond's own pages are in \"resident\".",
-        ),
-        (
-            "the small numbers",
-            "Least and greatest of the runs; the large number is their median. Charts show the run in the middle.",
-        ),
-        (
-            "kernel",
-            "Ordinary buffered writes through this machine's page cache. Without `memory=` the reader reads with O_DIRECT, so that it always \
+    ),
+    (
+        "the small numbers",
+        "Least and greatest of the runs; the large number is their median. Charts show the run in the middle.",
+    ),
+    (
+        "kernel",
+        "Ordinary buffered writes through this machine's page cache. Without `memory=` the reader reads with O_DIRECT, so that it always \
              misses, and the page cache may use the whole machine; with it, both are in a memory control group of that size and the \
              reader is buffered too, without read-ahead.",
-        ),
-    ];
-    definitions
-        .map(|(word, meaning)| (word.into(), meaning.into()))
-        .into()
-}
+    ),
+];
 
 #[cfg(test)]
 mod tests {

@@ -58,7 +58,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let (simulated, real): (Vec<&Backend>, Vec<&Backend>) = options
-        .targets()?
+        .backends()?
         .into_iter()
         .partition(|kind| kind.name == "sim");
     let plan = options.plan()?;

@@ -3,6 +3,7 @@
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, SATURATED};
 use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
+use crate::experiment::check;
 use crate::program::Program;
 use crate::setup::Device;
 use crate::testbed;
@@ -130,7 +131,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn has(&self, workload: &str) -> bool {
-        self.workloads.is_empty() || self.workloads.iter().any(|name| name == workload)
+        check::takes_part(&self.workloads, workload)
     }
 
     /// The systems among the variants.
@@ -143,40 +144,22 @@ impl Plan {
 }
 
 impl Options {
-    /// The targets that were named.
-    pub(super) fn targets(&self) -> Result<Vec<&'static Backend>> {
-        let Some(names) = &self.on else {
-            return Ok(vec![backend::find("sim")?]);
-        };
-        for name in names {
-            backend::find(name)?;
-            if name == "paced" {
-                return Err(LabError::Unavailable {
-                    target: name.clone(),
-                    why: "it paces the writers of axboe2016 only".into(),
-                });
-            }
+    /// The back ends that were named.
+    pub(super) fn backends(&self) -> Result<Vec<&'static Backend>> {
+        match &self.on {
+            None => Ok(vec![backend::find("sim")?]),
+            Some(named) => check::backends_without_pacing(named),
         }
-        let chosen = |kind: &&Backend| names.iter().any(|name| name == kind.name);
-        Ok(backend::BACKENDS.iter().filter(chosen).collect())
     }
 
     /// Whether a workload takes part.
     pub(super) fn has(&self, workload: &str) -> bool {
-        self.workloads.is_empty() || self.workloads.iter().any(|name| name == workload)
+        check::takes_part(&self.workloads, workload)
     }
 
     /// How the kernel is to be set up.
     pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
-        if self.device == Device::Real && !self.kernel_variants.is_empty() {
-            return Err(LabError::BadValue {
-                option: "--kernel-variant",
-                value: self.kernel_variants.join(","),
-                allowed: "on a real device the kernel runs as this machine has it set".into(),
-                instead: "leave it out, or give a modelled disk with --device".into(),
-            });
-        }
-        testbed::Configuration::of_texts(&self.kernel_variants)
+        check::kernel_configurations(self.device, &self.kernel_variants)
     }
 
     /// Checks the scale, and what is only for engine and kernel if there are any (`is_real`).
@@ -184,48 +167,20 @@ impl Options {
     /// # Errors
     /// [`LabError::BadValue`]; [`LabError::Unavailable`] if no target has any of the workloads.
     pub(super) fn check_real(&self, is_real: bool) -> Result<()> {
-        let bad = |option, value: String, allowed: &str, instead: &str| {
-            Err(LabError::BadValue {
-                option,
-                value,
-                allowed: allowed.into(),
-                instead: instead.into(),
-            })
-        };
         let is_simulated = self.on.is_none() || self.on.iter().flatten().any(|name| name == "sim");
         let scale = self.scale.unwrap_or(1.0);
-        if is_simulated && !(0.1..=100.0).contains(&scale) {
-            return bad(
-                "--scale",
-                scale.to_string(),
-                "allowed is 0.1 to 100",
-                "1 is ten minutes of news",
-            );
+        if is_simulated {
+            check::scale(scale, 0.1..=100.0, "", "1 is ten minutes of news")?;
         }
-        if is_real && !(0.005..=1.0).contains(&scale) {
-            return bad(
-                "--scale",
-                scale.to_string(),
-                "allowed is 0.005 to 1 on real files",
-                "1 has the post's memory",
-            );
+        if is_real {
+            check::scale(scale, 0.005..=1.0, " on real files", "1 has the post's memory")?;
         }
-        if !(1..=100).contains(&self.runs) {
-            return bad(
-                "--runs",
-                self.runs.to_string(),
-                "allowed are 1 to 100 runs",
-                "three show whether a difference is one",
-            );
-        }
-        if self.memory < Bytes::from_mib(256) || self.memory > Bytes::from_mib(1 << 14) {
-            return bad(
-                "--memory",
-                size_typed(self.memory),
-                "allowed is 256M to 16G",
-                "the post has 512M, of which 128M are the readers' own",
-            );
-        }
+        check::runs(self.runs)?;
+        check::memory(
+            self.memory,
+            Bytes::from_mib(256)..=Bytes::from_mib(1 << 14),
+            "the post has 512M, of which 128M are the readers' own",
+        )?;
         let has_any = |workloads: &[&str]| workloads.iter().any(|workload| self.has(workload));
         if is_simulated && !has_any(&[NEWS, BUDGETS, IN_TRANSIT, DEADLOCK]) {
             return Err(LabError::Unavailable {
@@ -245,22 +200,14 @@ impl Options {
     /// # Errors
     /// [`LabError::UnknownName`].
     pub(super) fn plan(&self) -> Result<Plan> {
-        let unknown = |what, value: &str, allowed: String| LabError::UnknownName {
-            what,
-            value: value.into(),
-            allowed,
-        };
         let variant = |name: &String| {
-            Variant::from_name(name).ok_or_else(|| unknown("variant", name, VARIANTS.join(", ")))
+            Variant::from_name(name).ok_or_else(|| check::unknown("variant", name, VARIANTS.join(", ")))
         };
         let mut variants = self.variants.iter().map(variant).collect::<Result<Vec<_>>>()?;
         if variants.is_empty() {
             variants = Variant::all();
         }
-        let is_known = |name: &&String| EXPERIMENT.workloads.contains(&name.as_str());
-        if let Some(name) = self.workloads.iter().find(|name| !is_known(name)) {
-            return Err(unknown("workload", name, EXPERIMENT.workloads.join(", ")));
-        }
+        check::names("workload", &self.workloads, EXPERIMENT.workloads)?;
         let scale = self.scale.unwrap_or(1.0);
         Ok(Plan {
             variants,

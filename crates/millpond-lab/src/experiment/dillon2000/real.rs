@@ -13,12 +13,12 @@ use super::files::{self, Around};
 use super::options::Options;
 use super::{EXPERIMENT, NEWS, SATURATED};
 use crate::backend::{self, Backend, Row, RowRequest};
-use crate::error::{LabError, Result};
-use crate::experiment::{Job, perform, row_name, rows};
+use crate::error::Result;
+use crate::experiment::{Job, check, perform, row_name, rows_on_limited_memory};
 use crate::machine;
 use crate::outcome::Setting;
 use crate::report::{RowName, Runs};
-use crate::scratch::{self, Scratch};
+use crate::scratch::Scratch;
 use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::dillon2000::Dillon2000;
@@ -146,7 +146,7 @@ pub(super) struct Measured {
 /// Performs all runs on `kinds`, interleaved.
 ///
 /// # Errors
-/// A target that can't run; a run that failed; [`LabError::Interrupted`]. What it made on disk is removed either way.
+/// A target that can't run; a run that failed; `LabError::Interrupted`. What it made on disk is removed either way.
 pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Watch) -> Result<Measured> {
     let scale = options.scale.unwrap_or(1.0);
     let all = [
@@ -167,40 +167,16 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         read_latency_goal: None,
         seed: options.seed,
     };
-    let backend::Rows { mut rows, mut notes } = rows(kinds, true, &request)?;
-    // With all of the machine's memory the kernel has nothing to reclaim.
-    rows.retain(|row| row.setup.target != "kernel" || row.in_memory_group);
+    let backend::Rows { mut rows, notes } = rows_on_limited_memory(kinds, &request)?;
     for row in &mut rows {
         // each load has its own
         let memory = format!(" memory={}", quantity::size_typed(options.memory));
         row.label = row.label.replace(&memory, "");
     }
-    if let Some(kind) = kinds
-        .iter()
-        .find(|kind| !rows.iter().any(|row| row.setup.target == kind.name))
-    {
-        return Err(LabError::Unavailable {
-            target: kind.name.into(),
-            why: notes.join(" "),
-        });
-    }
-    notes.retain(|note| !note.starts_with("The kernel within"));
     let in_place = rows.iter().any(|row| row.testbed.is_none());
     if in_place {
         let needed = loads.iter().map(|load| load.work.bytes()).sum::<u64>();
-        let free = scratch::free_bytes(scratch.path());
-        if let Some(free) = free.filter(|free| free.0 < needed + needed / 16) {
-            return Err(LabError::BadValue {
-                option: "--dir",
-                value: options.dir.display().to_string(),
-                allowed: format!(
-                    "{} are free there and {} are needed",
-                    quantity::size(free),
-                    quantity::size(Bytes(needed + needed / 16))
-                ),
-                instead: "give another directory, or a smaller --scale".into(),
-            });
-        }
+        check::free_space(&options.dir, scratch.path(), needed)?;
         for load in &loads {
             files::make(scratch.path(), &load.work, watch)?;
         }

@@ -2,7 +2,7 @@
 
 use super::real::Measured;
 use super::{EXPERIMENT, SATURATED, answer, report};
-use crate::report::table::{Column, label, pick};
+use crate::report::table::{columns, label, pick};
 use crate::report::{Metric, Report, RowName, lookup};
 use millpond::internal::quantity::{micros, number};
 
@@ -19,18 +19,10 @@ const COLUMNS: [(&str, &str); 8] = [
 
 /// Adds what was measured on real files to `report`.
 pub(super) fn add(report: &mut Report, measured: &Measured) {
-    let metrics: Vec<Metric> = measured
-        .results
-        .iter()
-        .flat_map(|runs| runs.metrics(EXPERIMENT.name))
-        .collect();
+    let metrics: Vec<Metric> = crate::report::metrics(&measured.results, EXPERIMENT.name);
     let names = &measured.names;
     for load in &measured.loads {
-        let columns = COLUMNS.map(|(head, metric)| Column {
-            head,
-            workload: load.name,
-            metric,
-        });
+        let columns = columns(load.name, COLUMNS);
         let title = format!("{} on real files: {}", load.name, load.told());
         report.tables.push(pick(&title, "", &columns, names, &metrics));
         report

@@ -72,7 +72,7 @@ pub(super) fn empty() -> Report {
                 .into(),
             format!("After {}.", EXPERIMENT.post),
         ],
-        definitions: definitions(),
+        definitions: DEFINITIONS.to_vec(),
         ..Report::default()
     }
 }
@@ -304,51 +304,46 @@ pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Cha
         .collect()
 }
 
-fn definitions() -> Vec<(String, String)> {
-    let definitions = [
-        (
-            "load",
-            "How many readers waited for the disk, for memory or for a page that was being written, on the average over time; \
+const DEFINITIONS: [(&str, &str); 10] = [
+    (
+        "load",
+        "How many readers waited for the disk, for memory or for a page that was being written, on the average over time; \
              highest: of five seconds (in-transit: of one).",
-        ),
-        (
-            "p50, p99",
-            "From the moment on at which a reader wants the next article until it has it, its own data and the history included; by \
+    ),
+    (
+        "p50, p99",
+        "From the moment on at which a reader wants the next article until it has it, its own data and the history included; by \
              nearest rank.",
-        ),
-        (
-            "pageouts",
-            "Pages that the daemon wrote; in Millpond's rows and on real files all pages written.",
-        ),
-        (
-            "variation",
-            "Standard deviation by mean of the pages written in each five seconds: the smaller, the smoother.",
-        ),
-        ("clusters", "Writes of the daemon, of up to 16 pages each."),
-        (
-            "rescued",
-            "Dirty pages that were met once, marked, and in use when they were met again: a write saved. In modern: in use when the \
+    ),
+    (
+        "pageouts",
+        "Pages that the daemon wrote; in Millpond's rows and on real files all pages written.",
+    ),
+    (
+        "variation",
+        "Standard deviation by mean of the pages written in each five seconds: the smaller, the smoother.",
+    ),
+    ("clusters", "Writes of the daemon, of up to 16 pages each."),
+    (
+        "rescued",
+        "Dirty pages that were met once, marked, and in use when they were met again: a write saved. In modern: in use when the \
              laundry thread came to them.",
-        ),
-        (
-            "second looks",
-            "Scans that did not find enough clean pages and then wrote.",
-        ),
-        (
-            "in transit",
-            "Bytes that the disk had been given and had not finished, reads included.",
-        ),
-        (
-            "deadlocks",
-            "1 if nothing could ever happen again: the disk idle, everybody waiting for memory, and a whole pass of the daemon that \
+    ),
+    (
+        "second looks",
+        "Scans that did not find enough clean pages and then wrote.",
+    ),
+    (
+        "in transit",
+        "Bytes that the disk had been given and had not finished, reads included.",
+    ),
+    (
+        "deadlocks",
+        "1 if nothing could ever happen again: the disk idle, everybody waiting for memory, and a whole pass of the daemon that \
              changed nothing.",
-        ),
-        (
-            "rounds",
-            "How often the processes have changed all of their memory.",
-        ),
-    ];
-    definitions
-        .map(|(word, meaning)| (word.into(), meaning.into()))
-        .into()
-}
+    ),
+    (
+        "rounds",
+        "How often the processes have changed all of their memory.",
+    ),
+];

@@ -55,10 +55,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Options out of range, before anything is done; a target that can't run it; a run that failed;
 /// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let targets = options.targets()?;
+    let backends = options.backends()?;
     options.check_workloads()?;
     let (simulated, real): (Vec<&Backend>, Vec<&Backend>) =
-        targets.into_iter().partition(|kind| kind.name == "sim");
+        backends.into_iter().partition(|kind| kind.name == "sim");
     if !real.is_empty() || options.on.is_none() {
         options.check_real()?;
     }

@@ -1,8 +1,10 @@
 //! The experiment's options, checked into a plan.
 
+use super::real::SCALE;
 use super::{EXPERIMENT, FS_MARK, MICRO};
 use crate::backend::{self, Backend};
-use crate::error::{LabError, Result};
+use crate::error::Result;
+use crate::experiment::check;
 use crate::program::Program;
 use crate::setup::Device;
 use crate::testbed;
@@ -106,116 +108,66 @@ impl Plan {
 }
 
 impl Options {
-    /// The targets that were named.
-    pub(super) fn targets(&self) -> Result<Vec<&'static Backend>> {
-        let Some(names) = &self.on else {
-            return Ok(vec![backend::find("sim")?]);
-        };
-        for name in names {
-            backend::find(name)?;
-            if name == "paced" {
-                return Err(LabError::Unavailable {
-                    target: name.clone(),
-                    why: "it paces the writers of axboe2016 only".into(),
-                });
-            }
+    /// The back ends that were named.
+    pub(super) fn backends(&self) -> Result<Vec<&'static Backend>> {
+        match &self.on {
+            None => Ok(vec![backend::find("sim")?]),
+            Some(named) => check::backends_without_pacing(named),
         }
-        let chosen = |kind: &&Backend| names.iter().any(|name| name == kind.name);
-        Ok(backend::BACKENDS.iter().filter(chosen).collect())
     }
 
     /// Whether a load takes part.
     pub(super) fn has(&self, load: &str) -> bool {
-        self.workloads.is_empty() || self.workloads.iter().any(|name| name == load)
+        check::takes_part(&self.workloads, load)
     }
 
     /// # Errors
-    /// [`LabError::UnknownName`].
+    /// `LabError::UnknownName`.
     pub(super) fn check_workloads(&self) -> Result<()> {
-        let is_unknown = |name: &&String| !EXPERIMENT.workloads.contains(&name.as_str());
-        match self.workloads.iter().find(is_unknown) {
-            Some(name) => Err(LabError::UnknownName {
-                what: "workload",
-                value: name.clone(),
-                allowed: EXPERIMENT.workloads.join(", "),
-            }),
-            None => Ok(()),
-        }
+        check::names("workload", &self.workloads, EXPERIMENT.workloads)
     }
 
     /// How the kernel is to be set up.
     pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
-        if self.device == Device::Real && !self.kernel_variants.is_empty() {
-            return Err(LabError::BadValue {
-                option: "--kernel-variant",
-                value: self.kernel_variants.join(","),
-                allowed: "on a real device the kernel runs as this machine has it set".into(),
-                instead: "leave it out, or give a modelled disk with --device".into(),
-            });
-        }
-        testbed::Configuration::of_texts(&self.kernel_variants)
+        check::kernel_configurations(self.device, &self.kernel_variants)
     }
 
     /// Checks what is only for engine and kernel.
     ///
     /// # Errors
-    /// [`LabError::BadValue`], [`LabError::UnknownName`].
+    /// `LabError::BadValue`, `LabError::UnknownName`.
     pub(super) fn check_real(&self) -> Result<()> {
-        let bad = |option, value: String, allowed: &str, instead: &str| {
-            Err(LabError::BadValue {
-                option,
-                value,
-                allowed: allowed.into(),
-                instead: instead.into(),
-            })
-        };
-        if !(1..=100).contains(&self.runs) {
-            return bad(
-                "--runs",
-                self.runs.to_string(),
-                "allowed are 1 to 100 runs",
-                "three show whether a difference is one",
-            );
-        }
+        check::runs(self.runs)?;
         if !(1..=64).contains(&self.threads) {
-            return bad(
+            return check::bad(
                 "--writers",
-                self.threads.to_string(),
+                self.threads,
                 "allowed are 1 to 64 threads",
                 "the post has one",
             );
         }
-        if let Some(scale) = self.scale.filter(|scale| !(0.001..=4.0).contains(scale)) {
-            return bad(
-                "--scale",
-                scale.to_string(),
-                "allowed is 0.001 to 4 on real files",
-                "1 writes 40 times the memory",
-            );
-        }
-        if self.memory < Bytes::from_mib(16) || self.memory > Bytes::from_mib(1 << 16) {
-            return bad(
-                "--memory",
-                size_typed(self.memory),
-                "allowed is 16M to 64G",
-                "the post has 512M",
-            );
-        }
+        check::scale(
+            self.scale.unwrap_or(SCALE),
+            0.001..=4.0,
+            " on real files",
+            "1 writes 40 times the memory",
+        )?;
+        check::memory(
+            self.memory,
+            Bytes::from_mib(16)..=Bytes::from_mib(1 << 16),
+            "the post has 512M",
+        )?;
         self.kernel_configurations().map(drop)
     }
 
     /// What is run in virtual time.
     ///
     /// # Errors
-    /// [`LabError::BadValue`], [`LabError::UnknownName`].
+    /// `LabError::BadValue`, `LabError::UnknownName`.
     pub(super) fn plan(&self) -> Result<Plan> {
-        let unknown = |what, value: &str, allowed: String| LabError::UnknownName {
-            what,
-            value: value.into(),
-            allowed,
-        };
         let system = |name: &String| {
-            System::from_name(name).ok_or_else(|| unknown("variant", name, EXPERIMENT.variants.join(", ")))
+            System::from_name(name)
+                .ok_or_else(|| check::unknown("variant", name, EXPERIMENT.variants.join(", ")))
         };
         let mut systems = self.variants.iter().map(system).collect::<Result<Vec<_>>>()?;
         if systems.is_empty() {
@@ -225,18 +177,16 @@ impl Options {
             "" => FileSystem::Xfs,
             name => FileSystem::from_name(name).ok_or_else(|| {
                 let names: Vec<_> = FileSystem::ALL.iter().map(|f| f.name()).collect();
-                unknown("file system", name, names.join(", "))
+                check::unknown("file system", name, names.join(", "))
             })?,
         };
         let scale = self.scale.unwrap_or(1.0);
-        if !(0.08..=4.0).contains(&scale) {
-            return Err(LabError::BadValue {
-                option: "--scale",
-                value: scale.to_string(),
-                allowed: "allowed is 0.08 to 4".into(),
-                instead: "1 has the post's amount of data; 0.08 is two rounds of fs_mark".into(),
-            });
-        }
+        check::scale(
+            scale,
+            0.08..=4.0,
+            "",
+            "1 has the post's amount of data; 0.08 is two rounds of fs_mark",
+        )?;
         let mut loads = Vec::new();
         if self.has(FS_MARK) {
             let rounds = ((ROUNDS * scale).round() as u32).max(ROUNDS_MIN);

@@ -8,12 +8,12 @@ use super::files::Around;
 use super::options::Options;
 use super::{EXPERIMENT, FS_MARK, MICRO};
 use crate::backend::{self, Backend, Row, RowRequest};
-use crate::error::{LabError, Result};
-use crate::experiment::{Job, perform, row_name, rows};
+use crate::error::Result;
+use crate::experiment::{Job, check, perform, row_name, rows_on_limited_memory};
 use crate::machine;
 use crate::outcome::Setting;
 use crate::report::{RowName, Runs};
-use crate::scratch::{self, Scratch};
+use crate::scratch::Scratch;
 use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::gorman2011::{Gorman2011, Load};
@@ -100,7 +100,7 @@ pub(super) struct Measured {
 /// Performs all runs on `kinds`, interleaved.
 ///
 /// # Errors
-/// A target that can't run; a run that failed; [`LabError::Interrupted`]. What it made on disk is removed either way.
+/// A target that can't run; a run that failed; `LabError::Interrupted`. What it made on disk is removed either way.
 pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Watch) -> Result<Measured> {
     let sizes = Sizes::of(
         options.memory,
@@ -120,18 +120,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         read_latency_goal: None,
         seed: options.seed,
     };
-    let backend::Rows { mut rows, mut notes } = rows(kinds, true, &request)?;
-    // With all of the machine's memory the kernel has nothing to reclaim.
-    rows.retain(|row| row.setup.target != "kernel" || row.in_memory_group);
-    for kind in kinds {
-        if !rows.iter().any(|row| row.setup.target == kind.name) {
-            return Err(LabError::Unavailable {
-                target: kind.name.into(),
-                why: notes.join(" "),
-            });
-        }
-    }
-    notes.retain(|note| !note.starts_with("The kernel within"));
+    let backend::Rows { rows, notes } = rows_on_limited_memory(kinds, &request)?;
     let mut loads = Vec::new();
     for (name, load) in [(FS_MARK, &sizes.fs_mark), (MICRO, &sizes.micro)] {
         if options.has(name) {
@@ -148,18 +137,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
     };
     let in_place = jobs.iter().filter(|job| job.row.testbed.is_none());
     let needed = in_place.map(bytes).max().unwrap_or(0);
-    if let Some(free) = scratch::free_bytes(scratch.path()).filter(|free| free.0 < needed + needed / 16) {
-        return Err(LabError::BadValue {
-            option: "--dir",
-            value: options.dir.display().to_string(),
-            allowed: format!(
-                "{} are free there and {} are needed",
-                quantity::size(free),
-                quantity::size(Bytes(needed + needed / 16))
-            ),
-            instead: "give another directory, or a smaller --scale".into(),
-        });
-    }
+    check::free_space(&options.dir, scratch.path(), needed)?;
     let machine = machine::describe(Some(scratch.path()));
     let results = perform(&options.program, &jobs, None, 0.0, watch, &Around)?;
     Ok(Measured {

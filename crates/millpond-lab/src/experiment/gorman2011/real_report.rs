@@ -3,7 +3,7 @@
 
 use super::real::Measured;
 use super::{EXPERIMENT, FS_MARK, MICRO, answer, post, trace};
-use crate::report::table::{Column, label, pick};
+use crate::report::table::{columns, label, pick};
 use crate::report::{Appendix, Metric, Report, RowName, lookup};
 use crate::setup::Device;
 use millpond::internal::quantity::{micros, number, size};
@@ -38,22 +38,14 @@ const MICRO_COLUMNS: [(&str, &str); 8] = [
 
 /// Adds what was measured on real files to `report`.
 pub(super) fn add(report: &mut Report, measured: &Measured) {
-    let metrics: Vec<Metric> = measured
-        .results
-        .iter()
-        .flat_map(|runs| runs.metrics(EXPERIMENT.name))
-        .collect();
+    let metrics: Vec<Metric> = crate::report::metrics(&measured.results, EXPERIMENT.name);
     let names = &measured.names;
     for (load, what) in &measured.loads {
-        let columns = match *load {
+        let of_load = match *load {
             FS_MARK => FS_MARK_COLUMNS,
             _ => MICRO_COLUMNS,
         };
-        let columns = columns.map(|(head, metric)| Column {
-            head,
-            workload: load,
-            metric,
-        });
+        let columns = columns(load, of_load);
         let title = format!(
             "{load} on {} of memory: {}",
             size(measured.sizes.memory),
@@ -113,7 +105,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     }
     report.machine.extend(measured.machine.iter().cloned());
     report.metrics.extend(metrics);
-    report.definitions.extend(definitions());
+    report.definitions.extend(DEFINITIONS);
 }
 
 /// What is asked of the engine, and how it stands beside the kernel.
@@ -235,28 +227,23 @@ fn notes(measured: &Measured) -> Vec<String> {
     notes
 }
 
-fn definitions() -> Vec<(String, String)> {
-    let definitions = [
-        (
-            "synced/s, MB/s",
-            "All files, or bytes, by the time until everything is synced; files/s is that of the rounds, as the post has it.",
-        ),
-        ("written by reclaim", "File pages that reclaim itself wrote."),
-        (
-            "foreground scans",
-            "Of all pages that reclaim looked at, the share that was looked at by whoever needed a page.",
-        ),
-        (
-            "freed of scanned",
-            "Of all pages that reclaim looked at, the share that it freed.",
-        ),
-        (
-            "frame wait",
-            "The longest that a call has waited for a frame; the kernel does not count it. Pauses because too much is dirty are \
+const DEFINITIONS: [(&str, &str); 5] = [
+    (
+        "synced/s, MB/s",
+        "All files, or bytes, by the time until everything is synced; files/s is that of the rounds, as the post has it.",
+    ),
+    ("written by reclaim", "File pages that reclaim itself wrote."),
+    (
+        "foreground scans",
+        "Of all pages that reclaim looked at, the share that was looked at by whoever needed a page.",
+    ),
+    (
+        "freed of scanned",
+        "Of all pages that reclaim looked at, the share that it freed.",
+    ),
+    (
+        "frame wait",
+        "The longest that a call has waited for a frame; the kernel does not count it. Pauses because too much is dirty are \
              not among it, but are in the longest write and the worst touch.",
-        ),
-    ];
-    definitions
-        .map(|(word, meaning)| (word.into(), meaning.into()))
-        .into()
-}
+    ),
+];

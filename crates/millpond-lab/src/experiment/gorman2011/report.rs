@@ -60,7 +60,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         .map(row)
         .collect();
     let mut report = Report {
-        definitions: definitions(),
+        definitions: DEFINITIONS.to_vec(),
         ..empty()
     };
     let of = |workload: &str, system: &str, metric: &str| {
@@ -166,32 +166,27 @@ fn beside_the_post(workload: &str, rows: &[RowName], metrics: &[Metric]) -> (Vec
     (names, with_post)
 }
 
-fn definitions() -> Vec<(String, String)> {
-    let definitions = [
-        (
-            "files written by kswapd",
-            "File pages that the background reclaimer asked the file system to write, one request each, refused ones too. What xfs \
+const DEFINITIONS: [(&str, &str); 6] = [
+    (
+        "files written by kswapd",
+        "File pages that the background reclaimer asked the file system to write, one request each, refused ones too. What xfs \
              writes along with a page is not counted.",
-        ),
-        (
-            "direct scans",
-            "Of all pages that reclaim looked at, the share that was looked at by whoever needed a frame, in whole percent, cut off.",
-        ),
-        (
-            "kswapd freed",
-            "Of the pages that the background reclaimer looked at, the share that it freed: the post's efficiency.",
-        ),
-        (
-            "direct stall",
-            "Time between the begin and the end of direct reclaims, all together. In Millpond's row it is not measured.",
-        ),
-        ("reclaimed", "Pages freed by reclaim, whoever did it."),
-        (
-            "swap ins",
-            "Pages read from swap, neighbours read along included.",
-        ),
-    ];
-    definitions
-        .map(|(word, meaning)| (word.into(), meaning.into()))
-        .into()
-}
+    ),
+    (
+        "direct scans",
+        "Of all pages that reclaim looked at, the share that was looked at by whoever needed a frame, in whole percent, cut off.",
+    ),
+    (
+        "kswapd freed",
+        "Of the pages that the background reclaimer looked at, the share that it freed: the post's efficiency.",
+    ),
+    (
+        "direct stall",
+        "Time between the begin and the end of direct reclaims, all together. In Millpond's row it is not measured.",
+    ),
+    ("reclaimed", "Pages freed by reclaim, whoever did it."),
+    (
+        "swap ins",
+        "Pages read from swap, neighbours read along included.",
+    ),
+];

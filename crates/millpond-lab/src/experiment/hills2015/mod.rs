@@ -21,6 +21,7 @@ use super::{Experiment, Job, OwnFiles, perform};
 use crate::backend::kernel_limits::Saved;
 use crate::backend::{self, Row};
 use crate::error::{LabError, Result};
+use crate::experiment::check;
 use crate::machine;
 use crate::program::Program;
 use crate::report::Report;
@@ -98,41 +99,11 @@ const FILE: u64 = 1 << 30;
 
 impl Options {
     fn check(&self) -> Result<()> {
-        for workload in &self.workloads {
-            if !EXPERIMENT.workloads.contains(&workload.as_str()) {
-                return Err(LabError::UnknownName {
-                    what: "workload",
-                    value: workload.clone(),
-                    allowed: EXPERIMENT.workloads.join(", "),
-                });
-            }
-        }
-        let bad = |option, value: String, allowed: &str, instead: &str| {
-            Err(LabError::BadValue {
-                option,
-                value,
-                allowed: allowed.into(),
-                instead: instead.into(),
-            })
-        };
-        if !(1..=100).contains(&self.runs) {
-            return bad(
-                "--runs",
-                self.runs.to_string(),
-                "allowed are 1 to 100 runs",
-                "three show whether a difference is one",
-            );
-        }
-        if let Some(scale) = self.scale.filter(|scale| !(0.001..=100.0).contains(scale)) {
-            return bad(
-                "--scale",
-                scale.to_string(),
-                "allowed is 0.001 to 100",
-                "1 writes 1 GiB",
-            );
-        }
+        check::names("workload", &self.workloads, EXPERIMENT.workloads)?;
+        check::runs(self.runs)?;
+        check::scale(self.scale.unwrap_or(1.0), 0.001..=100.0, "", "1 writes 1 GiB")?;
         if self.memory < Bytes::from_mib(16) {
-            return bad(
+            return check::bad(
                 "--memory",
                 size_typed(self.memory),
                 "the least is 16M",
@@ -144,9 +115,9 @@ impl Options {
         for name in self.on.iter().flatten() {
             backend::find(name)?;
             if name == "kernel" && self.device != Device::Real {
-                return bad(
+                return check::bad(
                     "--device",
-                    self.device.to_string(),
+                    self.device,
                     "this experiment has the kernel on real devices only",
                     "use --device real, or leave the kernel out of --on",
                 );

@@ -11,10 +11,7 @@ pub(super) const RATE: &str = "writers_mb_per_s";
 pub(super) const MAX: &str = "write_latency_max_us";
 
 pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Report {
-    let mut metrics: Vec<Metric> = results
-        .iter()
-        .flat_map(|runs| runs.metrics(EXPERIMENT.name))
-        .collect();
+    let mut metrics: Vec<Metric> = crate::report::metrics(results, EXPERIMENT.name);
     let names: Vec<RowName> = rows.iter().map(super::super::row_name).collect();
     let mut report = Report {
         title: "hills2015: limits on dirty pages, low and touched".into(),
@@ -22,7 +19,7 @@ pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Repor
             "A file is written in calls of 1 MiB and synced, under hard limits on dirty pages from 1 MiB to all memory (the background limit is half of each), and while limits are touched all the time. How much of the disk's rate is left, and how long does a single write wait?".into(),
             format!("After {}.", EXPERIMENT.post),
         ],
-        definitions: definitions(),
+        definitions: DEFINITIONS.to_vec(),
         ..Report::default()
     };
     if options.has(NUMBERS) {
@@ -239,17 +236,31 @@ fn storm_in_words(name: &RowName, names: &[RowName], metrics: &[Metric]) -> Opti
     ))
 }
 
-fn definitions() -> Vec<(String, String)> {
-    [
-        ("hard limit", "So much may be dirty before whoever dirties waits. Below 1 MiB it counts as 1 MiB in Millpond."),
-        ("MB/s", "All bytes by the time from the first write to the end of the sync, 10^6 bytes a second."),
-        ("longest write", "The longest single call that writes 1 MiB."),
-        ("left behind", "Whether the limits after the storm differ from those of a fresh cache with the last settings."),
-        ("apart", "How much less than the first of the writers the last one had written when the first had written all."),
-        ("bug404", "The rules of Linux 4.0.5, the post's kernel: a difference of totals, derived anew when a different ratio is set."),
-        ("fixed", "The same with each zone clamped by itself, and derived anew at every change."),
-        ("millpond", "The same with Millpond's notion of dirtyable memory."),
-    ]
-    .map(|(word, means)| (word.into(), means.into()))
-    .into()
-}
+const DEFINITIONS: [(&str, &str); 8] = [
+    (
+        "hard limit",
+        "So much may be dirty before whoever dirties waits. Below 1 MiB it counts as 1 MiB in Millpond.",
+    ),
+    (
+        "MB/s",
+        "All bytes by the time from the first write to the end of the sync, 10^6 bytes a second.",
+    ),
+    ("longest write", "The longest single call that writes 1 MiB."),
+    (
+        "left behind",
+        "Whether the limits after the storm differ from those of a fresh cache with the last settings.",
+    ),
+    (
+        "apart",
+        "How much less than the first of the writers the last one had written when the first had written all.",
+    ),
+    (
+        "bug404",
+        "The rules of Linux 4.0.5, the post's kernel: a difference of totals, derived anew when a different ratio is set.",
+    ),
+    (
+        "fixed",
+        "The same with each zone clamped by itself, and derived anew at every change.",
+    ),
+    ("millpond", "The same with Millpond's notion of dirtyable memory."),
+];

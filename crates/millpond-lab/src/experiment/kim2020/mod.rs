@@ -35,6 +35,7 @@ mod verdict;
 
 pub use options::Options;
 
+use self::options::Chosen;
 use super::Experiment;
 use crate::error::Result;
 use crate::report::Report;
@@ -59,11 +60,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Options out of range, before anything is done; a target that can't run it; a run that failed;
 /// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way, and swap as it was.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let (is_simulated, real) = options.targets()?;
+    let Chosen { is_simulated, real } = options.backends()?;
     let plan = options.plan(is_simulated)?;
-    let mut report = match is_simulated {
-        true => report::report(&plan, &runs::perform(&plan, watch)?),
-        false => report::empty(),
+    let mut report = if is_simulated {
+        report::report(&plan, &runs::perform(&plan, watch)?)
+    } else {
+        report::empty()
     };
     if !real.is_empty() {
         real_report::add(&mut report, &real::measure(options, &real, &plan.loads, watch)?);

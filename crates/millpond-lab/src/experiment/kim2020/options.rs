@@ -3,8 +3,9 @@
 use super::EXPERIMENT;
 use super::machines::Which;
 use super::published::{SIZES, SIZES_V7, SKEWS, SKEWS_V7, THREADS};
-use crate::backend::{self, Backend};
-use crate::error::{LabError, Result};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::experiment::check;
 use crate::program::Program;
 use crate::setup::Device;
 use crate::workload::kim2020::loads::{Ebizzy, Load, ROUNDS};
@@ -182,27 +183,32 @@ fn grid(sizes: &[u64], skews: &[u32]) -> Vec<Load> {
     cells
 }
 
+/// The back ends of a run.
+pub(super) struct Chosen {
+    /// Whether there are rows in virtual time.
+    pub(super) is_simulated: bool,
+    pub(super) real: Vec<&'static Backend>,
+}
+
 impl Options {
-    /// Whether there are rows in virtual time, and the other targets that were named.
-    pub(super) fn targets(&self) -> Result<(bool, Vec<&'static Backend>)> {
-        let Some(names) = &self.on else {
-            return Ok((true, Vec::new()));
+    /// The back ends that were named: of those, the simulator, and those with real memory.
+    pub(super) fn backends(&self) -> Result<Chosen> {
+        let Some(named) = &self.on else {
+            return Ok(Chosen {
+                is_simulated: true,
+                real: Vec::new(),
+            });
         };
-        for name in names {
-            backend::find(name)?;
-            if name == "paced" {
-                return Err(LabError::Unavailable {
-                    target: name.clone(),
-                    why: "it paces the writers of axboe2016 only".into(),
-                });
-            }
-        }
-        let chosen = |kind: &&Backend| kind.name != "sim" && names.iter().any(|name| name == kind.name);
-        let real: Vec<_> = backend::BACKENDS.iter().filter(chosen).collect();
+        let (simulated, real): (Vec<_>, Vec<_>) = check::backends_without_pacing(named)?
+            .into_iter()
+            .partition(|kind| kind.name == "sim");
         if !real.is_empty() {
             self.check_real()?;
         }
-        Ok((names.iter().any(|name| name == "sim"), real))
+        Ok(Chosen {
+            is_simulated: !simulated.is_empty(),
+            real,
+        })
     }
 
     /// The device under the swap of engine and kernel.
@@ -215,26 +221,11 @@ impl Options {
 
     fn check_real(&self) -> Result<()> {
         self.real_device()?;
-        let bad = |option, value: String, allowed: &str, instead: &str| {
-            Err(LabError::BadValue {
-                option,
-                value,
-                allowed: allowed.into(),
-                instead: instead.into(),
-            })
-        };
-        if !(1..=100).contains(&self.runs) {
-            return bad(
-                "--runs",
-                self.runs.to_string(),
-                "allowed are 1 to 100 runs",
-                "three show whether a difference is one",
-            );
-        }
+        check::runs(self.runs)?;
         if !(1..=16).contains(&self.shrink) {
-            return bad(
+            return check::bad(
                 "shrink",
-                self.shrink.to_string(),
+                self.shrink,
                 "allowed is 1 to 16",
                 "1 has the post's sizes in the traces, and a quarter of them in ebizzy",
             );
@@ -249,23 +240,21 @@ impl Options {
             "" | "real" | "sata-ssd" => Which::Post,
             "ram" => Which::Version7,
             other => {
-                return Err(LabError::BadValue {
-                    option: "--device",
-                    value: other.into(),
-                    allowed: "allowed are sata-ssd (the post's machine) and ram".into(),
-                    instead: "ram is the machine of the series' seventh version".into(),
-                });
+                return check::bad(
+                    "--device",
+                    other,
+                    "allowed are sata-ssd (the post's machine) and ram",
+                    "ram is the machine of the series' seventh version",
+                );
             }
         };
         let scale = self.scale.unwrap_or(1.0);
-        if !(0.05..=20.0).contains(&scale) {
-            return Err(LabError::BadValue {
-                option: "--scale",
-                value: scale.to_string(),
-                allowed: "allowed is 0.05 to 20".into(),
-                instead: "1 has 20 rounds, and 6 records of ebizzy for each of its chunks".into(),
-            });
-        }
+        check::scale(
+            scale,
+            0.05..=20.0,
+            "",
+            "1 has 20 rounds, and 6 records of ebizzy for each of its chunks",
+        )?;
         let (mut toys, mut loads) = self.loads(which)?;
         if !is_simulated && self.workloads.is_empty() {
             // The toys are lists, not memory; and what fits into memory says nothing.
@@ -320,14 +309,11 @@ impl Options {
                     Which::Version7 => grid(&SIZES_V7, &SKEWS_V7),
                 });
             } else {
-                return Err(LabError::UnknownName {
-                    what: "workload",
-                    value: name.clone(),
-                    allowed: format!(
-                        "{}; ebizzy is all cells of the grid",
-                        EXPERIMENT.workloads.join(", ")
-                    ),
-                });
+                let allowed = format!(
+                    "{}; ebizzy is all cells of the grid",
+                    EXPERIMENT.workloads.join(", ")
+                );
+                return Err(check::unknown("workload", name, allowed));
             }
         }
         Ok((named_toys, loads))
@@ -339,11 +325,7 @@ fn variant(name: &str) -> Result<Variant> {
     let of_the_post = own.into_iter().find(|variant| variant.name == name);
     of_the_post
         .or_else(|| System::from_name(name).map(of_system))
-        .ok_or_else(|| LabError::UnknownName {
-            what: "variant",
-            value: name.into(),
-            allowed: VARIANTS.join(", "),
-        })
+        .ok_or_else(|| check::unknown("variant", name, VARIANTS.join(", ")))
 }
 
 #[cfg(test)]
@@ -385,7 +367,9 @@ mod tests {
         for (change, expected, code) in table {
             let mut options = Options::default();
             change(&mut options);
-            let planned = options.targets().and_then(|(sim, _)| options.plan(sim));
+            let planned = options
+                .backends()
+                .and_then(|chosen| options.plan(chosen.is_simulated));
             let error = planned.unwrap_err();
             assert!(error.to_string().starts_with(expected), "{error}");
             assert_eq!(error.exit_code(), code);

@@ -3,7 +3,7 @@
 use super::published::THREADS;
 use super::real::{BOUNDS, Measured};
 use super::{EXPERIMENT, answer};
-use crate::report::table::{Column, cell, label, pick};
+use crate::report::table::{cell, columns, label, pick};
 use crate::report::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
 use crate::workload::kim2020::loads::{Ebizzy, Load};
 use millpond::internal::quantity::number;
@@ -19,21 +19,13 @@ const COLUMNS: [(&str, &str); 6] = [
 
 /// Adds what was measured on real memory to `report`.
 pub(super) fn add(report: &mut Report, measured: &Measured) {
-    let metrics: Vec<Metric> = measured
-        .results
-        .iter()
-        .flat_map(|runs| runs.metrics(EXPERIMENT.name))
-        .collect();
+    let metrics: Vec<Metric> = crate::report::metrics(&measured.results, EXPERIMENT.name);
     let names = &measured.names;
     for (name, load) in &crate::workload::kim2020::loads::ROUNDS {
         if !measured.loads.contains(load) {
             continue;
         }
-        let columns = COLUMNS.map(|(head, metric)| Column {
-            head,
-            workload: name,
-            metric,
-        });
+        let columns = columns(name, COLUMNS);
         let title = format!("{name} on real memory");
         report.tables.push(pick(&title, "", &columns, names, &metrics));
     }

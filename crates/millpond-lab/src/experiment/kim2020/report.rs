@@ -52,7 +52,7 @@ pub(super) fn empty() -> Report {
                 .into(),
             format!("After {}.", EXPERIMENT.post),
         ],
-        definitions: definitions(),
+        definitions: DEFINITIONS.to_vec(),
         ..Report::default()
     }
 }
@@ -442,30 +442,25 @@ fn swap_ins_table(plan: &Plan, results: &[Run], threads: u32) -> Vec<Table> {
     vec![table]
 }
 
-fn definitions() -> Vec<(String, String)> {
-    let definitions = [
-        (
-            "swap ins",
-            "Pages read from swap, those that are read along included. In loads with rounds, of the rounds only.",
-        ),
-        (
-            "activated on return",
-            "Pages whose shadow said that they were away shortly.",
-        ),
-        (
-            "optimum",
-            "Pages that come back if what is used last again always goes first: no policy can have fewer.",
-        ),
-        (
-            "LRU",
-            "The same if what was used longest ago goes first, file pages and anonymous ones in one list.",
-        ),
-        (
-            "most popular kept",
-            "The least that can be had on average without knowing the future, as ebizzy draws each chunk anew.",
-        ),
-    ];
-    definitions
-        .map(|(word, meaning)| (word.into(), meaning.into()))
-        .into()
-}
+const DEFINITIONS: [(&str, &str); 5] = [
+    (
+        "swap ins",
+        "Pages read from swap, those that are read along included. In loads with rounds, of the rounds only.",
+    ),
+    (
+        "activated on return",
+        "Pages whose shadow said that they were away shortly.",
+    ),
+    (
+        "optimum",
+        "Pages that come back if what is used last again always goes first: no policy can have fewer.",
+    ),
+    (
+        "LRU",
+        "The same if what was used longest ago goes first, file pages and anonymous ones in one list.",
+    ),
+    (
+        "most popular kept",
+        "The least that can be had on average without knowing the future, as ebizzy draws each chunk anew.",
+    ),
+];

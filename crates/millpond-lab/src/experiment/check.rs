@@ -1,0 +1,143 @@
+//! What all experiments check alike of their options, each with its own range.
+
+use crate::backend::{self, Backend};
+use crate::error::{LabError, Result};
+use crate::scratch;
+use crate::setup::Device;
+use crate::testbed::Configuration;
+use millpond::internal::quantity::{size, size_typed};
+use millpond_core::units::Bytes;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+/// A value that is not allowed, as an error.
+pub(super) fn bad<T>(
+    option: &'static str,
+    value: impl ToString,
+    allowed: impl Into<String>,
+    instead: &str,
+) -> Result<T> {
+    Err(LabError::BadValue {
+        option,
+        value: value.to_string(),
+        allowed: allowed.into(),
+        instead: instead.into(),
+    })
+}
+
+/// Whether all of `names` are known.
+///
+/// # Errors
+/// [`LabError::UnknownName`] of the first that is not.
+pub(super) fn names(what: &'static str, names: &[String], known: &[&str]) -> Result<()> {
+    match names.iter().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(unknown(what, name, known.join(", "))),
+    }
+}
+
+/// A name that nothing has, as an error.
+pub(super) fn unknown(what: &'static str, name: &str, allowed: String) -> LabError {
+    LabError::UnknownName {
+        what,
+        value: name.into(),
+        allowed,
+    }
+}
+
+/// How often each row runs.
+pub(super) fn runs(runs: u32) -> Result<()> {
+    if (1..=100).contains(&runs) {
+        return Ok(());
+    }
+    bad(
+        "--runs",
+        runs,
+        "allowed are 1 to 100 runs",
+        "three show whether a difference is one",
+    )
+}
+
+/// What sizes or lengths are multiplied by. `of` says of which runs that is the range, where there are others.
+pub(super) fn scale(scale: f64, range: RangeInclusive<f64>, of: &str, instead: &str) -> Result<()> {
+    if range.contains(&scale) {
+        return Ok(());
+    }
+    let allowed = format!("allowed is {} to {}{of}", range.start(), range.end());
+    bad("--scale", scale, allowed, instead)
+}
+
+/// The memory of engine and kernel.
+pub(super) fn memory(memory: Bytes, range: RangeInclusive<Bytes>, instead: &str) -> Result<()> {
+    if range.contains(&memory) {
+        return Ok(());
+    }
+    let [least, most] = [range.start(), range.end()].map(|&bound| size_typed(bound));
+    let allowed = format!("allowed is {least} to {most}");
+    bad("--memory", size_typed(memory), allowed, instead)
+}
+
+/// Whether `name` takes part: if it was named, or nothing was.
+pub(super) fn takes_part(named: &[String], name: &str) -> bool {
+    named.is_empty() || named.iter().any(|other| other == name)
+}
+
+/// The back ends that were named, in the order of tables.
+///
+/// # Errors
+/// [`LabError::UnknownName`].
+pub(super) fn backends(named: &[String]) -> Result<Vec<&'static Backend>> {
+    for name in named {
+        backend::find(name)?;
+    }
+    let is_named = |kind: &&Backend| named.iter().any(|name| name == kind.name);
+    Ok(backend::BACKENDS.iter().filter(is_named).collect())
+}
+
+/// The same where nothing paces writers.
+///
+/// # Errors
+/// [`LabError::UnknownName`]; [`LabError::Unavailable`] of the pacer.
+pub(super) fn backends_without_pacing(named: &[String]) -> Result<Vec<&'static Backend>> {
+    let kinds = backends(named)?;
+    match kinds.iter().find(|kind| kind.name == "paced") {
+        None => Ok(kinds),
+        Some(kind) => Err(LabError::Unavailable {
+            target: kind.name.into(),
+            why: "it paces the writers of axboe2016 only".into(),
+        }),
+    }
+}
+
+/// How the kernel is to be set up.
+///
+/// # Errors
+/// [`LabError::BadValue`] of one that can't be read, or on a real device.
+pub(super) fn kernel_configurations(device: Device, variants: &[String]) -> Result<Vec<Configuration>> {
+    if device == Device::Real && !variants.is_empty() {
+        return bad(
+            "--kernel-variant",
+            variants.join(","),
+            "on a real device the kernel runs as this machine has it set",
+            "leave it out, or give a modelled disk with --device",
+        );
+    }
+    Configuration::of_texts(variants)
+}
+
+/// Whether files of so many bytes fit into `scratch`, which is below `dir`, with a sixteenth for the file system.
+///
+/// # Errors
+/// [`LabError::BadValue`] of `--dir`.
+pub(super) fn free_space(dir: &Path, scratch: &Path, bytes: u64) -> Result<()> {
+    let needed = Bytes(bytes + bytes / 16);
+    match scratch::free_bytes(scratch).filter(|free| *free < needed) {
+        None => Ok(()),
+        Some(free) => bad(
+            "--dir",
+            dir.display(),
+            format!("{} are free there and {} are needed", size(free), size(needed)),
+            "give another directory, or a smaller --scale",
+        ),
+    }
+}
