@@ -11,6 +11,7 @@ pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
 pub mod kim2020;
+mod parallel;
 
 use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};

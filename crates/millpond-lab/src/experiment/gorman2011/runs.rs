@@ -3,9 +3,8 @@
 use super::measures;
 use super::options::Plan;
 use crate::error::{LabError, Result};
-use crate::measure::process;
+use crate::experiment::parallel::{self, Reporter};
 use crate::outcome::{Outcome, Setting};
-use crate::watch::Proceed;
 use crate::watch::Watch;
 use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
@@ -15,9 +14,6 @@ use millpond_kernels::linux::reclaim::machine::{self as linux, FILES, Load};
 use millpond_sim::disk::Model;
 use millpond_sim::scripts::stream::{RoundsEnded, Stream};
 use millpond_sim::{Costs, Faults, World, WorldOptions};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
 
 /// A run's result.
 #[derive(Debug)]
@@ -35,13 +31,6 @@ struct Job {
     load: Load,
 }
 
-enum News {
-    /// A run has come so far.
-    At(usize, f64),
-    /// A run has ended.
-    Done(usize, Box<Result<Run>>),
-}
-
 /// Performs all runs; the results are in the plan's order.
 pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
     let jobs: Vec<Job> = plan
@@ -55,62 +44,13 @@ pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
             })
         })
         .collect();
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut shares = vec![0.0; jobs.len()];
-    let mut results: Vec<Option<Result<Run>>> = jobs.iter().map(|_| None).collect();
-    std::thread::scope(|scope| {
-        let (sender, news) = channel();
-        for _ in 0..process::processors().clamp(1, jobs.len().max(1)) {
-            let (sender, next, stop, jobs) = (sender.clone(), &next, &stop, &jobs);
-            scope.spawn(move || {
-                loop {
-                    let n = next.fetch_add(1, Relaxed);
-                    let Some(job) = jobs.get(n).filter(|_| !stop.load(Relaxed)) else {
-                        break;
-                    };
-                    let result = job.run(plan, n, &sender, stop);
-                    if sender.send(News::Done(n, Box::new(result))).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let mut step = String::new();
-        loop {
-            match news.recv_timeout(Duration::from_millis(100)) {
-                Ok(News::At(n, share)) => {
-                    shares[n] = share;
-                    step = format!("{} on {}", jobs[n].workload, jobs[n].system.name());
-                }
-                Ok(News::Done(n, result)) => {
-                    shares[n] = 1.0;
-                    stop.fetch_or(result.is_err(), Relaxed);
-                    results[n] = Some(*result);
-                }
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
-            }
-            let done = shares.iter().filter(|&&share| share >= 1.0).count();
-            let share = shares.iter().sum::<f64>() / jobs.len() as f64;
-            let detail = format!("{done} of {} runs done", jobs.len());
-            if watch.at(share, &step, &detail) == Proceed::Stop {
-                stop.store(true, Relaxed);
-            }
-        }
-    });
-    let results = results
-        .into_iter()
-        .map(|result| result.unwrap_or(Err(LabError::Interrupted)));
-    results.collect()
+    let title = |job: &Job| format!("{} on {}", job.workload, job.system.name());
+    parallel::perform(&jobs, title, |job, reporter| job.run(plan, reporter), watch)
 }
 
 impl Job {
-    fn run(&self, plan: &Plan, number: usize, news: &Sender<News>, stop: &AtomicBool) -> Result<Run> {
-        let mut at = |share: f64| {
-            let _ = news.send(News::At(number, share.min(1.0)));
-            !stop.load(Relaxed)
-        };
+    fn run(&self, plan: &Plan, reporter: &Reporter<'_, Run>) -> Result<Run> {
+        let mut at = |share: f64| reporter.at(share);
         let (mut outcome, trace) = match self.system {
             System::Millpond => self.millpond(plan, &mut at)?,
             system => {

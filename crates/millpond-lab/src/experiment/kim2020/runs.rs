@@ -6,9 +6,8 @@ use super::millpond;
 use super::options::{Plan, Rules, Variant};
 use super::published::throughput;
 use crate::error::{LabError, Result};
-use crate::measure::process;
+use crate::experiment::parallel::{self, Reporter};
 use crate::outcome::{Outcome, Setting};
-use crate::watch::Proceed;
 use crate::watch::Watch;
 use crate::workload::kim2020::draws::{Draws, FILLS, FILLS_WARM};
 use crate::workload::kim2020::loads::{CHUNK, Copier, Ebizzy, Load, script};
@@ -19,9 +18,7 @@ use millpond_core::units::{Nanos, PageSize, Ratio};
 use millpond_kernels::linux::anon::System;
 use millpond_kernels::linux::anon::machine::{Counters, Machine, MachineOptions};
 use millpond_sim::task::{Op, Ops};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A run's result.
 pub(super) struct Run {
@@ -31,65 +28,31 @@ pub(super) struct Run {
     pub(super) outcome: Outcome,
 }
 
+struct Job {
+    load: Load,
+    /// As in [`Run`].
+    variant: Option<Variant>,
+}
+
 /// Performs all runs; the results are in the plan's order.
 pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
-    let mut jobs: Vec<(Load, Option<Variant>)> = Vec::new();
+    let mut jobs = Vec::new();
     for &load in &plan.loads {
-        jobs.extend(plan.rows(&load).map(|variant| (load, Some(variant))));
-        jobs.push((load, None));
+        let variants = plan.rows(&load).map(Some).chain([None]);
+        jobs.extend(variants.map(|variant| Job { load, variant }));
     }
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut results: Vec<Option<Result<Run>>> = jobs.iter().map(|_| None).collect();
-    let mut done = 0;
-    std::thread::scope(|scope| {
-        let (sender, news) = channel();
-        for _ in 0..process::processors().clamp(1, jobs.len().max(1)) {
-            let (sender, next, stop, jobs) = (sender.clone(), &next, &stop, &jobs);
-            scope.spawn(move || {
-                loop {
-                    let n = next.fetch_add(1, Relaxed);
-                    let Some(&(load, variant)) = jobs.get(n).filter(|_| !stop.load(Relaxed)) else {
-                        break;
-                    };
-                    let outcome = match variant {
-                        Some(variant) => run(plan, load, variant, stop),
-                        None => Ok(bounds(plan, load)),
-                    };
-                    let result = outcome.map(|outcome| Run {
-                        load,
-                        variant,
-                        outcome,
-                    });
-                    if sender.send((n, result)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let mut step = String::new();
-        loop {
-            match news.recv_timeout(Duration::from_millis(100)) {
-                Ok((n, result)) => {
-                    done += 1;
-                    step = jobs[n].0.name();
-                    stop.fetch_or(result.is_err(), Relaxed);
-                    results[n] = Some(result);
-                }
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
-            }
-            let share = f64::from(done) / jobs.len() as f64;
-            let detail = format!("{done} of {} runs done", jobs.len());
-            if watch.at(share, &step, &detail) == Proceed::Stop {
-                stop.store(true, Relaxed);
-            }
-        }
-    });
-    let results = results
-        .into_iter()
-        .map(|result| result.unwrap_or(Err(LabError::Interrupted)));
-    results.collect()
+    let run = |job: &Job, reporter: &Reporter<'_, Run>| {
+        let outcome = match job.variant {
+            Some(variant) => run(plan, job.load, variant, reporter.stop)?,
+            None => bounds(plan, job.load),
+        };
+        Ok(Run {
+            load: job.load,
+            variant: job.variant,
+            outcome,
+        })
+    };
+    parallel::perform(&jobs, |job| job.load.name(), run, watch)
 }
 
 /// A run under way.
