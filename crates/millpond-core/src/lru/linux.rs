@@ -4,12 +4,12 @@
 //!   new ─► inactive ── cold end: used twice? ── no ─► victim
 //!             ▲                      │ yes
 //!             │ inactive too short   ▼
-//!             └────── cold end ── active ◄── came back within the active list's length
+//!             └────── cold end ── active ◄── refaulted within the active list's length
 //! ```
 //!
 //! The first use of a page sets its referenced bit, the second makes it active. Uses of an active page save it from
 //! nothing: at the cold end it is deactivated in any case, and keeps its referenced bit, so that one more use brings
-//! it back. A page that comes back is active at once if the active list is as long as its distance: it may be used
+//! it back. A refaulted page is active at once if the active list is as long as its distance: it may be used
 //! more often than what is there. So that this shows, each such activation lets the next scan shorten the active list,
 //! even if the ratio of the lists is satisfied.
 //!
@@ -28,13 +28,13 @@ use alloc::vec::Vec;
 /// What the rule remembers besides the lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct State {
-    /// A page came back and was activated since the last scan. Linux compares the counter of such activations with
+    /// A page was refaulted and activated since the last scan. Linux compares the counter of such activations with
     /// its value at the end of the last run of reclaim; a batch of the scan stands for a run here.
     challenged: bool,
 }
 
 impl Lru {
-    /// Whether the page that comes back should be active. If so, that ages the shadows, at this moment.
+    /// Whether the refaulted page should be active. If so, that ages the shadows, at this moment.
     pub(super) fn linux_refault(&mut self, options: &LinuxOptions, distance: &Distance) -> bool {
         let reach = match options.detection {
             Detection::Off => return false,

@@ -129,7 +129,7 @@ impl State {
 }
 
 impl Lru {
-    /// Rule 5, and whether the page came back soon enough for rule 3.
+    /// Rule 5, and whether the refault is recent, for rule 3.
     pub(super) fn millpond_refault(
         &mut self,
         options: &MillpondOptions,

@@ -89,7 +89,7 @@ impl Refault {
         self.distance
     }
 
-    /// Whether it came back so soon that the active list should make room for it.
+    /// Whether the refault is so soon that the active list should make room for it.
     pub fn is_recent(&self) -> bool {
         self.recent
     }
@@ -135,7 +135,7 @@ pub struct Statistics {
     pub pgrotated: u64,
     /// Missing pages that had left a shadow.
     pub workingset_refault_file: u64,
-    /// Of those, pages that went to the active list because they came back soon.
+    /// Of those, pages that went to the active list because they were refaulted soon.
     pub workingset_activate_file: u64,
     /// Of those, pages that had been active when they were evicted.
     pub workingset_restore_file: u64,

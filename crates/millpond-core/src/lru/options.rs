@@ -46,7 +46,7 @@ pub struct LinuxOptions {
     /// How long the active list may be for a given inactive one. Default [`InactiveRatio::SquareRoot`] with
     /// pages of 4 KiB.
     pub inactive_ratio: InactiveRatio,
-    /// How a page that comes back soon after its eviction is recognised. Default [`Detection::Linux4_19`].
+    /// How a refault soon after the eviction is recognised. Default [`Detection::Linux4_19`].
     pub detection: Detection,
     /// Whether a page that was recognised lets the next batch of the scan shorten the active list even if its ratio
     /// is satisfied (the comparison of refault counters in `inactive_list_is_low`, later `may_deactivate`). Default
@@ -85,7 +85,7 @@ pub enum InactiveRatio {
     SquareRoot(PageSize),
 }
 
-/// How a page that comes back too soon is recognised by the shadow that it left.
+/// How a refault that is too soon is recognised by the shadow that the page left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Detection {
     /// Not at all: Linux before 3.15, and so Gorman 2011.

@@ -150,7 +150,7 @@ mod tests {
         assert!(!of([200, 0], [0, 0]).is_no_reuse(SPOOL, MEMORY), "alone");
         assert!(
             !of([200, 200], [0, 7]).is_no_reuse(SPOOL, MEMORY),
-            "of the others nothing comes back either"
+            "of the others nothing is used again either"
         );
         assert!(
             !of([200, 200], [0, 40]).is_no_reuse(FileId(7), MEMORY),

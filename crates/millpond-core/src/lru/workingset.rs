@@ -1,7 +1,7 @@
 //! Shadows: what is remembered of pages that were evicted, and how long ago that was.
 //!
 //! Time is counted in evictions (and, for Linux, activations): `age`. A page leaves `age` behind in a shadow; if
-//! it comes back, the difference is its *distance*, the number of pages more that memory would have needed to
+//! it is refaulted, the difference is its *distance*, the number of pages more that memory would have needed to
 //! keep it. With one more age for each class of evicted pages (never active, once active) the same is known for
 //! the part of memory that held its class.
 //!
@@ -12,7 +12,7 @@
 //! wrap changes nothing but for a shadow that outlives 2^32 evictions, each of which replaces the oldest of eight.
 //!
 //! A shadow of a file that is gone does no harm: its number may be given to another file, of which a page is then
-//! at worst taken for one that came back. It ages out like any other.
+//! at worst taken for one that was refaulted. It ages out like any other.
 
 use crate::units::PageKey;
 use alloc::vec::Vec;
@@ -36,7 +36,7 @@ struct Shadow {
     class: u32,
 }
 
-/// How long ago a page that comes back was evicted.
+/// How long ago a refaulted page was evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Distance {
     /// Evictions (and what else ages) since.
@@ -118,7 +118,7 @@ impl Workingset {
         self.store(key, shadow);
     }
 
-    /// A page comes back: takes its shadow, if it left one that is still there.
+    /// A refault: takes its shadow, if it left one that is still there.
     pub(super) fn take(&mut self, key: PageKey) -> Option<Distance> {
         let (bucket, slot) = self.find(key)?;
         let bucket = &mut self.buckets[bucket];
@@ -281,11 +281,7 @@ mod tests {
         let distance = workingset.take(key(5)).unwrap();
         assert_eq!((distance.pages, distance.of_class), (4 + 1, 0));
         assert!(distance.workingset);
-        assert_eq!(
-            workingset.take(key(5)),
-            None,
-            "a shadow is taken when its page comes back"
-        );
+        assert_eq!(workingset.take(key(5)), None, "a refault takes the shadow");
         assert_eq!(workingset.len(), 8);
     }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! They are on the same lists as file pages, under the same rule, in the same budget, and leave the same shadows: what
-//! comes back too early counts alike, whatever it is. What differs:
+//! is refaulted too early counts alike, whatever it is. What differs:
 //!
 //! - The core is not told of a change. A page that was never written to swap is dirty; one that was is taken for clean until
 //!   the world says at its eviction that it is not ([`Event::Changed`](crate::event::Event::Changed)).

@@ -158,7 +158,7 @@ impl<A: Form> Manager<A> {
             return None;
         };
         if refault.is_recent() && self.is_region(key.file()) {
-            self.reclaimer.boost.came_back()
+            self.reclaimer.boost.refaulted()
         } else {
             self.note_late_reclaimer(cx)
         }

@@ -1,4 +1,4 @@
-//! The policy as one state machine: the one place where two rooms must agree.
+//! The policy as one state machine: the one place where two modules must agree.
 //!
 //! A driver tells it what happened ([`Event`]), at what time, and lends it the world's frames
 //! ([`FrameTable`]); it answers with [`Effects`]. The same events, times and answers of the frames give the

@@ -13,9 +13,9 @@
 //! at first by four times their distance, then by twice as much, up to a sixteenth of memory. They sink by half in every
 //! 10 s without. Linux' `watermark_boost_factor` raises them in the same way after memory got fragmented.
 //!
-//! A page of a region that comes back within memory's size would be there still if what is free had held it: each takes one
+//! A page of a region that is refaulted within memory's size would be there still if what is free had held it: each takes one
 //! frame off the boost, and never is the reason for one. Who fills memory with new pages keeps the boost; a region whose
-//! pages go and come back had 5 to 8 % of memory free for it, a fifth more swap-ins at 1.25 times memory.
+//! pages went and were refaulted had 5 to 8 % of memory free for it, a fifth more swap-ins at 1.25 times memory.
 //!
 //! Measured with a writer of 1.4 GB/s in 512 MiB on two busy processors: each time it came too late, the writer
 //! reclaimed 1300 to 2500 pages itself, of a million; without a boost that was 2.6 % of all scans at 0.6 GB/s.
@@ -51,8 +51,8 @@ impl Boost {
         }
     }
 
-    /// A page of a region came back that a larger memory would have kept: a frame that is free in vain costs something.
-    pub fn came_back(&mut self) {
+    /// A page of a region was refaulted that a larger memory would have kept: a frame that is free in vain costs something.
+    pub fn refaulted(&mut self) {
         self.frames = self.frames.saturating_sub(1);
     }
 
@@ -104,10 +104,10 @@ mod tests {
         let (mut boost, frames) = (Boost::default(), PageCount(100_000));
         boost.late(Instant(0), MARKS, frames);
         for left in (0..400).rev() {
-            boost.came_back();
+            boost.refaulted();
             assert_eq!(boost.over(MARKS, frames).low, PageCount(200 + left));
         }
-        boost.came_back();
+        boost.refaulted();
         assert_eq!(boost.over(MARKS, frames), MARKS);
     }
 

@@ -150,7 +150,7 @@ fn an_activation_by_refault_lets_the_active_list_shrink_once() {
 fn refaults_are_counted_under_the_kernels_names() {
     let mut pond = Pond::linux(LINUX, 100);
     (0..2).for_each(|n| pond.insert_active(n));
-    // Both are deactivated, go, and come back while one page is active.
+    // Both are deactivated, go, and are refaulted while one page is active.
     assert_eq!(pond.evict_one(), 0);
     assert_eq!(pond.evict_one(), 1);
     pond.insert_active(50);
@@ -168,7 +168,7 @@ fn refaults_are_counted_under_the_kernels_names() {
 }
 
 /// The detection toy of Kim 2020, played with file pages: 50 hot pages are active, then rounds of 50
-/// pages used once and 50 pages that come back each time. How many come back missing, round by round.
+/// pages used once and 50 pages that are used each time. How many of these are missing, round by round.
 fn detection_toy(options: LinuxOptions, memory: u64, room_first: bool) -> [u32; 8] {
     let mut pond = Pond::linux(options, memory);
     (0..50).for_each(|n| pond.insert_active(n));

@@ -129,7 +129,7 @@ fn after_32_active_pages_in_vain_an_inactive_one_goes() {
 }
 
 #[test]
-fn a_page_that_came_back_becomes_active_if_one_of_four_yields() {
+fn a_refaulted_page_becomes_active_if_one_of_four_is_demoted() {
     let mut pond = pond_with_active();
     (0..3).for_each(|n| pond.use_page(n));
     pond.lru.insert(FrameNo(500), recent(), true, &mut pond.frames);
@@ -266,7 +266,7 @@ fn the_target_grows_for_pages_never_active_and_shrinks_for_those_that_were() {
         panic!("there are inactive pages");
     };
     assert_eq!(target(&pond), Some(100));
-    // The last victim came back at once; the first has more than 50 evictions of its class behind it.
+    // The last victim is refaulted at once; the first has more than 50 evictions of its class behind it.
     let last_gone = FrameNo(first.0 - 1);
     let _ = pond.lru.refault(key(last_gone.0));
     assert_eq!(target(&pond), Some(102));
@@ -298,7 +298,7 @@ fn the_target_stays_between_its_limits() {
 }
 
 #[test]
-fn a_recent_page_came_back_within_memorys_size_in_evictions() {
+fn a_recent_refault_is_within_memorys_size_in_evictions() {
     let mut pond = Pond::millpond(100);
     let distance = |pond: &mut Pond, n| {
         let refault = pond.lru.refault(key(n));

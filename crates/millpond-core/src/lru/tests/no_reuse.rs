@@ -15,7 +15,7 @@ fn pond(memory: u64) -> Pond {
     pond
 }
 
-/// Of one file everything came back, of the other one nothing.
+/// Of one file everything is used again, of the other one nothing.
 fn tell_apart(pond: &mut Pond) {
     for _ in 0..200 {
         pond.lru.refault_rates.evicted(NO_REUSE, PageCount(10_000));
@@ -44,7 +44,7 @@ fn a_page_of_a_no_reuse_file_is_the_next_victim_after_its_window() {
     assert_eq!(pond.list(List::Inactive)[0], OTHER);
 }
 
-/// It was a reuse: the page became active, and its file was taken for one that comes back.
+/// It was a reuse: the page became active, and its file was taken for one that is used again.
 #[test]
 fn uses_in_the_window_of_a_no_reuse_page_are_one_burst() {
     let mut pond = pond(20);
@@ -57,7 +57,7 @@ fn uses_in_the_window_of_a_no_reuse_page_are_one_burst() {
     assert!(pond.lru.detect_no_reuse(NO_REUSE));
 }
 
-/// While less than half of memory was active it was one in four, and the active list filled with what does not come back.
+/// While less than half of memory was active it was one in four, and the active list filled with what is not used again.
 #[test]
 fn of_a_no_reuse_file_one_page_in_32_is_activated_however_little_is_active() {
     let mut pond = Pond::millpond(1000);

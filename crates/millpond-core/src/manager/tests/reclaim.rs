@@ -65,7 +65,7 @@ fn neighbours_come_with_a_page_only_into_frames_that_are_free_and_not_of_a_file_
     assert!(!w.manager.may_read_around(FILE, PageCount(0)));
 }
 
-/// Else what was never read of a file that comes back is read page by page for as long as memory is full.
+/// Else what was never read of a file in use is read page by page for as long as memory is full.
 #[test]
 fn neighbours_come_down_to_the_low_mark_while_pages_of_a_file_that_does_not_come_back_are_sorted_out() {
     const SPOOL: FileId = FileId(1);
