@@ -203,7 +203,7 @@ fn memory_shrinks_and_grows_while_pages_are_in_it() {
     assert!(w.frames.map.len() > 1_900);
 }
 
-/// Whoever held the pages of one list starved everybody: the scan went round that list and never came to the clean pages
+/// A caller that held the pages of one list starved all others: the scan went round that list and never came to the clean pages
 /// of the other. 72 guards of 165 frames were enough for allocations to fail after 30 s. Found by the worlds under memory pressure.
 #[test]
 fn pages_in_use_do_not_hide_clean_ones_from_reclaim() {
