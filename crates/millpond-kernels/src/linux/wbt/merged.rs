@@ -353,5 +353,4 @@ fn in_flight(reason: Reason, t: &InTransit) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "merged_tests.rs"]
 mod tests;
