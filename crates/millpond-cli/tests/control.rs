@@ -5,77 +5,26 @@ mod support;
 
 use millpond::PageCache;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Lines, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use support::caches::{self, CacheProcess};
 use support::{text, words};
-
-/// In the process that has the caches: how many.
-const SERVES: &str = "MILLPOND_TEST_SERVES";
 
 /// Not a test: what the other tests start in a process of its own.
 #[test]
 fn a_process_that_has_caches() {
-    let Ok(caches) = std::env::var(SERVES) else { return };
-    let caches: Vec<_> = (0..caches.parse().unwrap())
-        .map(|_| {
-            let builder = PageCache::builder().memory(16 << 20).control(true);
-            builder.build().unwrap()
-        })
-        .collect();
-    for cache in &caches {
-        println!("\nsocket {}", cache.control_path().unwrap().display());
-    }
-    println!("\nready");
-    // Until whoever has started this ends it.
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    let Some(count) = caches::wanted() else { return };
+    let build = || {
+        let builder = PageCache::builder().memory(16 << 20).control(true);
+        builder.build().unwrap()
+    };
+    let caches: Vec<_> = (0..count).map(|_| build()).collect();
+    caches::serve(caches.iter().map(|cache| cache.control_path().unwrap()));
 }
 
-/// A process with caches, whose sockets are in a folder of the test's.
-struct CacheProcess {
-    process: Child,
-    /// Not closed before it ends: it writes there.
-    _said: Lines<BufReader<ChildStdout>>,
-    sockets: Vec<PathBuf>,
-}
-
-impl CacheProcess {
-    fn start(folder: &Path, caches: u32) -> CacheProcess {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_process_that_has_caches", "--nocapture"])
-            .env(SERVES, caches.to_string())
-            .env("XDG_RUNTIME_DIR", folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let until_ready = said
-            .by_ref()
-            .map(|line| line.unwrap())
-            .take_while(|line| line != "ready");
-        let sockets = until_ready.filter_map(|line| line.strip_prefix("socket ").map(PathBuf::from));
-        CacheProcess {
-            sockets: sockets.collect(),
-            _said: said,
-            process,
-        }
-    }
-
-    fn pid(&self) -> String {
-        self.process.id().to_string()
-    }
-
-    /// Its caches are dropped.
-    fn end(mut self) {
-        drop(self.process.stdin.take());
-        assert!(self.process.wait().unwrap().success());
-    }
-
-    fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
+fn start(folder: &Path, count: u32) -> CacheProcess {
+    CacheProcess::start("a_process_that_has_caches", folder, count)
 }
 
 fn command(folder: &Path, line: &str) -> Command {
@@ -111,7 +60,7 @@ fn fails(folder: &Path, line: &str, code: i32) -> String {
 #[test]
 fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     let said = says(folder, "set dirty.hard=2M dirty.background=1M");
     for line in [
         "dirty.hard               20% -> 2M",
@@ -177,7 +126,7 @@ fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
 #[test]
 fn the_documents_limits_are_a_caches() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     says(folder, "set memory=64M dirty.hard=8M");
     let page = include_str!("../../../docs/CONTROL.md");
     let (_, shown) = page.split_once("$ millpond inspect limits\n").unwrap();
@@ -206,7 +155,7 @@ fn the_documents_limits_are_a_caches() {
 #[test]
 fn what_can_not_be_changes_nothing_and_says_what_can() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     for (line, why) in [
         ("set dirty.hart=2M", "did you mean dirty.hard?"),
         (
@@ -245,7 +194,7 @@ fn of_several_caches_one_is_named_by_its_process_or_its_socket() {
     let folder = folder.path();
     assert!(fails(folder, "stat", 1).contains("no cache with a control socket is running"));
     assert_eq!(says(folder, "caches"), "");
-    let (one, two) = (CacheProcess::start(folder, 1), CacheProcess::start(folder, 2));
+    let (one, two) = (start(folder, 1), start(folder, 2));
     let listed = says(folder, "caches");
     assert_eq!(listed.lines().count(), 4, "{listed}");
     for socket in one.sockets.iter().chain(&two.sockets) {
@@ -286,14 +235,14 @@ fn of_several_caches_one_is_named_by_its_process_or_its_socket() {
 fn what_a_killed_process_leaves_is_not_listed_and_goes_with_the_next_cache() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let killed = CacheProcess::start(folder, 1);
+    let killed = start(folder, 1);
     let socket = killed.sockets[0].clone();
     killed.kill();
     assert!(socket.exists());
     assert_eq!(says(folder, "caches"), "");
     let said = fails(folder, &format!("stat --cache {}", socket.display()), 1);
     assert!(said.contains("the cache that made it is gone"), "{said}");
-    let next = CacheProcess::start(folder, 1);
+    let next = start(folder, 1);
     assert!(!socket.exists());
     says(folder, "stat");
     next.end();
@@ -302,7 +251,7 @@ fn what_a_killed_process_leaves_is_not_listed_and_goes_with_the_next_cache() {
 #[test]
 fn stat_has_a_line_an_interval_until_it_is_enough_or_the_cache_ends() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     assert_eq!(says(folder, "stat").lines().count(), 3);
     assert_eq!(says(folder, "stat 20ms 22").lines().count(), 26, "two headings");
     assert!(says(folder, "stat --reasons").starts_with("reason "));

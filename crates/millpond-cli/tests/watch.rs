@@ -10,24 +10,20 @@ mod support;
 use millpond::{OpenOptions, PageCache};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Lines, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
+use support::caches::{self, CacheProcess};
 use support::terminal::{Terminal, of_folder};
 use support::{scratch, text, words};
-
-/// In the process that has the caches: how many.
-const WATCHED: &str = "MILLPOND_TEST_WATCHED";
 
 /// Not a test: what the other tests start in a process of its own.
 #[test]
 fn a_process_that_is_watched() {
-    let Ok(caches) = std::env::var(WATCHED) else {
-        return;
-    };
+    let Some(count) = caches::wanted() else { return };
     let folder = scratch();
     let mut held = Vec::new();
-    for n in 0..caches.parse().unwrap() {
+    for n in 0..count {
         let cache = PageCache::builder()
             .memory(16 << 20)
             .control(true)
@@ -43,37 +39,11 @@ fn a_process_that_is_watched() {
         dirty.write_at(&vec![1; 256 << 10], 0).unwrap();
         held.push((cache, clean, dirty));
     }
-    println!("\nready");
-    // Until whoever has started this ends it.
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    caches::serve([]);
 }
 
-struct CacheProcess {
-    process: Child,
-    /// Not closed before it ends: it writes there.
-    _said: Lines<BufReader<ChildStdout>>,
-}
-
-impl CacheProcess {
-    fn start(folder: &Path, caches: u32) -> CacheProcess {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_process_that_is_watched", "--nocapture"])
-            .env(WATCHED, caches.to_string())
-            .env("XDG_RUNTIME_DIR", folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        assert!(said.by_ref().any(|line| line.unwrap() == "ready"));
-        CacheProcess { process, _said: said }
-    }
-
-    /// Its caches are dropped.
-    fn end(mut self) {
-        drop(self.process.stdin.take());
-        assert!(self.process.wait().unwrap().success());
-    }
+fn start(folder: &Path, count: u32) -> CacheProcess {
+    CacheProcess::start("a_process_that_is_watched", folder, count)
 }
 
 fn run(folder: &Path, line: &str) -> Output {
@@ -102,7 +72,7 @@ fn assert_restored(seen: &str) {
 #[test]
 fn on_a_terminal_it_draws_its_screen_until_q_and_gives_the_terminal_back() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (80, 24)) {
         terminal.wait_for("clean-0");
         terminal.wait_for("q quit");
@@ -119,7 +89,7 @@ fn on_a_terminal_it_draws_its_screen_until_q_and_gives_the_terminal_back() {
 #[test]
 fn control_c_and_signals_give_the_terminal_back_as_well() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (100, 30)) {
         terminal.wait_for("q quit");
         terminal.press("\u{3}");
@@ -146,7 +116,7 @@ fn control_c_and_signals_give_the_terminal_back_as_well() {
 #[test]
 fn of_several_caches_one_is_chosen_from_their_list() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 2));
+    let (folder, caches) = (folder.path(), start(folder.path(), 2));
     if let Some(mut terminal) = Terminal::start(folder, "top 100ms", (120, 30)) {
         terminal.wait_for("Several caches are running. Which one?");
         terminal.press("2");
@@ -165,7 +135,7 @@ fn of_several_caches_one_is_chosen_from_their_list() {
 #[test]
 fn when_the_cache_ends_the_terminal_is_given_back_and_it_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     match Terminal::start(folder, "top 100ms", (80, 24)) {
         None => caches.end(),
         Some(mut terminal) => {
@@ -183,7 +153,7 @@ fn when_the_cache_ends_the_terminal_is_given_back_and_it_is_said() {
 #[test]
 fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     let screen = says(folder, "top 20ms --once");
     for part in [
         "millpond top  ",
@@ -241,7 +211,7 @@ fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
 #[test]
 fn a_dumb_terminal_gets_lines() {
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     // `env` sets it for the program alone.
     let top = format!("TERM=dumb {} top 20ms", env!("CARGO_BIN_EXE_millpond"));
     let mut script = Command::new("script");
@@ -275,7 +245,7 @@ fn the_page_shows_a_cache_in_a_browser() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), CacheProcess::start(folder.path(), 1));
+    let (folder, caches) = (folder.path(), start(folder.path(), 1));
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
     let mut server = of_folder(command.args(["top", "100ms", "--web", "0"]), folder)
         .stdout(Stdio::piped())

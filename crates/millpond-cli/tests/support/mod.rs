@@ -6,6 +6,8 @@
     reason = "each test uses its part of it; a test fails by panicking"
 )]
 
+pub(crate) mod caches;
+pub(crate) mod experiment;
 pub(crate) mod terminal;
 
 /// The main job as small as it can be.

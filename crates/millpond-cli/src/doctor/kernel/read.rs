@@ -183,22 +183,39 @@ pub(super) fn saved(
         .unwrap_or_default();
     let meminfo = meminfo.map(read).transpose()?;
     let release = settings.get("kernel.osrelease").map(String::as_str);
+    let is_since_4_8 = text.contains("nr_zone_inactive_file");
     Ok(Machine {
-        zones,
-        limits: KernelLimits {
-            background: limit(&settings, "dirty_background", 10),
-            hard: limit(&settings, "dirty", 20),
-        },
-        highmem_counts: settings
-            .get("vm.highmem_is_dirtyable")
-            .is_some_and(|value| value != "0"),
-        version: version(release, text.contains("nr_zone_inactive_file")),
-        processors: processors.max(1),
         unclean: meminfo.and_then(|text| unclean(&text)),
-        own: None,
-        devices: Vec::new(),
         is_default: sysctl.is_none(),
+        ..Machine::of(zones, processors, &settings, version(release, is_since_4_8))
     })
+}
+
+impl Machine {
+    /// Without what only the running kernel says.
+    fn of(
+        zones: Vec<Zone>,
+        processors: u32,
+        settings: &BTreeMap<String, String>,
+        version: KernelVersion,
+    ) -> Machine {
+        Machine {
+            zones,
+            limits: KernelLimits {
+                background: limit(settings, "dirty_background", 10),
+                hard: limit(settings, "dirty", 20),
+            },
+            highmem_counts: settings
+                .get("vm.highmem_is_dirtyable")
+                .is_some_and(|value| value != "0"),
+            version,
+            processors: processors.max(1),
+            unclean: None,
+            own: None,
+            devices: Vec::new(),
+            is_default: false,
+        }
+    }
 }
 
 /// The running kernel.
@@ -230,23 +247,13 @@ pub(super) fn running() -> Result<Machine, Failure> {
         let value = vmstat.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().parse().ok().map(PageCount)
     };
+    let meminfo = fs::read_to_string("/proc/meminfo").ok();
     Ok(Machine {
-        zones,
-        limits: KernelLimits {
-            background: limit(&settings, "dirty_background", 10),
-            hard: limit(&settings, "dirty", 20),
-        },
-        highmem_counts: settings
-            .get("vm.highmem_is_dirtyable")
-            .is_some_and(|value| value != "0"),
-        version: version(Some(&release), true),
-        processors: processors.max(1),
-        unclean: fs::read_to_string("/proc/meminfo")
-            .ok()
-            .and_then(|text| unclean(&text)),
+        unclean: meminfo.and_then(|text| unclean(&text)),
         own: own("nr_dirty_background_threshold ").zip(own("nr_dirty_threshold ")),
         devices: devices(),
         is_default: !settings.contains_key("vm.dirty_ratio"),
+        ..Machine::of(zones, processors, &settings, version(Some(&release), true))
     })
 }
 
