@@ -1,7 +1,7 @@
-//! What the Python package `millpond` does in Rust: ponds, and blocks of memory that NumPy arrays stand on.
+//! What the Python package `millpond` does in Rust: caches with a swap file (`Pond`), and blocks of their memory for arrays.
 //!
 //! ```text
-//!   ndarray ──base──► Block ──► Region          the array keeps its memory, and memory keeps its pond
+//!   ndarray ──base──► Block ──► Region          the array keeps its memory, and memory keeps its cache
 //!                       └─────► Pond ──► PageCache, with a swap file
 //! ```
 //!
@@ -26,7 +26,7 @@ use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn raise(error: Error) -> PyErr {
-    let told = error.told(Surface::Python);
+    let message = error.told(Surface::Python);
     match &error {
         Error::MemoryLimit { .. }
         | Error::MemoryOfMachine { .. }
@@ -36,22 +36,22 @@ fn raise(error: Error) -> PyErr {
         | Error::BudgetTooSmall { .. }
         | Error::SwapTooSmall { .. }
         | Error::RegionRange { .. }
-        | Error::OutOfRange { .. } => PyValueError::new_err(told),
+        | Error::OutOfRange { .. } => PyValueError::new_err(message),
         // Found by the engine, not by the system: a size or a path that can't be.
         Error::Swap { source, .. }
             if source.kind() == ErrorKind::InvalidInput && source.raw_os_error().is_none() =>
         {
-            PyValueError::new_err(told)
+            PyValueError::new_err(message)
         }
         // Nothing that another call or another file would change.
-        Error::Poisoned { .. } | Error::NoSwap | Error::NoLog { .. } => PyRuntimeError::new_err(told),
+        Error::Poisoned { .. } | Error::NoSwap | Error::NoLog { .. } => PyRuntimeError::new_err(message),
         // Two arguments become errno and strerror, and the class that fits (PermissionError).
-        _ => PyOSError::new_err((error.errno(), told)),
+        _ => PyOSError::new_err((error.errno(), message)),
     }
 }
 
 /// What the machine does not allow and is done without, in Python's words.
-fn told(notice: &Notice) -> String {
+fn message(notice: &Notice) -> String {
     match notice {
         Notice::NoKernelFaults => "this user's system calls can't wait for parts of an array that are in swap: tofile, \
                                    numpy.save and write fail with \"Bad address\" or \"0 written\"; copy through \
@@ -101,7 +101,7 @@ struct Pond {
     /// Blocks that stand in it.
     arrays: AtomicUsize,
     /// How many notices were handed out.
-    told: AtomicUsize,
+    reported: AtomicUsize,
 }
 
 #[pymethods]
@@ -121,15 +121,15 @@ impl Pond {
         Ok(Pond {
             cache: Mutex::new(Some(Own::new(cache))),
             arrays: AtomicUsize::new(0),
-            told: AtomicUsize::new(0),
+            reported: AtomicUsize::new(0),
         })
     }
 
-    /// What the machine does not allow and is done without, of which this has not told yet.
+    /// What the machine does not allow and is done without, that was not returned before.
     fn new_notices(&self) -> PyResult<Vec<String>> {
         let notices = self.cache()?.notices();
-        let told_before = self.told.swap(notices.len(), Ordering::Relaxed);
-        Ok(notices.iter().skip(told_before).map(told).collect())
+        let reported = self.reported.swap(notices.len(), Ordering::Relaxed);
+        Ok(notices.iter().skip(reported).map(message).collect())
     }
 
     /// Whether this process has made it, not one that it was forked from.

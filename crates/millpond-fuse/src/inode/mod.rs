@@ -79,7 +79,7 @@ pub(crate) struct Data {
     /// Stays for a while after the file was closed.
     pub(crate) content: Option<Arc<Content>>,
     pub(crate) opens: u32,
-    /// Goes up by one with each open: who has closed the file sees by it whether it was opened since.
+    /// Goes up by one with each open: tells whether the file was opened since it was closed.
     pub(crate) generation: u64,
     /// How the file below was when nothing was left to write to it.
     pub(crate) disk_version: Option<DiskVersion>,

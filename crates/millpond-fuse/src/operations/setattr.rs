@@ -122,7 +122,7 @@ impl MountState {
         Ok(())
     }
 
-    /// After an owner or a group has changed: the system has left the set-group-ID bit for us, who may set any group, where it
+    /// After an owner or a group has changed: the system has left the set-group-ID bit for us, as we may set any group, where it
     /// would not for the caller (`setattr_should_drop_sgid`, Linux 6.18).
     fn drop_setgid(&self, inode: &Inode, before: &Stat, caller: &Credentials) -> Result<()> {
         let mode = Mode::from_raw_mode(before.st_mode);
@@ -135,7 +135,7 @@ impl MountState {
     }
 
     /// Before the data of a file are changed: removes its privileges, so that no user runs with them what another has written
-    /// (`file_remove_privs`, `setattr_should_drop_suidgid`, Linux 6.18). Its capabilities whoever the caller is; its
+    /// (`file_remove_privs`, `setattr_should_drop_suidgid`, Linux 6.18). Its capabilities for every caller; its
     /// set-user-ID and set-group-ID bits if `drops_ids`, or, where the kernel does not say, if the caller lacks `CAP_FSETID`.
     pub(crate) fn drop_privileges(
         &self,

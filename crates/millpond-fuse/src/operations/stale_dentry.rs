@@ -32,7 +32,7 @@ impl MountState {
     /// Opens the file that exists. Its handle, and its attributes.
     ///
     /// # Errors
-    /// `ESTALE` if it is no regular file, or another rule than its mode decides on who may open it.
+    /// `ESTALE` if it is no regular file, or its mode alone does not let the caller open it.
     pub(crate) fn open_existing(
         self: &Arc<MountState>,
         entry: &NewEntry<'_>,

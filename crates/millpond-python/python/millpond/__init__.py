@@ -85,7 +85,7 @@ class Pond:
     def __init__(self, memory, size, swap=None):
         memory, size = _arguments.size_of("memory", memory), _arguments.size_of("size", size)
         self._native = None
-        self._swap, is_temporary = _arguments.place_of(swap)
+        self._swap, is_temporary = _arguments.swap_path(swap)
         self._native = _Native(memory, self._swap, size, is_temporary)
         _ponds.add(self._native)
         self._tell()

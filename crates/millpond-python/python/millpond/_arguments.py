@@ -1,4 +1,4 @@
-"""What users give, checked: sizes, shapes, element types and places for swap."""
+"""What users give, checked: sizes, shapes, element types and paths for swap."""
 
 import math
 import os
@@ -50,7 +50,7 @@ def layout_of(shape, dtype):
     return shape, dtype, size
 
 
-def place_of(swap):
+def swap_path(swap):
     """The path of a swap file, and whether it is to have no name: in a folder it has none, a name given is kept."""
     try:
         path = os.fsdecode(SWAP_FOLDER if swap is None else swap)
