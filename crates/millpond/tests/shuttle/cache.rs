@@ -2,23 +2,34 @@
 
 use crate::sync;
 use crate::table::{ExclusivePin, Holder, Load, Lookup, Memory, SharedPin, Table, Turn, Vacated};
+use crate::world::sync::{Arc, Mutex};
+use crate::world::thread;
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
+#[cfg(not(miri))]
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-use shuttle::sync::{Arc, Mutex};
-use shuttle::thread;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
+#[cfg(not(miri))]
 const SCHEDULES: usize = 2_000;
+#[cfg(not(miri))]
 const SEED: u64 = 0x6d69_6c6c_706f_6e64;
 
+#[cfg(not(miri))]
 pub(crate) fn runner<S: Scheduler + 'static>(scheduler: S) -> shuttle::Runner<S> {
     let mut config = shuttle::Config::new();
     config.silence_warnings = true;
     shuttle::Runner::new(scheduler, config)
 }
 
+/// Ten orders for each seed of Miri's, of which one takes longer to start than to run.
+#[cfg(miri)]
+pub(crate) fn explore(test: fn()) {
+    (0..10).for_each(|_| test());
+}
+
+#[cfg(not(miri))]
 pub(crate) fn explore(test: fn()) {
     let seed: u64 = std::env::var("SEED").map_or(SEED, |s| s.parse().unwrap());
     runner(RandomScheduler::new_from_seed(seed, SCHEDULES)).run(test);

@@ -1,11 +1,11 @@
 //! Pages that leave, and the next ones in their frames.
 
-use crate::cache::{Cache, Core, add_one, cache, explore, key, together};
+use crate::cache::{Cache, Core, add_one, cache, content, explore, key, together};
 use crate::table::{Load, Lookup};
+use crate::world::sync::Arc;
+use crate::world::thread;
 use millpond_core::frame::FrameTable;
 use millpond_core::units::FrameNo;
-use shuttle::sync::Arc;
-use shuttle::thread;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[test]
@@ -74,6 +74,51 @@ fn frame_that_got_another_page_is_not_mistaken_for_its_former_one() {
     explore(read_or_write);
     WRITTEN.store(true, Relaxed);
     explore(read_or_write);
+}
+
+/// Under Miri: the key of a page that has begun to be read, beside the word of the page before.
+#[test]
+fn page_that_is_being_read_is_not_there_yet() {
+    explore(|| {
+        let cache = cache(1, 0..1);
+        let replace: fn(&Arc<Cache>) = |cache| {
+            cache.evict(0..1);
+            let load = cache.begin(1).expect("the only frame, which is free");
+            cache.finish(load, 1);
+        };
+        let look: fn(&Arc<Cache>) = |cache| {
+            if cache.table.holds(key(1)) {
+                let number = cache.table.memory().0[0].content.load(Relaxed);
+                assert_eq!(number, content(1, 0), "it is there and not read");
+            }
+        };
+        together(&cache, [replace, look, look]);
+    });
+}
+
+/// Under Miri: whoever pins a page that has just come sees what was read into its frame (H7).
+#[test]
+fn pages_that_come_and_go_in_one_frame_are_read_as_they_are() {
+    explore(|| {
+        let cache = cache(1, 0..1);
+        let replace: fn(&Arc<Cache>) = |cache| {
+            for page in 1..4 {
+                while cache.evict(0..1) == 0 {
+                    thread::yield_now();
+                }
+                let load = cache.begin(page).expect("the only frame, which is free");
+                cache.finish(load, page);
+            }
+        };
+        let read: fn(&Arc<Cache>) = |cache| {
+            while !cache.read_if_there(3) {
+                cache.read_if_there(1);
+                cache.read_if_there(2);
+                thread::yield_now();
+            }
+        };
+        together(&cache, [replace, read, read]);
+    });
 }
 
 /// Who asks for page 0 and is overtaken gets an answer while page 1 is held in its frame: the holder waits for

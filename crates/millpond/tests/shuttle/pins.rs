@@ -2,9 +2,9 @@
 
 use crate::cache::{Cache, add_one, cache, explore, key, look, together};
 use crate::table::{Lookup, SharedPin};
+use crate::world::sync::Arc;
+use crate::world::thread;
 use millpond_core::units::FrameNo;
-use shuttle::sync::Arc;
-use shuttle::thread;
 
 #[test]
 fn reader_may_pin_again_what_it_has_pinned_while_a_writer_waits() {

@@ -2,10 +2,10 @@
 
 use crate::cache::{Cache, cache, explore, key, look, together};
 use crate::table::Lookup;
+use crate::world::sync::Arc;
+use crate::world::thread;
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::units::FrameNo;
-use shuttle::sync::Arc;
-use shuttle::thread;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[test]

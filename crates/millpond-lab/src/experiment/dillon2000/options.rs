@@ -7,7 +7,6 @@ use crate::experiment::check;
 use crate::program::Program;
 use crate::setup::Device;
 use crate::testbed;
-use millpond::internal::quantity::size_typed;
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::freebsd::System;
 use std::path::PathBuf;

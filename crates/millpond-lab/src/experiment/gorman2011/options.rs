@@ -8,7 +8,6 @@ use crate::experiment::check;
 use crate::program::Program;
 use crate::setup::Device;
 use crate::testbed;
-use millpond::internal::quantity::size_typed;
 use millpond_core::units::Bytes;
 use millpond_kernels::linux::reclaim::System;
 use millpond_kernels::linux::reclaim::filesystem::FileSystem;
