@@ -255,7 +255,7 @@ fn pages_can_be_pinned_while_a_thread_ends() {
 #[test]
 fn threads_never_see_another_page_nor_half_a_change() {
     const PAGES: u64 = 2;
-    const ROUNDS: u64 = 100_000;
+    let rounds = std::env::var("MILLPOND_ROUNDS").map_or(100_000, |n| n.parse().unwrap());
     let (table, mut turn) = table(PAGES as u32, PAGES as u32);
     let done = AtomicBool::new(false);
     let fill = |bytes: &mut [u8], value: u64| {
@@ -285,7 +285,7 @@ fn threads_never_see_another_page_nor_half_a_change() {
         }
     };
     let mut change = |mut free: Vec<FrameNo>| {
-        for n in 0..ROUNDS {
+        for n in 0..rounds {
             // Each page is biased at first, then locked, evicted, and read into a frame that was
             // another's.
             for page in 0..PAGES {
