@@ -11,7 +11,7 @@ use crate::control::settings::MemoryRange;
 use crate::control::socket::Place;
 use crate::device::{self, Calibration, Device, Warning, Watched};
 use crate::engine::budget::{self, Aside};
-use crate::engine::driver::Shared;
+use crate::engine::driver::Engine;
 use crate::engine::threads::Threads;
 use crate::error::{Error, Result};
 use crate::frames::table::Table;
@@ -317,25 +317,25 @@ impl Builder {
         }
         // It takes memory by the frame, which can't be refused: after all that can.
         let manager = Manager::new(options, frames)?;
-        let shared = Shared::new(table, turn, manager, device, self.recorder, regions, is_huge);
-        let shared = Arc::new(shared);
-        if let Some(regions) = &shared.regions {
-            let whole = shared.exchange_frames(frames.0 as u32);
+        let engine = Engine::new(table, turn, manager, device, self.recorder, regions, is_huge);
+        let engine = Arc::new(engine);
+        if let Some(regions) = &engine.regions {
+            let whole = engine.exchange_frames(frames.0 as u32);
             whole.map_err(setup("making the frames exchangeable"))?;
             regions.twins.fit(frames);
             regions.tables.fit(frames.0);
             for (slots, priority) in regions.swap_areas() {
-                shared.tell(Event::SwapAdded { slots, priority });
+                engine.tell(Event::SwapAdded { slots, priority });
             }
         }
-        let threads = Threads::start(&shared)?;
+        let threads = Threads::start(&engine)?;
         let calibrating = match self.calibration {
             Some(calibration) => Calibrating::Done(calibration),
             None if self.calibrate && self.goal.is_none() => Calibrating::Due,
             None => Calibrating::Off,
         };
         let cache = Cache::new(
-            shared,
+            engine,
             threads,
             calibrating,
             notices,
@@ -363,7 +363,7 @@ impl Builder {
         if let Some(address) = self.metrics {
             handle.serve_metrics(address)?;
         }
-        if let Some(regions) = &handle.shared.regions {
+        if let Some(regions) = &handle.engine.regions {
             regions.keep_swap();
         }
         Ok(PageCache {

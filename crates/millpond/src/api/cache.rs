@@ -52,8 +52,8 @@ impl PageCache {
     /// # Errors
     /// The first error, as of [`File::sync_data`]; all files are tried.
     pub fn sync_all(&self) -> Result<()> {
-        let shared = &self.handle.shared;
-        shared.poison.check()?;
+        let engine = &self.handle.engine;
+        engine.poison.check()?;
         // As handles, so that none is closed before its answer is there.
         let files: Vec<_> = {
             let mut files = self.handle.files.lock();
@@ -64,18 +64,18 @@ impl PageCache {
             })
             .collect()
         };
-        let own = |file: &File| shared.check_guards(&file.inner, 0..u64::MAX, Waits::ForWriters);
+        let own = |file: &File| engine.check_guards(&file.inner, 0..u64::MAX, Waits::ForWriters);
         files.iter().try_for_each(own)?;
-        let logs: Vec<_> = files.iter().map(|f| shared.log_first(&f.inner)).collect();
+        let logs: Vec<_> = files.iter().map(|f| engine.log_first(&f.inner)).collect();
         // All of them at once, so that the flusher can order them.
         let begun: Vec<_> = files
             .iter()
             .zip(logs)
-            .map(|(f, log)| (&*f.inner, shared.sync_begin(f.inner.id, log)))
+            .map(|(f, log)| (&*f.inner, engine.sync_begin(f.inner.id, log)))
             .collect();
         let results: Vec<_> = begun
             .into_iter()
-            .map(|(file, begun)| shared.sync_file(file, begun?))
+            .map(|(file, begun)| engine.sync_file(file, begun?))
             .collect();
         results.into_iter().collect()
     }
@@ -105,19 +105,19 @@ impl PageCache {
 
     /// What the cache has done and how full it is. Takes the core's lock for a moment.
     pub fn stats(&self) -> Stats {
-        self.handle.shared.stats()
+        self.handle.engine.stats()
     }
 
     /// What is in memory: pages by state, and the `count` files that are first in `order`. Looks at the frames, 2^20 at
     /// most, 1024 at a time under the core's lock; [`contents`](crate::contents) says how exact it is.
     pub fn contents(&self, count: usize, order: Order) -> Contents {
-        self.handle.shared.contents(count, order, contents::FRAMES_MAX)
+        self.handle.engine.contents(count, order, contents::FRAMES_MAX)
     }
 
     /// What each device has done that has files of the cache, in the order in which they were met. As cheap as
     /// [`PageCache::stats`], without the core's lock.
     pub fn devices(&self) -> Vec<DeviceFigures> {
-        self.handle.shared.device.figures()
+        self.handle.engine.device.figures()
     }
 
     /// Where the control socket is, if [`Builder::control`](crate::Builder::control) or
@@ -137,7 +137,7 @@ impl PageCache {
     /// kept. A copy of 6 KiB, made under the core's lock.
     #[doc(hidden)]
     pub fn reclaim_trace(&self) -> Trace {
-        self.handle.shared.core().manager.trace().clone()
+        self.handle.engine.core().manager.trace().clone()
     }
 
     /// What the device of the first file with content is like, once that was measured or if it was given.

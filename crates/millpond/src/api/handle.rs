@@ -87,12 +87,12 @@ impl Handle {
     pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<()> {
         let cache = self.cache.clone();
         let facts = move || metrics::Facts {
-            stats: cache.shared.stats(),
-            devices: cache.shared.device.figures(),
+            stats: cache.engine.stats(),
+            devices: cache.engine.device.figures(),
             name: cache.name.get().cloned(),
-            age: cache.shared.age(),
+            age: cache.engine.age(),
             memory: cache.budget.lock().memory,
-            page_size: cache.shared.page_size,
+            page_size: cache.engine.page_size,
         };
         self.metrics = Some(metrics::start(address, facts)?);
         Ok(())
@@ -111,7 +111,7 @@ impl Handle {
                 return;
             }
         }
-        let _noted = self.shared.note(inner.id, (0, 0), What::Close);
+        let _noted = self.engine.note(inner.id, (0, 0), What::Close);
         // Whoever opens the file waits for this, also if what follows panics.
         let closing = Closing {
             handle: self,
@@ -138,26 +138,26 @@ impl Handle {
     /// # Errors
     /// [`Error::Poisoned`], or [`Error::OwnGuard`] if the calling thread has forgotten a guard: the file was not forgotten.
     fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<()> {
-        let shared = &self.shared;
-        shared.poison.check()?;
-        if let Err(error) = shared.log_first(inner) {
-            shared.poison.check()?;
+        let engine = &self.engine;
+        engine.poison.check()?;
+        if let Err(error) = engine.log_first(inner) {
+            engine.poison.check()?;
             lost.push(error);
             // Nobody can change them any more, and they can't be written.
             let held = inner.keeping.held.as_ref();
             for page in held.map(|held| held.pages()).unwrap_or_default() {
-                shared.discard_but_own(inner, page..page + 1)?;
+                engine.discard_but_own(inner, page..page + 1)?;
             }
         }
-        let syncing = shared.sync_begin(inner.id, Ok(()))?;
-        let own = match shared.sync_end(inner, syncing) {
+        let syncing = engine.sync_begin(inner.id, Ok(()))?;
+        let own = match engine.sync_end(inner, syncing) {
             Err(Error::OwnGuard { page, .. }) => {
-                let failing = shared.core().manager.failing(inner.id);
+                let failing = engine.core().manager.failing(inner.id);
                 lost.extend(failing.map(|(_, e)| inner.write_failed(e.0)));
                 Some(page)
             }
             Err(error) => {
-                shared.poison.check()?;
+                engine.poison.check()?;
                 lost.push(error);
                 None
             }
@@ -167,18 +167,18 @@ impl Handle {
             }
         };
         // No guard is left but such as were forgotten.
-        let pages = 0..inner.len().div_ceil(shared.page_size.bytes());
-        let kept = shared.discard_but_own(inner, pages.clone())?;
+        let pages = 0..inner.len().div_ceil(engine.page_size.bytes());
+        let kept = engine.discard_but_own(inner, pages.clone())?;
         if let Some(page) = own.or(kept) {
             // What is clean is written by nobody, whoever opens the file.
-            if shared.is_changed(inner, pages)? {
+            if engine.is_changed(inner, pages)? {
                 let _ = inner.stuck.set(page);
             }
             let path = inner.path.clone();
             return Err(Error::OwnGuard { path, page });
         }
-        shared.tell(Event::Closed { file: inner.id });
-        shared.core().files[inner.id.0 as usize] = None;
+        engine.tell(Event::Closed { file: inner.id });
+        engine.core().files[inner.id.0 as usize] = None;
         Ok(())
     }
 }
@@ -205,7 +205,7 @@ impl Drop for Closing<'_> {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.shared.poison.is_of_another() {
+        if self.engine.poison.is_of_another() {
             // In a forked child nothing ends: the threads are the parent's, and so is the socket.
             std::mem::forget(self.cache.clone());
             #[cfg(feature = "control")]

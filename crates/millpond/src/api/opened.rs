@@ -37,18 +37,18 @@ impl Holder for Arc<Opened> {
     type Memory = Arena;
 
     fn table(&self) -> &Table<Arena> {
-        &self.cache.shared.table
+        &self.cache.engine.table
     }
 
     fn gives_back(&self) -> bool {
-        !self.cache.shared.poison.is_of_another()
+        !self.cache.engine.poison.is_of_another()
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
-        if cache.shared.poison.is_of_another() {
+        if cache.engine.poison.is_of_another() {
             // In a forked child nothing is done, nor closed.
             return std::mem::forget((cache, inner, self.lent.take()));
         }

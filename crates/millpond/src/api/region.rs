@@ -67,12 +67,12 @@ impl Region {
         let bytes = RegionBytes::new(len, options.touch()).map_err(setup)?;
         let memory = bytes.memory().clone();
         let inner = Arc::new(RegionInner::new(id, memory, count).map_err(setup)?);
-        if let Some(regions) = &cache.shared.regions {
+        if let Some(regions) = &cache.engine.regions {
             regions.exchange.add_region(&inner.memory).map_err(setup)?;
             regions.enter(inner.clone());
         }
         if options.touch() == Touch::Signals {
-            in_thread::enter(&inner, &cache.shared);
+            in_thread::enter(&inner, &cache.engine);
         }
         buffers::enter(&inner.memory);
         Ok(Region { bytes, inner, cache })
@@ -125,13 +125,13 @@ impl Region {
     /// # Errors
     /// [`Error::RegionRange`], [`Error::Poisoned`].
     pub fn advise(&mut self, range: impl RangeBounds<usize>, advice: RegionAdvice) -> Result<()> {
-        let shared = &self.cache.shared;
-        let size = shared.page_size.bytes();
+        let engine = &self.cache.engine;
+        let size = engine.page_size.bytes();
         let bytes = self.range(range)?;
         match advice {
             RegionAdvice::WillNeed => {
                 let pages = bytes.start / size..bytes.end.div_ceil(size);
-                shared.region_ahead(&self.inner, pages)
+                engine.region_ahead(&self.inner, pages)
             }
             RegionAdvice::DontNeed | RegionAdvice::Free => {
                 let end = match bytes.end == self.len() as u64 {
@@ -140,8 +140,8 @@ impl Region {
                 };
                 let whole = bytes.start.div_ceil(size)..end;
                 match advice {
-                    RegionAdvice::Free => shared.region_free(&self.inner, whole),
-                    _ => shared.region_forget(&self.inner, whole),
+                    RegionAdvice::Free => engine.region_free(&self.inner, whole),
+                    _ => engine.region_forget(&self.inner, whole),
                 }
             }
         }
@@ -182,17 +182,17 @@ impl std::fmt::Debug for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if self.cache.shared.poison.is_of_another() {
+        if self.cache.engine.poison.is_of_another() {
             // In a forked child, where there may be something else at these addresses.
             return std::mem::forget((self.cache.clone(), self.inner.clone()));
         }
-        self.cache.shared.close_region(&self.inner);
+        self.cache.engine.close_region(&self.inner);
         // It can fail only if the cache is poisoned, and then the process has ended.
         let _ = self
             .cache
-            .shared
+            .engine
             .region_forget(&self.inner, 0..self.inner.pages.len());
-        if let Some(regions) = &self.cache.shared.regions {
+        if let Some(regions) = &self.cache.engine.regions {
             self.inner.tables.all_gone(&regions.tables);
             regions.remove(self.inner.id);
         }

@@ -63,7 +63,7 @@ impl Cache {
     /// As [`PageCache::set_memory`]; then nothing changes.
     pub(crate) fn set_aside(&self, keeping: &Keeping) -> Result<()> {
         let mut budget = self.budget.lock();
-        let page_size = self.shared.page_size;
+        let page_size = self.engine.page_size;
         let mut aside = budget.aside;
         if keeping.stable == StablePages::Copy && aside.copies == PageCount(0) {
             aside.copies = budget::copies(budget.least(), page_size);
@@ -77,7 +77,7 @@ impl Cache {
         }
         if aside.copies > PageCount(0) {
             let copies = || Copies::new(aside.copies.0 as u32, page_size.bytes() as usize);
-            self.shared.copies.get_or_init(copies);
+            self.engine.copies.get_or_init(copies);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use super::calibration::Calibrating;
 use super::follow::Follower;
-use crate::engine::driver::Shared;
+use crate::engine::driver::Engine;
 use crate::engine::threads::Threads;
 use crate::host::Notices;
 use crate::observe::history::History;
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// What the control socket works with, and users' handles do.
 pub(crate) struct Cache {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) engine: Arc<Engine>,
     /// Whether the read latency goal is still the one for an unknown device.
     pub(crate) calibrating: Mutex<Calibrating>,
     pub(crate) notices: Notices,
@@ -33,7 +33,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        engine: Arc<Engine>,
         threads: Threads,
         calibrating: Calibrating,
         notices: Notices,
@@ -41,7 +41,7 @@ impl Cache {
         memory_beyond_limit: bool,
     ) -> Arc<Cache> {
         Arc::new_cyclic(|me| Cache {
-            shared,
+            engine,
             calibrating: Mutex::new(calibrating),
             notices,
             memory_beyond_limit,

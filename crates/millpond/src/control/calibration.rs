@@ -81,14 +81,14 @@ impl Cache {
         // Once, also where it comes to nothing.
         *calibrating = Calibrating::Off;
         if !matches!(
-            self.shared.core().manager.options().admission,
+            self.engine.core().manager.options().admission,
             AdmissionOptions::Goal(_)
         ) {
             return;
         }
         if len < FILE_BYTES_MIN {
             *calibrating = Calibrating::Presumed;
-            if self.shared.device.facts(file).rotational {
+            if self.engine.device.facts(file).rotational {
                 self.take_goal(GOAL_MAX);
             }
         } else if let Some(calibration) = self.measure(file, len) {
@@ -100,8 +100,8 @@ impl Cache {
     /// Takes what follows from a calibration.
     pub(crate) fn take(&self, calibration: Calibration) {
         if calibration.read_latency >= AROUND_FROM {
-            let around = AROUND.to_pages(self.shared.page_size).0;
-            self.shared.around_pages.store(around, Ordering::Relaxed);
+            let around = AROUND.to_pages(self.engine.page_size).0;
+            self.engine.around_pages.store(around, Ordering::Relaxed);
         }
         self.take_goal(calibration.read_latency_goal());
     }
@@ -133,14 +133,14 @@ impl Cache {
                     segments: Segments::of(buffer.clone(), 0, 4096),
                 };
                 let began = Instant::now();
-                let _dart = self.shared.dart("device");
-                let read = self.shared.device.transfer(&request);
+                let _dart = self.engine.dart("device");
+                let read = self.engine.device.transfer(&request);
                 read.ok().map(|_| began.elapsed())
             })
             .collect();
         took.sort_unstable();
         Some(Calibration {
-            facts: self.shared.device.facts(file),
+            facts: self.engine.device.facts(file),
             reads: took.len() as u32,
             read_latency: *took.get(took.len() / 2)?,
             read_latency_max: *took.last()?,

@@ -104,7 +104,7 @@ fn run(cache: &Weak<Cache>, (sign, signed): &(Mutex<Sign>, Condvar)) {
     loop {
         let Some(inner) = cache.upgrade() else { return };
         let follows = {
-            let _dart = inner.shared.dart("thread that follows the host's memory");
+            let _dart = inner.engine.dart("thread that follows the host's memory");
             inner.follow_host(&mut last)
         };
         drop(inner);
@@ -134,7 +134,7 @@ impl Cache {
 
     /// One look at the host, and what follows. Whether the host decides.
     fn follow_host(&self, last: &mut Last) -> bool {
-        if self.shared.poison.is_set() {
+        if self.engine.poison.is_set() {
             return false;
         }
         let places = host::places();
@@ -143,7 +143,7 @@ impl Cache {
             *self.follower.why.lock() = None;
             return false;
         };
-        let now = self.shared.clock.now();
+        let now = self.engine.clock.now();
         let next = auto::next(range, self.pool(&budget), &places, *last, now);
         *last = next.last;
         let mut why = next.why;
@@ -167,14 +167,14 @@ impl Cache {
     }
 
     fn pool(&self, budget: &Budget) -> Pool {
-        let core = self.shared.core();
-        let free = core.manager.occupancy(self.shared.clock.now()).free;
+        let core = self.engine.core();
+        let free = core.manager.occupancy(self.engine.clock.now()).free;
         let (derived, leaving) = (*core.manager.derived(), core.manager.leaving());
         drop(core);
         let spare = derived.watermarks.high.0 + derived.frames.0 / FREE_IN_FULL;
         Pool {
             budget: budget.memory,
-            leaving: leaving.to_bytes(self.shared.page_size),
+            leaving: leaving.to_bytes(self.engine.page_size),
             is_full: free.0 <= spare,
         }
     }

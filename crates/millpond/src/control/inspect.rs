@@ -9,14 +9,14 @@ use millpond_core::units::Bytes;
 
 impl Cache {
     pub(crate) fn inspect_goal(&self) -> Option<GoalInForce> {
-        self.shared.core().manager.inspect_goal()
+        self.engine.core().manager.inspect_goal()
     }
 
     pub(crate) fn inspect_limits(&self) -> Vec<Limit> {
-        let shared = &self.shared;
+        let engine = &self.engine;
         let budget = self.budget.lock();
-        let (values, page_size) = (shared.core().manager.inspect(), shared.page_size);
-        let now = shared.clock.now();
+        let (values, page_size) = (engine.core().manager.inspect(), engine.page_size);
+        let now = engine.clock.now();
         let aside = &budget.aside;
         limits(values, page_size, now, |frames| MemoryFacts {
             memory: budget.memory,

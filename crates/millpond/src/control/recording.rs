@@ -14,10 +14,10 @@ impl Cache {
     /// # Errors
     /// [`Error::Trace`](crate::Error::Trace).
     pub(crate) fn record_start(&self, path: &Path, bytes_max: u64) -> Result<u64> {
-        let calls: Arc<dyn Calls> = self.shared.clone();
-        let began_ns = self.shared.clock.now().0;
+        let calls: Arc<dyn Calls> = self.engine.clone();
+        let began_ns = self.engine.clock.now().0;
         let about = || self.about_recording(began_ns);
-        let open = || self.shared.files_opened(began_ns);
+        let open = || self.engine.files_opened(began_ns);
         self.recordings
             .lock()
             .start((path, bytes_max), &calls, about, open)
@@ -28,7 +28,7 @@ impl Cache {
         let program = std::env::current_exe().ok();
         let program = program.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let occupancy = self.shared.stats().occupancy;
+        let occupancy = self.engine.stats().occupancy;
         let options: serde_json::Map<_, _> = self
             .settings_now()
             .into_iter()
@@ -39,7 +39,7 @@ impl Cache {
             "program": program,
             "began_unix_s": unix.unwrap_or_default().as_secs(),
             "began_ns": began_ns,
-            "page_bytes": self.shared.page_size.bytes(),
+            "page_bytes": self.engine.page_size.bytes(),
             "memory_bytes": self.budget.lock().memory.0,
             "frames": occupancy.frames.0,
             "resident": occupancy.frames.0 - occupancy.free.0,

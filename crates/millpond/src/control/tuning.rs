@@ -35,12 +35,12 @@ struct Sets {
 
 impl Cache {
     pub(crate) fn options(&self) -> Options {
-        self.shared.core().manager.options().clone()
+        self.engine.core().manager.options().clone()
     }
 
     pub(crate) fn set_options(&self, options: Options) -> Result<()> {
         self.tune(By::Program, |settings| {
-            let page_size = self.shared.page_size;
+            let page_size = self.engine.page_size;
             settings.options = Options { page_size, ..options };
             Ok(Sets {
                 options: true,
@@ -76,7 +76,7 @@ impl Cache {
     }
 
     fn tune(&self, by: By, edit: impl FnOnce(&mut Settings) -> Result<Sets>) -> Result<Change> {
-        self.shared.poison.check()?;
+        self.engine.poison.check()?;
         let (change, notices) = {
             let mut calibrating = self.calibrating.lock();
             let mut budget = self.budget.lock();
@@ -133,7 +133,7 @@ impl Cache {
         memory: Option<Budget>,
         options: Option<Options>,
     ) -> Result<Change> {
-        let shared = &self.shared;
+        let engine = &self.engine;
         let old = self.settings(budget);
         if let Some((memory, range)) = memory.and_then(|memory| Some((memory, memory.auto?))) {
             // Whatever the host does later, the budget can follow it.
@@ -145,9 +145,9 @@ impl Cache {
         let watchdog = options.as_ref().map(|options| options.hung_io_timeout);
         let mut deferred = Deferred::default();
         let (before, after) = {
-            let mut core = shared.core();
+            let mut core = engine.core();
             if let Some(frames) = frames {
-                let mut table = shared.table.locked(&mut core.turn);
+                let mut table = engine.table.locked(&mut core.turn);
                 let (before, after) = (table.frames(), frames.0 as u32);
                 let failed = |source| Error::Setup {
                     what: "growing the pool",
@@ -156,24 +156,24 @@ impl Cache {
                 if after > before {
                     table.grow(after).map_err(failed)?;
                 }
-                shared.exchange_frames(after).map_err(failed)?;
+                engine.exchange_frames(after).map_err(failed)?;
             }
             let before = *core.manager.derived();
             if let Some(frames) = frames {
-                shared.step(&mut core, Event::MemoryChanged { frames }, &mut deferred);
+                engine.step(&mut core, Event::MemoryChanged { frames }, &mut deferred);
             }
             if let Some(options) = options {
-                shared.step(&mut core, Event::Retuned(Box::new(options)), &mut deferred);
+                engine.step(&mut core, Event::Retuned(Box::new(options)), &mut deferred);
             }
             (before, *core.manager.derived())
         };
-        shared.finish(&mut deferred);
-        if let Some(regions) = &shared.regions {
+        engine.finish(&mut deferred);
+        if let Some(regions) = &engine.regions {
             regions.twins.fit(after.frames);
             regions.tables.fit(after.frames.0);
         }
         if let Some(watchdog) = watchdog {
-            shared.device.set_limit(watchdog);
+            engine.device.set_limit(watchdog);
         }
         if let Some(memory) = memory {
             *budget = memory;
@@ -182,7 +182,7 @@ impl Cache {
         let mut change = Change {
             number: 0,
             at: SystemTime::now(),
-            age: Duration::from_nanos(shared.clock.now().0),
+            age: Duration::from_nanos(engine.clock.now().0),
             by,
             settings: differences(&old, &self.settings(budget)),
             limits: limit_changes(&before, &after),
@@ -193,11 +193,11 @@ impl Cache {
 
     /// How many frames a budget has room for.
     fn frames(&self, budget: &Budget) -> Result<PageCount> {
-        let shared = &self.shared;
-        let frames = crate::engine::budget::frames(budget.memory, shared.page_size, budget.aside)?;
-        let frames_max = crate::frames::table::Memory::frames_max(shared.table.memory());
+        let engine = &self.engine;
+        let frames = crate::engine::budget::frames(budget.memory, engine.page_size, budget.aside)?;
+        let frames_max = crate::frames::table::Memory::frames_max(engine.table.memory());
         if frames.0 > u64::from(frames_max) {
-            let max = PageCount(u64::from(frames_max)).to_bytes(shared.page_size);
+            let max = PageCount(u64::from(frames_max)).to_bytes(engine.page_size);
             let (value, allowed) = (budget.memory.to_string(), format!("up to {max}"));
             return Err(OptionError {
                 option: "memory",

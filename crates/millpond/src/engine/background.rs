@@ -1,7 +1,7 @@
 //! The cache's one thread: takes in completions, reclaims in the background, sends ticks.
 
 use crate::device::{Completion, Device};
-use crate::engine::driver::{Deferred, Shared, until};
+use crate::engine::driver::{Deferred, Engine, until};
 use crate::sys::threads;
 use millpond_core::event::Event;
 use millpond_core::units::PageCount;
@@ -25,62 +25,62 @@ const RESTS_MAX: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the system gives no thread.
-pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let cache = Arc::downgrade(&shared);
-    shared.device.if_the_hook_panics(move || {
-        if let Some(shared) = cache.upgrade() {
-            shared.poison("its hook for warnings has panicked; the message is on standard error".into());
-            shared.device.wake();
+pub(crate) fn start(engine: Arc<Engine>) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let cache = Arc::downgrade(&engine);
+    engine.device.if_the_hook_panics(move || {
+        if let Some(engine) = cache.upgrade() {
+            engine.poison("its hook for warnings has panicked; the message is on standard error".into());
+            engine.device.wake();
         }
     });
     threads::spawn("millpond", move || {
-        let _dart = shared.dart("background thread");
-        run(&shared);
+        let _dart = engine.dart("background thread");
+        run(&engine);
     })
 }
 
-fn run(shared: &Shared) {
+fn run(engine: &Engine) {
     // No more can be completed at a time than a device has under way.
     let mut done: Vec<Completion> = Vec::with_capacity(COMPLETIONS);
     let mut unchecked = Vec::new();
     let mut reclaimer = Reclaimer::default();
-    while !shared.stopping.load(Ordering::Acquire) && !shared.poison.is_set() {
+    while !engine.stopping.load(Ordering::Acquire) && !engine.poison.is_set() {
         #[cfg(test)]
-        shared
+        engine
             .allocations
             .store(crate::sys::counted::allocations(), Ordering::SeqCst);
-        let tick = until(shared.clock.now(), shared.tick_at.load(Ordering::Relaxed));
+        let tick = until(engine.clock.now(), engine.tick_at.load(Ordering::Relaxed));
         let timeout = match reclaimer.due() {
             None => tick,
             Some(due) => Some(tick.map_or(due, |tick| tick.min(due))),
         };
-        if let Err(error) = shared.device.wait(&mut done, timeout) {
-            return shared.poison(format!("the device reports no completions any more: {error}"));
+        if let Err(error) = engine.device.wait(&mut done, timeout) {
+            return engine.poison(format!("the device reports no completions any more: {error}"));
         }
         let mut deferred = Deferred::default();
         if !done.is_empty() {
-            let mut core = shared.core();
+            let mut core = engine.core();
             for Completion { token, result } in done.drain(..) {
-                unchecked.extend(shared.completed(&mut core, token, result, &mut deferred));
+                unchecked.extend(engine.completed(&mut core, token, result, &mut deferred));
             }
         }
         for read in unchecked.drain(..) {
-            shared.check_ahead(read, &mut deferred);
+            engine.check_ahead(read, &mut deferred);
         }
-        let is_time = shared.clock.now().0 >= shared.tick_at.load(Ordering::Relaxed);
+        let is_time = engine.clock.now().0 >= engine.tick_at.load(Ordering::Relaxed);
         if is_time {
-            shared.step(&mut shared.core(), Event::Tick, &mut deferred);
+            engine.step(&mut engine.core(), Event::Tick, &mut deferred);
         }
         // The flag first: what comes later is announced again.
-        if shared.log_moved.swap(false, Ordering::SeqCst) {
-            while !shared.release(&mut deferred) {
-                shared.finish(&mut deferred);
+        if engine.log_moved.swap(false, Ordering::SeqCst) {
+            while !engine.release(&mut deferred) {
+                engine.finish(&mut deferred);
             }
         }
-        shared.finish(&mut deferred);
-        reclaimer.is_wanted |= shared.reclaim_wanted.swap(false, Ordering::Relaxed);
+        engine.finish(&mut deferred);
+        reclaimer.is_wanted |= engine.reclaim_wanted.swap(false, Ordering::Relaxed);
         if reclaimer.due() == Some(Duration::ZERO) {
-            reclaimer.work(shared);
+            reclaimer.work(engine);
         }
     }
 }
@@ -110,25 +110,25 @@ impl Reclaimer {
     }
 
     /// Some batches.
-    fn work(&mut self, shared: &Shared) {
+    fn work(&mut self, engine: &Engine) {
         (self.is_wanted, self.rests_until) = (false, None);
         let run = self.run.get_or_insert(Run {
             took: Duration::ZERO,
-            is_of_use: shared.regions.is_some(),
+            is_of_use: engine.regions.is_some(),
         });
         let began = Instant::now();
         for _ in 0..RECLAIM_BATCHES {
             let mut deferred = Deferred::default();
             {
-                let mut core = shared.core();
+                let mut core = engine.core();
                 let freed = core.manager.stats().pgsteal_kswapd;
-                shared.step(&mut core, Event::Reclaim, &mut deferred);
+                engine.step(&mut core, Event::Reclaim, &mut deferred);
                 run.is_of_use |= core.manager.stats().pgsteal_kswapd > freed;
                 if !deferred.reclaim_more && !run.is_of_use {
-                    run.is_of_use = core.manager.pressure(shared.clock.now()).unclean > PageCount(0);
+                    run.is_of_use = core.manager.pressure(engine.clock.now()).unclean > PageCount(0);
                 }
             }
-            shared.finish(&mut deferred);
+            engine.finish(&mut deferred);
             if !deferred.reclaim_more {
                 run.took += began.elapsed();
                 if !run.is_of_use {
@@ -167,7 +167,7 @@ mod tests {
                 }
             }
             let written = cache.stats().counters.nr_written;
-            let allocations = file.cache.shared.allocations.load(Ordering::SeqCst);
+            let allocations = file.cache.engine.allocations.load(Ordering::SeqCst);
             counts.push((written, allocations));
         }
         let [(written_before, before), (written, after)] = counts[..] else {
@@ -200,7 +200,7 @@ mod tests {
                 region.as_mut_slice()[(n >> 33) as usize % 8192 * 4096] ^= 1;
             }
             let written = cache.stats().counters.pswpout;
-            let allocations = cache.handle.shared.allocations.load(Ordering::SeqCst);
+            let allocations = cache.handle.engine.allocations.load(Ordering::SeqCst);
             counts.push((written, allocations));
         }
         let [(written_before, before), (written, after)] = counts[..] else {

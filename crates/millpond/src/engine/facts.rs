@@ -1,6 +1,6 @@
 //! What is known of a running cache: facts for those that show them (`observe`).
 
-use super::driver::Shared;
+use super::driver::Engine;
 use crate::device::Device;
 use crate::files::FileInner;
 use crate::observe::contents::{Contents, FileContents, Order, SLICE, Tally};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-impl Shared {
+impl Engine {
     /// Since it was made.
     #[cfg(any(feature = "control", feature = "metrics"))]
     pub(crate) fn age(&self) -> Duration {

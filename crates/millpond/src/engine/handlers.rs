@@ -9,7 +9,7 @@
 //! is on another processor than the thread that waits takes two wake-ups across processors, which is most of a fault's
 //! time (16 instead of 7 us where that was measured); the scheduler finds the near one as long as there is one.
 
-use super::driver::{Fault, Shared, until_asking};
+use super::driver::{Engine, Fault, until_asking};
 use crate::memory::{Bell, RegionInner, Regions};
 use crate::sys::threads;
 use crate::sys::uffd::{Access, Message};
@@ -29,14 +29,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the system gives no thread.
-pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
-    let count = shared.regions.as_ref().map_or(0, |regions| regions.bells.len());
+pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Vec<JoinHandle<()>>> {
+    let count = engine.regions.as_ref().map_or(0, |regions| regions.bells.len());
     let handler = |n| {
-        let shared = shared.clone();
+        let engine = engine.clone();
         threads::spawn(&format!("millpond-fault{n}"), move || {
-            let _dart = shared.dart("fault handler");
-            if let Some(regions) = &shared.regions {
-                run(&shared, regions, &regions.bells[n]);
+            let _dart = engine.dart("fault handler");
+            if let Some(regions) = &engine.regions {
+                run(&engine, regions, &regions.bells[n]);
             }
         })
     };
@@ -51,16 +51,16 @@ struct Waiting {
     since: Instant,
 }
 
-fn run(shared: &Shared, regions: &Regions, bell: &Bell) {
+fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
     let mut messages = [Message::default(); FAULTS];
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut pause = Duration::ZERO;
-    while !shared.stopping.load(Ordering::Acquire) {
+    while !engine.stopping.load(Ordering::Acquire) {
         let at_most = pause.clamp(PAUSE_MIN, PAUSE_MAX);
         bell.ear.wait((!waiting.is_empty()).then_some(at_most));
         let faults = match regions.exchange.uffd().read(&mut messages) {
             Ok(faults) => faults,
-            Err(error) => return shared.poison(format!("faults can't be read any more: {error}")),
+            Err(error) => return engine.poison(format!("faults can't be read any more: {error}")),
         };
         let touched = messages[..faults]
             .iter()
@@ -70,7 +70,7 @@ fn run(shared: &Shared, regions: &Regions, bell: &Bell) {
                 regions.exchange.fill_at(address);
                 continue;
             };
-            if let Fault::NoFrame(_) = shared.region_fault(&region, page, access, n + 1 == faults) {
+            if let Fault::NoFrame(_) = engine.region_fault(&region, page, access, n + 1 == faults) {
                 let since = Instant::now();
                 waiting.push(Waiting {
                     region,
@@ -84,21 +84,21 @@ fn run(shared: &Shared, regions: &Regions, bell: &Bell) {
             // First the flag: memory that comes after this look rings.
             bell.waits.store(true, Ordering::SeqCst);
             pause = PAUSE_MAX;
-            waiting.retain(|fault| again(shared, fault, &mut pause));
+            waiting.retain(|fault| again(engine, fault, &mut pause));
             bell.waits.store(!waiting.is_empty(), Ordering::SeqCst);
         }
     }
 }
 
 /// Tries a fault again. Whether it goes on waiting.
-fn again(shared: &Shared, fault: &Waiting, pause: &mut Duration) -> bool {
-    let Fault::NoFrame(at_most) = shared.region_fault(&fault.region, fault.page, fault.access, false) else {
+fn again(engine: &Engine, fault: &Waiting, pause: &mut Duration) -> bool {
+    let Fault::NoFrame(at_most) = engine.region_fault(&fault.region, fault.page, fault.access, false) else {
         return false;
     };
     *pause = until_asking(at_most, fault.since.elapsed()).min(*pause);
-    let is_given_up = fault.since.elapsed() > shared.patience();
+    let is_given_up = fault.since.elapsed() > engine.patience();
     if is_given_up {
-        shared.give_up_fault(&fault.region, fault.page);
+        engine.give_up_fault(&fault.region, fault.page);
     }
     !is_given_up
 }

@@ -12,7 +12,7 @@
 //! Whoever serves takes the core lock, allocates and reads; it waits where another has the page in hand, and where no
 //! frame can be had. All that is as it is for a call that reads a file: what is interrupted holds no lock that these need.
 
-use super::driver::Shared;
+use super::driver::Engine;
 use crate::memory::RegionInner;
 use crate::sys::sigbus;
 use crate::sys::uffd::Access;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 
 struct Served {
     region: Arc<RegionInner>,
-    shared: Weak<Shared>,
+    engine: Weak<Engine>,
 }
 
 /// The regions of this process whose faults are served in their threads.
@@ -37,9 +37,9 @@ pub(crate) fn prepare() -> io::Result<()> {
 }
 
 /// Serves the region's faults in the threads that touch it, from now on.
-pub(crate) fn enter(region: &Arc<RegionInner>, shared: &Arc<Shared>) {
-    let (region, shared) = (region.clone(), Arc::downgrade(shared));
-    SERVED.write().push(Served { region, shared });
+pub(crate) fn enter(region: &Arc<RegionInner>, engine: &Arc<Engine>) {
+    let (region, engine) = (region.clone(), Arc::downgrade(engine));
+    SERVED.write().push(Served { region, engine });
 }
 
 /// The region is no more, or was none of these.
@@ -52,11 +52,11 @@ pub(crate) fn remove(region: &Arc<RegionInner>) {
 fn serve(address: usize, access: Access) -> bool {
     let found = SERVED.read().iter().find_map(|served| {
         let page = served.region.memory.page_at(address)?;
-        Some((served.region.clone(), served.shared.upgrade()?, page))
+        Some((served.region.clone(), served.engine.upgrade()?, page))
     });
-    let Some((region, shared, page)) = found else {
+    let Some((region, engine, page)) = found else {
         return false;
     };
-    let _dart = shared.dart("fault in a thread");
-    shared.region_touched(&region, page, access)
+    let _dart = engine.dart("fault in a thread");
+    engine.region_touched(&region, page, access)
 }

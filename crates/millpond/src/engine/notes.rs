@@ -1,6 +1,6 @@
 //! What calls leave for a recording (`observe/trace`); nothing where the feature `trace` is left out.
 
-use super::driver::Shared;
+use super::driver::Engine;
 use crate::files::FileInner;
 #[cfg(feature = "trace")]
 use crate::observe::trace::{Calls, Opened, PAGES_MAX, Shards};
@@ -10,7 +10,7 @@ use millpond_core::units::FileId;
 use {millpond_core::stats::Stats as Counters, std::os::unix::ffi::OsStrExt};
 
 #[cfg(feature = "trace")]
-impl Shared {
+impl Engine {
     /// A file was opened.
     pub(crate) fn note_opened(&self, file: &FileInner) {
         if !self.poison.is_usual()
@@ -49,7 +49,7 @@ impl Shared {
 }
 
 #[cfg(feature = "trace")]
-impl Calls for Shared {
+impl Calls for Engine {
     fn shards(&self) -> &Shards {
         &self.calls
     }
@@ -64,7 +64,7 @@ impl Calls for Shared {
 }
 
 #[cfg(not(feature = "trace"))]
-impl Shared {
+impl Engine {
     pub(crate) fn note_opened(&self, _: &FileInner) {}
 
     pub(crate) fn note(&self, _: FileId, _: (u64, u64), _: What) -> Option<Note<'_>> {

@@ -1,6 +1,6 @@
 //! The engine's own threads: the background's, and those that serve faults of regions. They end together.
 
-use super::driver::Shared;
+use super::driver::Engine;
 use super::{background, handlers};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 pub(crate) struct Threads {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     background: Option<JoinHandle<()>>,
     handlers: Vec<JoinHandle<()>>,
 }
@@ -19,14 +19,14 @@ impl Threads {
     ///
     /// # Errors
     /// [`Error::Setup`] if the system gives none.
-    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Threads> {
+    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Threads> {
         let setup = |what| move |source| Error::Setup { what, source };
-        let background = background::start(shared.clone());
+        let background = background::start(engine.clone());
         let background = background.map_err(setup("starting the background thread"))?;
-        let handlers = handlers::start(shared);
+        let handlers = handlers::start(engine);
         let handlers = handlers.map_err(setup("starting the threads that serve faults"))?;
         Ok(Threads {
-            shared: shared.clone(),
+            engine: engine.clone(),
             background: Some(background),
             handlers,
         })
@@ -35,13 +35,13 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::Release);
-        self.shared.device.wake();
+        self.engine.stopping.store(true, Ordering::Release);
+        self.engine.device.wake();
         if let Some(thread) = self.background.take() {
             // It has poisoned the cache if it has panicked; there is nobody left to tell.
             let _ = thread.join();
         }
-        if let Some(regions) = &self.shared.regions {
+        if let Some(regions) = &self.engine.regions {
             regions.wake_handlers();
         }
         for handler in self.handlers.drain(..) {

@@ -10,7 +10,7 @@
 //! changes which page is where ([`LockedTable`]) and repeats the look-up there: without the lock a page
 //! may be missed (X1) but never mistaken (X2).
 //!
-//! - T1. While a [`SharedPin`] lives its frame holds its page, which nobody changes: a counted pin keeps
+//! - T1. While a [`EnginePin`] lives its frame holds its page, which nobody changes: a counted pin keeps
 //!   the word from being claimed or leaving (S3), a hazard pin keeps whoever tried from going ahead (H3).
 //! - T2. While an [`ExclusivePin`] lives nobody else reads or changes the page: others' pins and claims
 //!   are refused while EXCLUSIVE is set, no count and no hazard was there when it was granted (S3, H2),

@@ -313,13 +313,13 @@ mod tests {
             .open(folder.path().join("file"), OpenOptions::new().create(true))
             .unwrap();
         file.write_at(&vec![1; 16 << 20], 0).unwrap();
-        let shared = &cache.handle.shared;
-        let contents = shared.contents(1, Order::Resident, 2 * SLICE);
+        let engine = &cache.handle.engine;
+        let contents = engine.contents(1, Order::Resident, 2 * SLICE);
         assert!(contents.frames_scanned.0 <= 2 * u64::from(SLICE), "{contents:?}");
         // Half of the frames are full, but which of them nobody promises: within one slice, four times.
         let resident = contents.files[0].pages.resident().0;
         assert!(resident <= 8 * u64::from(SLICE), "{resident}");
-        let whole = shared.contents(1, Order::Resident, FRAMES_MAX);
+        let whole = engine.contents(1, Order::Resident, FRAMES_MAX);
         assert_eq!(whole.files[0].pages.resident(), PageCount(4096));
     }
 

@@ -37,7 +37,7 @@ impl PageCache {
     /// file with stable pages needs.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
-        self.handle.shared.poison.check()?;
+        self.handle.engine.poison.check()?;
         let failed = |error| open_failed(path, error);
         let keeping = options.keeping().map_err(failed)?;
         // If it is open here it is not opened once more, not even to be closed again at once.
@@ -68,7 +68,7 @@ impl PageCache {
     /// # Errors
     /// As [`PageCache::open`]; [`Error::Open`] also if it is to be written and is not open for that.
     pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
-        self.handle.shared.poison.check()?;
+        self.handle.engine.poison.check()?;
         let here = Path::new("a file that is open");
         let keeping = options.keeping().map_err(|e| open_failed(here, e))?;
         let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
@@ -135,7 +135,7 @@ impl PageCache {
     /// # Errors
     /// If another one does.
     fn writes(&self, identity: FileIdentity, options: &OpenOptions) -> io::Result<Writes> {
-        let cache = Arc::as_ptr(&self.handle.shared).addr();
+        let cache = Arc::as_ptr(&self.handle.engine).addr();
         Writes::by(identity, cache, options.is_beside_others())
     }
 
@@ -160,7 +160,7 @@ impl PageCache {
         options: &OpenOptions,
         keeping: Keeping,
     ) -> Result<File> {
-        let shared = &self.handle.shared;
+        let engine = &self.handle.engine;
         let failed = |source| open_failed(path, source);
         let identity = device.identity();
         writers::check_no_swap(identity).map_err(failed)?;
@@ -175,9 +175,9 @@ impl PageCache {
             if let Some(&page) = inner.stuck.get() {
                 return Err(failed(stuck(page)));
             }
-            wait.get_or_insert_with(|| shared.device.waits(path, Awaited::Close, Duration::ZERO));
+            wait.get_or_insert_with(|| engine.device.waits(path, Awaited::Close, Duration::ZERO));
             self.handle.closed.wait(&mut files);
-            shared.poison.check()?;
+            engine.poison.check()?;
         }
         drop(wait);
         if let Some(file) = self.join(&mut files, (identity, Some(&device)), path, options)? {
@@ -196,7 +196,7 @@ impl PageCache {
         let len = device.len().and_then(files::check_len).map_err(failed)?;
         self.handle.set_aside(&keeping)?;
         if let Some(held) = &keeping.held {
-            let cache = Arc::downgrade(shared);
+            let cache = Arc::downgrade(engine);
             held.log.join(cache);
         }
         let id = files.take_id();
@@ -204,21 +204,21 @@ impl PageCache {
         *inner.writes.lock() = writes;
         let inner = Arc::new(inner);
         {
-            let mut core = shared.core();
+            let mut core = engine.core();
             let at = id.0 as usize;
             if at >= core.files.len() {
                 core.files.resize(at + 1, None);
             }
             core.files[at] = Some(inner.clone());
         }
-        shared.tell(Event::Opened {
+        engine.tell(Event::Opened {
             file: id,
-            pages: PageCount(len.div_ceil(shared.page_size.bytes())),
+            pages: PageCount(len.div_ceil(engine.page_size.bytes())),
         });
         files.open.insert(identity, (inner.clone(), 1));
-        shared.note_opened(&inner);
+        engine.note_opened(&inner);
         drop(files);
-        events::opened(path, len.div_ceil(shared.page_size.bytes()));
+        events::opened(path, len.div_ceil(engine.page_size.bytes()));
         Ok(self.tell_writers(File::new(inner, self.handle.clone(), writable)))
     }
 }

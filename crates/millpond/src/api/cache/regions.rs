@@ -27,14 +27,14 @@ impl PageCache {
     /// As [`PageCache::region`].
     pub fn region_with(&self, len: usize, options: &RegionOptions) -> Result<Region> {
         let handle = &self.handle;
-        let shared = &handle.shared;
-        shared.poison.check()?;
-        if shared.regions.is_none() {
+        let engine = &handle.engine;
+        engine.poison.check()?;
+        if engine.regions.is_none() {
             return Err(Error::NoSwap);
         }
-        let size = shared.page_size.bytes();
+        let size = engine.page_size.bytes();
         let pages = (len as u64).div_ceil(size);
-        let slots = shared.core().manager.swap_slots().map_or(0, |(_, slots)| slots.0);
+        let slots = engine.core().manager.swap_slots().map_or(0, |(_, slots)| slots.0);
         let id = {
             let mut files = handle.files.lock();
             let left = slots - files.region_pages;
@@ -56,7 +56,7 @@ impl PageCache {
             .set_aside_for_regions((pages * PAGE_BYTES) as i64)
             .map_err(undo)?;
         let pages = PageCount(pages);
-        shared.tell(Event::RegionOpened { file: id, pages });
+        engine.tell(Event::RegionOpened { file: id, pages });
         // From here on dropping it undoes all.
         Region::new(handle.clone(), (len, options), id, pages.0 as usize)
             .inspect_err(|_| handle.region_dropped(id, pages.0))
@@ -75,7 +75,7 @@ impl Files {
 impl Handle {
     /// A region without pages in memory is no more.
     pub(crate) fn region_dropped(&self, id: FileId, pages: u64) {
-        self.shared.tell(Event::Closed { file: id });
+        self.engine.tell(Event::Closed { file: id });
         // More frames than before: that can fail only for want of memory, and then the pool stays as it is.
         let _ = self.set_aside_for_regions(-((pages * PAGE_BYTES) as i64));
         self.forget_region(id, pages);

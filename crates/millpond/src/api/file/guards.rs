@@ -22,8 +22,8 @@ impl File {
     pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
         let len = self.page_len(page)?;
         // One look at what is in the processor's cache anyway: no difference was measurable.
-        if self.shared().poison.is_usual()
-            && let Some(pin) = self.shared().table.hit(self.key(page))
+        if self.engine().poison.is_usual()
+            && let Some(pin) = self.engine().table.hit(self.key(page))
         {
             self.passed(page);
             return Ok(PageRef::new(pin, len, self.key(page)));
@@ -65,7 +65,7 @@ impl File {
     /// ```
     pub fn try_page(&self, page: u64) -> Result<Option<PageRef<'_>>> {
         let len = self.page_len(page)?;
-        let hit = self.try_pin(page, len, |key| self.shared().table.hit(key))?;
+        let hit = self.try_pin(page, len, |key| self.engine().table.hit(key))?;
         Ok(hit.map(|pin| PageRef::new(pin, len, self.key(page))))
     }
 
@@ -75,7 +75,7 @@ impl File {
     /// As [`File::try_page`].
     pub fn try_page_owned(&self, page: u64) -> Result<Option<OwnedPageRef>> {
         let len = self.page_len(page)?;
-        let hit = self.try_pin(page, len, |key| self.shared().table.hit_counted(key))?;
+        let hit = self.try_pin(page, len, |key| self.engine().table.hit_counted(key))?;
         Ok(hit.map(|pin| OwnedPageRef::new(pin, len, self.key(page), &self.opened)))
     }
 
@@ -85,24 +85,24 @@ impl File {
         len: usize,
         hit: impl FnOnce(PageKey) -> Option<SharedPin<&'a Table<Arena>>>,
     ) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
-        if !self.shared().poison.is_usual() {
-            self.shared().poison.check()?;
+        if !self.engine().poison.is_usual() {
+            self.engine().poison.check()?;
         }
         let Some(pin) = hit(self.key(page)) else {
             return Ok(None);
         };
-        let _noted = self.begin(page << self.shared().page_size.shift(), len, false)?;
+        let _noted = self.begin(page << self.engine().page_size.shift(), len, false)?;
         self.passed(page);
         Ok(Some(pin))
     }
 
     #[cold]
     fn page_slowly(&self, page: u64, len: usize) -> Result<PageRef<'_>> {
-        let _noted = self.begin(page << self.shared().page_size.shift(), len, false)?;
-        self.shared()
+        let _noted = self.begin(page << self.engine().page_size.shift(), len, false)?;
+        self.engine()
             .check_guards(&self.inner, page..page + 1, Waits::ForWriters)?;
         loop {
-            self.shared().poison.check()?;
+            self.engine().poison.check()?;
             match self.pin(self.key(page), Call::Read(len)) {
                 Lookup::Found(pin) => {
                     self.passed(page);
@@ -117,12 +117,12 @@ impl File {
                         continue;
                     }
                     let why = (Intent::Read, Reach::Inside);
-                    let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+                    let fault = self.engine().fault(&self.inner, PageIndex(page), 1, why, true)?;
                     if fault.outside {
                         self.page_len(page)?;
                     }
                     if let Some(own) = fault.own
-                        && let Some(pin) = self.shared().read(&self.inner, own, |_, _| {}, true)?
+                        && let Some(pin) = self.engine().read(&self.inner, own, |_, _| {}, true)?
                     {
                         return Ok(PageRef::new(pin, len, self.key(page)));
                     }
@@ -139,21 +139,21 @@ impl File {
     /// otherwise as [`File::read_at`] and [`File::write_at`].
     pub fn page_mut(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         let len = self.page_len(page)? as u64;
-        self.check_within_limit((page << self.shared().page_size.shift()) + len)?;
-        self.shared()
+        self.check_within_limit((page << self.engine().page_size.shift()) + len)?;
+        self.engine()
             .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
         let what = What::Write {
             keeps_first: true,
             keeps_last: false,
         };
-        let _noted = self.shared().note(self.inner.id, (page, 1), what);
-        self.shared().accept(&self.inner, Dirtying::Asked, 1)?;
-        self.shared().throttle(&self.inner)?;
+        let _noted = self.engine().note(self.inner.id, (page, 1), what);
+        self.engine().accept(&self.inner, Dirtying::Asked, 1)?;
+        self.engine().throttle(&self.inner)?;
         let pin = self.lock_page(page)?;
         if pin.first_dirty() {
-            self.shared()
+            self.engine()
                 .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
         }
         // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
@@ -180,23 +180,23 @@ impl File {
     /// this file can't be written than the option `dirty.failed` allows; [`Error::Poisoned`].
     pub fn try_page_mut(&self, page: u64) -> Result<Option<PageMut<'_>>> {
         self.check_writable()?;
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         let len = self.page_len(page)? as u64;
-        self.check_within_limit((page << self.shared().page_size.shift()) + len)?;
-        if !self.shared().may_dirty(&self.inner)? {
+        self.check_within_limit((page << self.engine().page_size.shift()) + len)?;
+        if !self.engine().may_dirty(&self.inner)? {
             return Ok(None);
         }
-        let Lookup::Found(mut pin) = self.shared().table.try_lock(self.key(page)) else {
+        let Lookup::Found(mut pin) = self.engine().table.try_lock(self.key(page)) else {
             return Ok(None);
         };
         let what = What::Write {
             keeps_first: true,
             keeps_last: false,
         };
-        let _noted = self.shared().note(self.inner.id, (page, 1), what);
+        let _noted = self.engine().note(self.inner.id, (page, 1), what);
         let is_in_hole = self.inner.hole.takes(page, &mut pin);
         if pin.first_dirty() {
-            self.shared()
+            self.engine()
                 .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
         }
         if is_in_hole {
@@ -223,7 +223,7 @@ impl File {
     /// [`Error::FixedLength`] of a block device.
     pub fn page_mut_or_grow(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         let page_max = LEN_MAX / size - 1;
         if page > page_max {
             return Err(Error::OutOfRange {
@@ -251,13 +251,13 @@ impl File {
 
     /// Makes the file end with the whole of page `page`, and locks it. `None`: look again at how long it is.
     fn grow_by_page(&self, page: u64) -> Result<Option<PageMut<'_>>> {
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         let end = (page + 1) * size;
-        self.shared().poison.check()?;
-        self.shared()
+        self.engine().poison.check()?;
+        self.engine()
             .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
-        self.shared().accept(&self.inner, Dirtying::Asked, 1)?;
-        self.shared().throttle(&self.inner)?;
+        self.engine().accept(&self.inner, Dirtying::Asked, 1)?;
+        self.engine().throttle(&self.inner)?;
         let resize = self.lock_length(Call::Write(size as usize));
         if self.len() >= end {
             return Ok(None);
@@ -271,14 +271,14 @@ impl File {
                 drop(resize);
                 // Not while nobody else can change the length: whoever holds the page may want to.
                 if let Lookup::Busy(frame) | Lookup::Loading(frame) = other? {
-                    self.shared().wait_unused(&self.inner, frame, page);
+                    self.engine().wait_unused(&self.inner, frame, page);
                 }
                 return Ok(None);
             }
         };
         self.grow_to(end);
         if pin.first_dirty() {
-            self.shared()
+            self.engine()
                 .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
         }
         Ok(Some(PageMut::new(pin, size as usize, &self.inner, page)))
@@ -287,20 +287,20 @@ impl File {
     /// Locks a page that ends behind the end of the file. The caller keeps others from changing the length. `Absent`:
     /// try again.
     fn lock_behind(&self, page: u64) -> Result<Lookup<ExclusivePin<&Table<Arena>>>> {
-        let (key, start) = (self.key(page), page << self.shared().page_size.shift());
-        match self.shared().table.try_lock(key) {
+        let (key, start) = (self.key(page), page << self.engine().page_size.shift());
+        match self.engine().table.try_lock(key) {
             Lookup::Absent if start < self.len() => {
                 self.bring(page, Reach::Inside)?;
-                Ok(self.shared().table.try_lock(key))
+                Ok(self.engine().table.try_lock(key))
             }
             Lookup::Absent => {
                 let why = (Intent::Overwrite, Reach::Beyond);
-                let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+                let fault = self.engine().fault(&self.inner, PageIndex(page), 1, why, true)?;
                 let Some(mut load) = fault.granted.into_iter().next() else {
                     return Ok(Lookup::Absent);
                 };
-                self.shared().table.load_bytes(&mut load).fill(0);
-                Ok(Lookup::Found(self.shared().table.finish_load_exclusive(load)))
+                self.engine().table.load_bytes(&mut load).fill(0);
+                Ok(Lookup::Found(self.engine().table.finish_load_exclusive(load)))
             }
             found => Ok(found),
         }
@@ -312,16 +312,16 @@ impl File {
     /// [`Error::OutOfRange`] if it is missing and the file ends before it by now; those of reading.
     pub(super) fn lock_page(&self, page: u64) -> Result<ExclusivePin<&Table<Arena>>> {
         let key = self.key(page);
-        let call = Call::Write(self.shared().page_size.bytes() as usize);
+        let call = Call::Write(self.engine().page_size.bytes() as usize);
         loop {
-            self.shared().poison.check()?;
+            self.engine().poison.check()?;
             match self.lock(key, call) {
                 Lookup::Found(mut pin) => {
                     if !self.inner.hole.takes(page, &mut pin) {
                         return Ok(pin);
                     }
                     if pin.first_dirty() {
-                        self.shared()
+                        self.engine()
                             .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
                     }
                     drop(pin);
@@ -340,7 +340,7 @@ impl File {
 
     /// The length of page `page` up to the end of the file.
     fn page_len(&self, page: u64) -> Result<usize> {
-        let size = self.shared().page_size;
+        let size = self.engine().page_size;
         let start = page.saturating_mul(size.bytes());
         let left = self.len().saturating_sub(start).min(size.bytes()) as usize;
         if left == 0 {

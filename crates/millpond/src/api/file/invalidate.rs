@@ -37,9 +37,9 @@ impl File {
     /// [`Error::Read`]: crate::Error::Read
     /// [`Error::Poisoned`]: crate::Error::Poisoned
     pub fn invalidate(&self, range: impl RangeBounds<u64>) -> Result<u64> {
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         self.take_len()?;
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         let first = match range.start_bound() {
             Bound::Included(&at) => at,
             Bound::Excluded(&at) => at.saturating_add(1),
@@ -55,12 +55,12 @@ impl File {
             return Ok(0);
         }
         let pages = first / size..end.div_ceil(size);
-        self.shared().drop_clean(&self.inner, pages)
+        self.engine().drop_clean(&self.inner, pages)
     }
 
     /// Takes the length of the file on the device, if others have changed it.
     fn take_len(&self) -> Result<()> {
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         let _resize = self.inner.resize.lock();
         let len = {
             let mut room = self.inner.room.lock();
@@ -74,7 +74,7 @@ impl File {
         };
         let old = self.len();
         let last = old.div_ceil(size);
-        if len == old || len < old && self.shared().is_changed(&self.inner, len / size..last)? {
+        if len == old || len < old && self.engine().is_changed(&self.inner, len / size..last)? {
             return Ok(());
         }
         if len < old {
@@ -83,17 +83,17 @@ impl File {
         // From here on as in a cut: SeqCst, and before the pages behind it are looked for.
         self.inner.len.store(len, Ordering::SeqCst);
         self.resized(len);
-        self.shared().discard(&self.inner, len.div_ceil(size)..last)?;
+        self.engine().discard(&self.inner, len.div_ceil(size)..last)?;
         // The page in which one of the two ends lies has zeros behind it.
         let end = len.min(old) / size;
-        if self.shared().drop_clean(&self.inner, end..end + 1)? > 0
+        if self.engine().drop_clean(&self.inner, end..end + 1)? > 0
             && let Lookup::Found(mut pin) = self.lock(self.key(end), Call::Write(size as usize))
         {
             // Changed meanwhile: what others have cut off must not come back.
             let cut = len.saturating_sub(end * size).min(size) as usize;
             pin[cut..].fill(0);
             if pin.first_dirty() {
-                self.shared()
+                self.engine()
                     .dirtied(self.inner.id, PageIndex(end), &[pin.frame()]);
             }
         }

@@ -31,7 +31,7 @@ pub use options::{Advice, OpenOptions};
 
 use super::handle::Handle;
 use super::opened::Opened;
-use crate::engine::driver::Shared;
+use crate::engine::driver::Engine;
 use crate::error::{Error, Result};
 use crate::files::{FileInner, LEN_MAX};
 use crate::frames::own::Waits;
@@ -96,8 +96,8 @@ impl File {
         }
     }
 
-    fn shared(&self) -> &Shared {
-        &self.cache.shared
+    fn engine(&self) -> &Engine {
+        &self.cache.engine
     }
 
     /// The begin of a call that reads or writes `len` bytes from `offset` on: what is to be kept until its end, if calls
@@ -107,10 +107,10 @@ impl File {
     /// [`Error::Poisoned`].
     #[inline]
     fn begin(&self, offset: u64, len: usize, writes: bool) -> Result<Option<Note<'_>>> {
-        if self.shared().poison.is_usual() {
+        if self.engine().poison.is_usual() {
             return Ok(None);
         }
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         Ok(self.note_bytes(offset, len, writes))
     }
 
@@ -122,17 +122,17 @@ impl File {
     #[cold]
     fn wait_loading(&self, frame: FrameNo, key: PageKey, call: Call) {
         explain::waits_in(call);
-        self.shared().tell(Event::Awaited {
+        self.engine().tell(Event::Awaited {
             file: key.file(),
             page: key.index(),
         });
-        explain::timed(Wait::Read, || self.shared().table.wait_loading(frame, key));
+        explain::timed(Wait::Read, || self.engine().table.wait_loading(frame, key));
     }
 
     /// Pins a page for reading in `call`. Never `Busy`.
     #[inline]
     fn pin(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
-        match self.shared().table.hit(key) {
+        match self.engine().table.hit(key) {
             Some(pin) => Lookup::Found(pin),
             None => self.pin_patiently(key, call),
         }
@@ -143,20 +143,20 @@ impl File {
         explain::waits_in(call);
         let pin = || {
             let page = key.index().0;
-            let watched = |slow: Slow<'_>| self.shared().table.pin(key, slow);
-            self.shared().watched(&self.inner, page, watched)
+            let watched = |slow: Slow<'_>| self.engine().table.pin(key, slow);
+            self.engine().watched(&self.inner, page, watched)
         };
         explain::timed(Wait::Busy, pin)
     }
 
     /// Locks a page for changing it in `call`, as [`Table::lock`].
     fn lock(&self, key: PageKey, call: Call) -> Lookup<ExclusivePin<&Table<Arena>>> {
-        match self.shared().table.try_lock(key) {
+        match self.engine().table.try_lock(key) {
             Lookup::Busy(_) => {
                 explain::waits_in(call);
                 let lock = || {
-                    let watched = |slow: Slow<'_>| self.shared().table.lock(key, slow);
-                    self.shared().watched(&self.inner, key.index().0, watched)
+                    let watched = |slow: Slow<'_>| self.engine().table.lock(key, slow);
+                    self.engine().watched(&self.inner, key.index().0, watched)
                 };
                 explain::timed(Wait::Busy, lock)
             }
@@ -190,7 +190,7 @@ impl File {
 
     /// How many bytes a page has, of whichever file of the cache.
     pub fn page_size(&self) -> u64 {
-        self.shared().page_size.bytes()
+        self.engine().page_size.bytes()
     }
 
     /// Whether the whole page that holds byte `offset` is in memory at this moment. For measuring; by the time it
@@ -198,9 +198,9 @@ impl File {
     pub fn is_resident(&self, offset: u64) -> bool {
         offset < LEN_MAX
             && self
-                .shared()
+                .engine()
                 .table
-                .holds(self.key(offset >> self.shared().page_size.shift()))
+                .holds(self.key(offset >> self.engine().page_size.shift()))
     }
 
     /// Says how the file will be used from now on, by all handles.
@@ -208,13 +208,13 @@ impl File {
     /// # Errors
     /// [`Error::Poisoned`].
     pub fn advise(&self, advice: Advice) -> Result<()> {
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         let pattern = match advice {
             Advice::Normal => Pattern::Normal,
             Advice::Random => Pattern::Random,
             Advice::Sequential => Pattern::Sequential,
         };
-        self.shared().tell(Event::Advised {
+        self.engine().tell(Event::Advised {
             file: self.inner.id,
             pattern,
         });
@@ -230,13 +230,13 @@ impl File {
     /// opened anew. [`Error::Log`] if the log of its pages can't be made durable: pages that don't wait for it were
     /// written, if they can be. Without a callback to ask it waits until the log advances.
     pub fn sync_data(&self) -> Result<()> {
-        self.shared().poison.check()?;
-        let _noted = self.shared().note(self.inner.id, (0, 0), What::Sync);
+        self.engine().poison.check()?;
+        let _noted = self.engine().note(self.inner.id, (0, 0), What::Sync);
         self.check_own_changes()?;
         explain::waits_in(Call::Sync);
-        let log = self.shared().log_first(&self.inner);
-        let syncing = self.shared().sync_begin(self.inner.id, log)?;
-        let synced = self.shared().sync_file(&self.inner, syncing);
+        let log = self.engine().log_first(&self.inner);
+        let syncing = self.engine().sync_begin(self.inner.id, log)?;
+        let synced = self.engine().sync_file(&self.inner, syncing);
         synced.inspect_err(|error| events::sync_failed(&self.inner.path, error))
     }
 
@@ -261,9 +261,9 @@ impl File {
     /// long; [`Error::Poisoned`].
     pub fn discard_unwritten(&self) -> Result<u64> {
         self.check_writable()?;
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         // Not while nobody else can change the length: whoever holds one of the pages may want to.
-        let given_up = self.shared().discard_failed(&self.inner)?;
+        let given_up = self.engine().discard_failed(&self.inner)?;
         let _resize = self.inner.resize.lock();
         // What was appended and never written: the next sync promises the length all the same.
         let on_device = self.inner.device().len();
@@ -278,7 +278,7 @@ impl File {
     /// # Errors
     /// [`Error::OwnGuard`] if the calling thread has one.
     fn check_own_changes(&self) -> Result<()> {
-        self.shared()
+        self.engine()
             .check_guards(&self.inner, 0..u64::MAX, Waits::ForWriters)
     }
 
@@ -287,7 +287,7 @@ impl File {
     /// # Errors
     /// [`Error::OwnGuard`] if the calling thread has one.
     fn check_own_guards(&self, first: u64) -> Result<()> {
-        self.shared()
+        self.engine()
             .check_guards(&self.inner, first..u64::MAX, Waits::ForAll)
     }
 
@@ -321,8 +321,8 @@ mod tests {
         let file = cache.open(path, OpenOptions::new().create(true)).unwrap();
         file.write_at(&[1; 4096], 0).unwrap();
         let uses = || {
-            let mut core = file.shared().core();
-            let mut table = file.shared().table.locked(&mut core.turn);
+            let mut core = file.engine().core();
+            let mut table = file.engine().table.locked(&mut core.turn);
             let frame = table.lookup(file.key(0)).unwrap();
             table.test_and_clear_accessed(frame)
         };

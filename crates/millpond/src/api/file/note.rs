@@ -10,8 +10,8 @@ impl File {
     /// Notes a call about bytes, when what this returns is dropped; none if that are no bytes.
     #[cold]
     pub(super) fn note_bytes(&self, offset: u64, len: usize, writes: bool) -> Option<Note<'_>> {
-        let shared = &self.cache.shared;
-        let (size, length) = (shared.page_size.bytes(), self.len());
+        let engine = &self.cache.engine;
+        let (size, length) = (engine.page_size.bytes(), self.len());
         let end = offset.saturating_add(len as u64);
         let end = if writes { end } else { end.min(length) };
         if offset >= end {
@@ -33,7 +33,7 @@ impl File {
                 keeps_last: last > first && keeps(last),
             },
         };
-        shared.note(self.inner.id, (first, last - first + 1), what)
+        engine.note(self.inner.id, (first, last - first + 1), what)
     }
 }
 

@@ -31,13 +31,13 @@ impl File {
     /// one, and for a block device: the range may hold what it held on the device then, where that was written, or zeros.
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         if self.inner.is_fixed {
             return Err(self.inner.write_failed(libc::EOPNOTSUPP));
         }
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         let touched = offset / size..offset.saturating_add(len).div_ceil(size);
-        self.shared().check_guards(&self.inner, touched, Waits::ForAll)?;
+        self.engine().check_guards(&self.inner, touched, Waits::ForAll)?;
         let mut resize = Some(self.lock_length(Call::Write(len as usize)));
         let length = self.len();
         let end = offset.saturating_add(len).min(length);
@@ -68,9 +68,9 @@ impl File {
 
     /// Gives the blocks of whole pages back. The caller keeps others from changing the length.
     fn give_back(&self, pages: Range<u64>) -> Result<()> {
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         let _hole = self.inner.hole.make(&pages);
-        self.shared().discard(&self.inner, pages.clone())?;
+        self.engine().discard(&self.inner, pages.clone())?;
         let device = self.inner.device();
         let (from, len) = (pages.start * size, (pages.end - pages.start) * size);
         let punched = explain::timed(Wait::Length, || device.punch(from, len));
@@ -78,7 +78,7 @@ impl File {
         if device.len().is_ok_and(|on_device| on_device < self.len()) {
             self.resize_device(self.len())?;
         }
-        self.shared().drop_clean(&self.inner, pages)?;
+        self.engine().drop_clean(&self.inner, pages)?;
         punched.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
     }
 }

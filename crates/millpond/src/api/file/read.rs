@@ -69,7 +69,7 @@ impl File {
     /// The same into a region, which is touched with nothing in hand (`memory/buffers.rs`).
     #[cold]
     fn read_apart<S: Sink + ?Sized>(&self, buf: &mut S, offset: u64) -> Result<usize> {
-        let (call, size) = (Call::Read(buf.len()), self.shared().page_size.bytes());
+        let (call, size) = (Call::Read(buf.len()), self.engine().page_size.bytes());
         let (mut own, mut done) = (Vec::new(), 0);
         while done < buf.len() {
             let at = offset + done as u64;
@@ -92,12 +92,12 @@ impl File {
     fn read_into<S: Sink + ?Sized>(&self, buf: &mut S, offset: u64, call: Call) -> Result<usize> {
         let inside = |wanted: usize| (wanted as u64).min(self.len().saturating_sub(offset)) as usize;
         let mut wanted = inside(buf.len());
-        let shift = self.shared().page_size.shift();
+        let shift = self.engine().page_size.shift();
         let size = 1_usize << shift;
         let mut done = 0;
         if wanted > 0 {
             let pages = offset >> shift..((offset + wanted as u64 - 1) >> shift) + 1;
-            self.shared()
+            self.engine()
                 .check_guards(&self.inner, pages, Waits::ForWriters)?;
         }
         while done < wanted {
@@ -113,7 +113,7 @@ impl File {
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
                     self.wait_loading(frame, self.key(page), call);
-                    self.shared().poison.check()?;
+                    self.engine().poison.check()?;
                 }
                 Lookup::Absent => {
                     let last = (offset + wanted as u64 - 1) >> shift;
@@ -136,7 +136,7 @@ impl File {
                 .compare_exchange(page, u64::MAX, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
         {
-            self.shared().tell(Event::ReadAheadDue {
+            self.engine().tell(Event::ReadAheadDue {
                 file: self.inner.id,
                 at: PageIndex(page),
             });
@@ -157,12 +157,12 @@ impl File {
         let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
         let why = (Intent::Read, Reach::Inside);
         let fault = self
-            .shared()
+            .engine()
             .fault(&self.inner, PageIndex(page), count, why, true)?;
         let Some(own) = fault.own else {
             return Ok((!fault.outside).then_some(0));
         };
-        let shift = self.shared().page_size.shift();
+        let shift = self.engine().page_size.shift();
         let end = offset + wanted as u64;
         let mut copied = 0;
         let copy = |page: PageIndex, bytes: &[u8]| {
@@ -172,7 +172,7 @@ impl File {
             buf.put((from - offset) as usize, source);
             copied += source.len();
         };
-        self.shared().read(&self.inner, own, copy, false)?;
+        self.engine().read(&self.inner, own, copy, false)?;
         Ok(Some(copied))
     }
 
@@ -186,10 +186,10 @@ impl File {
         explain::waits_in(Call::Read(count as usize * self.page_size() as usize));
         let why = (Intent::Read, Reach::Inside);
         let fault = self
-            .shared()
+            .engine()
             .fault(&self.inner, PageIndex(page), count, why, true)?;
         if let Some(own) = fault.own {
-            self.shared().read(&self.inner, own, |_, _| {}, false)?;
+            self.engine().read(&self.inner, own, |_, _| {}, false)?;
         }
         self.page_owned(page)
     }
@@ -202,32 +202,32 @@ impl File {
         };
         let why = (Intent::Read, Reach::Inside);
         let fault = self
-            .shared()
+            .engine()
             .fault(&self.inner, PageIndex(first), count, why, false)?;
         let Some(own) = fault.own else {
-            return Ok(!self.shared().table.lacks(self.key(page)));
+            return Ok(!self.engine().table.lacks(self.key(page)));
         };
         // What can't be read is nobody's affair unless it is the page itself, which is then read alone.
-        let read = self.shared().read(&self.inner, own, |_, _| {}, false);
-        Ok(read.is_ok() && !self.shared().table.lacks(self.key(page)))
+        let read = self.engine().read(&self.inner, own, |_, _| {}, false);
+        Ok(read.is_ok() && !self.engine().table.lacks(self.key(page)))
     }
 
     /// The missing pages around `page`, from the first on, if they are to be read with it: on a device where the way there is
     /// what costs, while frames are free that nobody else needs.
     fn around(&self, page: u64) -> Option<(u64, u32)> {
-        let shared = self.shared();
-        let pages = shared.around_pages.load(Ordering::Relaxed);
+        let engine = self.engine();
+        let pages = engine.around_pages.load(Ordering::Relaxed);
         if pages < 2 {
             return None;
         }
         let from = page / pages * pages;
-        let to = (from + pages).min(self.len().div_ceil(shared.page_size.bytes()));
-        let lacks = |n: &u64| shared.table.lacks(self.key(*n));
+        let to = (from + pages).min(self.len().div_ceil(engine.page_size.bytes()));
+        let lacks = |n: &u64| engine.table.lacks(self.key(*n));
         let first = (from..page).rev().take_while(lacks).last().unwrap_or(page);
         let behind = (page + 1..to).take_while(lacks).last().unwrap_or(page) + 1;
         let count = behind - first;
         (count > 1
-            && shared
+            && engine
                 .core()
                 .manager
                 .may_read_around(self.inner.id, PageCount(count)))
@@ -237,9 +237,9 @@ impl File {
     /// Reads a page that is missing. `false`: it is not within `reach` by now.
     pub(super) fn bring(&self, page: u64, reach: Reach) -> Result<bool> {
         let why = (Intent::Read, reach);
-        let fault = self.shared().fault(&self.inner, PageIndex(page), 1, why, true)?;
+        let fault = self.engine().fault(&self.inner, PageIndex(page), 1, why, true)?;
         if let Some(own) = fault.own {
-            self.shared().read(&self.inner, own, |_, _| {}, false)?;
+            self.engine().read(&self.inner, own, |_, _| {}, false)?;
         }
         Ok(!fault.outside)
     }
@@ -251,28 +251,28 @@ impl File {
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn prefetch(&self, offset: u64, len: u64) -> Result<()> {
-        self.shared().poison.check()?;
-        let shift = self.shared().page_size.shift();
+        self.engine().poison.check()?;
+        let shift = self.engine().page_size.shift();
         let end = offset.saturating_add(len).min(self.len());
         if offset >= end {
             return Ok(());
         }
         let pages = (offset >> shift, ((end - 1) >> shift) - (offset >> shift) + 1);
-        let _noted = self.shared().note(self.inner.id, pages, What::Prefetch);
-        let mut left = self.shared().core().manager.derived().frames.0 / 2;
+        let _noted = self.engine().note(self.inner.id, pages, What::Prefetch);
+        let mut left = self.engine().core().manager.derived().frames.0 / 2;
         let (mut page, last) = (offset >> shift, (end - 1) >> shift);
         while page <= last && left > 0 {
             let key = self.key(page);
-            if !self.shared().table.lacks(key) {
+            if !self.engine().table.lacks(key) {
                 page += 1;
                 continue;
             }
             let count = (last - page + 1).min(FAULT_PAGES_MAX).min(left) as u32;
             let why = (Intent::Prefetch, Reach::Inside);
             let fault = self
-                .shared()
+                .engine()
                 .fault(&self.inner, PageIndex(page), count, why, false)?;
-            if fault.outside || (fault.ahead == 0 && self.shared().table.lacks(key)) {
+            if fault.outside || (fault.ahead == 0 && self.engine().table.lacks(key)) {
                 // The file has become shorter, or no frame can be had.
                 break;
             }

@@ -23,7 +23,7 @@ impl File {
     /// [`Error::Poisoned`].
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_writable()?;
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         if len > LEN_MAX {
             return Err(Error::OutOfRange {
                 path: self.inner.path.clone(),
@@ -33,7 +33,7 @@ impl File {
             });
         }
         if len < self.len() {
-            self.check_own_guards(len / self.shared().page_size.bytes())?;
+            self.check_own_guards(len / self.engine().page_size.bytes())?;
         }
         let _resize = self.inner.resize.lock();
         if len == self.len() {
@@ -41,8 +41,8 @@ impl File {
         }
         self.check_elastic(len)?;
         if len < self.len() {
-            let first = len.div_ceil(self.shared().page_size.bytes());
-            let _noted = self.shared().note(self.inner.id, (first, 0), What::Cut);
+            let first = len.div_ceil(self.engine().page_size.bytes());
+            let _noted = self.engine().note(self.inner.id, (first, 0), What::Cut);
             return self.cut(len);
         }
         self.check_length(len)?;
@@ -54,7 +54,7 @@ impl File {
 
     /// Makes the file `len` bytes long, which is inside it. The caller keeps others from changing the length.
     fn cut(&self, len: u64) -> Result<()> {
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         let (page, cut, old) = (len / size, (len % size) as usize, self.len());
         // The page that stays in part is ours until everybody sees the new length.
         let pin = if cut > 0 {
@@ -79,7 +79,7 @@ impl File {
                 pin[cut..].fill(0);
             }
             if pin.first_dirty() {
-                self.shared()
+                self.engine()
                     .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
             }
         }
@@ -89,9 +89,9 @@ impl File {
         if let Some(frame) = frame
             && !mutation::is(Mutation::CutBeforeWrites)
         {
-            self.shared().table.wait_written(frame, self.key(page));
+            self.engine().table.wait_written(frame, self.key(page));
         }
-        self.shared()
+        self.engine()
             .discard(&self.inner, len.div_ceil(size)..old.div_ceil(size))?;
         // Writes that had begun before went up to the old end and may have made it long again; now there is none.
         self.resize_device(len)
@@ -112,7 +112,7 @@ impl File {
         }
         let shortens = present.is_ok_and(|present| len < present);
         self.inner.is_shortening.store(shortens, Ordering::SeqCst);
-        let resized = explain::timed(Wait::Length, || self.shared().device.set_len(&device, len));
+        let resized = explain::timed(Wait::Length, || self.engine().device.set_len(&device, len));
         self.inner.is_shortening.store(false, Ordering::SeqCst);
         resized.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
         *room = len;
@@ -131,7 +131,7 @@ impl File {
         }
         self.check_elastic(end)?;
         self.check_length(end)?;
-        let made = self.inner.make_room_ahead(&self.shared().device, end);
+        let made = self.inner.make_room_ahead(&self.engine().device, end);
         made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
     }
 
@@ -187,9 +187,9 @@ impl File {
 
     /// Tells the core how long the file is now.
     pub(super) fn resized(&self, len: u64) {
-        self.shared().tell(Event::Resized {
+        self.engine().tell(Event::Resized {
             file: self.inner.id,
-            pages: PageCount(len.div_ceil(self.shared().page_size.bytes())),
+            pages: PageCount(len.div_ceil(self.engine().page_size.bytes())),
         });
     }
 
@@ -197,7 +197,7 @@ impl File {
     /// others from changing the length.
     pub(super) fn grow_to(&self, end: u64) {
         let before = self.inner.len.fetch_max(end, Ordering::SeqCst);
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         if end.div_ceil(size) > before.div_ceil(size) {
             self.resized(end);
         }

@@ -13,12 +13,12 @@ impl File {
     /// # Errors
     /// [`Error::Write`] and [`Error::Log`] as of [`File::sync_data`]; [`Error::Poisoned`].
     pub fn write_out(&self) -> Result<()> {
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         explain::waits_in(Call::Sync);
         self.check_own_changes()?;
-        let log = self.shared().log_first(&self.inner);
-        let syncing = self.shared().sync_begin(self.inner.id, log)?;
-        let written = self.shared().sync_end(&self.inner, syncing)?;
+        let log = self.engine().log_first(&self.inner);
+        let syncing = self.engine().sync_begin(self.inner.id, log)?;
+        let written = self.engine().sync_end(&self.inner, syncing)?;
         written.map(|_| ()).map_err(|e| self.inner.write_failed(e.0))
     }
 
@@ -29,7 +29,7 @@ impl File {
         if !self.inner.failing.load(Ordering::Relaxed) {
             return None;
         }
-        let core = self.shared().core();
+        let core = self.engine().core();
         let failing = core.manager.failing(self.inner.id);
         failing.map(|(_, error)| self.inner.write_failed(error.0))
     }
@@ -41,7 +41,7 @@ impl File {
     /// # Errors
     /// [`Error::Poisoned`].
     pub fn is_unwritten(&self) -> Result<bool> {
-        let pages = self.len().div_ceil(self.shared().page_size.bytes());
-        self.shared().is_changed(&self.inner, 0..pages)
+        let pages = self.len().div_ceil(self.engine().page_size.bytes());
+        self.engine().is_changed(&self.inner, 0..pages)
     }
 }

@@ -63,7 +63,7 @@ impl File {
         if buf.len() == 0 {
             return Ok(());
         }
-        self.shared()
+        self.engine()
             .check_guards(&self.inner, self.pages_of(offset..end), Waits::ForAll)?;
         // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
         // changes the length.
@@ -88,7 +88,7 @@ impl File {
         while done < buf.len() {
             // Few at a time, so that those which could not be kept can be named.
             let at = offset + done as u64;
-            let len = buffers::part(at, buf.len() - done, self.shared().page_size.bytes());
+            let len = buffers::part(at, buf.len() - done, self.engine().page_size.bytes());
             let end = at + len as u64;
             let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
             let part = &buf[done..done + len];
@@ -119,19 +119,19 @@ impl File {
     /// As [`File::write_at`]; the file may then be longer by a part of `buf`, from its start on.
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.check_writable()?;
-        self.shared().poison.check()?;
+        self.engine().poison.check()?;
         let mut resize = Some(self.lock_length(Call::Write(buf.len())));
         let offset = self.len();
         self.check_end(offset, buf.len())?;
         let _noted = self.begin(offset, buf.len(), true)?;
         let pages = self.pages_of(offset..offset + buf.len() as u64);
-        self.shared().check_guards(&self.inner, pages, Waits::ForAll)?;
+        self.engine().check_guards(&self.inner, pages, Waits::ForAll)?;
         self.write_all(buf, offset, &mut resize, Dirtying::Asked)?;
         Ok(offset)
     }
 
     fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         bytes.start / size..bytes.end.div_ceil(size)
     }
 
@@ -162,7 +162,7 @@ impl File {
         let is_apart = buf.is_in_region();
         let (mut own, mut done) = (Vec::new(), 0);
         while done < buf.len() {
-            let accepted = self.shared().accept(&self.inner, why, WRITE_PAGES_MAX);
+            let accepted = self.engine().accept(&self.inner, why, WRITE_PAGES_MAX);
             let most = accepted.inspect_err(|_| self.leave_room(resize.is_some()))?;
             if resize.is_some() && done == 0 {
                 self.make_room_for(offset + buf.len() as u64)?;
@@ -170,7 +170,7 @@ impl File {
             let (left, at) = (buf.len() - done, offset + done as u64);
             let of_call = (buf.len(), at, resize.is_some(), most);
             let some = if is_apart {
-                own.resize(buffers::part(at, left, self.shared().page_size.bytes()), 0);
+                own.resize(buffers::part(at, left, self.engine().page_size.bytes()), 0);
                 buf.get(done, &mut own);
                 self.write_some((&own[..], 0), own.len(), of_call)
             } else {
@@ -180,9 +180,9 @@ impl File {
             done += some.bytes;
             if some.pauses {
                 explain::waits_in(Call::Write(buf.len()));
-                match self.shared().pause(&self.inner) {
+                match self.engine().pause(&self.inner) {
                     // They are in memory, which is all that was promised.
-                    Err(_) if why == Dirtying::Promised => self.shared().poison.check()?,
+                    Err(_) if why == Dirtying::Promised => self.engine().poison.check()?,
                     paused => paused.inspect_err(|_| self.leave_room(resize.is_some()))?,
                 }
             }
@@ -203,7 +203,7 @@ impl File {
         len: usize,
         (call, offset, at_end, most): (usize, u64, bool, usize),
     ) -> Result<Written> {
-        let shift = self.shared().page_size.shift();
+        let shift = self.engine().page_size.shift();
         let size = 1_u64 << shift;
         let (first, end) = (offset >> shift, offset + len as u64);
         let last = ((end - 1) >> shift).min(first + most as u64 - 1);
@@ -222,7 +222,7 @@ impl File {
             let locked = if pins.is_empty() {
                 self.lock(key, Call::Write(call))
             } else {
-                self.shared().table.try_lock(key)
+                self.engine().table.try_lock(key)
             };
             match locked {
                 Lookup::Found(mut pin) => {
@@ -240,7 +240,7 @@ impl File {
                 Lookup::Loading(_) | Lookup::Busy(_) if !pins.is_empty() => break,
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
                     self.wait_loading(frame, key, Call::Write(call));
-                    self.shared().poison.check()?;
+                    self.engine().poison.check()?;
                 }
                 Lookup::Absent if self.needs_old(start, &in_page, at_end) => {
                     if !pins.is_empty() {
@@ -259,7 +259,7 @@ impl File {
                     let why = (Intent::Overwrite, reach);
                     explain::waits_in(Call::Write(call));
                     let fault = self
-                        .shared()
+                        .engine()
                         .fault(&self.inner, PageIndex(page), count, why, may_wait)?;
                     is_cut = fault.outside;
                     if is_cut {
@@ -273,12 +273,12 @@ impl File {
                     for mut load in fault.granted {
                         let start = page << shift;
                         let (from, to) = (start.max(offset), (start + size).min(end));
-                        let bytes = self.shared().table.load_bytes(&mut load);
+                        let bytes = self.engine().table.load_bytes(&mut load);
                         let in_page = (from - start) as usize..(to - start) as usize;
                         bytes[..in_page.start].fill(0);
                         bytes[in_page.end..].fill(0);
                         buf.get(skip + (from - offset) as usize, &mut bytes[in_page]);
-                        let mut pin = self.shared().table.finish_load_exclusive(load);
+                        let mut pin = self.engine().table.finish_load_exclusive(load);
                         is_cut |= !at_end && self.inner.hole.takes(page, &mut pin);
                         pins.push(pin);
                         page += 1;
@@ -305,7 +305,7 @@ impl File {
     /// Whether a page that starts at `start` has bytes that the write of `in_page` leaves as they are. Only the caller
     /// who keeps others from changing the length, `at_end`, knows where in the page the file ends.
     fn needs_old(&self, start: u64, in_page: &Range<usize>, at_end: bool) -> bool {
-        let size = self.shared().page_size.bytes();
+        let size = self.engine().page_size.bytes();
         let old = if at_end {
             self.len().saturating_sub(start).min(size) as usize
         } else {
@@ -316,7 +316,7 @@ impl File {
 
     /// How many pages from `page` to `last` a write up to byte `end` overwrites whole.
     fn overwritten(&self, page: u64, last: u64, end: u64, at_end: bool) -> u64 {
-        let shift = self.shared().page_size.shift();
+        let shift = self.engine().page_size.shift();
         let whole = (end >> shift).saturating_sub(page);
         // The last one counts if nothing of the file is behind the write.
         let covers_last = at_end && self.len() <= end;
@@ -340,7 +340,7 @@ impl File {
             let is_end = n + 1 == pins.len() || !pins[n + 1].first_dirty();
             if is_end && !run.is_empty() {
                 let start = first + (n as u64 + 1) - run.len() as u64;
-                pauses |= self.shared().dirtied(self.inner.id, PageIndex(start), &run);
+                pauses |= self.engine().dirtied(self.inner.id, PageIndex(start), &run);
                 run.clear();
             }
         }

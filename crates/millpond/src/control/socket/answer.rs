@@ -106,10 +106,10 @@ fn about(cache: &Cache) -> Value {
         "pid": std::process::id(),
         "program": program,
         "name": cache.name.get(),
-        "age_s": seconds(cache.shared.age()),
+        "age_s": seconds(cache.engine.age()),
         "memory_bytes": cache.budget.lock().memory.0,
-        "page_bytes": cache.shared.page_size.bytes(),
-        "device": cache.shared.stats().device,
+        "page_bytes": cache.engine.page_size.bytes(),
+        "device": cache.engine.stats().device,
     })
 }
 
@@ -133,7 +133,7 @@ fn cuts(cache: &Cache, change: &Change) -> Vec<String> {
         let dirtyable = derived.inputs.iter().find(|(name, _)| *name == "dirtyable")?.1;
         let pages = match asked {
             DirtyLimit::Share(share) => PageCount(share.of(dirtyable)),
-            DirtyLimit::Size(bytes) => bytes.to_pages(cache.shared.page_size),
+            DirtyLimit::Size(bytes) => bytes.to_pages(cache.engine.page_size),
         };
         // What stands behind the comma are its bounds.
         let bounds = derived.formula.rsplit_once(", ").map_or("", |(_, bounds)| bounds);
@@ -148,7 +148,7 @@ fn cuts(cache: &Cache, change: &Change) -> Vec<String> {
 }
 
 fn changed(change: &Change, cache: &Cache) -> Value {
-    let page = cache.shared.page_size;
+    let page = cache.engine.page_size;
     let setting = |s: &SettingChange| json!({ "name": s.name, "old": s.old, "new": s.new });
     let limit = |l: &LimitChange| {
         json!({
@@ -211,12 +211,12 @@ fn limits(cache: &Cache) -> Value {
             "setting": SettingValue::Time(goal.setting).to_string(),
             "source": cache.goal_source().map(|source| source.to_string()),
             "set_by": by.map(|change| change.by.to_string()),
-            "set_ago_s": seconds(by.map_or(cache.shared.age(), |change| cache.shared.age() - change.age)),
+            "set_ago_s": seconds(by.map_or(cache.engine.age(), |change| cache.engine.age() - change.age)),
         })
     });
     json!({
-        "age_s": seconds(cache.shared.age()),
-        "page_bytes": cache.shared.page_size.bytes(),
+        "age_s": seconds(cache.engine.age()),
+        "page_bytes": cache.engine.page_size.bytes(),
         "limits": limits,
         "goal": goal,
     })
@@ -248,15 +248,15 @@ fn history(cache: &Cache) -> Value {
         .map(|change| changed(change, cache))
         .collect();
     json!({
-        "age_s": seconds(cache.shared.age()),
-        "page_bytes": cache.shared.page_size.bytes(),
+        "age_s": seconds(cache.engine.age()),
+        "page_bytes": cache.engine.page_size.bytes(),
         "forgotten": history.forgotten,
         "changes": changes,
     })
 }
 
 fn stat(cache: &Cache) -> Value {
-    let stats = cache.shared.stats();
+    let stats = cache.engine.stats();
     let (now, pressure) = (&stats.occupancy, &stats.pressure);
     let mut counters = Map::new();
     stats.counters.for_each(|name, reason, value| {
@@ -271,8 +271,8 @@ fn stat(cache: &Cache) -> Value {
     }
     let ns = |span: Option<Nanos>| span.map(|span| span.0);
     json!({
-        "age_s": seconds(cache.shared.age()),
-        "page_bytes": cache.shared.page_size.bytes(),
+        "age_s": seconds(cache.engine.age()),
+        "page_bytes": cache.engine.page_size.bytes(),
         "memory": memory(cache),
         "now": {
             "frames": now.frames.0,

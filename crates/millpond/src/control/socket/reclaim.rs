@@ -13,9 +13,9 @@ const SAMPLES: usize = 32;
 
 /// `reclaim`. The trace is copied under the core's lock, as are the paths of the files that are named.
 pub(super) fn reclaim(cache: &Cache) -> Value {
-    let now = cache.shared.clock.now();
+    let now = cache.engine.clock.now();
     let (trace, paths) = {
-        let core = cache.shared.core();
+        let core = cache.engine.core();
         let trace = core.manager.trace().clone();
         let path = |file: FileId| -> Option<PathBuf> {
             let file = core.files.get(file.0 as usize)?.as_ref()?;
@@ -36,7 +36,7 @@ pub(super) fn reclaim(cache: &Cache) -> Value {
         })
     });
     json!({
-        "age_s": seconds(cache.shared.age()),
+        "age_s": seconds(cache.engine.age()),
         "outcomes": Outcome::ALL.map(|outcome| of(&trace, outcome)),
         "sampled_one_in": SAMPLED_ONE_IN,
         "samples": samples.collect::<Vec<_>>(),

@@ -38,10 +38,10 @@ pub(super) fn files(cache: &Cache, words: &[&str]) -> Value {
     };
     // Asked for once each: few devices have many files.
     let mut names = HashMap::new();
-    let contents = cache.shared.contents(count, order, FRAMES_MAX);
+    let contents = cache.engine.contents(count, order, FRAMES_MAX);
     json!({
-        "age_s": seconds(cache.shared.age()),
-        "page_bytes": cache.shared.page_size.bytes(),
+        "age_s": seconds(cache.engine.age()),
+        "page_bytes": cache.engine.page_size.bytes(),
         "frames": contents.frames.0,
         "frames_scanned": contents.frames_scanned.0,
         "order": order.name(),
@@ -81,9 +81,9 @@ fn pages(pages: &Pages) -> Value {
 
 /// `devices`.
 pub(super) fn devices(cache: &Cache) -> Value {
-    let devices: Vec<_> = cache.shared.device.figures().iter().map(device).collect();
+    let devices: Vec<_> = cache.engine.device.figures().iter().map(device).collect();
     json!({
-        "age_s": seconds(cache.shared.age()),
+        "age_s": seconds(cache.engine.age()),
         "devices": devices,
     })
 }

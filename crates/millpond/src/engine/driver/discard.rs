@@ -1,7 +1,7 @@
 //! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones, of
 //! one that can't be written those that failed.
 
-use super::{Deferred, Shared};
+use super::{Deferred, Engine};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::frames::own::{self, Waits};
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
 const DISCARD_BATCH: u64 = 1024;
 
-impl Shared {
+impl Engine {
     /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for those who use
     /// them. None comes into memory meanwhile: the file is closed, or shorter by now ([`Reach`](super::Reach)).
     pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {
@@ -29,7 +29,7 @@ impl Shared {
         })
     }
 
-    /// As [`Shared::discard`], but for pages of which the calling thread has guards: the first of those.
+    /// As [`Engine::discard`], but for pages of which the calling thread has guards: the first of those.
     pub(crate) fn discard_but_own(&self, file: &FileInner, pages: Range<u64>) -> Result<Option<u64>> {
         let (mut at, mut first) = (pages.start, None);
         while at < pages.end {

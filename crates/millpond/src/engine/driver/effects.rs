@@ -1,6 +1,6 @@
 //! The core's effects: what is done under the core lock, and what is left for after it.
 //!
-//! Under the lock: pages enter the table, transfers begin. After it, in [`Shared::finish`]: requests go to the device,
+//! Under the lock: pages enter the table, transfers begin. After it, in [`Engine::finish`]: requests go to the device,
 //! threads wake up. Waits and pauses are for the thread that sent the event.
 
 use super::spare::{Batch, Marked};
@@ -8,7 +8,7 @@ use super::swap_in::SwapRead;
 use super::sync::Answer;
 use super::transfers::{Kind, OwnRead, Transfer};
 use super::writes::Copying;
-use super::{Core, Shared, file_of};
+use super::{Core, Engine, file_of};
 use crate::device::{Device, Op, Warning};
 use crate::files::FileInner;
 use crate::files::order::Log;
@@ -59,12 +59,12 @@ pub(crate) struct Deferred {
 
 impl Deferred {
     /// What it has for the device, with lists that were set aside.
-    pub(super) fn batch(&mut self, shared: &Shared) -> &mut Batch {
-        self.requests.get_or_insert_with(|| shared.spare.batch())
+    pub(super) fn batch(&mut self, engine: &Engine) -> &mut Batch {
+        self.requests.get_or_insert_with(|| engine.spare.batch())
     }
 }
 
-impl Shared {
+impl Engine {
     pub(super) fn carry_out(
         &self,
         core: &mut Core,

@@ -1,6 +1,6 @@
 //! A thread that needs pages: asks the core for frames, and waits while there are none.
 
-use super::{Deferred, Shared};
+use super::{Deferred, Engine};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::observe::explain::Wait;
@@ -34,11 +34,11 @@ struct Waiting {
 
 impl Waiting {
     /// It was told to wait, with so many clean pages in memory, or to go on.
-    fn told(&mut self, to_wait: bool, clean: PageCount, shared: &Shared) {
+    fn told(&mut self, to_wait: bool, clean: PageCount, engine: &Engine) {
         if !to_wait && self.since.is_none() {
             return;
         }
-        let now = shared.clock.now();
+        let now = engine.clock.now();
         if let Some(since) = self.clean_since.take() {
             self.clean = Nanos(self.clean.0 + now.since(since).0);
         }
@@ -46,7 +46,7 @@ impl Waiting {
             self.since.get_or_insert(now);
             self.clean_since = (clean > PageCount(0)).then_some(now);
         } else if let Some(since) = self.since.take() {
-            let (waits, ns) = (&shared.frame_waits, now.since(since).0);
+            let (waits, ns) = (&engine.frame_waits, now.since(since).0);
             waits.count.fetch_add(1, Ordering::Relaxed);
             waits.ns.fetch_add(ns, Ordering::Relaxed);
             waits.ns_max.fetch_max(ns, Ordering::Relaxed);
@@ -77,7 +77,7 @@ pub(crate) enum Reach {
     Beyond,
 }
 
-impl Shared {
+impl Engine {
     /// Asks for frames for the pages from `first` on that are missing, at most `count`, and waits until some can be
     /// had. An answer without any: the first page is there, or on its way, or outside of `reach`.
     ///

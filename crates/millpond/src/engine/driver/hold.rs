@@ -1,7 +1,7 @@
 //! Waits for those who have a page in hand: known to the watchdog when they take long, and refused where the thread would
 //! wait for itself.
 
-use super::Shared;
+use super::Engine;
 use crate::device::Awaited;
 use crate::error::{Error, Result};
 use crate::files::FileInner;
@@ -11,7 +11,7 @@ use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::cell::Cell;
 use std::ops::Range;
 
-impl Shared {
+impl Engine {
     /// Waits for the page by `wait_for`, which calls what it gets if that takes long: from then on the watchdog knows.
     pub(crate) fn watched<T>(&self, file: &FileInner, page: u64, wait_for: impl FnOnce(Slow<'_>) -> T) -> T {
         let wait = Cell::new(None);

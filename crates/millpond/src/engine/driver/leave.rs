@@ -14,7 +14,7 @@ use super::spare::Marked;
 use super::transfers::{Kind, Transfer};
 use super::twins::{copy_of, leave_twin};
 use super::writes::Frames;
-use super::{Core, Deferred, Shared};
+use super::{Core, Deferred, Engine};
 use crate::error::Result;
 use crate::memory::{At, RegionInner, Tables};
 use crate::sys::arena::exchange::{InHand, Stuck};
@@ -85,7 +85,7 @@ impl Leaving {
     }
 }
 
-impl Shared {
+impl Engine {
     /// Writes pages to the swap file.
     pub(super) fn write_swap(
         &self,
@@ -311,14 +311,14 @@ impl Shared {
 impl Frames<'_> {
     /// The region that this page is of, if it is of one.
     fn region_of(&self, frame: FrameNo) -> Option<(Arc<RegionInner>, u64)> {
-        let regions = self.shared.regions.as_ref()?;
+        let regions = self.engine.regions.as_ref()?;
         let key = self.table.key(frame);
         Some((regions.of(key.file())?, key.index().0))
     }
 
     /// Whether this is a page of a region, and in it: nobody sees its uses there.
     pub(super) fn is_in_region(&self, frame: FrameNo) -> bool {
-        let (Some(regions), key) = (&self.shared.regions, self.table.key(frame)) else {
+        let (Some(regions), key) = (&self.engine.regions, self.table.key(frame)) else {
             return false;
         };
         let page = key.index().0;
@@ -327,7 +327,7 @@ impl Frames<'_> {
             .unwrap_or(false)
     }
 
-    /// The core has asked for a page's uses: notes it for [`Shared::sample`].
+    /// The core has asked for a page's uses: notes it for [`Engine::sample`].
     pub(super) fn note_sampled(&mut self, frame: FrameNo) {
         if self.is_in_region(frame) {
             self.sampled.push(self.table.key(frame));
@@ -358,8 +358,8 @@ impl Frames<'_> {
                 true => At::Nowhere,
                 false => At::Out,
             };
-            self.shared.settle(&page.region, page.page, to);
-            self.shared.free_table(&page.region, Tables::of(page.page));
+            self.engine.settle(&page.region, page.page, to);
+            self.engine.free_table(&page.region, Tables::of(page.page));
         }
         offered.clear();
         *self.leaving = lists;
@@ -383,7 +383,7 @@ impl Frames<'_> {
         } = lists;
         leaving.sort_unstable_by_key(|page| (page.region.id.0, page.page));
         for page in leaving.drain(..) {
-            if self.shared.table.was_used(page.frame) {
+            if self.engine.table.was_used(page.frame) {
                 continue;
             }
             match page.region.pages.take(page.page, &[At::In, At::Out]) {
@@ -392,7 +392,7 @@ impl Frames<'_> {
                 None => {}
             }
         }
-        let exchange = &self.shared.regions().exchange;
+        let exchange = &self.engine.regions().exchange;
         let copies = within
             .iter()
             .filter_map(|page| copy_of(&page.region.pages, page.in_hand()));
@@ -409,7 +409,7 @@ impl Frames<'_> {
             let run = &in_hands(run, Leaving::in_hand)[..run.len()];
             let mut left = run;
             while !left.is_empty() {
-                let (done, why) = self.shared.regions().exchange.move_out(left);
+                let (done, why) = self.engine.regions().exchange.move_out(left);
                 let at = usize::from(why.is_some()).min(left.len() - done);
                 stuck.extend(left[done..done + at].iter().map(|page| page.frame));
                 left = &left[done + at..];
@@ -417,7 +417,7 @@ impl Frames<'_> {
         }
         for page in alone.drain(..) {
             match stuck.contains(&page.frame) {
-                true => self.shared.settle(&page.region, page.page, At::In),
+                true => self.engine.settle(&page.region, page.page, At::In),
                 false => held.push(page),
             }
         }
@@ -428,7 +428,7 @@ impl Frames<'_> {
     fn is_as_written(&self, page: &Leaving) -> bool {
         let pages = &page.region.pages;
         let is_equal =
-            || xxh3_64(self.shared.regions().exchange.bytes(&page.in_hand())) == pages.sum(page.page);
+            || xxh3_64(self.engine.regions().exchange.bytes(&page.in_hand())) == pages.sum(page.page);
         if pages.is_same(page.page) {
             debug_assert!(is_equal(), "page {} was written and nobody knows", page.page);
             return true;
@@ -436,28 +436,28 @@ impl Frames<'_> {
         if is_equal() {
             return true;
         }
-        self.shared.table.make_dirty(page.frame);
-        self.shared.settle(&page.region, page.page, At::Out);
+        self.engine.table.make_dirty(page.frame);
+        self.engine.settle(&page.region, page.page, At::Out);
         false
     }
 
     /// Takes a page in hand and out of its region, unless it was used since the core asked, or is in other hands.
     fn hold_out(&self, region: &RegionInner, page: u64, frame: FrameNo) -> bool {
-        if self.shared.table.was_used(frame) {
+        if self.engine.table.was_used(frame) {
             return false;
         }
         let memory = &*region.memory;
         match region.pages.take(page, &[At::In, At::Out]) {
             Some(At::In) => {
                 let run = [InHand { memory, page, frame }];
-                let exchange = &self.shared.regions().exchange;
+                let exchange = &self.engine.regions().exchange;
                 exchange.drop_copies(copy_of(&region.pages, run[0]).into_iter());
                 if leave_twin(&region.pages, page) {
                     return true;
                 }
                 let (_, stuck) = exchange.move_out(&run);
                 if stuck.is_some() {
-                    self.shared.settle(region, page, At::In);
+                    self.engine.settle(region, page, At::In);
                 }
                 stuck.is_none()
             }
@@ -475,7 +475,7 @@ impl Frames<'_> {
             let mut frames = vec![frame];
             self.table.forget(&mut frames);
             if !frames.is_empty() {
-                self.shared.settle(&region, page, At::Nowhere);
+                self.engine.settle(&region, page, At::Nowhere);
                 return Some(BeginWrite::Useless);
             }
         }
@@ -484,7 +484,7 @@ impl Frames<'_> {
             BeginWrite::Begun => At::Writing,
             _ => At::Out,
         };
-        self.shared.settle(&region, page, to);
+        self.engine.settle(&region, page, to);
         Some(begun)
     }
 }

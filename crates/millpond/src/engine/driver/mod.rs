@@ -102,7 +102,7 @@ pub(crate) struct Core {
 }
 
 /// What all handles and threads of a cache share.
-pub(crate) struct Shared {
+pub(crate) struct Engine {
     pub(crate) table: Arc<Table<Arena>>,
     pub(crate) device: Watched,
     /// If it has a swap file.
@@ -144,7 +144,7 @@ pub(crate) struct Shared {
     pub(crate) allocations: AtomicU64,
 }
 
-impl Shared {
+impl Engine {
     pub(crate) fn new(
         table: Arc<Table<Arena>>,
         turn: Turn,
@@ -153,7 +153,7 @@ impl Shared {
         recorder: Option<Box<dyn Recorder>>,
         regions: Option<Regions>,
         is_huge: bool,
-    ) -> Shared {
+    ) -> Engine {
         let page_size = manager.options().page_size;
         let core = Core {
             manager,
@@ -170,7 +170,7 @@ impl Shared {
             tickets: Tickets::default(),
             recorder,
         };
-        Shared {
+        Engine {
             table,
             device,
             regions,
@@ -230,7 +230,7 @@ impl Shared {
         } = core;
         let mut table = Frames {
             table: self.table.locked(turn),
-            shared: self,
+            engine: self,
             files,
             begun,
             asks: &mut deferred.asks,

@@ -9,7 +9,7 @@
 //!
 //! How they leave is in `leave.rs`.
 
-use super::{Deferred, Shared, until_asking};
+use super::{Deferred, Engine, until_asking};
 use crate::device::Warning;
 use crate::memory::{Ahead, At, RegionInner, Regions};
 use crate::observe::trace::What;
@@ -42,7 +42,7 @@ pub(crate) enum Fault {
     NoFrame(Duration),
 }
 
-impl Shared {
+impl Engine {
     /// The regions, whose pages the caller knows.
     pub(super) fn regions(&self) -> &Regions {
         self.regions.as_ref().expect("there is a region")

@@ -4,7 +4,7 @@
 //! ahead are the device's, and stay in their frames, where their first use is seen.
 
 use super::transfers::{Kind, Transfer};
-use super::{Core, Deferred, Shared};
+use super::{Core, Deferred, Engine};
 use crate::device::{Device, Request};
 use crate::error::Result;
 use crate::frames::table::Load;
@@ -36,7 +36,7 @@ pub(crate) struct SwapRead {
     pub(super) loads: Vec<Load>,
 }
 
-impl Shared {
+impl Engine {
     fn swap_request(&self, read: &mut SwapRead, token: u64) -> Request {
         let reason = read.reason;
         let (file, slot) = self.regions().place(read.slot);

@@ -1,6 +1,6 @@
 //! Requests for durability: the core says when everything is written, the device makes it last.
 
-use super::{Deferred, Shared};
+use super::{Deferred, Engine};
 use crate::device::{Awaited, Device};
 use crate::error::{Error, Result};
 use crate::files::{FileInner, log_failed};
@@ -43,8 +43,8 @@ pub(crate) struct Syncing {
     log: Result<()>,
 }
 
-impl Shared {
-    /// Asks for everything that is dirty in the file to be written. `log`: what [`Shared::log_first`] said; what does
+impl Engine {
+    /// Asks for everything that is dirty in the file to be written. `log`: what [`Engine::log_first`] said; what does
     /// not wait for it is written all the same.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! Page tables of regions that are empty and go (`memory/tables.rs`).
 
-use super::Shared;
+use super::Engine;
 use crate::memory::{At, RegionInner, Tables};
 
 /// Bits for the pages of a table.
 const WORDS: usize = (crate::memory::TABLE_PAGES / 64) as usize;
 
-impl Shared {
+impl Engine {
     /// Gives the table back if there are too many and none of its pages is there, nor in other hands. The caller has the core
     /// lock, for without it nobody takes a page that is nowhere.
     pub(super) fn free_table(&self, region: &RegionInner, table: u64) {

@@ -1,6 +1,6 @@
 //! A thread that makes pages dirty: reports them, and pauses while too much is.
 
-use super::{Core, Deferred, Shared};
+use super::{Core, Deferred, Engine};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::files::order;
@@ -33,7 +33,7 @@ pub(crate) enum Dirtying {
 /// written are not among those that it waits for, unless there are so many that memory has no room beside them.
 const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
 
-impl Shared {
+impl Engine {
     /// Reports pages that went from clean to dirty, which the caller owns. Whether it has to pause afterwards.
     pub(crate) fn dirtied(&self, file: FileId, first: PageIndex, frames: &[FrameNo]) -> bool {
         let mut deferred = Deferred::default();
@@ -95,7 +95,7 @@ impl Shared {
     /// written leave no room. What was promised may have all room that there is, and has the device asked once more.
     ///
     /// # Errors
-    /// As [`Shared::pause`]; not `Error::Write` of this file for what was promised, as long as there is room.
+    /// As [`Engine::pause`]; not `Error::Write` of this file for what was promised, as long as there is room.
     pub(crate) fn accept(&self, file: &FileInner, why: Dirtying, most: usize) -> Result<usize> {
         if why == Dirtying::Asked {
             self.check_accepts(file)?;
@@ -154,8 +154,8 @@ impl Shared {
         left.map_or(u64::MAX, |left| left.0)
     }
 
-    /// Whether a page of the file may become dirty now, without [waiting for room](Shared::accept) and
-    /// [pausing](Shared::throttle).
+    /// Whether a page of the file may become dirty now, without [waiting for room](Engine::accept) and
+    /// [pausing](Engine::throttle).
     ///
     /// # Errors
     /// `Error::Write` if too much of this file can't be written.
@@ -263,7 +263,7 @@ impl Shared {
     /// Before a page is dirtied by a guard: pauses if dirtiers have to.
     ///
     /// # Errors
-    /// As [`Shared::pause`].
+    /// As [`Engine::pause`].
     pub(crate) fn throttle(&self, file: &FileInner) -> Result<()> {
         match self.throttling.load(Ordering::Relaxed) {
             true => self.pause(file),

@@ -1,11 +1,11 @@
 //! Transfers between their start and their end: requests for the device, and what follows when they are over.
 //!
-//! A read that a thread needs is done by that thread ([`Shared::read`]); read-ahead and writes are handed to the device,
-//! and the cache's thread takes their ends in ([`Shared::completed`]).
+//! A read that a thread needs is done by that thread ([`Engine::read`]); read-ahead and writes are handed to the device,
+//! and the cache's thread takes their ends in ([`Engine::completed`]).
 
 use super::swap_in::SwapRead;
 use super::writes::WritePin;
-use super::{Core, Deferred, Shared};
+use super::{Core, Deferred, Engine};
 use crate::device::{Device, Op, Request, Segments};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
@@ -56,7 +56,7 @@ pub(crate) enum Unchecked {
     Swap(SwapRead, io::Result<usize>),
 }
 
-impl Shared {
+impl Engine {
     pub(super) fn read_request(
         &self,
         (token, reason): (u64, Reason),
@@ -216,7 +216,7 @@ impl Shared {
     }
 
     /// A transfer that the device had been handed is over. Gives it back if its pages are to be checked, which takes too
-    /// long for the core lock: [`Shared::check_ahead`].
+    /// long for the core lock: [`Engine::check_ahead`].
     pub(crate) fn completed(
         &self,
         core: &mut Core,

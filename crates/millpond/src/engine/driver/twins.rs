@@ -18,7 +18,7 @@
 //! frame the next use is seen when replacement asks for it. All second memories together are one frame in 80, and 192 at
 //! most; they are out of the budget (`memory/twins.rs`).
 
-use super::Shared;
+use super::Engine;
 use super::leave::Leaving;
 use crate::device::Warning;
 use crate::memory::{At, Pages, RegionInner, Twin};
@@ -72,9 +72,9 @@ fn end_twin(pages: &Pages, page: u64) -> bool {
     is_one && is_shut
 }
 
-impl Shared {
+impl Engine {
     /// Brings a page that we hold from its frame into its region, and wakes who waits for it there. `false`: it can't be
-    /// brought now, and [`Shared::stays_out`] is due.
+    /// brought now, and [`Engine::stays_out`] is due.
     pub(super) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) -> bool {
         let exchange = &self.regions().exchange;
         let shut = access == Access::Read && region.shut.is_next();

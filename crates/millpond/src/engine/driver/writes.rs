@@ -20,7 +20,7 @@
 //! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
-use super::{Core, Deferred, Shared};
+use super::{Core, Deferred, Engine};
 use crate::device::{Device, Op, Request};
 use crate::files::order::{Follower, Held, Log};
 use crate::files::{FileInner, StablePages};
@@ -43,7 +43,7 @@ pub(super) type WritePin = SharedPin<Arc<Table<Arena>>>;
 /// The engine's frames as the core sees them: the table, and what files say of their pages' writes.
 pub(super) struct Frames<'a> {
     pub(super) table: LockedTable<'a, Arena>,
-    pub(super) shared: &'a Shared,
+    pub(super) engine: &'a Engine,
     pub(super) files: &'a [Option<Arc<FileInner>>],
     pub(super) begun: &'a mut VecDeque<Begun>,
     pub(super) asks: &'a mut Vec<(Arc<Log>, u64)>,
@@ -101,18 +101,18 @@ impl FrameTable for Frames<'_> {
     }
 
     fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
-        if self.shared.regions.is_some() {
+        if self.engine.regions.is_some() {
             self.note_sampled(frame);
         }
         self.table.test_and_clear_accessed(frame)
     }
 
     fn tracks_accesses(&self, frame: FrameNo) -> bool {
-        self.shared.regions.is_none() || !self.is_in_region(frame)
+        self.engine.regions.is_none() || !self.is_in_region(frame)
     }
 
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
-        match self.shared.regions {
+        match self.engine.regions {
             Some(_) => self.evict_with_regions(frames),
             None => self.table.evict(frames),
         }
@@ -143,7 +143,7 @@ impl Frames<'_> {
             return self.hold(page, file.id, held);
         }
         let slot = match file.keeping.stable {
-            StablePages::Copy => self.shared.copies.get().and_then(|copies| copies.take()),
+            StablePages::Copy => self.engine.copies.get().and_then(|copies| copies.take()),
             _ => None,
         };
         if slot.is_none() && file.keeping.check.is_some() {
@@ -161,14 +161,14 @@ impl Frames<'_> {
         file: &FileInner,
         slot: Option<Slot>,
     ) -> BeginWrite {
-        let holder = self.shared.table.clone();
+        let holder = self.engine.table.clone();
         let Some(pin) = self.table.begin_write_pinned(frame, holder) else {
             return BeginWrite::Busy;
         };
         if let Some(held) = &file.keeping.held
             && held.awaits(page)
         {
-            self.shared.table.fail_write(frame);
+            self.engine.table.fail_write(frame);
             return self.hold(page, file.id, held);
         }
         file.keeping.forget(page);
@@ -184,9 +184,9 @@ impl Frames<'_> {
         if is_still || self.still.len() == STILL_PAGES_MAX {
             return;
         }
-        let holder = self.shared.table.clone();
+        let holder = self.engine.table.clone();
         if let Some(pin) = self.table.begin_write_pinned(frame, holder) {
-            self.shared.table.fail_write(frame);
+            self.engine.table.fail_write(frame);
             let since = Instant::now();
             self.still.push(Still { pin, since });
         }
@@ -208,7 +208,7 @@ impl Frames<'_> {
     }
 }
 
-impl Shared {
+impl Engine {
     /// A write of pages that were pinned: what is to be copied before it, or the pins if not all pages have room for
     /// their copy.
     pub(super) fn copy_later(
@@ -307,7 +307,7 @@ impl Shared {
     }
 }
 
-impl Follower for Shared {
+impl Follower for Engine {
     fn log_moved(&self) {
         self.log_moved.store(true, Ordering::SeqCst);
         self.device.wake();
@@ -345,9 +345,9 @@ mod tests {
         let file = cache.open(folder.path().join("pages"), options).unwrap();
         file.set_len(4096).unwrap();
         file.page_mut(0).unwrap().set_order(7).unwrap();
-        let shared = &*file.cache.shared;
+        let engine = &*file.cache.engine;
         let begin = || {
-            let mut core = shared.core();
+            let mut core = engine.core();
             let Core {
                 turn,
                 files,
@@ -358,8 +358,8 @@ mod tests {
             } = &mut *core;
             let mut asks = Vec::new();
             let mut frames = Frames {
-                table: shared.table.locked(turn),
-                shared,
+                table: engine.table.locked(turn),
+                engine,
                 files,
                 begun,
                 still,
@@ -372,10 +372,10 @@ mod tests {
             let page = PageIndex(0);
             let frame = frames.lookup(PageKey::new(FileId(0), page)).unwrap();
             let has_begun = frames.begin_pinned(frame, page, &file.inner, None) == BeginWrite::Begun;
-            let word = shared.table.word(frame);
+            let word = engine.table.word(frame);
             if has_begun {
                 drop(begun.pop_back());
-                shared.table.fail_write(frame);
+                engine.table.fail_write(frame);
             }
             (has_begun, word.is_dirty(), word.pins(), asks.len())
         };

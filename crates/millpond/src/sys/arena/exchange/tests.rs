@@ -357,7 +357,7 @@ fn where_the_system_has_no_memory_to_bring_a_page_whoever_touches_it_waits_until
         pages.for_each(|(n, page)| page.fill(n as u8));
     };
     pages(&mut region);
-    let regions = cache.handle.shared.regions.as_ref().unwrap();
+    let regions = cache.handle.engine.regions.as_ref().unwrap();
     let is_short = &regions.exchange.uffd().is_short;
     is_short.store(true, Ordering::Relaxed);
     std::thread::scope(|scope| {
