@@ -18,7 +18,7 @@
 //! | `tables` | the kernel's page tables |
 //! | `buffers` | whether a call's buffer lies in a region |
 //!
-//! What a fault and an eviction do is in `driver/region.rs`, the exchange of pages in `sys/exchange.rs`, and which page
+//! What a fault and an eviction do is in `engine/driver/region.rs`, the exchange of pages in `sys/arena/exchange.rs`, and which page
 //! leaves is the core's affair (`manager/anonymous.rs`): the same lists, shadows and budget as of files.
 
 mod bells;

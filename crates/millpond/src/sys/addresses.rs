@@ -1,4 +1,4 @@
-//! The addresses of a region: memory that the program sees, and whose pages come and go (`exchange.rs`).
+//! The addresses of a region: memory that the program sees, and whose pages come and go (`arena/exchange.rs`).
 
 use crate::sys::forks::Listed;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The system calls and their structures as `linux/userfaultfd.h` (6.8 and later) has them; there is no crate that knows
-//! `UFFDIO_MOVE`. What is moved where, and that nobody reads it meanwhile, is `exchange.rs`.
+//! `UFFDIO_MOVE`. What is moved where, and that nobody reads it meanwhile, is `arena/exchange.rs`.
 
 mod open;
 
