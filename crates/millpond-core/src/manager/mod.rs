@@ -1,8 +1,8 @@
 //! The policy as one state machine: the one place where two modules must agree.
 //!
-//! A driver tells it what happened ([`Event`]), at what time, and lends it the world's frames
-//! ([`FrameTable`]); it answers with [`Effects`]. The same events, times and answers of the frames give the
-//! same effects. One step takes well under a microsecond for a single page and allocates nothing once its
+//! A driver tells it what happened ([`Event`](crate::event::Event)), at what time, and lends it the world's frames
+//! ([`FrameTable`](crate::frame::FrameTable)); it answers with [`Effects`](crate::event::Effects). The same events, times
+//! and answers of the frames give the same effects. One step takes well under a microsecond for a single page and allocates nothing once its
 //! lists have grown to their size.
 //!
 //! ```
