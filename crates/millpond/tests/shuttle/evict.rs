@@ -96,7 +96,7 @@ fn page_that_is_being_read_is_not_there_yet() {
     });
 }
 
-/// Under Miri: whoever pins a page that has just come sees what was read into its frame (H7).
+/// Under Miri: whoever pins a page that has just come sees what was read into its frame (H7), and it stays meanwhile (H3).
 #[test]
 fn pages_that_come_and_go_in_one_frame_are_read_as_they_are() {
     explore(|| {
