@@ -1,19 +1,19 @@
 //! Where each page of a region is, and who may move it.
 //!
 //! ```text
-//!           fault                              sampled ─►
-//!   Nowhere ─────► (read, or zeros) ───► In ◄──────────────► Out ◄───────► Writing
-//!      ▲                │                 │   ◄─ soft fault   │  written
-//!      │                └──► Poisoned     └────────┬──────────┘
-//!      └───────────────────────────────────────────┘ evicted, forgotten
+//!           fault                               sampled ─►
+//!   Absent ─────► (read, or zeros) ───► Mapped ◄──────────────► Cached ◄───────► Writing
+//!      ▲                │                  │    ◄─ soft fault     │     written
+//!      │                └──► Poisoned      └──────────┬───────────┘
+//!      └──────────────────────────────────────────────┘ evicted, forgotten
 //! ```
 //!
-//! `In`: in the region, where the program reads and writes it. `Out`: in the frame's place in the arena, equal to what the
-//! program wrote last; touched again it comes back without a read, and that soft fault is what counts as a use. `Held`:
+//! `Mapped`: in the region, where the program reads and writes it. `Cached`: in the frame's place in the arena, equal to
+//! what the program wrote last; touched again it comes back without a read, and that soft fault is what counts as a use. `Busy`:
 //! on the way between two of these, in the hands of whoever took it with [`Pages::take`] and of nobody else. A fault that
-//! meets `Held` or `Writing` leaves a mark, and whoever ends that state wakes it: nobody waits with anything in hand.
+//! meets `Busy` or `Writing` leaves a mark, and whoever ends that state wakes it: nobody waits with anything in hand.
 //!
-//! A page that is `In` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is *shut*, that is
+//! A page that is `Mapped` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is *shut*, that is
 //! write-protected in the region, both are equal.
 //!
 //! A page has 4 bytes for this and 8 for the checksum of what was last written to its slot.
@@ -27,13 +27,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[repr(u32)]
 pub(crate) enum At {
     /// In its slot of the swap file, or never touched.
-    Nowhere = 0,
+    Absent = 0,
     /// In the region.
-    In = 1,
+    Mapped = 1,
     /// In its frame's place in the arena.
-    Out = 2,
+    Cached = 2,
     /// On its way between two of them.
-    Held = 3,
+    Busy = 3,
     /// In its frame's place, from which a device reads it.
     Writing = 4,
     /// Lost: its slot could not be read.
@@ -54,12 +54,12 @@ const TWIN: u32 = 1 << 3;
 const SHUT: u32 = 1 << 8;
 /// Its slot holds the same: nobody could write it since it was read from there, or written there.
 const SAME: u32 = 1 << 9;
-/// What is kept while the page is `Held`, `Out` or `Writing`, and nobody but its holder changes.
+/// What is kept while the page is `Busy`, `Cached` or `Writing`, and nobody but its holder changes.
 const KEPT: u32 = AHEAD | MARK | LAZY;
-/// What is kept while it is `Held` or `In`.
-const KEPT_IN: u32 = TWIN | SHUT;
-/// What is kept while it is `Held`.
-const KEPT_HELD: u32 = KEPT | KEPT_IN | SAME;
+/// What is kept while it is `Busy` or `Mapped`.
+const KEPT_MAPPED: u32 = TWIN | SHUT;
+/// What is kept while it is `Busy`.
+const KEPT_BUSY: u32 = KEPT | KEPT_MAPPED | SAME;
 
 /// What is known of a page that was read ahead, at its first touch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -78,11 +78,11 @@ pub(crate) struct Twin {
 }
 
 fn at(word: u32) -> At {
-    match word & !(WANTED | KEPT_HELD) {
-        0 => At::Nowhere,
-        1 => At::In,
-        2 => At::Out,
-        3 => At::Held,
+    match word & !(WANTED | KEPT_BUSY) {
+        0 => At::Absent,
+        1 => At::Mapped,
+        2 => At::Cached,
+        3 => At::Busy,
         4 => At::Writing,
         5 => At::Poisoned,
         _ => panic!("page state {word:#x}"),
@@ -116,7 +116,7 @@ impl Pages {
         let word = &self.states[page as usize];
         let mut now = word.load(Ordering::Acquire);
         while from.contains(&at(now)) {
-            let held = At::Held as u32 | now & (WANTED | KEPT_HELD);
+            let held = At::Busy as u32 | now & (WANTED | KEPT_BUSY);
             match word.compare_exchange_weak(now, held, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(at(now)),
                 Err(other) => now = other,
@@ -130,10 +130,10 @@ impl Pages {
     pub(crate) fn take_with_another(&self, page: u64) -> Option<Ahead> {
         let word = self.states.get(page as usize)?;
         let now = word.load(Ordering::Acquire);
-        if now & !(AHEAD | SAME) != At::Out as u32 {
+        if now & !(AHEAD | SAME) != At::Cached as u32 {
             return None;
         }
-        let held = At::Held as u32 | now & (AHEAD | SAME);
+        let held = At::Busy as u32 | now & (AHEAD | SAME);
         let taken = word.compare_exchange(now, held, Ordering::AcqRel, Ordering::Acquire);
         taken.is_ok().then_some(Ahead {
             was_read: now & AHEAD != 0,
@@ -148,14 +148,14 @@ impl Pages {
         let word = &self.states[page as usize];
         let now = word.load(Ordering::Acquire);
         let kept = match to {
-            At::Out | At::Writing => now & (KEPT | SAME),
-            At::In if now & SHUT != 0 => now & (KEPT_IN | SAME),
-            At::In => now & KEPT_IN,
+            At::Cached | At::Writing => now & (KEPT | SAME),
+            At::Mapped if now & SHUT != 0 => now & (KEPT_MAPPED | SAME),
+            At::Mapped => now & KEPT_MAPPED,
             _ => 0,
         };
         let before = word.swap(to as u32 | kept, Ordering::AcqRel);
         debug_assert!(
-            !matches!(at(before), At::In | At::Out),
+            !matches!(at(before), At::Mapped | At::Cached),
             "page {page} was {:?} and nobody's",
             at(before)
         );
@@ -167,7 +167,7 @@ impl Pages {
         let bits = [(ahead.was_read, AHEAD), (ahead.is_mark, MARK)];
         let bits = bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum();
         let word = &self.states[page as usize];
-        if at(word.fetch_or(bits, Ordering::AcqRel)) != At::Held {
+        if at(word.fetch_or(bits, Ordering::AcqRel)) != At::Busy {
             // It went before it was noted.
             word.fetch_and(!bits, Ordering::AcqRel);
         }
@@ -188,7 +188,11 @@ impl Pages {
         let word = &self.states[page as usize];
         let bits = [(twin.is_one, TWIN), (twin.is_shut, SHUT)];
         let bits: u32 = bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum();
-        let gone = if twin.is_shut { KEPT_IN } else { KEPT_IN | SAME };
+        let gone = if twin.is_shut {
+            KEPT_MAPPED
+        } else {
+            KEPT_MAPPED | SAME
+        };
         word.fetch_and(!gone, Ordering::AcqRel);
         word.fetch_or(bits, Ordering::AcqRel);
     }
@@ -230,7 +234,7 @@ impl Pages {
     pub(crate) fn want(&self, page: u64) -> bool {
         let word = &self.states[page as usize];
         let mut now = word.load(Ordering::Acquire);
-        while matches!(at(now), At::Held | At::Writing) {
+        while matches!(at(now), At::Busy | At::Writing) {
             match word.compare_exchange_weak(now, now | WANTED, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(other) => now = other,
@@ -262,34 +266,37 @@ mod tests {
                 is_mark: true,
             },
         );
-        for to in [At::In, At::Nowhere] {
-            assert!(pages.take(0, &[At::Nowhere, At::In]).is_some());
+        for to in [At::Mapped, At::Absent] {
+            assert!(pages.take(0, &[At::Absent, At::Mapped]).is_some());
             pages.note_ahead(0, both);
-            assert!(!pages.put(0, At::Out));
-            assert_eq!((pages.at(0), pages.take(0, &[At::Out])), (At::Out, Some(At::Out)));
+            assert!(!pages.put(0, At::Cached));
+            assert_eq!(
+                (pages.at(0), pages.take(0, &[At::Cached])),
+                (At::Cached, Some(At::Cached))
+            );
             assert_eq!(pages.ahead(0), both);
             assert_eq!([0, 7].map(|page| pages.take_with_another(page)), [None; 2]);
             assert!(!pages.put(0, to));
             assert_eq!((pages.at(0), pages.ahead(0)), (to, Ahead::default()));
         }
         pages.note_ahead(1, both);
-        assert_eq!((pages.at(1), pages.ahead(1)), (At::Nowhere, Ahead::default()));
+        assert_eq!((pages.at(1), pages.ahead(1)), (At::Absent, Ahead::default()));
     }
 
     #[test]
     fn a_twin_is_one_until_it_leaves_its_region() {
         let pages = Pages::new(1).unwrap();
         let twin = |is_one, is_shut| Twin { is_one, is_shut };
-        assert!(pages.take(0, &[At::Nowhere]).is_some());
+        assert!(pages.take(0, &[At::Absent]).is_some());
         pages.note_twin(0, twin(true, true));
-        assert!(!pages.put(0, At::In));
-        assert_eq!((pages.at(0), pages.twin(0)), (At::In, twin(true, true)));
-        assert_eq!(pages.take(0, &[At::In]), Some(At::In));
+        assert!(!pages.put(0, At::Mapped));
+        assert_eq!((pages.at(0), pages.twin(0)), (At::Mapped, twin(true, true)));
+        assert_eq!(pages.take(0, &[At::Mapped]), Some(At::Mapped));
         pages.note_twin(0, twin(false, true));
-        assert!(!pages.put(0, At::In));
-        assert_eq!((pages.at(0), pages.twin(0)), (At::In, twin(false, true)));
-        assert_eq!(pages.take(0, &[At::In]), Some(At::In));
-        assert!(!pages.put(0, At::Out));
+        assert!(!pages.put(0, At::Mapped));
+        assert_eq!((pages.at(0), pages.twin(0)), (At::Mapped, twin(false, true)));
+        assert_eq!(pages.take(0, &[At::Mapped]), Some(At::Mapped));
+        assert!(!pages.put(0, At::Cached));
         assert_eq!(pages.twin(0), Twin::default());
         assert_eq!(pages.take_with_another(0), Some(Ahead::default()));
     }
@@ -302,14 +309,19 @@ mod tests {
             is_one: true,
             is_shut,
         };
-        hold(At::Nowhere);
+        hold(At::Absent);
         pages.note_same(0);
         pages.note_twin(0, twin(true));
         // Shut in its region, then in its frame, and back again with another, where it is open.
-        for (to, is_same) in [(At::In, true), (At::Out, true), (At::In, false), (At::Out, false)] {
+        for (to, is_same) in [
+            (At::Mapped, true),
+            (At::Cached, true),
+            (At::Mapped, false),
+            (At::Cached, false),
+        ] {
             assert!(!pages.put(0, to));
             assert_eq!(pages.is_same(0), is_same, "{to:?}");
-            if is_same && to == At::Out {
+            if is_same && to == At::Cached {
                 assert_eq!(pages.take_with_another(0), Some(Ahead::default()));
             } else {
                 hold(to);
@@ -317,8 +329,8 @@ mod tests {
         }
         pages.note_same(0);
         pages.note_twin(0, twin(true));
-        assert!(!pages.put(0, At::In));
-        hold(At::In);
+        assert!(!pages.put(0, At::Mapped));
+        hold(At::Mapped);
         pages.note_twin(0, twin(false));
         assert!(!pages.is_same(0), "it was opened");
     }
@@ -327,9 +339,9 @@ mod tests {
     fn only_a_page_in_its_frame_that_nobody_waits_for_comes_with_another() {
         let pages = Pages::new(4).unwrap();
         let out = |page: u64, note: &dyn Fn()| {
-            assert!(pages.take(page, &[At::Nowhere]).is_some());
+            assert!(pages.take(page, &[At::Absent]).is_some());
             note();
-            assert!(!pages.put(page, At::Out));
+            assert!(!pages.put(page, At::Cached));
         };
         let ahead = |was_read, is_mark| Ahead { was_read, is_mark };
         out(0, &|| {});
@@ -339,7 +351,7 @@ mod tests {
         let taken = [0, 1, 2, 3, 4].map(|page| pages.take_with_another(page).map(|ahead| ahead.was_read));
         assert_eq!(taken, [Some(false), Some(true), None, None, None]);
         assert_eq!(pages.take_with_another(0), None, "it is in hand");
-        assert!(!pages.put(1, At::Out));
+        assert!(!pages.put(1, At::Cached));
         assert_eq!(
             pages.ahead(1),
             ahead(true, false),
@@ -350,14 +362,14 @@ mod tests {
     #[test]
     fn a_page_is_in_one_pair_of_hands_and_a_fault_meanwhile_is_not_forgotten() {
         let pages = Pages::new(3).unwrap();
-        assert_eq!(pages.take(1, &[At::In, At::Out]), None);
-        assert_eq!(pages.take(1, &[At::Nowhere]), Some(At::Nowhere));
-        assert_eq!(pages.take(1, &[At::Nowhere, At::In, At::Out]), None);
+        assert_eq!(pages.take(1, &[At::Mapped, At::Cached]), None);
+        assert_eq!(pages.take(1, &[At::Absent]), Some(At::Absent));
+        assert_eq!(pages.take(1, &[At::Absent, At::Mapped, At::Cached]), None);
         assert!(pages.want(1));
-        assert!(pages.put(1, At::In), "somebody has touched it");
+        assert!(pages.put(1, At::Mapped), "somebody has touched it");
         assert!(!pages.want(1), "nobody has it in hand");
-        assert_eq!(pages.take(1, &[At::In]), Some(At::In));
-        assert!(!pages.put(1, At::Out));
-        assert_eq!((pages.at(0), pages.at(1)), (At::Nowhere, At::Out));
+        assert_eq!(pages.take(1, &[At::Mapped]), Some(At::Mapped));
+        assert!(!pages.put(1, At::Cached));
+        assert_eq!((pages.at(0), pages.at(1)), (At::Absent, At::Cached));
     }
 }

@@ -1,9 +1,9 @@
 //! Pages of regions that leave: sampled, compared, written, given up.
 //!
 //! ```text
-//!   the core asks for uses     In ─► Out, behind the step, neighbours together
-//!   the core evicts            moved out if it is In; equal to its slot, known or by its checksum? it goes : Event::Changed
-//!   the core swaps out         moved out, Writing; its checksum taken; written; Out
+//!   the core asks for uses     Mapped ─► Cached, behind the step, neighbours together
+//!   the core evicts            moved out if it is Mapped; equal to its slot, known or by its checksum? it goes : Event::Changed
+//!   the core swaps out         moved out, Writing; its checksum taken; written; Cached
 //!   the user gives it up       dropped wherever it is, its frame given memory
 //! ```
 //!
@@ -122,7 +122,7 @@ impl Engine {
             // They may be of a region of this number that was there before.
             let pages = keys.iter().map(|key| key.index().0);
             let pages = pages.filter(|&page| page < region.pages.len());
-            let taken = pages.filter(|&page| region.pages.take(page, &[At::In]).is_some());
+            let taken = pages.filter(|&page| region.pages.take(page, &[At::Mapped]).is_some());
             held.clear();
             held.extend(taken.map(|page| (page, self.frame_of(&region, page))));
             for run in in_runs(held) {
@@ -144,10 +144,10 @@ impl Engine {
             let (done, stuck) = self.regions().exchange.move_out(left);
             left[..done]
                 .iter()
-                .for_each(|page| self.settle(region, page.page, At::Out));
+                .for_each(|page| self.settle(region, page.page, At::Cached));
             left = &left[done..];
             if let (Some(Stuck::Pinned), Some(page)) = (stuck, left.first()) {
-                self.settle(region, page.page, At::In);
+                self.settle(region, page.page, At::Mapped);
                 left = &left[1..];
             }
         }
@@ -155,7 +155,7 @@ impl Engine {
 
     /// A page that we hold is there; who has touched it meanwhile tries again.
     pub(super) fn settle(&self, region: &RegionInner, page: u64, to: At) {
-        if matches!(to, At::In | At::Poisoned) {
+        if matches!(to, At::Mapped | At::Poisoned) {
             region.tables.note(page, &self.regions().tables);
         }
         if region.pages.put(page, to) {
@@ -192,7 +192,7 @@ impl Engine {
                 if is_written {
                     region.pages.note_same(key.index().0);
                 }
-                self.settle(&region, key.index().0, At::Out);
+                self.settle(&region, key.index().0, At::Cached);
             }
         }
         core.leaving.written = frames;
@@ -238,11 +238,11 @@ impl Engine {
         // A page that is nowhere can be taken only by who has the core.
         let (mut core, mut held) = (self.core(), Vec::new());
         for page in pages {
-            match region.pages.take(page, &[At::In, At::Out, At::Nowhere]) {
-                Some(At::Nowhere) => {
+            match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
+                Some(At::Absent) => {
                     let (file, pages) = (region.id, page..page + 1);
                     self.step(&mut core, Event::Forgotten { file, pages }, deferred);
-                    self.settle(region, page, At::Nowhere);
+                    self.settle(region, page, At::Absent);
                 }
                 Some(was) => {
                     region.pages.note_lazy(page);
@@ -252,7 +252,7 @@ impl Engine {
                     let memory = &*region.memory;
                     match was {
                         // So that a touch is seen.
-                        At::In => {
+                        At::Mapped => {
                             held.clear();
                             held.push((page, frame));
                             self.part(region, &mut held);
@@ -260,7 +260,7 @@ impl Engine {
                                 self.move_out(region, &[InHand { memory, page, frame }]);
                             }
                         }
-                        _ => self.settle(region, page, At::Out),
+                        _ => self.settle(region, page, At::Cached),
                     }
                 }
                 None => {}
@@ -274,16 +274,16 @@ impl Engine {
         let (mut held, mut unfilled) = (Vec::new(), Vec::new());
         let mut end = pages.start;
         while end < pages.end {
-            let states = [At::In, At::Out, At::Poisoned, At::Nowhere];
+            let states = [At::Mapped, At::Cached, At::Poisoned, At::Absent];
             let Some(was) = region.pages.take(end, &states) else {
                 break;
             };
-            if matches!(was, At::In | At::Out) {
+            if matches!(was, At::Mapped | At::Cached) {
                 let key = PageKey::new(region.id, PageIndex(end));
                 let frame = self.table.locked(&mut core.turn).lookup(key);
                 let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
                 held.push((PageIndex(end), frame));
-                unfilled.extend((was == At::In).then_some(frame));
+                unfilled.extend((was == At::Mapped).then_some(frame));
             }
             end += 1;
         }
@@ -303,7 +303,7 @@ impl Engine {
             let pages = done.clone();
             self.step(&mut core, Event::Forgotten { file, pages }, deferred);
         }
-        done.for_each(|page| self.settle(region, page, At::Nowhere));
+        done.for_each(|page| self.settle(region, page, At::Absent));
         end
     }
 }
@@ -323,7 +323,9 @@ impl Frames<'_> {
         };
         let page = key.index().0;
         regions
-            .pages_of(key.file(), |pages| page < pages.len() && pages.at(page) == At::In)
+            .pages_of(key.file(), |pages| {
+                page < pages.len() && pages.at(page) == At::Mapped
+            })
             .unwrap_or(false)
     }
 
@@ -355,8 +357,8 @@ impl Frames<'_> {
         self.table.evict(frames);
         for page in held.drain(..) {
             let to = match frames.contains(&page.frame) {
-                true => At::Nowhere,
-                false => At::Out,
+                true => At::Absent,
+                false => At::Cached,
             };
             self.engine.settle(&page.region, page.page, to);
             self.engine.free_table(&page.region, Tables::of(page.page));
@@ -386,8 +388,8 @@ impl Frames<'_> {
             if self.engine.table.was_used(page.frame) {
                 continue;
             }
-            match page.region.pages.take(page.page, &[At::In, At::Out]) {
-                Some(At::In) => within.push(page),
+            match page.region.pages.take(page.page, &[At::Mapped, At::Cached]) {
+                Some(At::Mapped) => within.push(page),
                 Some(_) => held.push(page),
                 None => {}
             }
@@ -417,7 +419,7 @@ impl Frames<'_> {
         }
         for page in alone.drain(..) {
             match stuck.contains(&page.frame) {
-                true => self.engine.settle(&page.region, page.page, At::In),
+                true => self.engine.settle(&page.region, page.page, At::Mapped),
                 false => held.push(page),
             }
         }
@@ -437,7 +439,7 @@ impl Frames<'_> {
             return true;
         }
         self.engine.table.make_dirty(page.frame);
-        self.engine.settle(&page.region, page.page, At::Out);
+        self.engine.settle(&page.region, page.page, At::Cached);
         false
     }
 
@@ -447,8 +449,8 @@ impl Frames<'_> {
             return false;
         }
         let memory = &*region.memory;
-        match region.pages.take(page, &[At::In, At::Out]) {
-            Some(At::In) => {
+        match region.pages.take(page, &[At::Mapped, At::Cached]) {
+            Some(At::Mapped) => {
                 let run = [InHand { memory, page, frame }];
                 let exchange = &self.engine.regions().exchange;
                 exchange.drop_copies(copy_of(&region.pages, run[0]).into_iter());
@@ -457,7 +459,7 @@ impl Frames<'_> {
                 }
                 let (_, stuck) = exchange.move_out(&run);
                 if stuck.is_some() {
-                    self.engine.settle(region, page, At::In);
+                    self.engine.settle(region, page, At::Mapped);
                 }
                 stuck.is_none()
             }
@@ -475,14 +477,14 @@ impl Frames<'_> {
             let mut frames = vec![frame];
             self.table.forget(&mut frames);
             if !frames.is_empty() {
-                self.engine.settle(&region, page, At::Nowhere);
+                self.engine.settle(&region, page, At::Absent);
                 return Some(BeginWrite::Useless);
             }
         }
         let begun = self.table.begin_write(frame);
         let to = match begun {
             BeginWrite::Begun => At::Writing,
-            _ => At::Out,
+            _ => At::Cached,
         };
         self.engine.settle(&region, page, to);
         Some(begun)

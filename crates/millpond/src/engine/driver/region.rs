@@ -1,7 +1,7 @@
 //! Pages of regions that come: faults served, pages read.
 //!
 //! ```text
-//!   soft fault   Out: copied in, or moved with those behind it, uses noted   no lock but for a page that is hard to find
+//!   soft fault   Cached: copied in, or moved with those behind it, uses noted; no lock but for a page that is hard to find
 //!   first touch  core lock: a frame ─► zeros, copied in
 //!   swap-in      core lock: a frame ─► read, compared with its checksum, copied in ─► ReadDone
 //!   ahead        the same by the device, and left in its frame, where its first use is seen
@@ -70,8 +70,8 @@ impl Engine {
         let pages = &region.pages;
         loop {
             match pages.at(page) {
-                At::In => {
-                    if pages.take(page, &[At::In]).is_some() {
+                At::Mapped => {
+                    if pages.take(page, &[At::Mapped]).is_some() {
                         self.come_late(region, page, access);
                         return Fault::Served;
                     }
@@ -80,18 +80,18 @@ impl Engine {
                     self.regions().exchange.wake(&region.memory, page);
                     return Fault::Served;
                 }
-                At::Out => {
-                    if pages.take(page, &[At::Out]).is_some() {
+                At::Cached => {
+                    if pages.take(page, &[At::Cached]).is_some() {
                         self.soft_fault(region, page, access);
                         return Fault::Served;
                     }
                 }
-                At::Held | At::Writing => {
+                At::Busy | At::Writing => {
                     if pages.want(page) {
                         return Fault::Served;
                     }
                 }
-                At::Nowhere => {
+                At::Absent => {
                     if let Some(fault) = self.miss(region, page, access, may_read) {
                         return fault;
                     }
@@ -155,7 +155,7 @@ impl Engine {
                     false => self.table.note_use(back.page.frame),
                 }
                 // Whoever was woken by its coming may wait again: for one that is shut, and that he writes.
-                self.settle(region, back.page.page, At::In);
+                self.settle(region, back.page.page, At::Mapped);
                 self.line_up(region, back.page.page, false);
             }
             let settled = usize::from(moved == 0);
@@ -164,7 +164,7 @@ impl Engine {
                 .for_each(|back| self.stays_out(region, back.page.page));
             stayed[settled..]
                 .iter()
-                .for_each(|back| self.settle(region, back.page.page, At::Out));
+                .for_each(|back| self.settle(region, back.page.page, At::Cached));
         }
         self.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
@@ -176,12 +176,12 @@ impl Engine {
             let (settled, memory) = (region.settled.count(), self.memory_gate.count());
             match region.pages.at(page) {
                 At::Poisoned => return false,
-                At::Held | At::Writing => {
+                At::Busy | At::Writing => {
                     if region.pages.want(page) {
                         region.settled.wait(settled, SETTLED_WAIT);
                     }
                 }
-                At::In | At::Out | At::Nowhere => {
+                At::Mapped | At::Cached | At::Absent => {
                     let Fault::NoFrame(at_most) = self.region_fault(region, page, access, true) else {
                         return true;
                     };
@@ -215,7 +215,7 @@ impl Engine {
             if region.closed.load(Ordering::Relaxed) {
                 return Some(Fault::Served);
             }
-            if region.pages.at(page) != At::Nowhere {
+            if region.pages.at(page) != At::Absent {
                 return None;
             }
             let event = Event::Fault {
@@ -242,7 +242,7 @@ impl Engine {
             self.table.finish_load_dirty(load);
             match is_in {
                 true => {
-                    self.settle(region, page, At::In);
+                    self.settle(region, page, At::Mapped);
                     self.line_up(region, page, true);
                 }
                 false => self.stays_out(region, page),
@@ -260,8 +260,8 @@ impl Engine {
     /// A page that was never touched has got a frame, if it is one of a region: it is ours until it is filled.
     pub(super) fn hold_granted(&self, file: FileId, first: PageIndex) {
         if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(file)) {
-            let taken = region.pages.take(first.0, &[At::Nowhere]);
-            assert_eq!(taken, Some(At::Nowhere), "{first:?} was granted");
+            let taken = region.pages.take(first.0, &[At::Absent]);
+            assert_eq!(taken, Some(At::Absent), "{first:?} was granted");
         }
     }
 
@@ -308,7 +308,7 @@ impl Engine {
     pub(crate) fn give_up_fault(&self, region: &Arc<RegionInner>, page: u64) {
         let mut deferred = Deferred::default();
         let core = self.core();
-        if region.pages.take(page, &[At::Nowhere]).is_some() {
+        if region.pages.take(page, &[At::Absent]).is_some() {
             let frames = core.manager.derived().frames.0;
             let why = format!(
                 "no frame of {frames} became free for it: drop page guards, mend the swap file or raise the memory budget"

@@ -78,8 +78,8 @@ impl Engine {
         let region = self.regions().of(file);
         let region = region.unwrap_or_else(|| panic!("{file:?} is no region"));
         for page in (page..).take(loads.len()) {
-            let taken = region.pages.take(page, &[At::Nowhere]);
-            assert_eq!(taken, Some(At::Nowhere), "page {page} of {file:?} is to be read");
+            let taken = region.pages.take(page, &[At::Absent]);
+            assert_eq!(taken, Some(At::Absent), "page {page} of {file:?} is to be read");
             let was_read = reason == Reason::ReadAhead;
             let is_mark = false;
             region.pages.note_ahead(page, Ahead { was_read, is_mark });
@@ -97,7 +97,7 @@ impl Engine {
 
     /// Whoever touches this page of a region first asks for more; if it is not on its way, nobody does.
     pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
-        if region.pages.at(page) == At::Held {
+        if region.pages.at(page) == At::Busy {
             let (was_read, is_mark) = (false, true);
             region.pages.note_ahead(page, Ahead { was_read, is_mark });
         }
@@ -130,17 +130,17 @@ impl Engine {
             let result = Err(IoError(libc::EIO));
             self.step(&mut core, Event::ReadDone { io, result }, deferred);
             if reason != Reason::Fault {
-                pages.for_each(|page| self.settle(&region, page, At::Nowhere));
+                pages.for_each(|page| self.settle(&region, page, At::Absent));
             }
             return;
         }
         // Where its first use will be seen, unless it is one that was touched.
-        let (mut to, mut stayed) = (At::Out, Vec::new());
+        let (mut to, mut stayed) = (At::Cached, Vec::new());
         for (load, page) in loads.into_iter().zip(page..) {
             region.pages.note_same(page);
             if reason == Reason::Fault {
                 let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
-                to = At::In;
+                to = At::Mapped;
                 if !self.bring(&region, &InHand { memory, page, frame }, access) {
                     stayed.push(page);
                 }
@@ -156,7 +156,7 @@ impl Engine {
                 continue;
             }
             self.settle(&region, page, to);
-            if to == At::In {
+            if to == At::Mapped {
                 self.line_up(&region, page, true);
             }
         }
@@ -188,8 +188,7 @@ impl Engine {
             {
                 let mut core = self.core();
                 let is_away = |page: &u64| {
-                    region.pages.at(*page) == At::Nowhere
-                        && core.manager.has_slot(region.id, PageIndex(*page))
+                    region.pages.at(*page) == At::Absent && core.manager.has_slot(region.id, PageIndex(*page))
                 };
                 let most = pages.end.min(at + AHEAD_BATCH);
                 count = (at..most).take_while(is_away).count() as u64;

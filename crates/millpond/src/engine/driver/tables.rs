@@ -15,15 +15,15 @@ impl Engine {
             return;
         }
         let all = Tables::pages(table, pages.len());
-        let is_away = |page| matches!(pages.at(page), At::Nowhere | At::Out);
+        let is_away = |page| matches!(pages.at(page), At::Absent | At::Cached);
         if !all.clone().all(is_away) {
             return;
         }
         let (mut out, mut held) = ([0_u64; WORDS], all.start);
         let bit = |page: u64| (((page - all.start) / 64) as usize, 1 << (page % 64));
         while held < all.end {
-            match pages.take(held, &[At::Nowhere, At::Out]) {
-                Some(At::Out) => out[bit(held).0] |= bit(held).1,
+            match pages.take(held, &[At::Absent, At::Cached]) {
+                Some(At::Cached) => out[bit(held).0] |= bit(held).1,
                 Some(_) => {}
                 None => break,
             }
@@ -35,8 +35,8 @@ impl Engine {
         }
         for page in all.start..held {
             let was = match out[bit(page).0] & bit(page).1 {
-                0 => At::Nowhere,
-                _ => At::Out,
+                0 => At::Absent,
+                _ => At::Cached,
             };
             self.settle(region, page, was);
         }

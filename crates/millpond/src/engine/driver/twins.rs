@@ -1,9 +1,9 @@
 //! Pages of regions in two places: how a page comes to a thread that waits for it.
 //!
 //! ```text
-//!   read into its frame ─► copied into its region: a twin ─┬─ others have come: its copy in the region goes  ─► Out
-//!   back from its frame ─► copied into its region: a twin ─┼─ others have come: its copy in the frame goes   ─► In
-//!                                                          └─ written: that in the frame is old, goes soon   ─► In
+//!   read into its frame ─► copied into its region: a twin ─┬─ others have come: its copy in the region goes  ─► Cached
+//!   back from its frame ─► copied into its region: a twin ─┼─ others have come: its copy in the frame goes   ─► Mapped
+//!                                                          └─ written: that in the frame is old, goes soon   ─► Mapped
 //! ```
 //!
 //! To move a page makes each processor that runs the process forget where it was, by an interrupt: 12 us with a second
@@ -94,7 +94,7 @@ impl Engine {
         if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
             self.device.warn_soon(Warning::NoMemory { page });
         }
-        self.settle(region, page, At::Out);
+        self.settle(region, page, At::Cached);
         self.regions().exchange.wake(&region.memory, page);
     }
 
@@ -117,14 +117,14 @@ impl Engine {
             let Some(region) = region.filter(|region| page < region.pages.len()) else {
                 continue;
             };
-            match region.pages.take(page, &[At::In]) {
+            match region.pages.take(page, &[At::Mapped]) {
                 Some(_) if region.pages.twin(page).is_one => {
                     let frame = self.frame_of(&region, page);
                     held.push(Leaving { region, page, frame });
                 }
-                Some(_) => self.settle(&region, page, At::In),
+                Some(_) => self.settle(&region, page, At::Mapped),
                 // Others have it, or had a moment ago.
-                None if matches!(region.pages.at(page), At::Held | At::In) => twins.again(key),
+                None if matches!(region.pages.at(page), At::Busy | At::Mapped) => twins.again(key),
                 None => {}
             }
         }
@@ -135,7 +135,7 @@ impl Engine {
         });
         self.regions().exchange.drop_copies(copies);
         for page in held {
-            let to = if goes_out(&page) { At::Out } else { At::In };
+            let to = if goes_out(&page) { At::Cached } else { At::Mapped };
             end_twin(&page.region.pages, page.page);
             self.settle(&page.region, page.page, to);
         }
@@ -150,19 +150,19 @@ impl Engine {
                 let is_shut = false;
                 region.pages.note_twin(page, Twin { is_shut, ..twin });
             }
-            return self.settle(region, page, At::In);
+            return self.settle(region, page, At::Mapped);
         }
         if !exchange.open(&region.memory, page) {
             // Who was woken comes again.
-            return self.settle(region, page, At::In);
+            return self.settle(region, page, At::Mapped);
         }
         region.shut.opened();
         if mutation::is(Mutation::OldTwinIsKept) {
-            return self.settle(region, page, At::In);
+            return self.settle(region, page, At::Mapped);
         }
         let is_shut = false;
         region.pages.note_twin(page, Twin { is_shut, ..twin });
-        self.settle(region, page, At::In);
+        self.settle(region, page, At::Mapped);
         self.line_up(region, page, false);
     }
 
@@ -190,7 +190,7 @@ impl Engine {
         held.retain(|&(page, _)| {
             let is_out = leave_twin(&region.pages, page);
             if is_out {
-                self.settle(region, page, At::Out);
+                self.settle(region, page, At::Cached);
             }
             !is_out
         });
