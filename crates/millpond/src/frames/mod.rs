@@ -1,6 +1,6 @@
 //! Frames: which page is in which, who may touch it, and who waits for that. Here is the hit path.
 
-pub(crate) mod gate;
+pub(crate) mod event_count;
 pub(crate) mod hazard;
 pub(crate) mod index;
 pub(crate) mod own;

@@ -39,7 +39,7 @@ pub(crate) use tables::{AllTables, PAGES as TABLE_PAGES, Tables};
 pub(crate) use twins::{TwinBytes, Twins};
 
 use crate::files::FileInner;
-use crate::frames::gate::Gate;
+use crate::frames::event_count::EventCount;
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::exchange::Exchange;
 use millpond_core::readahead::fault_around::FaultAround;
@@ -66,7 +66,7 @@ pub(crate) struct RegionInner {
     /// It is being dropped: a fault that somebody reads late, of a page that is there since, must bring nothing back.
     pub(crate) closed: AtomicBool,
     /// Announces, where threads serve their faults themselves, that a page which some wait for can be taken again.
-    pub(crate) settled: Gate,
+    pub(crate) settled: EventCount,
 }
 
 impl RegionInner {
@@ -83,7 +83,7 @@ impl RegionInner {
             shut: Shut::default(),
             around: Mutex::default(),
             closed: AtomicBool::new(false),
-            settled: Gate::default(),
+            settled: EventCount::default(),
         })
     }
 }

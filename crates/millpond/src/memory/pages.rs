@@ -8,13 +8,14 @@
 //!      └──────────────────────────────────────────────┘ evicted, forgotten
 //! ```
 //!
-//! `Mapped`: in the region, where the program reads and writes it. `Cached`: in the frame's place in the arena, equal to
-//! what the program wrote last; touched again it comes back without a read, and that soft fault is what counts as a use. `Busy`:
-//! on the way between two of these, in the hands of whoever took it with [`Pages::take`] and of nobody else. A fault that
-//! meets `Busy` or `Writing` leaves a mark, and whoever ends that state wakes it: nobody waits with anything in hand.
+//! `Mapped`: in the region, where the program reads and writes it. `Cached`: in the frame's place in the arena, equal
+//! to what the program wrote last; touched again it comes back without a read, and that soft fault is what counts as a
+//! use. `Busy`: on the way between two of these, in the hands of whoever took it with [`Pages::take`] and of nobody
+//! else. A fault that meets `Busy` or `Writing` leaves a mark, and whoever ends that state wakes it: nobody waits with
+//! anything in hand.
 //!
-//! A page that is `Mapped` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is *shut*, that is
-//! write-protected in the region, both are equal.
+//! A page that is `Mapped` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is *shut*,
+//! that is write-protected in the region, both are equal.
 //!
 //! A page has 4 bytes for this and 8 for the checksum of what was last written to its slot.
 

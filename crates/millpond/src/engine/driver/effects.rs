@@ -263,16 +263,16 @@ impl Engine {
             self.spare.give_back(batch);
         }
         if std::mem::take(&mut deferred.wake_memory) {
-            self.memory_gate.announce();
+            self.memory_events.notify_all();
             if let Some(regions) = &self.regions {
                 regions.memory_came();
             }
         }
         if std::mem::take(&mut deferred.wake_dirtiers) {
-            self.dirtier_gate.announce();
+            self.dirtier_events.notify_all();
         }
         if std::mem::take(&mut deferred.wake_syncs) {
-            self.sync_gate.announce();
+            self.sync_events.notify_all();
         }
         if std::mem::take(&mut deferred.wake_background) {
             self.device.wake();

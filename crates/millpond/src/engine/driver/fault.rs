@@ -95,7 +95,7 @@ impl Engine {
         let mut waiting = Waiting::default();
         loop {
             self.poison.check()?;
-            let seen = self.memory_gate.count();
+            let seen = self.memory_events.count();
             let mut deferred = Deferred::default();
             // Not under the lock, which whoever cleans memory needs.
             deferred.loads.reserve(count as usize);
@@ -155,7 +155,7 @@ impl Engine {
                 return Err(self.no_frames(waited));
             }
             let at_most = until_asking(Duration::from_nanos(at_most.0), waited);
-            self.timed_writes(Wait::Frame, || self.memory_gate.wait(seen, at_most));
+            self.timed_writes(Wait::Frame, || self.memory_events.wait(seen, at_most));
         }
     }
 

@@ -160,7 +160,7 @@ impl Engine {
         }
         if region.pages.put(page, to) {
             self.regions().exchange.wake(&region.memory, page);
-            region.settled.announce();
+            region.settled.notify_all();
         }
     }
 
@@ -209,13 +209,13 @@ impl Engine {
         let mut at = pages.start;
         while at < pages.end {
             self.poison.check()?;
-            let seen = self.memory_gate.count();
+            let seen = self.memory_events.count();
             let mut deferred = Deferred::default();
             let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH), &mut deferred);
             self.finish(&mut deferred);
             if done == at {
                 // A write or a read that ends wakes this as well.
-                self.memory_gate.wait(seen, Duration::from_millis(1));
+                self.memory_events.wait(seen, Duration::from_millis(1));
             }
             at = done;
         }

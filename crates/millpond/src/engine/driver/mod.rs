@@ -52,7 +52,7 @@ pub(crate) use throttle::Dirtying;
 use crate::device::Watched;
 use crate::engine::poison::{Dart, Poison};
 use crate::files::FileInner;
-use crate::frames::gate::Gate;
+use crate::frames::event_count::EventCount;
 use crate::frames::table::{Table, Turn};
 use crate::host::hook;
 use crate::memory::Regions;
@@ -116,12 +116,12 @@ pub(crate) struct Engine {
     #[cfg(feature = "trace")]
     pub(crate) calls: Shards,
     core: Mutex<Core>,
-    memory_gate: Gate,
+    memory_events: EventCount,
     pub(crate) frame_waits: FrameWaits,
     /// What transfers are made of.
     spare: Spare,
-    dirtier_gate: Gate,
-    sync_gate: Gate,
+    dirtier_events: EventCount,
+    sync_events: EventCount,
     /// A dirtier was told to pause: the next one asks first.
     throttling: AtomicBool,
     /// Some file has pages that can't be written, when the core was asked last.
@@ -181,11 +181,11 @@ impl Engine {
             #[cfg(feature = "trace")]
             calls: Shards::default(),
             core: Mutex::new(core),
-            memory_gate: Gate::default(),
+            memory_events: EventCount::default(),
             frame_waits: FrameWaits::default(),
             spare: Spare::new(),
-            dirtier_gate: Gate::default(),
-            sync_gate: Gate::default(),
+            dirtier_events: EventCount::default(),
+            sync_events: EventCount::default(),
             throttling: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             full: Mutex::new(None),
@@ -299,8 +299,8 @@ impl Engine {
             return;
         }
         self.table.call_off();
-        for gate in [&self.memory_gate, &self.dirtier_gate, &self.sync_gate] {
-            gate.announce();
+        for events in [&self.memory_events, &self.dirtier_events, &self.sync_events] {
+            events.notify_all();
         }
     }
 

@@ -173,7 +173,7 @@ impl Engine {
     pub(crate) fn region_touched(&self, region: &Arc<RegionInner>, page: u64, access: Access) -> bool {
         let began = std::time::Instant::now();
         loop {
-            let (settled, memory) = (region.settled.count(), self.memory_gate.count());
+            let (settled, memory) = (region.settled.count(), self.memory_events.count());
             match region.pages.at(page) {
                 At::Poisoned => return false,
                 At::Busy | At::Writing => {
@@ -189,7 +189,7 @@ impl Engine {
                     if began.elapsed() > self.patience() {
                         self.give_up_fault(region, page);
                     } else {
-                        self.memory_gate
+                        self.memory_events
                             .wait(memory, until_asking(at_most, began.elapsed()));
                     }
                 }

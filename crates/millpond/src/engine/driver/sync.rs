@@ -111,7 +111,7 @@ impl Engine {
         let mut wait = None;
         let mut look_at = LOOK_AT;
         loop {
-            let seen = self.sync_gate.count();
+            let seen = self.sync_events.count();
             let answer = self.core().tickets.answers.get(&ticket).copied();
             if let Some(Answer::Ended(result, small_fsync)) = answer {
                 self.core().tickets.answers.remove(&ticket);
@@ -144,7 +144,7 @@ impl Engine {
                 });
             }
             let at_most = look_at.saturating_sub(began.elapsed());
-            self.sync_gate.wait(seen, at_most.min(Duration::from_secs(1)));
+            self.sync_events.wait(seen, at_most.min(Duration::from_secs(1)));
         }
     }
 

@@ -70,10 +70,10 @@ impl Engine {
             }
             // Asks before it sleeps: its wake-up may have come between the answer and this line, and there is only one. And it
             // has let go of its pages since, which may be all that can be written.
-            let seen = self.dirtier_gate.count();
+            let seen = self.dirtier_events.count();
             match self.resume() {
                 None => return Ok(()),
-                Some(at_most) => self.dirtier_gate.wait(seen, Duration::from_nanos(at_most.0)),
+                Some(at_most) => self.dirtier_events.wait(seen, Duration::from_nanos(at_most.0)),
             };
             let written = self.written_pages();
             if written != progress.0 {
@@ -140,8 +140,8 @@ impl Engine {
                     continue;
                 }
             }
-            let seen = self.dirtier_gate.count();
-            self.dirtier_gate.wait(seen, LOOK_AGAIN);
+            let seen = self.dirtier_events.count();
+            self.dirtier_events.wait(seen, LOOK_AGAIN);
         }
     }
 
@@ -198,8 +198,8 @@ impl Engine {
         self.finish(&mut deferred);
         let began = std::time::Instant::now();
         while tried(&self.core()) == before && began.elapsed() < LOOK_AGAIN {
-            let seen = self.dirtier_gate.count();
-            self.dirtier_gate.wait(seen, TRY);
+            let seen = self.dirtier_events.count();
+            self.dirtier_events.wait(seen, TRY);
         }
     }
 

@@ -314,7 +314,7 @@ impl Follower for Engine {
     }
 
     fn log_refused(&self) {
-        self.sync_gate.announce();
+        self.sync_events.notify_all();
     }
 }
 
