@@ -38,7 +38,7 @@ pub struct Metric {
     pub runs: Vec<f64>,
 }
 
-/// Who a row is about.
+/// What a row is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
     /// The target.
@@ -194,7 +194,7 @@ pub type Points = Vec<(f64, Option<f64>)>;
 
 /// The outcomes of one row and workload, one for each run.
 pub struct Runs {
-    /// Who.
+    /// The row.
     pub row: RowName,
     /// What was done.
     pub workload: String,
@@ -208,6 +208,15 @@ pub fn metrics(results: &[Runs], experiment: &str) -> Vec<Metric> {
 }
 
 impl Runs {
+    /// A row that ran once, in virtual time.
+    pub fn single(row: RowName, workload: impl Into<String>, outcome: Outcome) -> Runs {
+        Runs {
+            row,
+            workload: workload.into(),
+            outcomes: vec![outcome],
+        }
+    }
+
     /// The metrics of these runs, each with its median.
     pub fn metrics(&self, experiment: &str) -> Vec<Metric> {
         let mut metrics: Vec<Metric> = Vec::new();

@@ -6,7 +6,9 @@ use super::runs::Run;
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, answer, verdict};
 use crate::outcome::{Outcome, Setting};
 use crate::report::table::{Column, label, pick};
-use crate::report::{Axis, Cell, Chart, Line, Metric, Points, Report, RowName, Runs, Scale, Table, TableRow};
+use crate::report::{
+    Axis, Cell, Chart, Line, Points, Report, RowName, Runs, Scale, Table, TableRow, metrics,
+};
 use millpond::internal::quantity::number_tick;
 
 fn row(run: &Run) -> RowName {
@@ -78,17 +80,9 @@ pub(super) fn empty() -> Report {
 }
 
 pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
-    let metrics: Vec<Metric> = results
-        .iter()
-        .flat_map(|run| {
-            let runs = Runs {
-                row: row(run),
-                workload: run.workload.into(),
-                outcomes: vec![run.outcome.clone()],
-            };
-            runs.metrics(EXPERIMENT.name)
-        })
-        .collect();
+    let single = |run: &Run| Runs::single(row(run), run.workload, run.outcome.clone());
+    let runs: Vec<Runs> = results.iter().map(single).collect();
+    let metrics = metrics(&runs, EXPERIMENT.name);
     let mut report = empty();
     let tables: [(&str, &str, Columns); 5] = [
         (NEWS, NEWS_TITLE, &NEWS_COLUMNS),

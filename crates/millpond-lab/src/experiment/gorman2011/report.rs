@@ -6,7 +6,7 @@ use super::runs::Run;
 use super::{EXPERIMENT, FS_MARK, answer, charts, post, trace, verdict};
 use crate::outcome::Setting;
 use crate::report::table::{Column, label, pick};
-use crate::report::{Metric, Report, RowName, Runs};
+use crate::report::{Metric, Report, RowName, Runs, metrics};
 
 fn row(run: &Run) -> RowName {
     RowName {
@@ -42,17 +42,9 @@ pub(super) fn empty() -> Report {
 }
 
 pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
-    let metrics: Vec<Metric> = results
-        .iter()
-        .flat_map(|run| {
-            let runs = Runs {
-                row: row(run),
-                workload: run.workload.into(),
-                outcomes: vec![run.outcome.clone()],
-            };
-            runs.metrics(EXPERIMENT.name)
-        })
-        .collect();
+    let single = |run: &Run| Runs::single(row(run), run.workload, run.outcome.clone());
+    let runs: Vec<Runs> = results.iter().map(single).collect();
+    let metrics = metrics(&runs, EXPERIMENT.name);
     let rows: Vec<RowName> = plan
         .systems
         .iter()

@@ -59,12 +59,7 @@ pub(super) fn empty() -> Report {
 
 pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     let metrics = |name: RowName, workload: String, outcome: &Outcome| {
-        let runs = Runs {
-            row: name,
-            workload,
-            outcomes: vec![outcome.clone()],
-        };
-        runs.metrics(EXPERIMENT.name)
+        Runs::single(name, workload, outcome.clone()).metrics(EXPERIMENT.name)
     };
     let mut report = empty();
     report.metrics = results
@@ -212,15 +207,12 @@ fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
             cells: cells.into_iter().map(cell).collect(),
         });
         report.appendices.push(lists(toy, variant, &steps));
-        let runs = Runs {
-            row: RowName {
-                target: "sim".into(),
-                device: "ram".into(),
-                variant: variant.name.into(),
-            },
-            workload: toy.into(),
-            outcomes: vec![outcome],
+        let row = RowName {
+            target: "sim".into(),
+            device: "ram".into(),
+            variant: variant.name.into(),
         };
+        let runs = Runs::single(row, toy, outcome);
         report.metrics.extend(runs.metrics(EXPERIMENT.name));
     }
     report.answers.extend(answer::of_toy(toy, &report.metrics));
