@@ -1,7 +1,7 @@
 //! A directory for a run's files, removed whatever happens.
 //!
 //! Dropping it removes it. If the program is killed outright it stays; so it holds a lock file, and the next
-//! run in the same place removes every scratch directory whose lock nobody holds any more.
+//! run in the same place removes every scratch directory whose lock no process holds any more.
 
 use crate::error::{LabError, Result};
 use millpond_core::units::Bytes;
@@ -80,7 +80,7 @@ fn sweep(dir: &Path) {
     for entry in entries.flatten() {
         let path = entry.path();
         let is_scratch = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        // without a lock file somebody is just creating it, or it is not ours
+        // without a lock file another run is just creating it, or it is not ours
         if is_scratch
             && let Ok(file) = File::open(path.join(LOCK))
             && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
@@ -103,7 +103,7 @@ fn detach(path: &Path) {
     for point in within.into_iter().rev() {
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
         if rustix::mount::unmount(point, flags) == Err(Errno::PERM) {
-            // Whoever is not root has a helper for it. What it can't do stays in the way.
+            // A user who is not root has a helper for it. What it can't do stays in the way.
             let _ = Command::new("fusermount3")
                 .args(["-uz", "--"])
                 .arg(point)
@@ -129,7 +129,7 @@ pub fn free_bytes(dir: &Path) -> Option<Bytes> {
 }
 
 /// For the tests beside the code: a folder on the disk where the build is. Below it, as a test that dies leaves its folder
-/// there: in the sources somebody would put it under version control.
+/// there: in the sources it would end up under version control.
 #[cfg(test)]
 pub(crate) fn for_tests() -> tempfile::TempDir {
     let program = std::env::current_exe().unwrap();

@@ -50,7 +50,7 @@ impl DirtyLimits {
 pub enum Served {
     /// From memory: a hit.
     Memory,
-    /// From the device, or by waiting for somebody else's read from it: a miss.
+    /// From the device, or by waiting for another caller's read from it: a miss.
     Device,
     /// The target cannot tell. Counts as a miss, so that no wait is left out.
     Unknown,

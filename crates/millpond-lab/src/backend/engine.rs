@@ -128,12 +128,12 @@ impl Slowest {
         result
     }
 
-    fn told(&self) -> Vec<String> {
-        let told = self.0.iter().filter_map(|(_, slowest)| {
+    fn sentences(&self) -> Vec<String> {
+        let sentences = self.0.iter().filter_map(|(_, slowest)| {
             let slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
             Some(slowest.as_ref()?.to_string())
         });
-        told.collect()
+        sentences.collect()
     }
 }
 
@@ -155,7 +155,7 @@ impl Storage for Engine {
         (2 * self.memory.0 / file_bytes.max(1)) as usize + 1
     }
 
-    /// Each page is appended, and written before anybody else sees it.
+    /// Each page is appended, and written before any other thread sees it.
     fn create_in_place(&self, path: &Path, _len: u64) -> io::Result<Box<dyn StorageFile>> {
         drop(File::create_new(path)?);
         let file = self
@@ -229,7 +229,7 @@ impl Storage for Engine {
     }
 
     fn explanations(&self) -> Vec<String> {
-        self.slowest.told()
+        self.slowest.sentences()
     }
 
     fn measures(&self) -> Vec<Measure> {
@@ -421,9 +421,9 @@ mod tests {
         let file = target.open(&path, Access::Random).unwrap();
         let mut buf = AlignedBuf::new(PAGE);
         assert_eq!(file.read_at(0, &mut buf).unwrap(), Served::Device);
-        let told = target.explanations();
-        let [read, _, sync] = &told[..] else {
-            panic!("{told:?}")
+        let sentences = target.explanations();
+        let [read, _, sync] = &sentences[..] else {
+            panic!("{sentences:?}")
         };
         // the device had to make a new file durable, which no disk does in 10 us
         assert!(sync.starts_with("sync waited "), "{sync}");
@@ -433,6 +433,6 @@ mod tests {
         );
         // a hit is not noted
         assert_eq!(file.read_at(0, &mut buf).unwrap(), Served::Memory);
-        assert_eq!(target.explanations(), told);
+        assert_eq!(target.explanations(), sentences);
     }
 }

@@ -18,7 +18,7 @@ const FORMS: &str = "give goal, goal/TIME or goal/TIME/PERCENT%, such as goal/60
 pub struct GoalVariant {
     /// What 99 of 100 reads should not exceed.
     pub read_latency: Option<Nanos>,
-    /// The writers' part of the time in percent, while somebody waits for them.
+    /// The writers' part of the time in percent, while a thread waits for them.
     pub share: Option<u32>,
     /// How long the writers work at a time.
     pub batch: Option<Nanos>,

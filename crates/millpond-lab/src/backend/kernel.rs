@@ -227,7 +227,7 @@ impl Storage for Kernel {
         kernel_limits::set(both)
     }
 
-    /// The machine's, whoever's they are.
+    /// The whole machine's.
     fn in_transit_bytes(&self) -> Option<u64> {
         process::writeback_bytes()
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The reader asks for 4 KiB anywhere in its file as soon as it is answered; the writers go through the rest of the disk
-//! from front to back. This is no bound that is proven, but it is what could be had by someone who never lets writes
+//! from front to back. This is no bound that is proven, but it is what a scheduler could have that never lets writes
 //! queue up, so reports show it as the line that others are held against.
 
 use super::{Backend, Driver, Row, RowRequest, Rows};
@@ -184,7 +184,7 @@ struct Load {
     next: u64,
     until: Instant,
     random: fastrand::Rng,
-    /// Who has something to ask for next, and when.
+    /// The thread that asks next, and when.
     due: Vec<(Instant, u64)>,
     /// Of each writer: bytes of its dose that are on their way.
     on_their_way: Vec<u64>,
@@ -280,7 +280,7 @@ impl Load {
     }
 
     fn submit(&mut self, who: u64, offset: u64, len: u64) {
-        // who, and how much, which the answer does not say
+        // the thread and its bytes, which the answer does not say
         let request = ModelRequest {
             id: who << 32 | len,
             write: who != READER,

@@ -1,6 +1,6 @@
 //! Experiments: what each post measured, and how its runs are made here.
 //!
-//! An experiment plans rows (who) and workloads (what), has them performed and turns the
+//! An experiment plans rows (back ends) and workloads, has them performed and turns the
 //! outcomes into a report. Runs are interleaved: the first run of every row and workload, then the second
 //! of every one, each time starting with another row. What the machine does besides, how full the disk is
 //! and how warm it ran then fall on all rows alike.
@@ -93,7 +93,7 @@ impl Files for OwnFiles {
     }
 }
 
-/// A run's own progress, as whoever looks on sees it.
+/// A run's own progress, as a watch shows it.
 struct WatchOfRun<'a>(&'a mut dyn FnMut(Progress) -> Proceed);
 
 impl Watch for WatchOfRun<'_> {

@@ -28,7 +28,7 @@ impl DiskCounters {
         counters.read().map(|_| counters)
     }
 
-    /// Where the counters stand now. Everybody who uses the device is in them.
+    /// The counters now. They count all users of the device.
     pub fn read(&self) -> Option<DiskBytes> {
         parse(&fs::read_to_string(&self.stat).ok()?)
     }

@@ -45,7 +45,7 @@ pub fn percentile_us(counts: &Counts, share: f64) -> Option<f64> {
     found.map(|&(class, _)| class_us(class))
 }
 
-/// What has been since somebody looked last. Adding takes a few tens of nanoseconds and no lock.
+/// What has been since it was last taken. Adding takes a few tens of nanoseconds and no lock.
 #[derive(Debug)]
 pub(crate) struct Recent(Vec<AtomicU32>);
 

@@ -18,13 +18,13 @@ pub fn processor_seconds() -> Option<(f64, f64)> {
     Some((stat.utime as f64 / tick, stat.stime as f64 / tick))
 }
 
-/// How large the machine's page cache is now, in MiB: whoever's pages they are.
+/// How large the machine's page cache is now, in MiB: all processes' pages.
 pub fn page_cache_mib() -> Option<f64> {
     let meminfo = Meminfo::current().ok()?;
     Some((meminfo.cached + meminfo.buffers) as f64 / MIB)
 }
 
-/// Pages that the kernel is writing to devices now, in bytes: whoever's pages they are (`Writeback`).
+/// Pages that the kernel is writing to devices now, in bytes: all processes' pages (`Writeback`).
 pub fn writeback_bytes() -> Option<u64> {
     Some(Meminfo::current().ok()?.writeback)
 }

@@ -2,8 +2,8 @@
 //!
 //! Where Linux counts: `/proc/vmstat` has scans and frees twice. `pgscan_kswapd` and `pgscan_direct` leave out what is
 //! scanned for the limit of a memory group, `pgscan_file` and `pgscan_anon` have everything. A group has no kswapd, so what
-//! the second pair has beyond kswapd's share was scanned by whoever needed a page. In the second version of groups the
-//! group's own `memory.stat` says the same, and nobody else's reclaim is in it.
+//! the second pair has beyond kswapd's share was scanned by direct reclaim. In the second version of groups the
+//! group's own `memory.stat` says the same, and no other group's reclaim is in it.
 
 use crate::outcome::{Measure, Outcome};
 use millpond::internal::GroupVersion;
@@ -36,7 +36,7 @@ pub(crate) fn spread(outcome: &mut Outcome, name: &str, unit: &str, values: &[f6
     }
 }
 
-/// Pages scanned and freed: by the background reclaimer, and by whoever needed a page.
+/// Pages scanned and freed: by background and by direct reclaim.
 pub(crate) struct Scans {
     pub(crate) scan: [u64; 2],
     pub(crate) steal: [u64; 2],
@@ -182,7 +182,7 @@ fn counters(path: &Path) -> HashMap<String, u64> {
     text.lines().filter_map(line).collect()
 }
 
-/// Microseconds in which somebody on this machine waited for memory, reclaim of their own included: `total` of the line
+/// Microseconds in which a process of this machine waited for memory, its own reclaim included: `total` of the line
 /// `some` of `/proc/pressure/memory`.
 fn stalled() -> Option<f64> {
     let text = fs::read_to_string("/proc/pressure/memory").ok()?;

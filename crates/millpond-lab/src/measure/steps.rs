@@ -1,6 +1,6 @@
 //! What happened in each tenth of a second.
 //!
-//! Who does an operation writes it down under the time at which it ended, so a sampling thread that is
+//! A thread that does an operation writes it down under the time at which it ended, so a sampling thread that is
 //! scheduled late cannot shift it. The longest latency is written under every step during which that
 //! operation was under way: a read that waits half a second shows as half a second of waiting, and not as
 //! four empty steps and one bad one.
@@ -112,7 +112,7 @@ impl LatencySteps {
     }
 }
 
-/// A counter of somebody else's, read from time to time: its growth is spread evenly over the time between
+/// A counter that others advance, read from time to time: its growth is spread evenly over the time between
 /// two readings.
 #[derive(Clone, Debug, Default)]
 pub struct Sampled {

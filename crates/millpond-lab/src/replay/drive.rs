@@ -9,7 +9,7 @@ use millpond_sim::{Costs, Done, Faults, Op, Script, World, WorldOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How often whoever looks on is told, in virtual time.
+/// How often progress is reported, in virtual time.
 const LOOK: Nanos = Nanos::from_millis(200);
 
 /// What the scripts of a run have seen.

@@ -296,7 +296,7 @@ impl Load {
         size(Bytes(pages * self.page_size.bytes()))
     }
 
-    /// Sizes of memory to try where nobody says which.
+    /// Sizes of memory to try where none are given.
     pub fn memories(&self) -> Vec<Memory> {
         let mut memories: Vec<_> = (0..6)
             .map(|n| Memory::Pages((self.distinct * (1 << n) / 32).max(millpond_core::manager::FRAMES_MIN.0)))

@@ -182,7 +182,7 @@ pub struct ReplayOptions {
 pub struct Ran {
     /// Pages that a call needed the content of and that were not in memory.
     pub misses: u64,
-    /// Pages that were read before somebody needed them.
+    /// Pages that were read before a call needed them.
     pub read_ahead: u64,
     /// For how long calls waited, all threads together.
     pub stalled: Nanos,

@@ -114,8 +114,8 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
                 Cell::from(load.bytes(ran.misses)),
                 Cell::from(format!("{} %", number(ratio(load, ran)))),
             ];
-            match is_run(*policy) {
-                true => cells.extend(
+            if is_run(*policy) {
+                cells.extend(
                     [
                         load.bytes(ran.read_ahead),
                         time(ran.stalled.0),
@@ -124,8 +124,9 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
                         time(ran.took.0),
                     ]
                     .map(Cell::from),
-                ),
-                false => cells.extend((0..5).map(|_| Cell::default())),
+                );
+            } else {
+                cells.extend((0..5).map(|_| Cell::default()));
             }
             table.rows.push(TableRow {
                 label: size(point.bytes),

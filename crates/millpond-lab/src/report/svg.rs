@@ -182,7 +182,7 @@ fn thin(line: &Line) -> Line {
 
 /// The points on even scales; `None` where there is nothing to show.
 fn place(chart: &Chart, line: &Line) -> Vec<Option<(f64, f64)>> {
-    // the last operation has nobody behind it: it is drawn a little further out than the one before
+    // no operation is behind the last one: it is drawn a little further out than the one before
     let tail_end = line
         .points
         .iter()
@@ -317,7 +317,7 @@ fn round_step(v: f64) -> f64 {
         .unwrap_or(decade * 10.0)
 }
 
-/// The chart for those who do not see it.
+/// The chart in words, for screen readers.
 fn describe(chart: &Chart) -> String {
     let kind = match chart.x.scale {
         Scale::Each => "Bar",

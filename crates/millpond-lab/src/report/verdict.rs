@@ -298,10 +298,10 @@ pub fn two_digits(value: f64) -> String {
     let digits = |value: f64| (1 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
     // rounding may carry into the next decade: 9.96 is 10
     let rounded: f64 = format!("{value:.*}", digits(value)).parse().unwrap_or(value);
-    match rounded == 0.0 {
-        true => "0".into(),
-        false => format!("{value:.*}", digits(rounded)),
+    if rounded == 0.0 {
+        return "0".into();
     }
+    format!("{value:.*}", digits(rounded))
 }
 
 /// A comparison, judged.
@@ -370,7 +370,7 @@ impl Compared {
     }
 }
 
-/// The least 1, 2 or 5 times a power of ten that is not below `v`: nobody wants to type more digits.
+/// The least 1, 2 or 5 times a power of ten that is not below `v`: short to type.
 fn round_up(v: f64) -> f64 {
     let decade = 10_f64.powf(v.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|s| s * decade);

@@ -44,10 +44,10 @@ const CONTROL: INodeNo = INodeNo(4);
 
 pub(super) struct SlowDisk {
     disk: Arc<Disk>,
-    /// Whose files these are: whoever has started the disk.
+    /// The owner of these files: the user who started the disk.
     owner: (u32, u32),
     next_handle: AtomicU64,
-    /// What those who have opened one of the small files read.
+    /// What readers of the small files get.
     texts: Mutex<HashMap<u64, String>>,
 }
 

@@ -9,7 +9,7 @@
 //!
 //! - The kernel may need memory to serve a request, and write to this disk to get it. So this process allocates
 //!   without I/O (`PR_SET_IO_FLUSHER`, inherited by its threads), is locked in memory with all its data, and is not
-//!   what the kernel ends when memory is short. Whoever limits memory with a group keeps this process out of it.
+//!   what the kernel ends when memory is short. Keep this process out of a memory group that limits others.
 //! - Timers are late. The service thread has real-time priority where that is allowed, spins for the last 25 us, and
 //!   says in `stats` how late it was.
 //! - Requests must come as they are: past the page cache, asynchronously, up to 1 MiB, as many at a time as the
@@ -70,7 +70,7 @@ pub struct Mounted {
 pub enum Unmounted {
     /// It is gone.
     Gone,
-    /// Somebody still uses it. It has no name any more, and ends when they are done.
+    /// A process still uses it. It has no name any more, and ends when that is done.
     Detached,
 }
 
@@ -129,7 +129,7 @@ impl Mounted {
         self.mount_point.join("disk.img")
     }
 
-    /// Whether it has ended: somebody has unmounted it, and nobody uses it any more.
+    /// Whether it has ended: it is unmounted, and no process uses it any more.
     pub fn is_ended(&self) -> bool {
         self.session.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -146,7 +146,7 @@ impl Mounted {
                 rustix::mount::unmount(&self.mount_point, UnmountFlags::DETACH).map_err(failed)?;
                 Ok(Unmounted::Detached)
             }
-            // Whoever is not root has a helper for it.
+            // A user who is not root has a helper for it.
             Err(Errno::PERM) => {
                 let result = self.unmounter.unmount();
                 result.map_err(|e| LabError::path("cannot unmount", &self.mount_point, e))?;
@@ -180,7 +180,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if !self.is_ended() {
-            // Nobody is left to be told.
+            // No process is left that could read it.
             let _ = self.unmount();
         }
     }
@@ -196,9 +196,10 @@ fn check_mount_point(path: &Path) -> Result<()> {
     let mut entries = fs::read_dir(path).map_err(|e| {
         // What a disk whose process was killed leaves behind.
         let is_left_behind = e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
-        match is_left_behind {
-            true => bad(format!("{e}; unmount it first: umount {}", path.display())),
-            false => bad(e.to_string()),
+        if is_left_behind {
+            bad(format!("{e}; unmount it first: umount {}", path.display()))
+        } else {
+            bad(e.to_string())
         }
     })?;
     match entries.next() {

@@ -270,7 +270,7 @@ fn undo(step: &Step) -> Result<(), String> {
     }
 }
 
-/// Unmounts what is mounted there, if anything is, and waits a while for those who use it.
+/// Unmounts what is mounted there, if anything is, and waits a while for processes that use it.
 pub(super) fn unmount(point: &Path) -> Result<(), String> {
     let began = Instant::now();
     loop {

@@ -1,7 +1,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// No system has so many. Of those who are not root nobody can say that it is not there.
+/// No system has so many.
 const NO_LOOP: u32 = 900_001;
 
 fn temporary() -> tempfile::TempDir {
@@ -90,7 +90,7 @@ fn what_cannot_be_undone_is_named_and_tried_again_and_the_rest_is_undone() {
     let run_dir = temporary();
     let mut undo_log = begin(run_dir.path());
     change(&mut undo_log, run_dir.path());
-    // somebody has put something into it
+    // a user has put something into it
     fs::write(run_dir.path().join("folder/file"), "x").unwrap();
     let error = undo_log.undo().unwrap_err().to_string();
     assert!(

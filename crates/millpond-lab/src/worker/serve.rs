@@ -73,7 +73,7 @@ fn say(event: &Event) -> io::Result<()> {
     stdout.flush()
 }
 
-/// The parent holds the other end of stdin: when that is gone, nobody wants the result.
+/// The parent holds the other end of stdin: when that is gone, no process reads the result.
 fn end_with_parent() {
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin().lock().take(u64::MAX), &mut io::sink());

@@ -1,4 +1,4 @@
-//! Axboe 2016: large files are written and synced while somebody reads another file.
+//! Axboe 2016: large files are written and synced while another file is read.
 //!
 //! ```text
 //!   writers   ──── file 0 ── file 3 ── … ──┐ last write    ┌ everything synced
@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 /// The workload. Sizes are in bytes and whole pages of 4 KiB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axboe2016 {
-    /// Who takes part.
+    /// What takes part.
     pub phase: Phase,
     /// How many files are written. The post: 50.
     pub files: u32,
@@ -389,7 +389,7 @@ impl<'a> Run<'a> {
         }
         let syncing = self.syncing.load(Ordering::Relaxed);
         let share = if self.work.phase.writes() {
-            // nobody knows how long the sync will take; a tenth is left for it
+            // how long the sync will take is not known; a tenth is left for it
             0.9 * written as f64 / total as f64
         } else {
             self.now().as_millis() as f64 / self.work.reader_alone_ms.max(1) as f64

@@ -114,7 +114,7 @@ type Article = (Duration, Duration);
 #[derive(Default)]
 struct Seen {
     articles: Vec<Article>,
-    /// The last words that it has stored and nobody else stores: offset and word, the last one last.
+    /// The last words that it has stored and no other reader stores: offset and word, the last one last.
     stored: Vec<(u64, u64)>,
 }
 

@@ -8,7 +8,7 @@
 //!
 //! The post's command is `fs_mark -D 100 -N 150 -n 150 -L 25 -t 1 -S0 -s 10485760`. Every page has a stamp, so that what
 //! came to the disk can be checked. fs_mark's overhead is the time of a round outside of the calls for its files. The
-//! final sync is not the post's: without it, whoever keeps more in memory would be the faster one.
+//! final sync is not the post's: without it, a cache that keeps more in memory would seem faster.
 
 use super::Progress;
 use super::data::{Content, PAGE};
@@ -126,7 +126,7 @@ struct Run<'a> {
     written: AtomicU64,
 }
 
-/// Performs it on real files, which stay for whoever checks them.
+/// Performs it on real files, which stay to be checked.
 ///
 /// # Errors
 /// The first error of the storage; [`LabError::Interrupted`].

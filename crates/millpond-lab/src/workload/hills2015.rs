@@ -1,4 +1,4 @@
-//! Hills 2015: somebody writes a large file while the limits on dirty pages are what they are, or are touched.
+//! Hills 2015: a large file is written while the limits on dirty pages are what they are, or are touched.
 //!
 //! ```text
 //!   writers   ── 1 MiB ── 1 MiB ── 1 MiB ── … ──┬── sync ──┐     MB/s up to here; how long each write took
@@ -76,7 +76,7 @@ impl Hills2015 {
 /// Performs it on real files, which are removed afterwards.
 ///
 /// # Errors
-/// The first error of the storage; limits that it doesn't let anybody set; [`LabError::Interrupted`].
+/// The first error of the storage; limits that can't be set; [`LabError::Interrupted`].
 pub fn perform(
     work: &Hills2015,
     storage: &dyn Storage,

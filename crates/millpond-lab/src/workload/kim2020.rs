@@ -110,17 +110,17 @@ impl Work {
     pub fn perform(&self, setup: &Setup, progress: &mut dyn FnMut(Progress) -> Proceed) -> Result<Outcome> {
         let load = self.load()?;
         let [pages, file_pages] = self.pages()?;
-        let place = Place::new(setup, pages, file_pages, self.swap_pages()?, load)?;
+        let process = Process::new(setup, pages, file_pages, self.swap_pages()?, load)?;
         match load {
-            Load::Ebizzy(cell) => self.ebizzy(cell, setup, place, progress),
-            load => self.course(load, place, progress),
+            Load::Ebizzy(cell) => self.ebizzy(cell, setup, process, progress),
+            load => self.course(load, process, progress),
         }
     }
 
     fn course(
         &self,
         load: Load,
-        mut place: Place,
+        mut process: Process,
         progress: &mut dyn FnMut(Progress) -> Proceed,
     ) -> Result<Outcome> {
         let course = script(load, rounds(self.scale)).shrunk(self.shrink);
@@ -141,19 +141,19 @@ impl Work {
             }
         };
         for op in &course.set_up {
-            place.perform(op)?;
+            process.perform(op)?;
             go_on("allocating")?;
         }
-        let (before, began) = (place.counters()?, Instant::now());
+        let (before, began) = (process.counters()?, Instant::now());
         for op in &course.rounds {
-            place.perform(op)?;
+            process.perform(op)?;
             go_on("rounds")?;
         }
         let took = began.elapsed().as_secs_f64();
         let mut outcome = Outcome::default();
-        place.counters()?.since(&before).push(&mut outcome);
+        process.counters()?.since(&before).push(&mut outcome);
         outcome.push("elapsed_seconds", "s", took);
-        outcome.settings = place.settings();
+        outcome.settings = process.settings();
         Ok(outcome)
     }
 
@@ -161,7 +161,7 @@ impl Work {
         &self,
         cell: Ebizzy,
         setup: &Setup,
-        mut place: Place,
+        mut process: Process,
         progress: &mut dyn FnMut(Progress) -> Proceed,
     ) -> Result<Outcome> {
         let draws = Draws::new(
@@ -170,7 +170,7 @@ impl Work {
             self.scale,
             self.seed,
         );
-        place.perform(&Op::Touch {
+        process.perform(&Op::Touch {
             first: 0,
             pages: draws.cell.mb * 256,
             write: true,
@@ -178,12 +178,12 @@ impl Work {
         })?;
         let mut outcome = Outcome::default();
         for (phase, fills) in PHASES {
-            let (before, began) = (place.counters()?, Instant::now());
+            let (before, began) = (process.counters()?, Instant::now());
             let each = draws.records(fills);
-            let ended = copy(&draws, place.memory.words(), phase, each, progress)?;
+            let ended = copy(&draws, process.memory.words(), phase, each, progress)?;
             let took = ended.duration_since(began).as_secs_f64();
             if phase == 1 {
-                let counted = place.counters()?.since(&before);
+                let counted = process.counters()?.since(&before);
                 let records = (each * u64::from(cell.threads)) as f64;
                 outcome.push("records_per_s", "1/s", records / took);
                 for (metric, pages) in [
@@ -196,7 +196,7 @@ impl Work {
                 outcome.push("elapsed_seconds", "s", took);
             }
         }
-        outcome.settings = place.settings();
+        outcome.settings = process.settings();
         Ok(outcome)
     }
 }
@@ -260,16 +260,12 @@ fn copy(
 }
 
 fn check(page: usize, word: u64) -> Result<()> {
-    match word == page as u64 + 1 {
-        true => Ok(()),
-        false => Err(LabError::io(
-            "checking memory",
-            io::Error::other(format!(
-                "page {page} holds {word:#x}, and {:#x} was written to it",
-                page + 1
-            )),
-        )),
+    let written = page as u64 + 1;
+    if word == written {
+        return Ok(());
     }
+    let why = format!("page {page} holds {word:#x}, and {written:#x} was written to it");
+    Err(LabError::io("checking memory", io::Error::other(why)))
 }
 
 enum Memory {
@@ -299,8 +295,8 @@ enum Reader {
     Engine(File),
 }
 
-/// Where a load runs.
-struct Place {
+/// What a load uses of its process: memory and a file.
+struct Process {
     memory: Memory,
     reader: Reader,
     /// Number of the file's first page in the load.
@@ -308,13 +304,13 @@ struct Place {
     cache: Option<PageCache>,
 }
 
-impl Place {
-    fn new(setup: &Setup, pages: u64, file_pages: u64, swap_pages: u64, load: Load) -> Result<Place> {
+impl Process {
+    fn new(setup: &Setup, pages: u64, file_pages: u64, swap_pages: u64, load: Load) -> Result<Process> {
         let path = setup.dir.join("file");
         if file_pages > 0 {
             make_file(&path, pages, file_pages)?;
         }
-        let mut place = Place {
+        let mut process = Process {
             memory: Memory::Kernel(Vec::new()),
             reader: Reader::None,
             file_first: pages,
@@ -322,10 +318,10 @@ impl Place {
         };
         if setup.target == "kernel" {
             // Zeros that the system gives at the first touch.
-            place.memory = Memory::Kernel(vec![0; pages as usize * WORDS]);
+            process.memory = Memory::Kernel(vec![0; pages as usize * WORDS]);
             if file_pages > 0 {
                 let file = fs::File::open(&path).map_err(|e| LabError::path("cannot open", &path, e))?;
-                place.reader = Reader::Kernel(file);
+                process.reader = Reader::Kernel(file);
             }
         } else {
             let failed = |e: millpond::Error| {
@@ -356,14 +352,14 @@ impl Place {
             };
             let how = RegionOptions::new().faults(faults);
             let region = cache.region_with(pages as usize * PAGE, &how);
-            place.memory = Memory::Engine(region.map_err(failed)?);
+            process.memory = Memory::Engine(region.map_err(failed)?);
             if file_pages > 0 {
                 let file = cache.open(&path, OpenOptions::new()).map_err(failed)?;
-                place.reader = Reader::Engine(file);
+                process.reader = Reader::Engine(file);
             }
-            place.cache = Some(cache);
+            process.cache = Some(cache);
         }
-        Ok(place)
+        Ok(process)
     }
 
     fn perform(&mut self, op: &Op) -> Result<()> {
@@ -450,7 +446,7 @@ impl Place {
 }
 
 /// While memory is filled, before anything is counted, the kernel's row waits for its swap to take what it is given: in a
-/// group of the first version of control groups nobody is made to wait for that, and a process that is quicker than its
+/// group of the first version of control groups no process has to wait for that, and one that is quicker than its
 /// swap is killed. Of the whole machine, so for no longer than [`WAIT_MAX`].
 fn wait_for_swap_writes() {
     let began = Instant::now();

@@ -75,10 +75,10 @@ pub fn micros_tick(us: f64) -> String {
 /// A number without digits that say nothing, for the ticks of an axis: `0.5`, `200`.
 pub fn number_tick(value: f64) -> String {
     let text = number(value);
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if !text.contains('.') {
+        return text;
     }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A span of seconds: `0.41 s`, `89.4 s`.

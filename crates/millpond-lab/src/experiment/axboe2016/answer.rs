@@ -55,6 +55,13 @@ struct Side<'a> {
     workload: &'static str,
 }
 
+/// What is compared with what.
+#[derive(Clone, Copy)]
+struct Sides<'a> {
+    before: Side<'a>,
+    after: Side<'a>,
+}
+
 /// What the lines are made of.
 pub(super) struct Answers<'a> {
     pub(super) metrics: &'a [Metric],
@@ -131,12 +138,13 @@ impl Answers<'_> {
         self.of(side, side.workload, metric).map_or(&[], |m| &m.runs)
     }
 
-    fn compared(&self, (before, after): (Side, Side), what: &str, metric: &str) -> Compared {
-        Compared::new(what, time, self.runs(before, metric), self.runs(after, metric))
+    fn compared(&self, sides: Sides, what: &str, metric: &str) -> Compared {
+        let [before, after] = [sides.before, sides.after].map(|side| self.runs(side, metric));
+        Compared::new(what, time, before, after)
     }
 
     fn line(&self, phase: Phase, before: Side, after: Side, sides: &str) -> Option<String> {
-        let pair = (before, after);
+        let pair = Sides { before, after };
         let took = self.compared(pair, "writers took", SECONDS).cost("as long");
         let compared = match phase.actor() {
             Some(Actor::Readers(..) | Actor::CachedReader) => return self.tail(&READS, pair, took, sides),
@@ -152,9 +160,10 @@ impl Answers<'_> {
     }
 
     /// The line of waits, or that they are too few to say.
-    fn tail(&self, of: &Of, pair: (Side, Side), took: Compared, sides: &str) -> Option<String> {
+    fn tail(&self, of: &Of, pair: Sides, took: Compared, sides: &str) -> Option<String> {
         let least = |metric: &str| {
-            let both = [pair.0, pair.1].map(|side| self.of(side, side.workload, metric).map(|m| m.value));
+            let both =
+                [pair.before, pair.after].map(|side| self.of(side, side.workload, metric).map(|m| m.value));
             both.into_iter().flatten().reduce(f64::min)
         };
         let count = least(of.count)?;
@@ -186,8 +195,11 @@ impl Answers<'_> {
     /// A row's reader beside writers and alone.
     fn alone(&self, row: &RowName) -> Option<String> {
         let side = |workload| Side { row, workload };
-        let pair = (side(READER), side(BOTH));
-        self.of(pair.0, READER, MAX)?;
+        let pair = Sides {
+            before: side(READER),
+            after: side(BOTH),
+        };
+        self.of(pair.before, READER, MAX)?;
         let beside = Compared::new("writers took", time, &[], &[]);
         let sides = format!("{}: reader alone -> beside writers", who(row));
         self.tail(&READS, pair, beside, &sides)

@@ -197,7 +197,7 @@ fn check_written(dir: &Path, work: &Axboe2016) -> Result<()> {
         let path = Axboe2016::written_file(dir, n);
         let failed = |e: io::Error| LabError::path("checking", &path, e);
         let file = OpenOptions::new().read(true).open(&path).map_err(failed)?;
-        // what the page cache holds came from whoever wrote; what counts is what the device has
+        // what the page cache holds came from a writer; what counts is what the device has
         forget(&file).map_err(failed)?;
         file.read_exact_at(&mut buf, page * PAGE as u64).map_err(failed)?;
         if !content.is_page(u64::from(n), page, &buf) {

@@ -10,7 +10,7 @@ use millpond::internal::quantity::{micros_tick, number_tick};
 
 pub(super) const WRITERS_RATE: &str = "writers_mb_per_s";
 
-/// Who is drawn, what the legend calls them, and how many looks further than the first row of that target.
+/// Rows that are drawn alike, what the legend calls them, and how many looks further than the first row of that target.
 const GROUPS: [Group; 5] = [
     ("kernel", "the kernel", 0, |_| true),
     ("engine", "Millpond: goal/writers' share", 0, |_| true),

@@ -46,7 +46,7 @@ pub struct Options {
     pub seed: u64,
     /// The read latency that variants with a goal aim at.
     pub read_latency_goal: Option<Nanos>,
-    /// Who takes part, by the workloads' names; none is the post's three.
+    /// Workloads by name; none is the post's three.
     pub workloads: Vec<String>,
     /// What starts a run's process.
     pub program: Program,

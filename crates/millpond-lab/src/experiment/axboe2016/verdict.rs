@@ -24,7 +24,7 @@ pub(super) fn who(row: &RowName) -> String {
     }
 }
 
-/// Somebody's reader or writers, in a sentence.
+/// A row's reader or writers, in a sentence.
 fn whose(row: &RowName, what: &str) -> String {
     match memory_of(row) {
         Some(_) => format!("the {what} of {}", who(row)),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   news        550 readers take 8 MB/s from a spool on 512 MB: four rules for dirty pages, what came of them, Millpond
-//!   saturated   64 readers who want the next article at once, as many as the disk has: real files only
+//!   saturated   64 readers that take the next article at once, as many as the disk has: real files only
 //!   budgets     the news in queue order and with two laps, when a scan may write 16, 32, 64 clusters or all that it meets
 //!   in-transit  one writer of a huge file among readers, with and without a limit on bytes on their way
 //!   deadlock    nothing but dirty pages, and writes that need a frame: with and without the reserve for I/O
@@ -33,7 +33,7 @@ use crate::watch::Watch;
 
 /// The news server.
 pub const NEWS: &str = "news";
-/// Readers who want the next article at once, on real files.
+/// Readers that take the next article at once, on real files.
 pub const SATURATED: &str = "saturated";
 /// The news with other budgets.
 pub const BUDGETS: &str = "budgets";

@@ -11,7 +11,7 @@ use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::freebsd::System;
 use std::path::PathBuf;
 
-/// Who runs the news.
+/// A row of the news.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Variant {
     /// A system of the post, or the one that became of it.

@@ -103,7 +103,7 @@ impl Load {
     }
 
     /// What it does, in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn description(&self) -> String {
         let work = &self.work;
         let size = |bytes| quantity::size(Bytes(bytes));
         let pause = match work.think_ms {

@@ -23,7 +23,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     let names = &measured.names;
     for load in &measured.loads {
         let columns = columns(load.name, COLUMNS);
-        let title = format!("{} on real files: {}", load.name, load.told());
+        let title = format!("{} on real files: {}", load.name, load.description());
         report.tables.push(pick(&title, "", &columns, names, &metrics));
         report
             .answers

@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(charts.len(), 3);
             for chart in &charts {
                 let drawing = svg::standalone(chart, STYLE).unwrap();
-                // nobody has measured the last one's stalls, so there is nothing above its name
+                // the last one's stalls are not measured, so there is nothing above its name
                 for system in &systems[..2] {
                     assert!(
                         drawing.contains(&format!(">{system}<")),

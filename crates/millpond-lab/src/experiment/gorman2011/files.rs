@@ -69,7 +69,7 @@ fn check(dir: &Path, work: &Gorman2011) -> Result<()> {
         let path = &files[n].0;
         let failed = |e: io::Error| LabError::path("checking", path, e);
         let file = File::open(path).map_err(failed)?;
-        // what the page cache holds came from whoever wrote; what counts is what the device has
+        // what the page cache holds came from a writer; what counts is what the device has
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|e| failed(e.into()))?;
         file.read_exact_at(&mut buf, page * PAGE as u64).map_err(failed)?;
         if !content.is_page(n as u64, page, &buf) {

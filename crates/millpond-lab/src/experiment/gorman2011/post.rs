@@ -192,10 +192,10 @@ fn heads(columns: &[&str], label: usize, width: usize) -> String {
         let cells: String = names.iter().map(|name| format!("{name:>width$}")).collect();
         format!("{:label$}{cells}", "").trim_end().to_owned() + "\n"
     };
-    match first.iter().all(String::is_empty) {
-        true => line(&second),
-        false => line(&first) + &line(&second),
+    if first.iter().all(String::is_empty) {
+        return line(&second);
     }
+    line(&first) + &line(&second)
 }
 
 fn table(title: &str, rows: &[Row], columns: &[&str], numbers: &dyn Numbers) -> String {
@@ -219,10 +219,10 @@ fn gain(value: f64, base: f64, more_is_better: bool) -> f64 {
     } else {
         base - value
     };
-    match value.abs() > 0.0 {
-        true => 100.0 * gain / value,
-        false => 0.0,
+    if value.abs() > 0.0 {
+        return 100.0 * gain / value;
     }
+    0.0
 }
 
 fn fs_mark(columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {

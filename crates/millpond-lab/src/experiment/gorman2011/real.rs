@@ -35,7 +35,7 @@ const ROUNDS_MAX: u64 = 25;
 const ROUND_FILES_MIN: u64 = 10;
 /// The engine takes no less.
 const MEMORY_MIN: u64 = 16 << 20;
-/// A guess at a device that nobody has measured, for the progress bar only.
+/// A guess at a device that was not measured, for the progress bar only.
 const BYTES_PER_S: f64 = 300e6;
 
 /// How much is written on how much memory.
@@ -69,7 +69,7 @@ impl Sizes {
     }
 
     /// What a load writes, in words.
-    pub(super) fn told(&self, load: &Load) -> String {
+    pub(super) fn description(&self, load: &Load) -> String {
         match load {
             Load::FsMark {
                 rounds,

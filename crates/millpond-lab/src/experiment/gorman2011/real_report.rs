@@ -8,7 +8,7 @@ use crate::report::{Appendix, Metric, Report, RowName, lookup};
 use crate::setup::Device;
 use millpond::internal::quantity::{micros, number, size};
 
-/// What is asked of Millpond's reclaim: of all scans at most so many percent by whoever needs a frame, of what is scanned
+/// What is asked of Millpond's reclaim: of all scans at most so many percent by callers that need a frame, of what is scanned
 /// at least so many percent freed, and no longer wait for a frame while reclaim could have one.
 const FOREGROUND_PERCENT_MAX: f64 = 0.1;
 const FREED_PERCENT_MIN: f64 = 95.0;
@@ -49,7 +49,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
         let title = format!(
             "{load} on {} of memory: {}",
             size(measured.sizes.memory),
-            measured.sizes.told(what)
+            measured.sizes.description(what)
         );
         report.tables.push(pick(&title, "", &columns, names, &metrics));
         report
@@ -75,17 +75,17 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
                 .push((label(name, names), outcome.settings.clone()));
         }
         for runs in own {
-            let told: Vec<&str> = runs
+            let explained: Vec<&str> = runs
                 .outcomes
                 .iter()
                 .flat_map(|outcome| &outcome.explanations)
                 .map(String::as_str)
                 .collect();
-            if !told.is_empty() {
+            if !explained.is_empty() {
                 report.appendices.push(Appendix {
                     name: trace::NAME,
                     title: format!("The slowest calls of {}: {}", runs.workload, label(name, names)),
-                    text: told.join("\n"),
+                    text: explained.join("\n"),
                 });
             }
         }

@@ -251,10 +251,8 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     options.check()?;
     let runs_here =
         |target: &str| options.takes(target) && [LIMITS, STORM].iter().any(|part| options.has(part));
-    let scratch = match runs_here("engine") || runs_here("kernel") {
-        true => Some(Scratch::create(&options.dir)?),
-        false => None,
-    };
+    let has_files = runs_here("engine") || runs_here("kernel");
+    let scratch = has_files.then(|| Scratch::create(&options.dir)).transpose()?;
     let dir = scratch.as_ref().map_or(options.dir.as_path(), Scratch::path);
     // Dropped last, when no process sets limits any more.
     let saved = match runs_here("kernel") {

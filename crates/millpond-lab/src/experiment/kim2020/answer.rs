@@ -181,7 +181,7 @@ fn count(value: f64) -> String {
     format!("{value:.0}")
 }
 
-/// Pages of 4 KiB as bytes: nobody thinks in pages.
+/// Pages of 4 KiB as bytes, in which people think.
 fn pages(pages: f64) -> String {
     millpond::internal::quantity::size(millpond_core::units::Bytes((pages * 4096.0) as u64))
 }

@@ -255,7 +255,7 @@ mod tests {
         all
     }
 
-    /// What a lap with a use is worth to a page of a region, to how many, and from how many on nobody looks.
+    /// What a lap with a use is worth to a page of a region, to how many, and from how many on its accessed bit is not sampled.
     fn saves(own: &mut MillpondOptions, (use_, most, believed): (u8, u8, u8)) {
         (
             own.accessed_bit_weight,

@@ -50,25 +50,25 @@ const KILLED_MAX: u32 = 5;
 /// The row of what no policy can be better than.
 pub(super) const BOUNDS: &str = "bounds";
 
-/// Who runs the load.
+/// What serves the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Who {
+enum Server {
     Kernel(u32),
     Engine(Faults),
 }
 
-impl Who {
+impl Server {
     fn row(self, device: Device) -> RowName {
         RowName {
             target: match self {
-                Who::Kernel(_) => "kernel".into(),
-                Who::Engine(_) => "engine".into(),
+                Server::Kernel(_) => "kernel".into(),
+                Server::Engine(_) => "engine".into(),
             },
             device: device.to_string(),
             variant: match self {
-                Who::Kernel(order) => format!("page-cluster={order}"),
-                Who::Engine(Faults::InThread) => IN_THREAD.into(),
-                Who::Engine(_) => "millpond".into(),
+                Server::Kernel(order) => format!("page-cluster={order}"),
+                Server::Engine(Faults::InThread) => IN_THREAD.into(),
+                Server::Engine(_) => "millpond".into(),
             },
         }
     }
@@ -135,11 +135,11 @@ pub(super) fn measure(
 ) -> Result<Measured> {
     let device = options.real_device()?;
     let scratch = Scratch::create(&options.dir)?;
-    let mut who = Vec::new();
+    let mut servers = Vec::new();
     for kind in kinds {
         match kind.name {
-            "kernel" => who.extend(PAGE_CLUSTERS.map(Who::Kernel)),
-            _ => who.extend([Faults::Handlers, Faults::InThread].map(Who::Engine)),
+            "kernel" => servers.extend(PAGE_CLUSTERS.map(Server::Kernel)),
+            _ => servers.extend([Faults::Handlers, Faults::InThread].map(Server::Engine)),
         }
     }
     let mut notes = Vec::new();
@@ -158,14 +158,14 @@ pub(super) fn measure(
     };
     let mut results: Vec<Runs> = jobs
         .iter()
-        .flat_map(|job| who.iter().map(|who| none(who.row(device), &job.load)))
+        .flat_map(|job| servers.iter().map(|server| none(server.row(device), &job.load)))
         .collect();
     let all = options.runs as usize * results.len();
     for run in 0..options.runs as usize {
         for n in 0..results.len() {
             // each run starts with another row
             let at = (n + run) % results.len();
-            let (job, who) = (&jobs[at / who.len()], who[at % who.len()]);
+            let (job, server) = (&jobs[at / servers.len()], servers[at % servers.len()]);
             let title = format!("{}, {}", results[at].row.variant, results[at].workload);
             let step = format!("run {} of {}: {title}", run + 1, options.runs);
             let behind = (run * results.len() + n) as f64;
@@ -175,7 +175,7 @@ pub(super) fn measure(
             };
             let mut killed = 0;
             let outcome = loop {
-                match perform(options, job, who, &title, (device, &scratch), &mut progress) {
+                match perform(options, job, server, &title, device, &scratch, &mut progress) {
                     Err(error) if killed < KILLED_MAX && was_killed(&error) => killed += 1,
                     other => break other?,
                 }
@@ -188,7 +188,7 @@ pub(super) fn measure(
             results[at].outcomes.push(outcome);
         }
     }
-    let mut names: Vec<RowName> = who.iter().map(|who| who.row(device)).collect();
+    let mut names: Vec<RowName> = servers.iter().map(|server| server.row(device)).collect();
     let bounds_name = RowName {
         target: BOUNDS.into(),
         device: device.to_string(),
@@ -213,15 +213,16 @@ pub(super) fn measure(
 fn perform(
     options: &Options,
     job: &Job,
-    who: Who,
+    server: Server,
     title: &str,
-    (device, scratch): (Device, &Scratch),
+    device: Device,
+    scratch: &Scratch,
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
     let dir = fresh_dir(scratch)?;
     let setup = |target: &str| Setup {
         target: target.into(),
-        variant: who.row(device).variant,
+        variant: server.row(device).variant,
         device,
         dir: dir.clone(),
         memory: job.memory,
@@ -229,8 +230,8 @@ fn perform(
         seed: options.seed,
     };
     let workload = Workload::Kim2020(job.work.clone());
-    let outcome = match who {
-        Who::Engine(_) => {
+    let outcome = match server {
+        Server::Engine(_) => {
             let request = Request {
                 enter: None,
                 setup: setup("engine"),
@@ -238,7 +239,7 @@ fn perform(
             };
             worker::run(&options.program, &request, title, progress)
         }
-        Who::Kernel(order) => {
+        Server::Kernel(order) => {
             let plan = SwapPlan {
                 model: match device {
                     Device::Real => None,

@@ -24,7 +24,7 @@ pub(crate) const RECORD_PAGES_MAX: u64 = 2;
 /// What a scan asks for at a time: as `cat` and `cp` do, or a little more.
 pub(crate) const SCAN_BYTES: u64 = 256 << 10;
 
-/// What somebody beside the writers has seen.
+/// What an actor beside the writers has seen.
 #[derive(Default)]
 pub(super) struct Beside {
     pub(super) read: Option<Read>,

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   the post      writers and one reader that asks again at once; each of them alone
-//!   mixed         the same writers beside somebody else: a reader that thinks, four readers, a reader of cached data,
+//!   mixed         the same writers beside another load: a reader that thinks, four readers, a reader of cached data,
 //!                 a log that is synced after every record, a scan
 //! ```
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Who takes part in a run.
+/// What takes part in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -29,11 +29,11 @@ pub enum Phase {
     LogWriter,
     /// The log alone.
     LogWriterAlone,
-    /// Writers, and somebody who reads a large file from its start to its end.
+    /// Writers, and a scan of a large file from its start to its end.
     Scan,
 }
 
-/// Who it is that the writers have beside them.
+/// What runs beside the writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
     /// So many readers, each of which waits so long after each read.
@@ -94,7 +94,7 @@ impl Phase {
         Phase::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    /// Whom the writers have beside them, or who is alone.
+    /// What runs beside the writers, or alone.
     pub fn actor(self) -> Option<Actor> {
         match self {
             Phase::WritersAndReader | Phase::ReaderAlone => Some(Actor::Readers(1, Duration::ZERO)),

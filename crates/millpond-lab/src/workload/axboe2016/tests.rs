@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const PAGES: u64 = 64;
 
-/// Files in memory. Only reads of page 0 are hits. A sync waits until somebody has read, if there is a reader.
+/// Files in memory. Only reads of page 0 are hits. A sync waits for a read, if there is a reader.
 #[derive(Default)]
 struct Memory {
     files: Mutex<HashMap<PathBuf, Arc<Mutex<Vec<u8>>>>>,

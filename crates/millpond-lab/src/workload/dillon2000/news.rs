@@ -3,7 +3,7 @@
 use crate::outcome::{Outcome, Series};
 use millpond_core::units::Nanos;
 
-/// Pageouts are looked at over so many seconds, as one who looks at `vmstat 5` sees them.
+/// Pageouts are counted over so many seconds, as `vmstat 5` does.
 pub(crate) const BIN_S: usize = 5;
 
 /// What is noted each second, of the part that is measured.

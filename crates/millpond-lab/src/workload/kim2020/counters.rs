@@ -29,7 +29,7 @@ struct Transfers {
     ahead_used: u64,
     /// Pages that were to be read ahead and were not, for want of a free frame.
     ahead_dropped: u64,
-    /// Times that whoever needed a page reclaimed for himself.
+    /// Direct reclaims: a thread needed a page, and reclaimed for itself.
     direct_reclaims: u64,
 }
 

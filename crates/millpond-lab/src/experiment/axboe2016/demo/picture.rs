@@ -212,7 +212,7 @@ fn capital(text: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// For those who do not see it. Its words are ours: nothing in them is to be escaped but the apostrophe's neighbours.
+/// The picture in words, for screen readers. They are ours: nothing in them is to be escaped but the apostrophe's neighbours.
 fn about(demo: &Demo) -> String {
     let sides = Side::BOTH.map(|side| format!("{}: {}", title(side), worst(demo, side)));
     format!(
