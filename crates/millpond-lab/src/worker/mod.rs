@@ -26,11 +26,11 @@ use crate::setup::Setup;
 use crate::watch::Proceed;
 use crate::workload::{Progress, Workload};
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// What the child is told.
@@ -63,11 +63,11 @@ const POLL: Duration = Duration::from_millis(50);
 /// How much of the child's stderr is kept: a panic with its backtrace.
 const STDERR_BYTES_MAX: u64 = 16 << 10;
 
-/// Performs a run in a child and waits for it. `name` names the run in errors.
+/// Performs a run in a process of its own and waits for it. `name` names the run in errors.
 ///
 /// # Errors
-/// [`LabError::RunFailed`] with the child's own words, [`LabError::Interrupted`] once `progress` says stop; either way
-/// the child has ended.
+/// [`LabError::RunFailed`] with the process's own words, [`LabError::Interrupted`] once `progress` says stop; either way
+/// the process has ended.
 pub fn run(
     program: &Program,
     request: &Request,
@@ -78,49 +78,14 @@ pub fn run(
         row: name.into(),
         why,
     };
-    let child = Command::new(&program.path)
-        .args(&program.args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|e| failed(format!("its process could not be started: {e}")))?;
-    let mut child = Running(child);
-    let (Some(mut stdin), Some(stdout), Some(stderr)) =
-        (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take())
-    else {
-        return Err(failed("its process has no pipes".into()));
-    };
-    let complaints = thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = stderr.take(STDERR_BYTES_MAX).read_to_end(&mut text);
-        String::from_utf8_lossy(&text).trim().to_owned()
-    });
-    let (send, events) = mpsc::channel();
-    thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(|line| line.ok()) {
-            let event = serde_json::from_str::<Event>(&line).map_err(|e| format!("said `{line}`: {e}"));
-            if send.send(event).is_err() {
-                return;
-            }
-        }
-    });
-    let mut line = serde_json::to_string(request).map_err(|e| failed(format!("cannot be described: {e}")))?;
-    line.push('\n');
-    // if it has died already, its stderr tells more than a broken pipe
-    let _ = stdin.write_all(line.as_bytes());
-
+    let worker = Worker::start(program, request).map_err(failed)?;
     let mut last = Progress::default();
     let mut alive = Instant::now();
     loop {
-        match events.recv_timeout(POLL) {
+        match worker.events.recv_timeout(POLL) {
             Ok(Ok(Event::Outcome(outcome))) => {
-                drop(stdin);
-                child
-                    .0
-                    .wait()
-                    .map_err(|e| LabError::io("waiting for a run's process", e))?;
+                let ended = worker.end();
+                ended.map_err(|e| LabError::io("waiting for a run's process", e))?;
                 return Ok(*outcome);
             }
             Ok(Ok(Event::Failed(why))) => return Err(failed(why)),
@@ -132,28 +97,95 @@ pub fn run(
             }
             Ok(Err(garbled)) => return Err(failed(garbled)),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = child.0.wait();
-                let said = complaints.join().unwrap_or_default();
-                return Err(failed(died(status.ok(), &said, request)));
-            }
+            Err(RecvTimeoutError::Disconnected) => return Err(failed(worker.died(request))),
         }
         if progress(last.clone()) == Proceed::Stop {
             return Err(LabError::Interrupted);
         }
         if alive.elapsed() > STUCK {
-            let doing = if last.doing.is_empty() {
-                "starting"
-            } else {
-                &last.doing
-            };
-            return Err(failed(format!(
-                "nothing moved for {} s while {doing} ({}); its process was ended",
-                STUCK.as_secs(),
-                last.detail
-            )));
+            return Err(failed(stuck(&last)));
         }
     }
+}
+
+/// A run's process, and what it says.
+struct Worker {
+    process: Running,
+    /// Open for as long as the run is wanted.
+    stdin: ChildStdin,
+    /// Each line, or what is wrong with it. Ends with the process.
+    events: Receiver<Result<Event, String>>,
+    complaints: JoinHandle<String>,
+}
+
+impl Worker {
+    /// Starts it and sends the request, or says why that can't be.
+    fn start(program: &Program, request: &Request) -> Result<Worker, String> {
+        let mut line = serde_json::to_string(request).map_err(|e| format!("cannot be described: {e}"))?;
+        line.push('\n');
+        let child = Command::new(&program.path)
+            .args(&program.args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|e| format!("its process could not be started: {e}"))?;
+        let mut process = Running(child);
+        let child = &mut process.0;
+        let (Some(mut stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err("its process has no pipes".into());
+        };
+        let complaints = thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stderr.take(STDERR_BYTES_MAX).read_to_end(&mut text);
+            String::from_utf8_lossy(&text).trim().to_owned()
+        });
+        let (send, events) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(|line| line.ok()) {
+                let event = serde_json::from_str::<Event>(&line).map_err(|e| format!("said `{line}`: {e}"));
+                if send.send(event).is_err() {
+                    return;
+                }
+            }
+        });
+        // if it has died already, its stderr tells more than a broken pipe
+        let _ = stdin.write_all(line.as_bytes());
+        Ok(Worker {
+            process,
+            stdin,
+            events,
+            complaints,
+        })
+    }
+
+    /// Waits until it has ended, which it does once its stdin does.
+    fn end(self) -> io::Result<ExitStatus> {
+        let mut process = self.process;
+        drop(self.stdin);
+        process.0.wait()
+    }
+
+    /// Why it has ended without a result.
+    fn died(mut self, request: &Request) -> String {
+        let status = self.process.0.wait().ok();
+        died(status, &self.complaints.join().unwrap_or_default(), request)
+    }
+}
+
+fn stuck(last: &Progress) -> String {
+    let doing = match last.doing.as_str() {
+        "" => "starting",
+        doing => doing,
+    };
+    format!(
+        "nothing moved for {} s while {doing} ({}); its process was ended",
+        STUCK.as_secs(),
+        last.detail
+    )
 }
 
 fn died(status: Option<ExitStatus>, said: &str, request: &Request) -> String {
