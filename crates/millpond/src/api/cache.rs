@@ -88,7 +88,7 @@ impl PageCache {
     /// Takes other options, at once and for everything that is in memory; the page size stays as it is.
     ///
     /// # Errors
-    /// [`Error::Option`] if one is out of its range; then nothing changes.
+    /// [`Error::Option`](crate::Error::Option) if one is out of its range; then nothing changes.
     pub fn set_options(&self, options: Options) -> Result<()> {
         self.handle.set_options(options)
     }
@@ -97,8 +97,8 @@ impl PageCache {
     /// no writing but may have to wait for writes and guards.
     ///
     /// # Errors
-    /// [`Error::BudgetTooSmall`], [`Error::MemoryLimit`], [`Error::Option`] if it is more than the machine has,
-    /// [`Error::Setup`] if the system gives no memory; then nothing changes.
+    /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall), [`Error::MemoryLimit`](crate::Error::MemoryLimit), [`Error::Option`](crate::Error::Option) if it is more than the machine has,
+    /// [`Error::Setup`](crate::Error::Setup) if the system gives no memory; then nothing changes.
     pub fn set_memory(&self, bytes: u64) -> Result<()> {
         self.handle.set_memory(bytes)
     }

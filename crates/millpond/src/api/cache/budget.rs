@@ -10,7 +10,7 @@ impl PageCache {
     /// How many pages a cache with a budget of `memory` holds, if it has neither regions nor files that need copies.
     ///
     /// # Errors
-    /// [`Error::BudgetTooSmall`].
+    /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall).
     pub fn pages_in(memory: Bytes, page_size: PageSize) -> Result<PageCount> {
         frames(memory, page_size, Aside::default())
     }

@@ -10,7 +10,7 @@ impl PageCache {
     /// from left to right, all at once or none. Says what has changed, and what the limits became.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a name or value that can't be, with what can; and as of [`PageCache::set_options`] and
+    /// [`Error::Setting`](crate::Error::Setting) for a name or value that can't be, with what can; and as of [`PageCache::set_options`] and
     /// [`PageCache::set_memory`]. Then nothing changes.
     ///
     /// ```
