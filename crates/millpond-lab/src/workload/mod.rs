@@ -90,27 +90,15 @@ impl Workload {
     /// The same work with other random choices, for run number `run`; the same ones for every row.
     #[must_use]
     pub fn with_run(&self, run: u32) -> Workload {
-        match self {
-            Workload::Axboe2016(work) => Workload::Axboe2016(axboe2016::Axboe2016 {
-                seed: work.seed.wrapping_add(u64::from(run)),
-                ..work.clone()
-            }),
-            Workload::Dillon2000(work) => Workload::Dillon2000(dillon2000::Dillon2000 {
-                seed: work.seed.wrapping_add(u64::from(run)),
-                ..work.clone()
-            }),
-            Workload::Gorman2011(work) => Workload::Gorman2011(gorman2011::Gorman2011 {
-                seed: work.seed.wrapping_add(u64::from(run)),
-                ..work.clone()
-            }),
-            Workload::Hills2015(work) => Workload::Hills2015(hills2015::Hills2015 {
-                seed: work.seed.wrapping_add(u64::from(run)),
-                ..work.clone()
-            }),
-            Workload::Kim2020(work) => Workload::Kim2020(kim2020::Work {
-                seed: work.seed.wrapping_add(u64::from(run)),
-                ..work.clone()
-            }),
-        }
+        let mut work = self.clone();
+        let seed = match &mut work {
+            Workload::Axboe2016(work) => &mut work.seed,
+            Workload::Dillon2000(work) => &mut work.seed,
+            Workload::Gorman2011(work) => &mut work.seed,
+            Workload::Hills2015(work) => &mut work.seed,
+            Workload::Kim2020(work) => &mut work.seed,
+        };
+        *seed = seed.wrapping_add(u64::from(run));
+        work
     }
 }
