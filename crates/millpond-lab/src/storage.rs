@@ -28,9 +28,12 @@ impl DirtyLimits {
     /// The `n`th of the limits that a storm of this seed sets: shares and sizes, small and large, in either order.
     pub fn any(seed: u64, n: u64) -> DirtyLimits {
         let mut random = fastrand::Rng::with_seed(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut limit = || match random.bool() {
-            true => DirtyLimit::Share(Ratio::percent(random.u32(1..=100))),
-            false => DirtyLimit::Size(Bytes(1 << random.u32(16..30))),
+        let mut limit = || {
+            if random.bool() {
+                DirtyLimit::Share(Ratio::percent(random.u32(1..=100)))
+            } else {
+                DirtyLimit::Size(Bytes(1 << random.u32(16..30)))
+            }
         };
         DirtyLimits {
             background: limit(),

@@ -84,9 +84,10 @@ fn rows(request: &RowRequest) -> Result<Rows> {
     let mut rows = Rows::default();
     rows.rows.push(row(label.clone(), DIRECT, false));
     let memory = size_typed(request.memory);
-    let group = match machine::is_in_memory(request.dir) {
-        true => Err("where files are in memory they would fill it".to_owned()),
-        false => MemoryGroup::create(request.memory).map(drop),
+    let group = if machine::is_in_memory(request.dir) {
+        Err("where files are in memory they would fill it".to_owned())
+    } else {
+        MemoryGroup::create(request.memory).map(drop)
     };
     match group {
         Ok(()) => rows

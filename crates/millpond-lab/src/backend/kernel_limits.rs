@@ -28,9 +28,10 @@ impl Saved {
         ] {
             let read = |name: &str| fs::read_to_string(Path::new(VM).join(name));
             let size = read(bytes)?.trim().to_owned();
-            saved.push(match size == "0" {
-                true => (ratio, read(ratio)?.trim().to_owned()),
-                false => (bytes, size),
+            saved.push(if size == "0" {
+                (ratio, read(ratio)?.trim().to_owned())
+            } else {
+                (bytes, size)
             });
         }
         let saved = Saved(saved);

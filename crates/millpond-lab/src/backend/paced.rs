@@ -90,10 +90,7 @@ fn rows(request: &RowRequest) -> Result<Rows> {
         // of a disk that is not known nothing can be said without it
         return Ok(Rows::default());
     };
-    let paces: &[&str] = match disk.is_rotational() {
-        true => &ROTATING,
-        false => &FLASH,
-    };
+    let paces: &[&str] = if disk.is_rotational() { &ROTATING } else { &FLASH };
     let row = |pace: &&str| Row {
         label: (*pace).into(),
         setup: Setup {
@@ -137,13 +134,15 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
         pace,
         reads: work.phase.reads(),
         read_file: work.read_file_bytes,
-        left: match work.phase.writes() {
-            true => work.written_bytes(),
-            false => 0,
+        left: if work.phase.writes() {
+            work.written_bytes()
+        } else {
+            0
         },
-        until: match work.phase.writes() {
-            true => Instant::NEVER,
-            false => Instant(0) + Nanos::from_millis(work.reader_alone_ms),
+        until: if work.phase.writes() {
+            Instant::NEVER
+        } else {
+            Instant(0) + Nanos::from_millis(work.reader_alone_ms)
         },
         random: fastrand::Rng::with_seed(work.seed),
         ..Load::new(setup.device.model_or_hdd().model()?)

@@ -220,9 +220,10 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
             instead: "record while the cache is in use".into(),
         });
     }
-    let memory = match options.memory.is_empty() {
-        true => load.memories(),
-        false => options.memory.clone(),
+    let memory = if options.memory.is_empty() {
+        load.memories()
+    } else {
+        options.memory.clone()
     };
     let mut points = Vec::new();
     let all = (memory.len() * options.policies.len()) as f64;

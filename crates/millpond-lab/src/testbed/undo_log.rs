@@ -202,9 +202,10 @@ fn read(run_dir: &Path) -> Option<(Header, Vec<Step>)> {
     let text = fs::read_to_string(run_dir.join("undo_log")).ok()?;
     let mut lines = text.lines();
     let header: Header = serde_json::from_str(lines.next()?).ok()?;
-    let steps = match header.boot == boot() {
-        true => lines.map_while(|line| serde_json::from_str(line).ok()).collect(),
-        false => Vec::new(),
+    let steps = if header.boot == boot() {
+        lines.map_while(|line| serde_json::from_str(line).ok()).collect()
+    } else {
+        Vec::new()
     };
     Some((header, steps))
 }

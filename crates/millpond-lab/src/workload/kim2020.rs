@@ -346,9 +346,10 @@ impl Process {
                 builder = builder.device(Arc::new(modelled));
             }
             let cache = builder.build().map_err(failed)?;
-            let faults = match setup.variant == IN_THREAD {
-                true => Faults::InThread,
-                false => Faults::Handlers,
+            let faults = if setup.variant == IN_THREAD {
+                Faults::InThread
+            } else {
+                Faults::Handlers
             };
             let how = RegionOptions::new().faults(faults);
             let region = cache.region_with(pages as usize * PAGE, &how);

@@ -74,9 +74,10 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
         };
         for (row, own) in of(&["engine", "sim"]) {
             let distances = distances(&own, &paced);
-            let verdict = match distances.iter().all(|factor| *factor <= WITHIN) {
-                true => "yes",
-                false => "no",
+            let verdict = if distances.iter().all(|factor| *factor <= WITHIN) {
+                "yes"
+            } else {
+                "no"
             };
             let measured = [own.reads, own.p99, own.written].map(cell);
             let factors = distances.map(|factor| Cell::from(format!("{factor:.2}")));

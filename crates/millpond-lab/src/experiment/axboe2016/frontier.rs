@@ -162,7 +162,7 @@ pub(super) fn charts(rows: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
                 "p99 latency",
             ),
         ] {
-            let lines = lines((&own, rows), metrics, metric);
+            let lines = lines(&own, rows, metrics, metric);
             if lines.iter().map(|line| line.points.len()).sum::<usize>() < POINTS_MIN {
                 continue;
             }
@@ -186,7 +186,8 @@ pub(super) fn charts(rows: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
     charts
 }
 
-fn lines((rows, all): (&[&RowName], &[RowName]), metrics: &[Metric], metric: &str) -> Vec<Line> {
+/// The lines of `rows`. Colours and labels are those that they have among `all`.
+fn lines(rows: &[&RowName], all: &[RowName], metrics: &[Metric], metric: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     for (target, name, step, is_meant) in GROUPS {
         let own = rows

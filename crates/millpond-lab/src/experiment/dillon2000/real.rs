@@ -125,9 +125,10 @@ impl Load {
     /// The row with the memory that it has for this load.
     fn row(&self, row: &Row) -> Row {
         let mut row = row.clone();
-        row.setup.memory = match row.in_memory_group {
-            true => Bytes(self.memory.0 + self.work.own_bytes_of_all()),
-            false => self.memory,
+        row.setup.memory = if row.in_memory_group {
+            Bytes(self.memory.0 + self.work.own_bytes_of_all())
+        } else {
+            self.memory
         };
         row
     }

@@ -44,9 +44,10 @@ pub(super) fn of_virtual_time(workload: &str, scale: f64, of: Of<'_>) -> Vec<Str
         let Some(verdict) = line(of, pair) else {
             continue;
         };
-        let verdict = match is_idle && scale < 1.0 {
-            true => Verdict::none(scale, "reclaim found no dirty page to write", 1.0),
-            false => verdict,
+        let verdict = if is_idle && scale < 1.0 {
+            Verdict::none(scale, "reclaim found no dirty page to write", 1.0)
+        } else {
+            verdict
         };
         lines.push(verdict.between(&format!("{workload}: {sides}")));
     }

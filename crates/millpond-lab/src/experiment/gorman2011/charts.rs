@@ -65,19 +65,19 @@ pub(super) fn charts(workload: &str, systems: &[&str], is_whole: bool, of: Of<'_
             scale: Scale::Linear,
             show: number_tick,
         },
-        lines: lines(workload, systems, is_whole, (plot, of)),
+        lines: lines(workload, systems, is_whole, plot, of),
     });
     charts.filter(|chart| !chart.lines.is_empty()).collect()
 }
 
-fn lines(workload: &str, systems: &[&str], is_whole: bool, (plot, of): (&Plot, Of<'_>)) -> Vec<Line> {
+fn lines(workload: &str, systems: &[&str], is_whole: bool, plot: &Plot, of: Of<'_>) -> Vec<Line> {
     let mut lines = Vec::new();
     for &(name, look, metric, divisor) in plot.lines {
-        let ours = points((metric, divisor), systems, of);
+        let ours = points(metric, divisor, systems, of);
         if ours.iter().all(|point| point.1.is_none()) {
             continue;
         }
-        let theirs = points((metric, divisor), systems, &|system, metric| {
+        let theirs = points(metric, divisor, systems, &|system, metric| {
             posted(workload, system, metric)
         });
         let line = |name: String, is_reference: bool, points: Points| Line {
@@ -96,7 +96,7 @@ fn lines(workload: &str, systems: &[&str], is_whole: bool, (plot, of): (&Plot, O
 }
 
 /// A metric of these systems, each at its place.
-fn points((metric, divisor): (&str, f64), systems: &[&str], of: Of<'_>) -> Points {
+fn points(metric: &str, divisor: f64, systems: &[&str], of: Of<'_>) -> Points {
     let point = |(place, &system): (usize, &&str)| (place as f64, of(system, metric).map(|v| v / divisor));
     systems.iter().enumerate().map(point).collect()
 }

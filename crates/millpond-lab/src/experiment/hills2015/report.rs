@@ -119,11 +119,13 @@ fn storms(names: &[RowName], metrics: &[Metric]) -> Option<Table> {
     let of = |row: &RowName, workload, metric| lookup(metrics, row, workload, metric).cloned();
     let rows = names.iter().filter_map(|row| {
         let storm = of(row, STORM_RUN, RATE)?;
-        let behind =
-            of(row, STORM_RUN, "limits_left_behind").map_or("not known".into(), |m| match m.value == 0.0 {
-                true => "nothing".to_owned(),
-                false => "OTHER LIMITS".to_owned(),
-            });
+        let behind = of(row, STORM_RUN, "limits_left_behind").map_or("not known".into(), |m| {
+            if m.value == 0.0 {
+                "nothing".to_owned()
+            } else {
+                "OTHER LIMITS".to_owned()
+            }
+        });
         Some(TableRow {
             label: label(row, names),
             cells: vec![
