@@ -14,7 +14,7 @@ use super::budget::Budget;
 use super::cache::Cache;
 use crate::control::calibration::Calibrating;
 use crate::control::settings::{Memory, SETTINGS, Setting, Settings};
-use crate::engine::driver::Deferred;
+use crate::engine::driver::AfterUnlock;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::observe::events;
@@ -143,7 +143,7 @@ impl Cache {
         }
         let frames = memory.map(|memory| self.frames(&memory)).transpose()?;
         let watchdog = options.as_ref().map(|options| options.hung_io_timeout);
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         let (before, after) = {
             let mut core = engine.core();
             if let Some(frames) = frames {
@@ -160,14 +160,14 @@ impl Cache {
             }
             let before = *core.manager.derived();
             if let Some(frames) = frames {
-                engine.step(&mut core, Event::MemoryChanged { frames }, &mut deferred);
+                engine.step(&mut core, Event::MemoryChanged { frames }, &mut later);
             }
             if let Some(options) = options {
-                engine.step(&mut core, Event::Retuned(Box::new(options)), &mut deferred);
+                engine.step(&mut core, Event::Retuned(Box::new(options)), &mut later);
             }
             (before, *core.manager.derived())
         };
-        engine.finish(&mut deferred);
+        engine.finish(&mut later);
         if let Some(regions) = &engine.regions {
             regions.twins.fit(after.frames);
             regions.tables.fit(after.frames.0);

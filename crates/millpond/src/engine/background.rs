@@ -1,7 +1,7 @@
 //! The cache's one thread: takes in completions, reclaims in the background, sends ticks.
 
 use crate::device::{Completion, Device};
-use crate::engine::driver::{Deferred, Engine, until};
+use crate::engine::driver::{AfterUnlock, Engine, until};
 use crate::sys::threads;
 use millpond_core::event::Event;
 use millpond_core::units::PageCount;
@@ -57,27 +57,27 @@ fn run(engine: &Engine) {
         if let Err(error) = engine.device.wait(&mut done, timeout) {
             return engine.poison(format!("the device reports no completions any more: {error}"));
         }
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         if !done.is_empty() {
             let mut core = engine.core();
             for Completion { token, result } in done.drain(..) {
-                unchecked.extend(engine.completed(&mut core, token, result, &mut deferred));
+                unchecked.extend(engine.completed(&mut core, token, result, &mut later));
             }
         }
         for read in unchecked.drain(..) {
-            engine.check_ahead(read, &mut deferred);
+            engine.check_ahead(read, &mut later);
         }
         let is_time = engine.clock.now().0 >= engine.tick_at.load(Ordering::Relaxed);
         if is_time {
-            engine.step(&mut engine.core(), Event::Tick, &mut deferred);
+            engine.step(&mut engine.core(), Event::Tick, &mut later);
         }
         // The flag first: what comes later is announced again.
         if engine.log_moved.swap(false, Ordering::SeqCst) {
-            while !engine.release(&mut deferred) {
-                engine.finish(&mut deferred);
+            while !engine.release(&mut later) {
+                engine.finish(&mut later);
             }
         }
-        engine.finish(&mut deferred);
+        engine.finish(&mut later);
         reclaimer.is_wanted |= engine.reclaim_wanted.swap(false, Ordering::Relaxed);
         if reclaimer.due() == Some(Duration::ZERO) {
             reclaimer.work(engine);
@@ -118,18 +118,19 @@ impl Reclaimer {
         });
         let began = Instant::now();
         for _ in 0..RECLAIM_BATCHES {
-            let mut deferred = Deferred::default();
+            let mut later = AfterUnlock::default();
+            let answer;
             {
                 let mut core = engine.core();
                 let freed = core.manager.stats().pgsteal_kswapd;
-                engine.step(&mut core, Event::Reclaim, &mut deferred);
+                answer = engine.step(&mut core, Event::Reclaim, &mut later);
                 run.is_of_use |= core.manager.stats().pgsteal_kswapd > freed;
-                if !deferred.reclaim_more && !run.is_of_use {
+                if !answer.reclaim_more && !run.is_of_use {
                     run.is_of_use = core.manager.pressure(engine.clock.now()).unclean > PageCount(0);
                 }
             }
-            engine.finish(&mut deferred);
-            if !deferred.reclaim_more {
+            engine.finish(&mut later);
+            if !answer.reclaim_more {
                 run.took += began.elapsed();
                 if !run.is_of_use {
                     self.rests_until = Some(Instant::now() + (run.took * RESTS).min(RESTS_MAX));

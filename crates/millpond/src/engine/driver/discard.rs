@@ -1,7 +1,7 @@
 //! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones, of
 //! one that can't be written those that failed.
 
-use super::{Deferred, Engine};
+use super::{AfterUnlock, Engine};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::frames::own::{self, Waits};
@@ -119,7 +119,7 @@ impl Engine {
 
     /// Takes what nobody uses of `held` out of memory, and leaves in it what is still there, and where.
     fn take_out(&self, file: &FileInner, held: &mut Vec<(PageKey, FrameNo)>, dirty_too: bool) {
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         {
             let mut core = self.core();
             let mut table = self.table.locked(&mut core.turn);
@@ -151,11 +151,11 @@ impl Engine {
                         file: file.id,
                         pages: &discarded,
                     },
-                    &mut deferred,
+                    &mut later,
                 );
             }
         }
-        self.finish(&mut deferred);
+        self.finish(&mut later);
     }
 
     /// Gives up the pages of the file that can't be written, after waiting for those who use them; what is written
@@ -167,7 +167,7 @@ impl Engine {
         let mut given_up = 0;
         while !left.is_empty() {
             self.poison.check()?;
-            let mut deferred = Deferred::default();
+            let mut later = AfterUnlock::default();
             let busy = {
                 let mut core = self.core();
                 let batch = left.split_off(left.len().saturating_sub(DISCARD_BATCH as usize));
@@ -193,11 +193,11 @@ impl Engine {
                         file: file.id,
                         pages: &pages,
                     };
-                    self.step(&mut core, event, &mut deferred);
+                    self.step(&mut core, event, &mut later);
                 }
                 busy
             };
-            self.finish(&mut deferred);
+            self.finish(&mut later);
             left.extend(busy.iter().map(|&(page, _)| page));
             if let Some(&(page, frame)) = busy.first() {
                 self.wait_unused(file, frame, page.0);

@@ -1,7 +1,7 @@
-//! The core's effects: what is done under the core lock, and what is left for after it.
+//! The core's effects: what is done under the core lock, what is left for after it, and what the core answers.
 //!
 //! Under the lock: pages enter the table, transfers begin. After it, in [`Engine::finish`]: requests go to the device,
-//! threads wake up. Waits and pauses are for the thread that sent the event.
+//! threads wake up ([`AfterUnlock`]). Frames, waits and pauses are for the thread that sent the event ([`StepAnswer`]).
 
 use super::spare::{Batch, Marked};
 use super::swap_in::SwapRead;
@@ -21,29 +21,17 @@ use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What is left to do when the core lock has been let go.
+/// What is left to do when the core lock has been let go: of one step, or of several.
 #[derive(Default)]
-pub(crate) struct Deferred {
+pub(crate) struct AfterUnlock {
     requests: Option<Batch>,
     /// Writes whose pages are to be copied first.
     copying: Vec<Copying>,
     /// Logs that shall be durable up to a record, because pages wait for it.
     pub(super) asks: Vec<(Arc<Log>, u64)>,
-    pub(crate) own: Option<OwnRead>,
-    /// A page of a region that the faulting thread reads, or hands on.
-    pub(super) swap_read: Option<SwapRead>,
     /// Pages of regions whose next use is to be seen, and such as are to be written, with their frames: their checksums come
     /// first.
     pub(super) marked: Marked,
-    pub(crate) granted: Vec<Load>,
-    /// Room for the pages of a fault, which has asked for it before it took the core lock.
-    pub(super) loads: Vec<Load>,
-    /// None of the pages is within the fault's [`Reach`](super::Reach).
-    pub(crate) outside: bool,
-    /// Pages that are read in the background.
-    pub(crate) ahead: u64,
-    pub(crate) wait: Option<Nanos>,
-    pub(crate) pause: Option<Nanos>,
     /// To be told when the lock has been let go: who is told may use the cache.
     pub(super) warnings: Vec<Warning>,
     /// Pages of regions that are lost, and why: in our hands until that was said.
@@ -54,10 +42,32 @@ pub(crate) struct Deferred {
     wake_dirtiers: bool,
     wake_syncs: bool,
     pub(super) wake_background: bool,
+}
+
+/// What the core answers to an event: for the thread that sent it. Most events have no answer.
+#[derive(Default)]
+pub(crate) struct StepAnswer {
+    /// To a fault: missing pages that the thread reads itself.
+    pub(crate) own: Option<OwnRead>,
+    /// To a fault in a region: pages that the thread reads from swap, or hands to the device.
+    pub(super) swap_read: Option<SwapRead>,
+    /// To a fault: pages that the thread fills.
+    pub(crate) granted: Vec<Load>,
+    /// An empty list for either: a fault makes it before it takes the core lock.
+    pub(super) room: Vec<Load>,
+    /// To a fault: none of the pages is within its [`Reach`](super::Reach).
+    pub(crate) outside: bool,
+    /// To a fault: how many pages the device reads, while the thread goes on.
+    pub(crate) ahead: u64,
+    /// To a fault: there is no frame. Ask again after so long at most.
+    pub(crate) wait: Option<Nanos>,
+    /// To a thread that makes pages dirty: pause, and ask again after so long at most.
+    pub(super) pause: Option<Nanos>,
+    /// To the background reclaimer: memory is not at its high water mark yet.
     pub(crate) reclaim_more: bool,
 }
 
-impl Deferred {
+impl AfterUnlock {
     /// What it has for the device, with lists that were set aside.
     pub(super) fn batch(&mut self, engine: &Engine) -> &mut Batch {
         self.requests.get_or_insert_with(|| engine.spare.batch())
@@ -70,7 +80,8 @@ impl Engine {
         core: &mut Core,
         effect: &Effect,
         effects: &Effects,
-        deferred: &mut Deferred,
+        later: &mut AfterUnlock,
+        answer: &mut StepAnswer,
     ) {
         match effect {
             Effect::Read {
@@ -81,22 +92,22 @@ impl Engine {
                 frames,
             } => {
                 let loads = match reason {
-                    Reason::Fault => std::mem::take(&mut deferred.loads),
+                    Reason::Fault => std::mem::take(&mut answer.room),
                     _ => Vec::new(),
                 };
                 let mut loads = self.insert(core, *file, *first, effects.frames(frames), loads);
                 if *reason == Reason::Fault {
-                    deferred.own = Some(OwnRead {
+                    answer.own = Some(OwnRead {
                         io: *io,
                         first: *first,
                         loads,
                     });
                     return;
                 }
-                deferred.ahead += loads.len() as u64;
+                answer.ahead += loads.len() as u64;
                 let file = file_of(core, *file);
                 let request = self.read_request((u64::from(io.0), *reason), &file, *first, &mut loads);
-                deferred.batch(self).push(file.clone(), request);
+                later.batch(self).push(file.clone(), request);
                 core.transfers.insert(
                     *io,
                     Transfer {
@@ -107,8 +118,8 @@ impl Engine {
                 );
             }
             Effect::Grant { file, first, frames } => {
-                let loads = std::mem::take(&mut deferred.loads);
-                deferred.granted = self.insert(core, *file, *first, effects.frames(frames), loads);
+                let loads = std::mem::take(&mut answer.room);
+                answer.granted = self.insert(core, *file, *first, effects.frames(frames), loads);
                 self.hold_granted(*file, *first);
             }
             Effect::Write {
@@ -127,7 +138,7 @@ impl Engine {
                     let copied = self.copy_later(core, &file, token, *first, frames);
                     match copied {
                         Ok(copying) => {
-                            deferred.copying.push(copying);
+                            later.copying.push(copying);
                             let kind = Kind::Write(Vec::new());
                             let first = *first;
                             core.transfers.insert(*io, Transfer { file, first, kind });
@@ -137,7 +148,7 @@ impl Engine {
                     }
                 };
                 let request = self.write_request(token, &file, *first, frames);
-                deferred.batch(self).push(file.clone(), request);
+                later.batch(self).push(file.clone(), request);
                 core.transfers.insert(
                     *io,
                     Transfer {
@@ -159,37 +170,37 @@ impl Engine {
                 let (io, reason, slot, count) = (*io, *reason, *slot, loads.len());
                 let read = self.hold_read(io, reason, PageKey::new(*file, *page), slot, loads);
                 if reason == Reason::Fault {
-                    deferred.swap_read = Some(read);
+                    answer.swap_read = Some(read);
                 } else {
-                    deferred.ahead += count as u64;
-                    self.read_later(core, read, deferred);
+                    answer.ahead += count as u64;
+                    self.read_later(core, read, later);
                 }
             }
             Effect::SwapOut { io, first, frames } => {
-                self.write_swap(core, *io, *first, effects.frames(frames), deferred);
+                self.write_swap(core, *io, *first, effects.frames(frames), later);
             }
-            Effect::Wait { at_most, .. } => deferred.wait = Some(*at_most),
+            Effect::Wait { at_most, .. } => answer.wait = Some(*at_most),
             Effect::Pause { at_most, .. } => {
                 self.throttling.store(true, Ordering::Relaxed);
-                deferred.pause = Some(*at_most);
+                answer.pause = Some(*at_most);
             }
-            Effect::Wake(Waiters::Memory) => deferred.wake_memory = true,
-            Effect::Wake(Waiters::Dirtiers) => deferred.wake_dirtiers = true,
+            Effect::Wake(Waiters::Memory) => later.wake_memory = true,
+            Effect::Wake(Waiters::Dirtiers) => later.wake_dirtiers = true,
             Effect::Synced {
                 ticket,
                 result,
                 small_fsync,
             } => {
-                if let Some(answer) = core.tickets.answers.get_mut(ticket) {
-                    *answer = Answer::Ended(*result, *small_fsync);
+                if let Some(of_ticket) = core.tickets.answers.get_mut(ticket) {
+                    *of_ticket = Answer::Ended(*result, *small_fsync);
                 }
-                deferred.wake_syncs = true;
+                later.wake_syncs = true;
             }
             Effect::SyncLogBlocked { ticket } => {
-                if let Some(answer) = core.tickets.answers.get_mut(ticket) {
-                    *answer = Answer::Held;
+                if let Some(of_ticket) = core.tickets.answers.get_mut(ticket) {
+                    *of_ticket = Answer::Held;
                 }
-                deferred.wake_syncs = true;
+                later.wake_syncs = true;
             }
             Effect::MarkReadAhead { file, at } => {
                 if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(*file)) {
@@ -199,9 +210,9 @@ impl Engine {
             }
             Effect::WakeReclaimer => {
                 self.reclaim_wanted.store(true, Ordering::Relaxed);
-                deferred.wake_background = true;
+                later.wake_background = true;
             }
-            Effect::ReclaimMore => deferred.reclaim_more = true,
+            Effect::ReclaimMore => answer.reclaim_more = true,
             Effect::Withdraw { frame } => {
                 self.table.locked(&mut core.turn).give_back(*frame);
                 self.keep_whole(*frame);
@@ -223,11 +234,11 @@ impl Engine {
     }
 
     /// Does what was left for after the lock.
-    pub(crate) fn finish(&self, deferred: &mut Deferred) {
+    pub(crate) fn finish(&self, later: &mut AfterUnlock) {
         let _dart = self.dart("device");
-        for copying in deferred.copying.drain(..) {
+        for copying in later.copying.drain(..) {
             let (file, request) = self.copy(copying);
-            deferred
+            later
                 .requests
                 .get_or_insert_with(|| self.spare.batch())
                 .push(file, request);
@@ -237,21 +248,21 @@ impl Engine {
         {
             self.device.warn_soon(Warning::RegionUnlocked);
         }
-        for warning in deferred.warnings.drain(..) {
+        for warning in later.warnings.drain(..) {
             self.device.warn(warning);
         }
         // Whoever has touched such a page may end the process: it is said before he can.
-        for (region, page, why) in deferred.lost.drain(..) {
+        for (region, page, why) in later.lost.drain(..) {
             self.mark_lost(&region, page, &why);
         }
-        for (file, first, pages, error) in deferred.failed.drain(..) {
+        for (file, first, pages, error) in later.failed.drain(..) {
             events::write_failed(&file.path, first, pages, error.0);
         }
-        self.sum_up(&mut deferred.marked.written);
-        for (log, n) in deferred.asks.drain(..) {
+        self.sum_up(&mut later.marked.written);
+        for (log, n) in later.asks.drain(..) {
             log.ask(n);
         }
-        if let Some(mut batch) = deferred.requests.take() {
+        if let Some(mut batch) = later.requests.take() {
             for (file, request) in batch.files.drain(..).zip(&batch.requests) {
                 if request.op == Op::Write {
                     file.make_room(&self.device, request.offset + request.segments.bytes() as u64);
@@ -262,24 +273,24 @@ impl Engine {
             }
             self.spare.give_back(batch);
         }
-        if std::mem::take(&mut deferred.wake_memory) {
+        if std::mem::take(&mut later.wake_memory) {
             self.memory_events.notify_all();
             if let Some(regions) = &self.regions {
                 regions.memory_came();
             }
         }
-        if std::mem::take(&mut deferred.wake_dirtiers) {
+        if std::mem::take(&mut later.wake_dirtiers) {
             self.dirtier_events.notify_all();
         }
-        if std::mem::take(&mut deferred.wake_syncs) {
+        if std::mem::take(&mut later.wake_syncs) {
             self.sync_events.notify_all();
         }
-        if std::mem::take(&mut deferred.wake_background) {
+        if std::mem::take(&mut later.wake_background) {
             self.device.wake();
         }
         if self.regions.is_some() {
-            self.sample(&mut deferred.marked);
-            self.spare.take_back(deferred);
+            self.sample(&mut later.marked);
+            self.spare.take_back(later);
         }
     }
 }

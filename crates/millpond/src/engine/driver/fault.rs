@@ -1,6 +1,6 @@
 //! A thread that needs pages: asks the core for frames, and waits while there are none.
 
-use super::{Deferred, Engine};
+use super::{AfterUnlock, Engine, StepAnswer};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::observe::explain::Wait;
@@ -90,15 +90,15 @@ impl Engine {
         count: u32,
         (intent, reach): (Intent, Reach),
         may_wait: bool,
-    ) -> Result<Deferred> {
+    ) -> Result<StepAnswer> {
         let began = std::time::Instant::now();
         let mut waiting = Waiting::default();
         loop {
             self.poison.check()?;
             let seen = self.memory_events.count();
-            let mut deferred = Deferred::default();
+            let (mut later, mut answer) = (AfterUnlock::default(), StepAnswer::default());
             // Not under the lock, which whoever cleans memory needs.
-            deferred.loads.reserve(count as usize);
+            answer.room.reserve(count as usize);
             let has_reclaimed;
             {
                 let mut core = self.core();
@@ -110,7 +110,7 @@ impl Engine {
                     Reach::Within(bytes) if file.len() < bytes => 0,
                     Reach::Within(_) | Reach::Beyond => u64::MAX,
                 };
-                deferred.outside = within == 0;
+                answer.outside = within == 0;
                 let missing = {
                     let table = self.table.locked(&mut core.turn);
                     let is_missing = |n: &u64| table.lookup(PageKey::new(file.id, first.after(*n))).is_none();
@@ -119,7 +119,7 @@ impl Engine {
                 };
                 if missing == 0 {
                     waiting.told(false, PageCount(0), self);
-                    return Ok(deferred);
+                    return Ok(answer);
                 }
                 let event = Event::Fault {
                     file: file.id,
@@ -129,24 +129,24 @@ impl Engine {
                 };
                 let stalls = core.manager.stats().allocstall;
                 let stepped = self.clock.now();
-                self.step(&mut core, event, &mut deferred);
+                self.step_into(&mut core, event, &mut later, &mut answer);
                 has_reclaimed = core.manager.stats().allocstall > stalls;
                 if has_reclaimed {
                     let ns = self.clock.now().since(stepped).0;
                     self.frame_waits.reclaim_ns.fetch_add(ns, Ordering::Relaxed);
                 }
-                waiting.told(deferred.wait.is_some() && may_wait, core.manager.clean(), self);
+                waiting.told(answer.wait.is_some() && may_wait, core.manager.clean(), self);
             }
-            self.finish(&mut deferred);
+            self.finish(&mut later);
             if has_reclaimed && may_wait {
                 // The cache's thread was woken long ago: if it only waits for a processor, it may have this one.
                 std::thread::yield_now();
             }
-            let Some(at_most) = deferred.wait else {
-                return Ok(deferred);
+            let Some(at_most) = answer.wait else {
+                return Ok(answer);
             };
             if !may_wait {
-                return Ok(deferred);
+                return Ok(answer);
             }
             self.look();
             let waited = began.elapsed();

@@ -14,7 +14,7 @@ use super::spare::Marked;
 use super::transfers::{Kind, Transfer};
 use super::twins::{copy_of, leave_twin};
 use super::writes::Frames;
-use super::{Core, Deferred, Engine};
+use super::{AfterUnlock, Core, Engine};
 use crate::error::Result;
 use crate::memory::{At, RegionInner, Tables};
 use crate::sys::arena::exchange::{InHand, Stuck};
@@ -93,16 +93,16 @@ impl Engine {
         io: IoId,
         first: SlotNo,
         frames: &[FrameNo],
-        deferred: &mut Deferred,
+        later: &mut AfterUnlock,
     ) {
         let (file, first) = self.regions().place(first);
-        self.spare.lend(deferred);
+        self.spare.lend(later);
         let table = self.table.locked(&mut core.turn);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
-        deferred.marked.written.extend(keys);
+        later.marked.written.extend(keys);
         let token = (u64::from(io.0), Reason::Swap);
         let request = self.write_request(token, &file, first, frames);
-        deferred.batch(self).push(file.clone(), request);
+        later.batch(self).push(file.clone(), request);
         let kind = Kind::SwapOut;
         core.transfers.insert(io, Transfer { file, first, kind });
     }
@@ -210,9 +210,9 @@ impl Engine {
         while at < pages.end {
             self.poison.check()?;
             let seen = self.memory_events.count();
-            let mut deferred = Deferred::default();
-            let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH), &mut deferred);
-            self.finish(&mut deferred);
+            let mut later = AfterUnlock::default();
+            let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH), &mut later);
+            self.finish(&mut later);
             if done == at {
                 // A write or a read that ends wakes this as well.
                 self.memory_events.wait(seen, Duration::from_millis(1));
@@ -227,21 +227,21 @@ impl Engine {
     pub(crate) fn region_free(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
         for at in pages.clone().step_by(RUN_MAX) {
             self.poison.check()?;
-            let mut deferred = Deferred::default();
-            self.free_some(region, at..pages.end.min(at + RUN_MAX as u64), &mut deferred);
-            self.finish(&mut deferred);
+            let mut later = AfterUnlock::default();
+            self.free_some(region, at..pages.end.min(at + RUN_MAX as u64), &mut later);
+            self.finish(&mut later);
         }
         Ok(())
     }
 
-    fn free_some(&self, region: &RegionInner, pages: Range<u64>, deferred: &mut Deferred) {
+    fn free_some(&self, region: &RegionInner, pages: Range<u64>, later: &mut AfterUnlock) {
         // A page that is nowhere can be taken only by who has the core.
         let (mut core, mut held) = (self.core(), Vec::new());
         for page in pages {
             match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
                 Some(At::Absent) => {
                     let (file, pages) = (region.id, page..page + 1);
-                    self.step(&mut core, Event::Forgotten { file, pages }, deferred);
+                    self.step(&mut core, Event::Forgotten { file, pages }, later);
                     self.settle(region, page, At::Absent);
                 }
                 Some(was) => {
@@ -269,7 +269,7 @@ impl Engine {
     }
 
     /// Forgets pages up to one that somebody else has in hand: which.
-    fn forget_some(&self, region: &RegionInner, pages: Range<u64>, deferred: &mut Deferred) -> u64 {
+    fn forget_some(&self, region: &RegionInner, pages: Range<u64>, later: &mut AfterUnlock) -> u64 {
         let mut core = self.core();
         let (mut held, mut unfilled) = (Vec::new(), Vec::new());
         let mut end = pages.start;
@@ -297,11 +297,11 @@ impl Engine {
         region.tables.gone_with(&done, &self.regions().tables);
         let file = region.id;
         if !held.is_empty() {
-            self.step(&mut core, Event::Discarded { file, pages: &held }, deferred);
+            self.step(&mut core, Event::Discarded { file, pages: &held }, later);
         }
         if !done.is_empty() {
             let pages = done.clone();
-            self.step(&mut core, Event::Forgotten { file, pages }, deferred);
+            self.step(&mut core, Event::Forgotten { file, pages }, later);
         }
         done.for_each(|page| self.settle(region, page, At::Absent));
         end

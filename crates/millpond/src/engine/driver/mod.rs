@@ -3,7 +3,8 @@
 //! ```text
 //!   a thread's call ──┐                        ┌── table: insert, finish, evict     (under the core lock)
 //!   completions ──────┼─► core lock ─► step ───┤
-//!   ticks ────────────┘                        └── Deferred ── after the lock: submit, wake, wait
+//!   ticks ────────────┘                        └── AfterUnlock: submit, wake            (after the lock)
+//!                                              └── StepAnswer: frames, wait, pause        (for the caller)
 //! ```
 //!
 //! One lock is around the core and around every change of which page is where. Nothing slow happens under it:
@@ -44,7 +45,7 @@ mod transfers;
 mod twins;
 mod writes;
 
-pub(crate) use effects::Deferred;
+pub(crate) use effects::{AfterUnlock, StepAnswer};
 pub(crate) use fault::{FrameWaits, Reach, until_asking};
 pub(crate) use region::Fault;
 pub(crate) use throttle::Dirtying;
@@ -208,11 +209,18 @@ impl Engine {
     /// Takes one event to the core and carries out what belongs under its lock.
     ///
     /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
-    pub(crate) fn step(&self, core: &mut Core, event: Event<'_>, deferred: &mut Deferred) {
+    pub(crate) fn step(&self, core: &mut Core, event: Event<'_>, later: &mut AfterUnlock) -> StepAnswer {
+        let mut answer = StepAnswer::default();
+        self.step_into(core, event, later, &mut answer);
+        answer
+    }
+
+    /// The same, with an answer that has room for pages.
+    fn step_into(&self, core: &mut Core, event: Event<'_>, later: &mut AfterUnlock, answer: &mut StepAnswer) {
         let _dart = self.dart("state machine");
         if matches!(event, Event::Tick) {
             self.let_move(core);
-            self.ask_again(core, deferred);
+            self.ask_again(core, later);
         }
         let Core {
             manager,
@@ -233,7 +241,7 @@ impl Engine {
             engine: self,
             files,
             begun,
-            asks: &mut deferred.asks,
+            asks: &mut later.asks,
             still,
             waiting,
             changed,
@@ -249,19 +257,19 @@ impl Engine {
         }
         let effects = std::mem::take(&mut core.effects);
         for effect in &effects.list {
-            self.carry_out(core, effect, &effects, deferred);
+            self.carry_out(core, effect, &effects, later, answer);
         }
         let tick_at = effects.next_tick.map_or(u64::MAX, |at| at.0);
         let before = self.tick_at.swap(tick_at, Ordering::Relaxed);
-        deferred.wake_background |= tick_at < before;
+        later.wake_background |= tick_at < before;
         core.effects = effects;
         if !core.sampled.is_empty() {
-            self.spare.lend(deferred);
-            deferred.marked.sampled.append(&mut core.sampled);
+            self.spare.lend(later);
+            later.marked.sampled.append(&mut core.sampled);
         }
         if !core.changed.is_empty() {
             let mut frames = std::mem::take(&mut core.changed);
-            self.step(core, Event::Changed { frames: &frames }, deferred);
+            self.step_into(core, Event::Changed { frames: &frames }, later, answer);
             frames.clear();
             core.changed = frames;
         }
@@ -269,9 +277,9 @@ impl Engine {
 
     /// One event from a thread that wants no answer.
     pub(crate) fn tell(&self, event: Event<'_>) {
-        let mut deferred = Deferred::default();
-        self.step(&mut self.core(), event, &mut deferred);
-        self.finish(&mut deferred);
+        let mut later = AfterUnlock::default();
+        self.step(&mut self.core(), event, &mut later);
+        self.finish(&mut later);
     }
 
     /// Poisons the cache if there is a panic while the answer lives: of `who`.

@@ -9,7 +9,7 @@
 //!
 //! How they leave is in `leave.rs`.
 
-use super::{Deferred, Engine, until_asking};
+use super::{AfterUnlock, Engine, until_asking};
 use crate::device::Warning;
 use crate::memory::{Ahead, At, RegionInner, Regions};
 use crate::observe::trace::What;
@@ -120,16 +120,16 @@ impl Engine {
         pages.extend(behind.filter_map(|page| Some(in_hand(page, region.pages.take_with_another(page)?))));
         self.come_back(region, &pages, access);
         if ahead.is_mark {
-            let mut deferred = Deferred::default();
+            let mut later = AfterUnlock::default();
             {
                 let mut core = self.core();
                 // Whoever touched the page went on when it landed, and may have dropped the region since.
                 if !region.closed.load(Ordering::Relaxed) {
                     let (file, at) = (region.id, PageIndex(page));
-                    self.step(&mut core, Event::ReadAheadDue { file, at }, &mut deferred);
+                    self.step(&mut core, Event::ReadAheadDue { file, at }, &mut later);
                 }
             }
-            self.finish(&mut deferred);
+            self.finish(&mut later);
         }
     }
 
@@ -209,7 +209,8 @@ impl Engine {
 
     /// A page that has no frame gets one. `None`: it has one by now.
     fn miss(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Option<Fault> {
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
+        let mut answer;
         {
             let mut core = self.core();
             if region.closed.load(Ordering::Relaxed) {
@@ -224,18 +225,16 @@ impl Engine {
                 count: 1,
                 intent: Intent::Read,
             };
-            self.step(&mut core, event, &mut deferred);
-            if let Some(read) = &mut deferred.swap_read {
+            answer = self.step(&mut core, event, &mut later);
+            if let Some(read) = &mut answer.swap_read {
                 read.access = access;
             }
-            if !may_read && let Some(read) = deferred.swap_read.take() {
-                self.read_later(&mut core, read, &mut deferred);
+            if !may_read && let Some(read) = answer.swap_read.take() {
+                self.read_later(&mut core, read, &mut later);
             }
         }
-        let granted = std::mem::take(&mut deferred.granted);
-        let read = deferred.swap_read.take();
-        self.finish(&mut deferred);
-        for mut load in granted {
+        self.finish(&mut later);
+        for mut load in answer.granted {
             self.table.load_bytes(&mut load).fill(0);
             let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
             let is_in = self.bring(region, &InHand { memory, page, frame }, access);
@@ -248,10 +247,10 @@ impl Engine {
                 false => self.stays_out(region, page),
             }
         }
-        if let Some(read) = read {
+        if let Some(read) = answer.swap_read {
             self.read_now(read);
         }
-        Some(match deferred.wait {
+        Some(match answer.wait {
             None => Fault::Served,
             Some(at_most) => Fault::NoFrame(Duration::from_nanos(at_most.0)),
         })
@@ -285,12 +284,12 @@ impl Engine {
 
     /// Nobody will have the page's content any more: whoever touches it gets `SIGBUS`, as soon as that was said. The page is
     /// loading or nowhere, and in our hands.
-    pub(super) fn lose(&self, region: &Arc<RegionInner>, page: u64, why: String, deferred: &mut Deferred) {
-        deferred.warnings.push(Warning::PageLost {
+    pub(super) fn lose(&self, region: &Arc<RegionInner>, page: u64, why: String, later: &mut AfterUnlock) {
+        later.warnings.push(Warning::PageLost {
             page,
             why: why.clone(),
         });
-        deferred.lost.push((region.clone(), page, why));
+        later.lost.push((region.clone(), page, why));
     }
 
     /// The rest of it.
@@ -306,16 +305,16 @@ impl Engine {
 
     /// No frame could be had for a page for as long as a call waits at most.
     pub(crate) fn give_up_fault(&self, region: &Arc<RegionInner>, page: u64) {
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         let core = self.core();
         if region.pages.take(page, &[At::Absent]).is_some() {
             let frames = core.manager.derived().frames.0;
             let why = format!(
                 "no frame of {frames} became free for it: drop page guards, mend the swap file or raise the memory budget"
             );
-            self.lose(region, page, why, &mut deferred);
+            self.lose(region, page, why, &mut later);
         }
         drop(core);
-        self.finish(&mut deferred);
+        self.finish(&mut later);
     }
 }

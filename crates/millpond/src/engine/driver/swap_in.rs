@@ -4,7 +4,7 @@
 //! ahead are the device's, and stay in their frames, where their first use is seen.
 
 use super::transfers::{Kind, Transfer};
-use super::{Core, Deferred, Engine};
+use super::{AfterUnlock, Core, Engine};
 use crate::device::{Device, Request};
 use crate::error::Result;
 use crate::frames::table::Load;
@@ -50,17 +50,17 @@ impl Engine {
         let result = self.device.transfer(&request);
         drop(dart);
         drop(request);
-        let mut deferred = Deferred::default();
-        self.swapped_in(read, result, &mut deferred);
-        self.finish(&mut deferred);
+        let mut later = AfterUnlock::default();
+        self.swapped_in(read, result, &mut later);
+        self.finish(&mut later);
     }
 
     /// Has a page read by the device.
-    pub(super) fn read_later(&self, core: &mut Core, mut read: SwapRead, deferred: &mut Deferred) {
+    pub(super) fn read_later(&self, core: &mut Core, mut read: SwapRead, later: &mut AfterUnlock) {
         let (io, first) = (read.io, PageIndex(read.page));
         let request = self.swap_request(&mut read, u64::from(io.0));
         let (file, _) = self.regions().place(read.slot);
-        deferred.batch(self).push(file.clone(), request);
+        later.batch(self).push(file.clone(), request);
         let kind = Kind::SwapIn(read);
         core.transfers.insert(io, Transfer { file, first, kind });
     }
@@ -106,7 +106,7 @@ impl Engine {
     /// Pages were read from their slots, or could not be. One that was touched goes there if it is what was written, else
     /// whoever touches it gets `SIGBUS`. Those read ahead wait in their frames; if one of them is wrong they all go, and
     /// whoever touches one has it read again.
-    pub(super) fn swapped_in(&self, mut read: SwapRead, result: io::Result<usize>, deferred: &mut Deferred) {
+    pub(super) fn swapped_in(&self, mut read: SwapRead, result: io::Result<usize>, later: &mut AfterUnlock) {
         let wrong = self.wrong(&mut read, result);
         let SwapRead {
             io,
@@ -125,10 +125,10 @@ impl Engine {
             }
             if reason == Reason::Fault {
                 let why = format!("slot {} of the swap file can't be read: {why}", slot.0);
-                self.lose(&region, page, why, deferred);
+                self.lose(&region, page, why, later);
             }
             let result = Err(IoError(libc::EIO));
-            self.step(&mut core, Event::ReadDone { io, result }, deferred);
+            self.step(&mut core, Event::ReadDone { io, result }, later);
             if reason != Reason::Fault {
                 pages.for_each(|page| self.settle(&region, page, At::Absent));
             }
@@ -147,7 +147,7 @@ impl Engine {
             }
             self.table.finish_load(load);
         }
-        self.step(&mut self.core(), Event::ReadDone { io, result: Ok(()) }, deferred);
+        self.step(&mut self.core(), Event::ReadDone { io, result: Ok(()) }, later);
         // Not before the core knows: who discards pages discards none that is loading. From the last one on: whoever waits for
         // the first, as most do, brings back with it what is there behind it.
         for page in pages.rev() {
@@ -183,8 +183,8 @@ impl Engine {
         let mut at = pages.start;
         while at < pages.end {
             self.poison.check()?;
-            let mut deferred = Deferred::default();
-            let count;
+            let mut later = AfterUnlock::default();
+            let (count, answer);
             {
                 let mut core = self.core();
                 let is_away = |page: &u64| {
@@ -202,11 +202,10 @@ impl Engine {
                     count: count as u32,
                     intent: Intent::Prefetch,
                 };
-                self.step(&mut core, event, &mut deferred);
+                answer = self.step(&mut core, event, &mut later);
             }
-            let came = deferred.ahead;
-            self.finish(&mut deferred);
-            if came < count {
+            self.finish(&mut later);
+            if answer.ahead < count {
                 break;
             }
             at += count;

@@ -1,6 +1,6 @@
 //! Requests for durability: the core says when everything is written, the device makes it last.
 
-use super::{Deferred, Engine};
+use super::{AfterUnlock, Engine};
 use crate::device::{Awaited, Device};
 use crate::error::{Error, Result};
 use crate::files::{FileInner, log_failed};
@@ -51,16 +51,16 @@ impl Engine {
     /// [`Error::Poisoned`].
     pub(crate) fn sync_begin(&self, file: FileId, log: Result<()>) -> Result<Syncing> {
         self.poison.check()?;
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         let ticket = {
             let mut core = self.core();
             let ticket = SyncTicket(core.tickets.next);
             core.tickets.next += 1;
             core.tickets.answers.insert(ticket, Answer::None);
-            self.step(&mut core, Event::Sync { file, ticket }, &mut deferred);
+            self.step(&mut core, Event::Sync { file, ticket }, &mut later);
             ticket
         };
-        self.finish(&mut deferred);
+        self.finish(&mut later);
         Ok(Syncing { ticket, log })
     }
 
@@ -161,13 +161,13 @@ impl Engine {
 
     /// Nobody waits for the answer any more, so nothing has to be done for it.
     fn give_up(&self, file: FileId, ticket: SyncTicket) {
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         {
             let mut core = self.core();
             core.tickets.answers.remove(&ticket);
-            self.step(&mut core, Event::SyncGivenUp { file, ticket }, &mut deferred);
+            self.step(&mut core, Event::SyncGivenUp { file, ticket }, &mut later);
         }
-        self.finish(&mut deferred);
+        self.finish(&mut later);
     }
 
     /// Waits for a request for durability and lets the device make its part of it.

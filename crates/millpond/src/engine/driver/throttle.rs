@@ -1,6 +1,6 @@
 //! A thread that makes pages dirty: reports them, and pauses while too much is.
 
-use super::{Core, Deferred, Engine};
+use super::{AfterUnlock, Core, Engine};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::files::order;
@@ -36,16 +36,16 @@ const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
 impl Engine {
     /// Reports pages that went from clean to dirty, which the caller owns. Whether it has to pause afterwards.
     pub(crate) fn dirtied(&self, file: FileId, first: PageIndex, frames: &[FrameNo]) -> bool {
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         let event = Event::Dirtied {
             file,
             first,
             frames,
             dirtier: dirtier(),
         };
-        self.step(&mut self.core(), event, &mut deferred);
-        self.finish(&mut deferred);
-        deferred.pause.is_some()
+        let answer = self.step(&mut self.core(), event, &mut later);
+        self.finish(&mut later);
+        answer.pause.is_some()
     }
 
     /// Pauses a dirtier that was told to, until it may go on. Not a log's callback: what is dirty may wait for it.
@@ -181,7 +181,7 @@ impl Engine {
     /// Has the device try a page that it has refused, of this file or another, and waits for what it says.
     fn try_failed(&self, file: &FileInner) {
         let tried = |core: &Core| core.manager.stats().nr_written + core.manager.stats().nr_write_failed;
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         let before = {
             let mut core = self.core();
             let fails = |id| core.manager.failing(id).is_some();
@@ -192,10 +192,10 @@ impl Engine {
             };
             let before = tried(&core);
             // Under the same lock: it may be closed right behind it.
-            self.step(&mut core, Event::Retry { file: failing }, &mut deferred);
+            self.step(&mut core, Event::Retry { file: failing }, &mut later);
             before
         };
-        self.finish(&mut deferred);
+        self.finish(&mut later);
         let began = std::time::Instant::now();
         while tried(&self.core()) == before && began.elapsed() < LOOK_AGAIN {
             let seen = self.dirtier_events.count();
@@ -248,16 +248,17 @@ impl Engine {
 
     /// Asks whether a dirtier may go on; if not, for how long at most to wait before asking again.
     fn resume(&self) -> Option<Nanos> {
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
+        let answer;
         {
             let mut core = self.core();
-            self.step(&mut core, Event::Resume { dirtier: dirtier() }, &mut deferred);
-            if deferred.pause.is_none() {
+            answer = self.step(&mut core, Event::Resume { dirtier: dirtier() }, &mut later);
+            if answer.pause.is_none() {
                 self.throttling.store(false, Ordering::Relaxed);
             }
         }
-        self.finish(&mut deferred);
-        deferred.pause
+        self.finish(&mut later);
+        answer.pause
     }
 
     /// Before a page is dirtied by a guard: pauses if dirtiers have to.

@@ -5,7 +5,7 @@
 
 use super::swap_in::SwapRead;
 use super::writes::WritePin;
-use super::{Core, Deferred, Engine};
+use super::{AfterUnlock, Core, Engine};
 use crate::device::{Device, Op, Request, Segments};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
@@ -138,7 +138,7 @@ impl Engine {
                 Err((Error::Read { path, offset, source }, errno))
             }
         };
-        let mut deferred = Deferred::default();
+        let mut later = AfterUnlock::default();
         let answer = match result {
             Ok(()) => {
                 for (n, load) in loads.iter_mut().enumerate() {
@@ -153,15 +153,15 @@ impl Engine {
                         self.table.finish_load(load);
                     }
                 }
-                self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, &mut deferred);
+                self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, &mut later);
                 Ok(pinned)
             }
             Err((error, errno)) => {
-                self.fail_read(&mut self.core(), io, loads, errno, &mut deferred);
+                self.fail_read(&mut self.core(), io, loads, errno, &mut later);
                 Err(error)
             }
         };
-        self.finish(&mut deferred);
+        self.finish(&mut later);
         answer
     }
 
@@ -200,7 +200,7 @@ impl Engine {
         io: IoId,
         loads: Vec<Load>,
         error: IoError,
-        deferred: &mut Deferred,
+        later: &mut AfterUnlock,
     ) {
         for load in loads {
             self.table.locked(&mut core.turn).fail_load(load);
@@ -211,7 +211,7 @@ impl Engine {
                 io,
                 result: Err(error),
             },
-            deferred,
+            later,
         );
     }
 
@@ -222,7 +222,7 @@ impl Engine {
         core: &mut Core,
         token: u64,
         result: io::Result<usize>,
-        deferred: &mut Deferred,
+        later: &mut AfterUnlock,
     ) -> Option<Unchecked> {
         let io = IoId(token as u32);
         let Some(Transfer { file, first, kind }) = core.transfers.remove(&io) else {
@@ -241,20 +241,20 @@ impl Engine {
                 for load in loads {
                     self.table.finish_load(load);
                 }
-                self.step(core, Event::ReadDone { io, result: Ok(()) }, deferred);
+                self.step(core, Event::ReadDone { io, result: Ok(()) }, later);
             }
             (Kind::SwapIn(read), result) => return Some(Unchecked::Swap(read, result)),
             (Kind::SwapOut, result) => {
                 self.swapped_out(core, io, result.is_ok());
                 let result = result.map(|_| ()).map_err(|error| io_error(&error));
-                self.step(core, Event::WriteDone { io, result }, deferred);
+                self.step(core, Event::WriteDone { io, result }, later);
             }
-            (Kind::Read(loads), Err(error)) => self.fail_read(core, io, loads, io_error(&error), deferred),
+            (Kind::Read(loads), Err(error)) => self.fail_read(core, io, loads, io_error(&error), later),
             (Kind::Write(_pins), Ok(_)) => {
                 for &frame in core.manager.frames_of(io) {
                     self.table.end_write(frame);
                 }
-                self.step(core, Event::WriteDone { io, result: Ok(()) }, deferred);
+                self.step(core, Event::WriteDone { io, result: Ok(()) }, later);
                 if file.failing.load(Ordering::Relaxed) {
                     let is_failing = core.manager.failing(file.id).is_some();
                     file.failing.store(is_failing, Ordering::Relaxed);
@@ -268,7 +268,7 @@ impl Engine {
                 // Once until all of them are written: a full disk refuses thousands.
                 if !file.failing.load(Ordering::Relaxed) {
                     let failed = (file.clone(), first, pages.len(), io_error(&error));
-                    deferred.failed.push(failed);
+                    later.failed.push(failed);
                 }
                 self.step(
                     core,
@@ -276,7 +276,7 @@ impl Engine {
                         io,
                         result: Err(io_error(&error)),
                     },
-                    deferred,
+                    later,
                 );
                 file.failing.store(true, Ordering::Relaxed);
                 self.failing.store(true, Ordering::Relaxed);
@@ -287,21 +287,21 @@ impl Engine {
 
     /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor what was
     /// read with it; whoever wants such a page reads it, and is told.
-    pub(crate) fn check_ahead(&self, unchecked: Unchecked, deferred: &mut Deferred) {
+    pub(crate) fn check_ahead(&self, unchecked: Unchecked, later: &mut AfterUnlock) {
         let (file, read) = match unchecked {
             Unchecked::Of(file, read) => (file, read),
-            Unchecked::Swap(read, result) => return self.swapped_in(read, result, deferred),
+            Unchecked::Swap(read, result) => return self.swapped_in(read, result, later),
         };
         let OwnRead { io, first, mut loads } = read;
         let checked = self.check_read(&file, first, &mut loads);
         let mut core = self.core();
         if checked.is_err() {
-            return self.fail_read(&mut core, io, loads, BAD, deferred);
+            return self.fail_read(&mut core, io, loads, BAD, later);
         }
         for load in loads {
             self.table.finish_load(load);
         }
-        self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, deferred);
+        self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, later);
     }
 }
 

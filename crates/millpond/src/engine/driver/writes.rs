@@ -20,7 +20,7 @@
 //! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
-use super::{Core, Deferred, Engine};
+use super::{AfterUnlock, Core, Engine};
 use crate::device::{Device, Op, Request};
 use crate::files::order::{Follower, Held, Log};
 use crate::files::{FileInner, StablePages};
@@ -279,7 +279,7 @@ impl Engine {
     }
 
     /// A log has advanced: what has waited for it may be written. Whether that is all.
-    pub(crate) fn release(&self, deferred: &mut Deferred) -> bool {
+    pub(crate) fn release(&self, later: &mut AfterUnlock) -> bool {
         let mut core = self.core();
         let mut left = RELEASE_BATCH;
         for id in core.waiting.clone() {
@@ -291,7 +291,7 @@ impl Engine {
             left -= pages.len();
             if !pages.is_empty() {
                 let (file, pages) = (id, &*pages);
-                self.step(&mut core, Event::Released { file, pages }, deferred);
+                self.step(&mut core, Event::Released { file, pages }, later);
             }
         }
         let mut waiting = std::mem::take(&mut core.waiting);
@@ -301,9 +301,9 @@ impl Engine {
     }
 
     /// Asks once more for what pages wait for: the log may have failed since.
-    pub(super) fn ask_again(&self, core: &Core, deferred: &mut Deferred) {
+    pub(super) fn ask_again(&self, core: &Core, later: &mut AfterUnlock) {
         let asks = core.waiting.iter().filter_map(|&id| listed(core, id));
-        deferred.asks.extend(asks);
+        later.asks.extend(asks);
     }
 }
 
