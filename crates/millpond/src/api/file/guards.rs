@@ -2,7 +2,7 @@
 
 use super::File;
 use crate::api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
-use crate::engine::driver::{Dirtying, Reach};
+use crate::engine::driver::{Dirtying, Granted, Missing, Reach};
 use crate::error::{Error, Result};
 use crate::files::LEN_MAX;
 use crate::frames::own::Waits;
@@ -10,7 +10,6 @@ use crate::frames::table::{ExclusivePin, Lookup, SharedPin, Table};
 use crate::observe::explain::{self, Call};
 use crate::observe::trace::What;
 use crate::sys::arena::Arena;
-use millpond_core::event::Intent;
 use millpond_core::units::{PageIndex, PageKey};
 
 impl File {
@@ -113,18 +112,15 @@ impl File {
                 }
                 Lookup::Absent => {
                     explain::waits_in(Call::Read(len));
-                    if self.bring_around(page)? {
+                    if self.engine().read_around(&self.inner, page)? {
                         continue;
                     }
-                    let why = (Intent::Read, Reach::Inside);
-                    let fault = self.engine().fault(&self.inner, PageIndex(page), 1, why, true)?;
-                    if fault.outside {
-                        self.page_len(page)?;
-                    }
-                    if let Some(own) = fault.own
-                        && let Some(pin) = self.engine().read(&self.inner, own, |_, _| {}, true)?
-                    {
-                        return Ok(PageRef::new(pin, len, self.key(page)));
+                    match self.engine().pin_missing(&self.inner, page)? {
+                        Missing::Read(pin) => return Ok(PageRef::new(pin, len, self.key(page))),
+                        Missing::There => {}
+                        Missing::Outside => {
+                            self.page_len(page)?;
+                        }
                     }
                 }
             }
@@ -294,9 +290,13 @@ impl File {
                 Ok(self.engine().table.try_lock(key))
             }
             Lookup::Absent => {
-                let why = (Intent::Overwrite, Reach::Beyond);
-                let fault = self.engine().fault(&self.inner, PageIndex(page), 1, why, true)?;
-                let Some(mut load) = fault.granted.into_iter().next() else {
+                let granted = self
+                    .engine()
+                    .grant(&self.inner, page..page + 1, Reach::Beyond, true)?;
+                let Granted::Frames(loads) = granted else {
+                    return Ok(Lookup::Absent);
+                };
+                let Some(mut load) = loads.into_iter().next() else {
                     return Ok(Lookup::Absent);
                 };
                 self.engine().table.load_bytes(&mut load).fill(0);
@@ -330,7 +330,7 @@ impl File {
                 Lookup::Loading(frame) | Lookup::Busy(frame) => self.wait_loading(frame, key, call),
                 Lookup::Absent => {
                     explain::waits_in(call);
-                    if !self.bring_around(page)? && !self.bring(page, Reach::Inside)? {
+                    if !self.engine().read_around(&self.inner, page)? && !self.bring(page, Reach::Inside)? {
                         self.page_len(page)?;
                     }
                 }

@@ -48,9 +48,6 @@ use parking_lot::MutexGuard;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Pages that one fault asks for at most: 1 MiB of 4 KiB pages, what one read of the device takes.
-const FAULT_PAGES_MAX: u64 = 256;
-
 /// A file in a cache: a handle, which any thread may use at any time. A clone is the same handle once more, for another
 /// thread or another owner; it costs three atomic additions.
 ///

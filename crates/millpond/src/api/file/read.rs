@@ -1,16 +1,18 @@
 //! Reading: pages in memory are copied without a lock, what is missing is read by the thread that wants it.
 
+use super::File;
 use super::pieces::{Scattered, Sink};
-use super::{FAULT_PAGES_MAX, File};
-use crate::engine::driver::Reach;
+#[cfg(feature = "tokio")]
+use crate::engine::driver::PAGES_MAX;
+use crate::engine::driver::{Missing, Reach};
 use crate::error::Result;
 use crate::frames::own::Waits;
 use crate::frames::table::Lookup;
 use crate::memory::buffers;
 use crate::observe::explain::{self, Call};
 use crate::observe::trace::What;
-use millpond_core::event::{Event, Intent};
-use millpond_core::units::{PageCount, PageIndex};
+use millpond_core::event::Event;
+use millpond_core::units::PageIndex;
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 
@@ -154,14 +156,6 @@ impl File {
         call: Call,
     ) -> Result<Option<usize>> {
         explain::waits_in(call);
-        let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
-        let why = (Intent::Read, Reach::Inside);
-        let fault = self
-            .engine()
-            .fault(&self.inner, PageIndex(page), count, why, true)?;
-        let Some(own) = fault.own else {
-            return Ok((!fault.outside).then_some(0));
-        };
         let shift = self.engine().page_size.shift();
         let end = offset + wanted as u64;
         let mut copied = 0;
@@ -172,8 +166,14 @@ impl File {
             buf.put((from - offset) as usize, source);
             copied += source.len();
         };
-        self.engine().read(&self.inner, own, copy, false)?;
-        Ok(Some(copied))
+        let missing = self
+            .engine()
+            .read_missing(&self.inner, page..last + 1, Reach::Inside, copy)?;
+        Ok(match missing {
+            Missing::Read(()) => Some(copied),
+            Missing::There => Some(0),
+            Missing::Outside => None,
+        })
     }
 
     /// Reads the missing pages from `page` up to `last`, a run of them, and pins the first.
@@ -182,66 +182,19 @@ impl File {
     /// [`Error::OutOfRange`](crate::Error::OutOfRange) if the file ends before it by now; those of reading.
     #[cfg(feature = "tokio")]
     pub(crate) fn page_of_run(&self, page: u64, last: u64) -> Result<crate::OwnedPageRef> {
-        let count = (last - page + 1).min(FAULT_PAGES_MAX) as u32;
-        explain::waits_in(Call::Read(count as usize * self.page_size() as usize));
-        let why = (Intent::Read, Reach::Inside);
-        let fault = self
-            .engine()
-            .fault(&self.inner, PageIndex(page), count, why, true)?;
-        if let Some(own) = fault.own {
-            self.engine().read(&self.inner, own, |_, _| {}, false)?;
-        }
+        let count = (last - page + 1).min(PAGES_MAX);
+        explain::waits_in(Call::Read((count * self.page_size()) as usize));
+        self.engine()
+            .read_missing(&self.inner, page..last + 1, Reach::Inside, |_, _| {})?;
         self.page_owned(page)
-    }
-
-    /// Reads a page that is missing with its neighbours, where that is worth it. Whether it is there now, or was a moment
-    /// ago.
-    pub(super) fn bring_around(&self, page: u64) -> Result<bool> {
-        let Some((first, count)) = self.around(page) else {
-            return Ok(false);
-        };
-        let why = (Intent::Read, Reach::Inside);
-        let fault = self
-            .engine()
-            .fault(&self.inner, PageIndex(first), count, why, false)?;
-        let Some(own) = fault.own else {
-            return Ok(!self.engine().table.lacks(self.key(page)));
-        };
-        // What can't be read is nobody's affair unless it is the page itself, which is then read alone.
-        let read = self.engine().read(&self.inner, own, |_, _| {}, false);
-        Ok(read.is_ok() && !self.engine().table.lacks(self.key(page)))
-    }
-
-    /// The missing pages around `page`, from the first on, if they are to be read with it: on a device where the way there is
-    /// what costs, while frames are free that nobody else needs.
-    fn around(&self, page: u64) -> Option<(u64, u32)> {
-        let engine = self.engine();
-        let pages = engine.around_pages.load(Ordering::Relaxed);
-        if pages < 2 {
-            return None;
-        }
-        let from = page / pages * pages;
-        let to = (from + pages).min(self.len().div_ceil(engine.page_size.bytes()));
-        let lacks = |n: &u64| engine.table.lacks(self.key(*n));
-        let first = (from..page).rev().take_while(lacks).last().unwrap_or(page);
-        let behind = (page + 1..to).take_while(lacks).last().unwrap_or(page) + 1;
-        let count = behind - first;
-        (count > 1
-            && engine
-                .core()
-                .manager
-                .may_read_around(self.inner.id, PageCount(count)))
-        .then_some((first, count as u32))
     }
 
     /// Reads a page that is missing. `false`: it is not within `reach` by now.
     pub(super) fn bring(&self, page: u64, reach: Reach) -> Result<bool> {
-        let why = (Intent::Read, reach);
-        let fault = self.engine().fault(&self.inner, PageIndex(page), 1, why, true)?;
-        if let Some(own) = fault.own {
-            self.engine().read(&self.inner, own, |_, _| {}, false)?;
-        }
-        Ok(!fault.outside)
+        let missing = self
+            .engine()
+            .read_missing(&self.inner, page..page + 1, reach, |_, _| {})?;
+        Ok(!matches!(missing, Missing::Outside))
     }
 
     /// Starts to read what of the `len` bytes from `offset` on is not in memory, and does not wait for it. Dropped
@@ -267,17 +220,17 @@ impl File {
                 page += 1;
                 continue;
             }
-            let count = (last - page + 1).min(FAULT_PAGES_MAX).min(left) as u32;
-            let why = (Intent::Prefetch, Reach::Inside);
-            let fault = self
-                .engine()
-                .fault(&self.inner, PageIndex(page), count, why, false)?;
-            if fault.outside || (fault.ahead == 0 && self.engine().table.lacks(key)) {
-                // The file has become shorter, or no frame can be had.
-                break;
+            let some = page..(last + 1).min(page + left);
+            match self.engine().prefetch(&self.inner, some)? {
+                // The file has become shorter.
+                None => break,
+                // No frame can be had.
+                Some(0) if self.engine().table.lacks(key) => break,
+                Some(reads) => {
+                    page += reads;
+                    left -= reads.min(left);
+                }
             }
-            page += fault.ahead;
-            left -= fault.ahead.min(left);
         }
         Ok(())
     }

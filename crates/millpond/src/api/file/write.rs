@@ -2,7 +2,7 @@
 
 use super::File;
 use super::pieces::{Gathered, Source};
-use crate::engine::driver::{Dirtying, Reach};
+use crate::engine::driver::{Dirtying, Granted, Reach};
 use crate::error::{Error, Result};
 use crate::files::LEN_MAX;
 use crate::frames::own::Waits;
@@ -10,7 +10,6 @@ use crate::frames::table::{ExclusivePin, Lookup, Table};
 use crate::memory::buffers;
 use crate::observe::explain::{self, Call};
 use crate::sys::arena::Arena;
-use millpond_core::event::Intent;
 use millpond_core::units::{FrameNo, PageIndex};
 use parking_lot::MutexGuard;
 use std::io::IoSlice;
@@ -253,24 +252,25 @@ impl File {
                     }
                 }
                 Lookup::Absent => {
-                    let count = self.overwritten(page, last, end, at_end) as u32;
+                    let count = self.overwritten(page, last, end, at_end);
                     // With pages in hand it must not wait for memory: their owner could be what memory waits for.
                     let may_wait = pins.is_empty();
-                    let why = (Intent::Overwrite, reach);
                     explain::waits_in(Call::Write(call));
-                    let fault = self
+                    let granted = self
                         .engine()
-                        .fault(&self.inner, PageIndex(page), count, why, may_wait)?;
-                    is_cut = fault.outside;
-                    if is_cut {
-                        break;
-                    }
-                    if fault.granted.is_empty() && fault.wait.is_some() {
+                        .grant(&self.inner, page..page + count, reach, may_wait)?;
+                    let loads = match granted {
+                        Granted::Frames(loads) => loads,
+                        Granted::There => continue,
                         // The next part asks again, with nothing in hand, before it waits: what came free meanwhile was
                         // announced already.
-                        break;
-                    }
-                    for mut load in fault.granted {
+                        Granted::NoFrame => break,
+                        Granted::Outside => {
+                            is_cut = true;
+                            break;
+                        }
+                    };
+                    for mut load in loads {
                         let start = page << shift;
                         let (from, to) = (start.max(offset), (start + size).min(end));
                         let bytes = self.engine().table.load_bytes(&mut load);

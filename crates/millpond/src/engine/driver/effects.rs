@@ -48,19 +48,17 @@ pub(crate) struct AfterUnlock {
 #[derive(Default)]
 pub(crate) struct StepAnswer {
     /// To a fault: missing pages that the thread reads itself.
-    pub(crate) own: Option<OwnRead>,
+    pub(super) own: Option<OwnRead>,
     /// To a fault in a region: pages that the thread reads from swap, or hands to the device.
     pub(super) swap_read: Option<SwapRead>,
     /// To a fault: pages that the thread fills.
-    pub(crate) granted: Vec<Load>,
+    pub(super) granted: Vec<Load>,
     /// An empty list for either: a fault makes it before it takes the core lock.
     pub(super) room: Vec<Load>,
-    /// To a fault: none of the pages is within its [`Reach`](super::Reach).
-    pub(crate) outside: bool,
     /// To a fault: how many pages the device reads, while the thread goes on.
-    pub(crate) ahead: u64,
+    pub(super) ahead: u64,
     /// To a fault: there is no frame. Ask again after so long at most.
-    pub(crate) wait: Option<Nanos>,
+    pub(super) wait: Option<Nanos>,
     /// To a thread that makes pages dirty: pause, and ask again after so long at most.
     pub(super) pause: Option<Nanos>,
     /// To the background reclaimer: memory is not at its high water mark yet.

@@ -1,12 +1,14 @@
-//! A thread that needs pages: asks the core for frames, and waits while there are none.
+//! A thread that needs frames: asks the core for them, and waits while there are none.
 
 use super::{AfterUnlock, Engine, StepAnswer};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
+use crate::frames::table::Load;
 use crate::observe::explain::Wait;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{Instant, Nanos, PageCount, PageIndex, PageKey};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -65,6 +67,9 @@ pub(crate) fn until_asking(at_most: Duration, waited: Duration) -> Duration {
     at_most.max((waited / 4).min(ASKS_EVERY))
 }
 
+/// Pages that one fault asks for at most: 1 MiB of 4 KiB pages, what one read of the device takes.
+pub(crate) const PAGES_MAX: u64 = 256;
+
 /// Which pages a fault may bring in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
@@ -77,20 +82,57 @@ pub(crate) enum Reach {
     Beyond,
 }
 
+/// What a call for frames, to be filled by the caller, came to.
+pub(crate) enum Granted {
+    /// One for each page from the first on, as far as they were missing without a gap.
+    Frames(Vec<Load>),
+    /// The first page is in memory by now, or on its way.
+    There,
+    /// There is none, and the caller must not wait.
+    NoFrame,
+    /// The first page is not within reach.
+    Outside,
+}
+
 impl Engine {
-    /// Asks for frames for the pages from `first` on that are missing, at most `count`, and waits until some can be
-    /// had. An answer without any: the first page is there, or on its way, or outside of `reach`.
+    /// Asks for frames for pages that the caller overwrites, as far as they are missing.
+    ///
+    /// # Errors
+    /// [`Error::NoFrames`] if it `may_wait` and none came free, [`Error::Poisoned`].
+    pub(crate) fn grant(
+        &self,
+        file: &FileInner,
+        pages: Range<u64>,
+        reach: Reach,
+        may_wait: bool,
+    ) -> Result<Granted> {
+        let Some(answer) = self.fault(file, pages, (Intent::Overwrite, reach), may_wait)? else {
+            return Ok(Granted::Outside);
+        };
+        Ok(if !answer.granted.is_empty() {
+            Granted::Frames(answer.granted)
+        } else if answer.wait.is_some() {
+            Granted::NoFrame
+        } else {
+            Granted::There
+        })
+    }
+
+    /// Asks for frames for the pages as far as they are missing without a gap, at most [`PAGES_MAX`], and waits until some can
+    /// be had if it `may_wait`. An answer without any: the first page is there, or on its way. `None`: it is not within
+    /// `reach`.
     ///
     /// # Errors
     /// [`Error::NoFrames`], [`Error::Poisoned`].
-    pub(crate) fn fault(
+    pub(super) fn fault(
         &self,
         file: &FileInner,
-        first: PageIndex,
-        count: u32,
+        pages: Range<u64>,
         (intent, reach): (Intent, Reach),
         may_wait: bool,
-    ) -> Result<StepAnswer> {
+    ) -> Result<Option<StepAnswer>> {
+        let first = PageIndex(pages.start);
+        let count = (pages.end - pages.start).min(PAGES_MAX);
         let began = std::time::Instant::now();
         let mut waiting = Waiting::default();
         loop {
@@ -110,16 +152,19 @@ impl Engine {
                     Reach::Within(bytes) if file.len() < bytes => 0,
                     Reach::Within(_) | Reach::Beyond => u64::MAX,
                 };
-                answer.outside = within == 0;
+                if within == 0 {
+                    waiting.told(false, PageCount(0), self);
+                    return Ok(None);
+                }
                 let missing = {
                     let table = self.table.locked(&mut core.turn);
                     let is_missing = |n: &u64| table.lookup(PageKey::new(file.id, first.after(*n))).is_none();
-                    let wanted = 0..u64::from(count).min(within);
+                    let wanted = 0..count.min(within);
                     wanted.take_while(is_missing).count() as u32
                 };
                 if missing == 0 {
                     waiting.told(false, PageCount(0), self);
-                    return Ok(answer);
+                    return Ok(Some(answer));
                 }
                 let event = Event::Fault {
                     file: file.id,
@@ -143,10 +188,10 @@ impl Engine {
                 std::thread::yield_now();
             }
             let Some(at_most) = answer.wait else {
-                return Ok(answer);
+                return Ok(Some(answer));
             };
             if !may_wait {
-                return Ok(answer);
+                return Ok(Some(answer));
             }
             self.look();
             let waited = began.elapsed();

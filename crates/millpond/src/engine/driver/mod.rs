@@ -17,6 +17,7 @@
 //! | `mod` | what the lock protects; `step`, the only place that calls the core |
 //! | `effects` | what an effect does under the lock, and what it leaves for after it |
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
+//! | `read` | missing pages of a file: frames, then bytes from the device, in one call |
 //! | `spare` | what transfers are made of, set aside |
 //! | `transfers` | reads and writes between their start and their end |
 //! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
@@ -35,6 +36,7 @@ mod effects;
 mod fault;
 mod hold;
 mod leave;
+mod read;
 mod region;
 mod spare;
 mod swap_in;
@@ -46,7 +48,10 @@ mod twins;
 mod writes;
 
 pub(crate) use effects::{AfterUnlock, StepAnswer};
-pub(crate) use fault::{FrameWaits, Reach, until_asking};
+#[cfg(feature = "tokio")]
+pub(crate) use fault::PAGES_MAX;
+pub(crate) use fault::{FrameWaits, Granted, Reach, until_asking};
+pub(crate) use read::Missing;
 pub(crate) use region::Fault;
 pub(crate) use throttle::Dirtying;
 

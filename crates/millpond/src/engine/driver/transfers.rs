@@ -1,18 +1,16 @@
 //! Transfers between their start and their end: requests for the device, and what follows when they are over.
 //!
-//! A read that a thread needs is done by that thread ([`Engine::read`]); read-ahead and writes are handed to the device,
+//! A read that a thread needs is done by that thread ([`Engine::read_missing`]); read-ahead and writes are handed to the device,
 //! and the cache's thread takes their ends in ([`Engine::completed`]).
 
 use super::swap_in::SwapRead;
 use super::writes::WritePin;
 use super::{AfterUnlock, Core, Engine};
-use crate::device::{Device, Op, Request, Segments};
+use crate::device::{Op, Request, Segments};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
-use crate::frames::table::{Load, SharedPin, Table};
+use crate::frames::table::Load;
 use crate::host::hook;
-use crate::observe::explain::{self, Wait};
-use crate::sys::arena::Arena;
 use millpond_core::event::Event;
 use millpond_core::io::{IoError, IoId, Reason};
 use millpond_core::mutation::{self, Mutation};
@@ -22,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What the core is told of a page that its file's check refuses.
-const BAD: IoError = IoError(libc::EBADMSG);
+pub(super) const BAD: IoError = IoError(libc::EBADMSG);
 
 /// A transfer between its start and its end.
 pub(super) struct Transfer {
@@ -110,66 +108,11 @@ impl Engine {
         }
     }
 
-    /// Does the read that a fault has left to its thread. `each` sees every page before anybody else does.
-    ///
-    /// # Errors
-    /// [`Error::Read`], [`Error::Check`]; the pages are not in memory then.
-    pub(crate) fn read(
-        &self,
-        file: &Arc<FileInner>,
-        own: OwnRead,
-        mut each: impl FnMut(PageIndex, &[u8]),
-        keep: bool,
-    ) -> Result<Option<SharedPin<&Table<Arena>>>> {
-        let OwnRead { io, first, mut loads } = own;
-        let request = self.read_request((0, Reason::Fault), file, first, &mut loads);
-        let dart = self.dart("device");
-        let result = explain::timed(Wait::Read, || self.device.transfer(&request));
-        drop(dart);
-        drop(request);
-        let result = match result {
-            Ok(bytes) => {
-                self.zero_rest(&mut loads, bytes);
-                self.check_read(file, first, &mut loads).map_err(|e| (e, BAD))
-            }
-            Err(source) => {
-                let (path, offset) = (file.path.clone(), self.offset(first));
-                let errno = io_error(&source);
-                Err((Error::Read { path, offset, source }, errno))
-            }
-        };
-        let mut later = AfterUnlock::default();
-        let answer = match result {
-            Ok(()) => {
-                for (n, load) in loads.iter_mut().enumerate() {
-                    each(first.after(n as u64), self.table.load_bytes(load));
-                }
-                let mut pinned = None;
-                let mut core = self.core();
-                for (n, load) in loads.into_iter().enumerate() {
-                    if keep && n == 0 {
-                        pinned = Some(self.table.finish_load_pinned(load));
-                    } else {
-                        self.table.finish_load(load);
-                    }
-                }
-                self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, &mut later);
-                Ok(pinned)
-            }
-            Err((error, errno)) => {
-                self.fail_read(&mut self.core(), io, loads, errno, &mut later);
-                Err(error)
-            }
-        };
-        self.finish(&mut later);
-        answer
-    }
-
     /// Lets the file's check look at what was read.
     ///
     /// # Errors
     /// [`Error::Check`] for the first page that it refuses.
-    fn check_read(&self, file: &FileInner, first: PageIndex, loads: &mut [Load]) -> Result<()> {
+    pub(super) fn check_read(&self, file: &FileInner, first: PageIndex, loads: &mut [Load]) -> Result<()> {
         let Some(check) = &file.keeping.check else {
             return Ok(());
         };
@@ -186,7 +129,7 @@ impl Engine {
     }
 
     /// What the device did not deliver lies beyond the end of the file: zeros.
-    fn zero_rest(&self, loads: &mut [Load], bytes: usize) {
+    pub(super) fn zero_rest(&self, loads: &mut [Load], bytes: usize) {
         let size = self.page_size.bytes() as usize;
         for (n, load) in loads.iter_mut().enumerate().skip(bytes / size) {
             let have = bytes.saturating_sub(n * size).min(size);
@@ -194,7 +137,7 @@ impl Engine {
         }
     }
 
-    fn fail_read(
+    pub(super) fn fail_read(
         &self,
         core: &mut Core,
         io: IoId,
@@ -306,6 +249,6 @@ impl Engine {
 }
 
 /// The system's error number, or `EIO` for what has none.
-fn io_error(error: &io::Error) -> IoError {
+pub(super) fn io_error(error: &io::Error) -> IoError {
     IoError(error.raw_os_error().unwrap_or(libc::EIO))
 }
