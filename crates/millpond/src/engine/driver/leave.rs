@@ -178,7 +178,7 @@ impl Engine {
 
     /// Pages were written to swap, or could not be: they can be moved again.
     pub(super) fn swapped_out(&self, core: &mut Core, io: IoId, is_written: bool) {
-        let mut frames = std::mem::take(&mut core.leaving.written);
+        let mut frames = std::mem::take(&mut core.pages.leaving.written);
         frames.extend_from_slice(core.manager.frames_of(io));
         for frame in frames.drain(..) {
             let key = self.table.locked(&mut core.turn).key(frame);
@@ -195,7 +195,7 @@ impl Engine {
                 self.settle(&region, key.index().0, At::Cached);
             }
         }
-        core.leaving.written = frames;
+        core.pages.leaving.written = frames;
     }
 
     /// The region will be used by nobody any more: no page comes from now on.
@@ -332,13 +332,13 @@ impl Frames<'_> {
     /// The core has asked for a page's uses: notes it for [`Engine::sample`].
     pub(super) fn note_sampled(&mut self, frame: FrameNo) {
         if self.is_in_region(frame) {
-            self.sampled.push(self.table.key(frame));
+            self.pages.sampled.push(self.table.key(frame));
         }
     }
 
     /// As `evict`, where there are regions.
     pub(super) fn evict_with_regions(&mut self, frames: &mut Vec<FrameNo>) {
-        let mut lists = std::mem::take(self.leaving);
+        let mut lists = std::mem::take(&mut self.pages.leaving);
         lists
             .leaving
             .extend(frames.iter().filter_map(|&frame| self.leaving(frame)));
@@ -348,7 +348,7 @@ impl Frames<'_> {
         held.retain(|page| {
             let is_clean = self.is_as_written(page);
             if !is_clean {
-                self.changed.push(page.frame);
+                self.pages.changed.push(page.frame);
             }
             is_clean
         });
@@ -364,7 +364,7 @@ impl Frames<'_> {
             self.engine.free_table(&page.region, Tables::of(page.page));
         }
         offered.clear();
-        *self.leaving = lists;
+        self.pages.leaving = lists;
     }
 
     fn leaving(&self, frame: FrameNo) -> Option<Leaving> {

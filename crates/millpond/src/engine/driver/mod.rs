@@ -72,17 +72,17 @@ use millpond_core::event::{Effects, Event};
 use millpond_core::io::IoId;
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
-use millpond_core::units::{FileId, FrameNo, Instant, PageIndex, PageKey, PageSize};
+use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
 use parking_lot::{Mutex, MutexGuard};
 use spare::Spare;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use sync::Tickets;
 use transfers::Transfer;
-use writes::{Begun, Frames, Still};
+use writes::{Frames, LogBlocked, StepPages};
 
 /// What the core lock protects.
 pub(crate) struct Core {
@@ -90,18 +90,8 @@ pub(crate) struct Core {
     pub(crate) turn: Turn,
     effects: Effects,
     transfers: HashMap<IoId, Transfer>,
-    /// Pages whose writes the present step begins, in order, of files that keep them whole.
-    begun: VecDeque<Begun>,
-    /// Pages that are held still until their log follows.
-    still: Vec<Still>,
-    /// Files with pages that the core holds until their log has come.
-    waiting: Vec<FileId>,
-    /// Pages of regions that turned out to differ from their slots in the present step.
-    changed: Vec<FrameNo>,
-    /// Pages of regions whose next use is to be seen, since the present step.
-    sampled: Vec<PageKey>,
-    /// Room for those that leave in it, and for the frames of a write to swap that has ended.
-    leaving: leave::Lists,
+    pages: StepPages,
+    log_blocked: LogBlocked,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
     recorder: Option<Box<dyn Recorder>>,
@@ -166,12 +156,8 @@ impl Engine {
             turn,
             effects: Effects::default(),
             transfers: HashMap::with_capacity(spare::TRANSFERS),
-            begun: VecDeque::new(),
-            still: Vec::new(),
-            waiting: Vec::new(),
-            changed: Vec::new(),
-            sampled: Vec::with_capacity(spare::MARKED),
-            leaving: leave::Lists::default(),
+            pages: StepPages::new(),
+            log_blocked: LogBlocked::default(),
             files: Vec::new(),
             tickets: Tickets::default(),
             recorder,
@@ -224,7 +210,7 @@ impl Engine {
     fn step_into(&self, core: &mut Core, event: Event<'_>, later: &mut AfterUnlock, answer: &mut StepAnswer) {
         let _dart = self.dart("state machine");
         if matches!(event, Event::Tick) {
-            self.let_move(core);
+            self.unpin_late(core);
             self.ask_again(core, later);
         }
         let Core {
@@ -233,31 +219,23 @@ impl Engine {
             effects,
             recorder,
             files,
-            begun,
-            still,
-            waiting,
-            changed,
-            sampled,
-            leaving,
+            pages,
+            log_blocked,
             ..
         } = core;
-        let mut table = Frames {
+        let mut frames = Frames {
             table: self.table.locked(turn),
             engine: self,
             files,
-            begun,
+            pages,
+            log_blocked,
             asks: &mut later.asks,
-            still,
-            waiting,
-            changed,
-            leaving,
-            sampled,
         };
         let now = self.clock.now();
         match recorder.as_deref_mut() {
-            None => manager.step(now, event, &mut table, effects),
+            None => manager.step(now, event, &mut frames, effects),
             Some(recorder) => hook::inside(self, || {
-                record::step(recorder, manager, (now, event), &mut table, effects);
+                record::step(recorder, manager, (now, event), &mut frames, effects);
             }),
         }
         let effects = std::mem::take(&mut core.effects);
@@ -268,15 +246,15 @@ impl Engine {
         let before = self.tick_at.swap(tick_at, Ordering::Relaxed);
         later.wake_background |= tick_at < before;
         core.effects = effects;
-        if !core.sampled.is_empty() {
+        if !core.pages.sampled.is_empty() {
             self.spare.lend(later);
-            later.marked.sampled.append(&mut core.sampled);
+            later.marked.sampled.append(&mut core.pages.sampled);
         }
-        if !core.changed.is_empty() {
-            let mut frames = std::mem::take(&mut core.changed);
+        if !core.pages.changed.is_empty() {
+            let mut frames = std::mem::take(&mut core.pages.changed);
             self.step_into(core, Event::Changed { frames: &frames }, later, answer);
             frames.clear();
-            core.changed = frames;
+            core.pages.changed = frames;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which dirty pages may be written now, and how those stay as they are that must.
 //!
 //! ```text
-//!   the core: begin_write ──► durable enough? ──► marked and pinned in one step ──► still? ──► written
+//!   the core: begin_write ──► durable enough? ──► marked and pinned in one step ──► durable? ─► written
 //!                                  │ no: asks the log, the page is held               │ no: as it was
 //!                                  ▼
 //!                         the log has come so far ──► Released: the core may ask again
@@ -20,7 +20,8 @@
 //! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
-use super::{AfterUnlock, Core, Engine};
+use super::spare::MARKED;
+use super::{AfterUnlock, Core, Engine, leave};
 use crate::device::{Device, Op, Request};
 use crate::files::order::{Follower, Held, Log};
 use crate::files::{FileInner, StablePages};
@@ -45,36 +46,63 @@ pub(super) struct Frames<'a> {
     pub(super) table: LockedTable<'a, Arena>,
     pub(super) engine: &'a Engine,
     pub(super) files: &'a [Option<Arc<FileInner>>],
-    pub(super) begun: &'a mut VecDeque<Begun>,
+    pub(super) pages: &'a mut StepPages,
+    pub(super) log_blocked: &'a mut LogBlocked,
+    /// Logs that are to be durable up to a record.
     pub(super) asks: &'a mut Vec<(Arc<Log>, u64)>,
-    pub(super) still: &'a mut Vec<Still>,
-    pub(super) waiting: &'a mut Vec<FileId>,
-    /// Pages of regions that turn out to differ from their slots.
-    pub(super) changed: &'a mut Vec<FrameNo>,
-    /// Room for pages of regions that leave.
-    pub(super) leaving: &'a mut super::leave::Lists,
-    /// Pages of regions whose uses were asked for.
-    pub(super) sampled: &'a mut Vec<PageKey>,
 }
 
-/// A page that is held still until its log has come as far as it has.
-pub(super) struct Still {
+/// Pages that the core came to in the present step, and what the engine still has to do with them. Empty between two steps,
+/// but for its memory: cleaning memory asks for none.
+pub(super) struct StepPages {
+    /// Pages whose writes have begun, in order, of files that keep them whole.
+    begun: VecDeque<Begun>,
+    /// Pages of regions that turned out to differ from their slots.
+    pub(super) changed: Vec<FrameNo>,
+    /// Pages of regions whose accesses were asked for: the next one is to be seen.
+    pub(super) sampled: Vec<PageKey>,
+    /// Pages of regions that leave, and the frames of a write to swap that has ended.
+    pub(super) leaving: leave::Lists,
+}
+
+impl StepPages {
+    pub(super) fn new() -> StepPages {
+        StepPages {
+            begun: VecDeque::new(),
+            changed: Vec::new(),
+            sampled: Vec::with_capacity(MARKED),
+            leaving: leave::Lists::default(),
+        }
+    }
+}
+
+/// What can't be written before a log is durable up to some record.
+#[derive(Default)]
+pub(super) struct LogBlocked {
+    /// Files that have such pages.
+    files: Vec<FileId>,
+    /// Such pages that must not change until then.
+    pinned: Vec<PinnedForLog>,
+}
+
+/// A page that is pinned until its log has come as far as it has.
+struct PinnedForLog {
     pin: WritePin,
     since: Instant,
 }
 
-/// How long a page is held still: some flushes of a log, and no more, in case the log waits for whoever wants to change
+/// How long a page is pinned for its log: some flushes of a log, and no more, in case the log waits for whoever wants to change
 /// the page. It ends at a tick, of which there is one each 100 ms while anything is dirty.
-const STILL_MAX: Duration = Duration::from_millis(100);
+const PINNED_MAX: Duration = Duration::from_millis(100);
 
 /// How many are at a time: few are changed so often.
-const STILL_PAGES_MAX: usize = 64;
+const PINNED_PAGES_MAX: usize = 64;
 
 /// Pages that are released at a time, before others get the core lock: about 0.2 ms.
 const RELEASE_BATCH: usize = 1024;
 
 /// A page whose write has begun.
-pub(super) struct Begun {
+struct Begun {
     frame: FrameNo,
     pin: WritePin,
     slot: Option<Slot>,
@@ -138,7 +166,7 @@ impl Frames<'_> {
             && held.awaits(page)
         {
             if held.has_moved_on(page) {
-                self.hold_still(frame);
+                self.pin_for_log(frame);
             }
             return self.hold(page, file.id, held);
         }
@@ -172,23 +200,26 @@ impl Frames<'_> {
             return self.hold(page, file.id, held);
         }
         file.keeping.forget(page);
-        self.still.retain(|still| still.pin.frame() != frame);
-        self.begun.push_back(Begun { frame, pin, slot });
+        self.log_blocked
+            .pinned
+            .retain(|pinned| pinned.pin.frame() != frame);
+        self.pages.begun.push_back(Begun { frame, pin, slot });
         BeginWrite::Begun
     }
 
     /// Keeps the page, whose order rises faster than its log follows, as it is until the log has come so far, or for
-    /// [`STILL_MAX`].
-    fn hold_still(&mut self, frame: FrameNo) {
-        let is_still = self.still.iter().any(|still| still.pin.frame() == frame);
-        if is_still || self.still.len() == STILL_PAGES_MAX {
+    /// [`PINNED_MAX`].
+    fn pin_for_log(&mut self, frame: FrameNo) {
+        let pinned = &mut self.log_blocked.pinned;
+        let is_pinned = pinned.iter().any(|pinned| pinned.pin.frame() == frame);
+        if is_pinned || pinned.len() == PINNED_PAGES_MAX {
             return;
         }
         let holder = self.engine.table.clone();
         if let Some(pin) = self.table.begin_write_pinned(frame, holder) {
             self.engine.table.fail_write(frame);
             let since = Instant::now();
-            self.still.push(Still { pin, since });
+            pinned.push(PinnedForLog { pin, since });
         }
     }
 
@@ -197,8 +228,8 @@ impl Frames<'_> {
         let Some((n, is_only)) = held.list(page) else {
             return BeginWrite::Busy;
         };
-        if is_only && !self.waiting.contains(&file) {
-            self.waiting.push(file);
+        if is_only && !self.log_blocked.files.contains(&file) {
+            self.log_blocked.files.push(file);
         }
         match self.asks.iter_mut().find(|(log, _)| Arc::ptr_eq(log, &held.log)) {
             Some((_, most)) => *most = n.max(*most),
@@ -219,7 +250,7 @@ impl Engine {
         first: PageIndex,
         frames: &[FrameNo],
     ) -> Result<Copying, Vec<WritePin>> {
-        let begun: Vec<Begun> = core.begun.drain(..frames.len()).collect();
+        let begun: Vec<Begun> = core.pages.begun.drain(..frames.len()).collect();
         assert!(
             begun.iter().map(|page| page.frame).eq(frames.iter().copied()),
             "other pages are written than were begun"
@@ -273,16 +304,18 @@ impl Engine {
         (file, request)
     }
 
-    /// Lets go of pages that were held still for long.
-    pub(super) fn let_move(&self, core: &mut Core) {
-        core.still.retain(|still| still.since.elapsed() < STILL_MAX);
+    /// Unpins pages that were pinned for their log for long.
+    pub(super) fn unpin_late(&self, core: &mut Core) {
+        core.log_blocked
+            .pinned
+            .retain(|pinned| pinned.since.elapsed() < PINNED_MAX);
     }
 
     /// A log has advanced: what has waited for it may be written. Whether that is all.
     pub(crate) fn release(&self, later: &mut AfterUnlock) -> bool {
         let mut core = self.core();
         let mut left = RELEASE_BATCH;
-        for id in core.waiting.clone() {
+        for id in core.log_blocked.files.clone() {
             let file = open_file(&core, id);
             let Some(held) = file.as_ref().and_then(|file| file.keeping.held.as_ref()) else {
                 continue;
@@ -294,15 +327,15 @@ impl Engine {
                 self.step(&mut core, Event::Released { file, pages }, later);
             }
         }
-        let mut waiting = std::mem::take(&mut core.waiting);
-        waiting.retain(|&id| listed(&core, id).is_some());
-        core.waiting = waiting;
+        let mut files = std::mem::take(&mut core.log_blocked.files);
+        files.retain(|&id| listed(&core, id).is_some());
+        core.log_blocked.files = files;
         left > 0
     }
 
     /// Asks once more for what pages wait for: the log may have failed since.
     pub(super) fn ask_again(&self, core: &Core, later: &mut AfterUnlock) {
-        let asks = core.waiting.iter().filter_map(|&id| listed(core, id));
+        let asks = core.log_blocked.files.iter().filter_map(|&id| listed(core, id));
         later.asks.extend(asks);
     }
 }
@@ -351,9 +384,8 @@ mod tests {
             let Core {
                 turn,
                 files,
-                begun,
-                still,
-                waiting,
+                pages,
+                log_blocked,
                 ..
             } = &mut *core;
             let mut asks = Vec::new();
@@ -361,12 +393,8 @@ mod tests {
                 table: engine.table.locked(turn),
                 engine,
                 files,
-                begun,
-                still,
-                waiting,
-                changed: &mut Vec::new(),
-                leaving: &mut crate::engine::driver::leave::Lists::default(),
-                sampled: &mut Vec::new(),
+                pages,
+                log_blocked,
                 asks: &mut asks,
             };
             let page = PageIndex(0);
@@ -374,7 +402,7 @@ mod tests {
             let has_begun = frames.begin_pinned(frame, page, &file.inner, None) == BeginWrite::Begun;
             let word = engine.table.word(frame);
             if has_begun {
-                drop(begun.pop_back());
+                drop(pages.begun.pop_back());
                 engine.table.fail_write(frame);
             }
             (has_begun, word.is_dirty(), word.pins(), asks.len())
