@@ -6,6 +6,7 @@
 //! | `options` | how a file is opened and used |
 //! | `close` | closing with an answer |
 //! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
+//! | `write_part` | the pages that a write locks at a time |
 //! | `pieces` | buffers in several pieces |
 //! | `whole` | the calls of `std::os::unix::fs::FileExt` that are made of those |
 //! | `resize` | the length as users see it |
@@ -25,6 +26,7 @@ mod resize;
 mod unwritten;
 mod whole;
 mod write;
+mod write_part;
 
 pub use close::CloseError;
 pub use options::{Advice, OpenOptions};

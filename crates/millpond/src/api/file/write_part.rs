@@ -1,0 +1,253 @@
+//! A part of a write: up to as many pages as a write holds at a time, each of them locked, filled, and kept until all are.
+//!
+//! ```text
+//!   the next page ─► in memory: lock it, fill it ──────────────────┐
+//!                 ├► missing, overwritten whole: a frame, fill it ─┼─► the page after it
+//!                 ├► missing, some of it stays: read it, again     │
+//!                 └► on its way or in use: wait, again             │
+//!   the last page, or one for which it would have to wait ◄────────┘
+//!        └─► the file grows, dirty pages are reported, all pages are unlocked
+//! ```
+//!
+//! It waits only while it has no page locked: what it waits for may wait for one of its pages.
+
+use super::File;
+use super::pieces::Source;
+use crate::engine::driver::{Granted, Reach};
+use crate::error::Result;
+use crate::frames::table::{ExclusivePin, Lookup, Table};
+use crate::observe::explain::{self, Call};
+use crate::sys::arena::Arena;
+use millpond_core::units::{FrameNo, PageIndex};
+use std::ops::Range;
+
+/// Where a part of a write goes.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    /// Of its first byte in the file.
+    pub(super) offset: u64,
+    /// The caller keeps others from changing the length, and may change it. Otherwise all of the part is inside the file,
+    /// unless another thread cuts that.
+    pub(super) at_end: bool,
+    /// Pages that may be locked at a time.
+    pub(super) pages_max: usize,
+    /// The whole call, of which this is a part.
+    pub(super) call: Call,
+}
+
+/// What a part of a write came to.
+pub(super) struct Written {
+    /// How many bytes were written: fewer than there were if they are in more pages than may be locked, or if it would have
+    /// had to wait.
+    pub(super) bytes: usize,
+    /// Whether to pause before more is written.
+    pub(super) pauses: bool,
+    /// The file became shorter meanwhile than the write would leave it, or a hole is being made there.
+    pub(super) is_cut: bool,
+}
+
+/// How a part goes on.
+enum Next {
+    /// With the next page, or with the same one again.
+    GoOn,
+    /// It ends here, with the pages that are locked.
+    Ends,
+    /// The file was cut below it.
+    IsCut,
+}
+
+/// A part that is being written.
+struct Part<'a, S: ?Sized> {
+    file: &'a File,
+    buf: &'a S,
+    /// The byte of `buf` that goes to the start of the target.
+    skip: usize,
+    target: Target,
+    /// Where it ends in the file.
+    end: u64,
+    /// The page that is next.
+    page: u64,
+    /// The last one.
+    last: u64,
+    /// Those that are locked: the first of the part, and what follows it.
+    pins: Vec<ExclusivePin<&'a Table<Arena>>>,
+}
+
+impl File {
+    /// Writes `bytes` of `buf`, or a part of them, from the first on.
+    pub(super) fn write_part<S: Source + ?Sized>(
+        &self,
+        buf: &S,
+        bytes: Range<usize>,
+        target: Target,
+    ) -> Result<Written> {
+        let shift = self.engine().page_size.shift();
+        let first = target.offset >> shift;
+        let end = target.offset + bytes.len() as u64;
+        let mut part = Part {
+            file: self,
+            buf,
+            skip: bytes.start,
+            target,
+            end,
+            page: first,
+            last: ((end - 1) >> shift).min(first + target.pages_max as u64 - 1),
+            pins: Vec::with_capacity(target.pages_max),
+        };
+        let mut next = Next::GoOn;
+        while matches!(next, Next::GoOn) && part.page <= part.last {
+            next = part.write_next()?;
+        }
+        let written = (part.page << shift).min(end).max(target.offset) - target.offset;
+        if target.at_end && written > 0 {
+            self.grow_to(target.offset + written);
+        }
+        let pauses = self.report_dirty(first, &part.pins);
+        drop(part);
+        Ok(Written {
+            bytes: written as usize,
+            pauses,
+            is_cut: matches!(next, Next::IsCut),
+        })
+    }
+
+    /// Tells the core which of the pages from `first` on, which the caller owns, went from clean to dirty. Whether the
+    /// caller has to pause.
+    fn report_dirty(&self, first: u64, pins: &[ExclusivePin<&Table<Arena>>]) -> bool {
+        let mut pauses = false;
+        let mut run: Vec<FrameNo> = Vec::with_capacity(pins.len());
+        for (n, pin) in pins.iter().enumerate() {
+            if pin.first_dirty() {
+                run.push(pin.frame());
+            }
+            let is_end = n + 1 == pins.len() || !pins[n + 1].first_dirty();
+            if is_end && !run.is_empty() {
+                let start = first + (n as u64 + 1) - run.len() as u64;
+                pauses |= self.engine().dirtied(self.inner.id, PageIndex(start), &run);
+                run.clear();
+            }
+        }
+        pauses
+    }
+}
+
+impl<'a, S: Source + ?Sized> Part<'a, S> {
+    /// Writes the next page, or what is missing from there on, or waits for it.
+    fn write_next(&mut self) -> Result<Next> {
+        let (engine, key) = (self.file.engine(), self.file.key(self.page));
+        let has_pages = !self.pins.is_empty();
+        let locked = if has_pages {
+            engine.table.try_lock(key)
+        } else {
+            self.file.lock(key, self.target.call)
+        };
+        match locked {
+            Lookup::Found(pin) => Ok(self.fill_locked(pin)),
+            Lookup::Loading(_) | Lookup::Busy(_) if has_pages => Ok(Next::Ends),
+            Lookup::Loading(frame) | Lookup::Busy(frame) => {
+                self.file.wait_loading(frame, key, self.target.call);
+                engine.poison.check()?;
+                Ok(Next::GoOn)
+            }
+            Lookup::Absent if !self.needs_old() => self.fill_missing(),
+            Lookup::Absent if has_pages => Ok(Next::Ends),
+            Lookup::Absent => {
+                explain::waits_in(self.target.call);
+                let is_inside = self.file.bring(self.page, self.reach())?;
+                Ok(if is_inside { Next::GoOn } else { Next::IsCut })
+            }
+        }
+    }
+
+    /// Fills a page that was in memory.
+    fn fill_locked(&mut self, mut pin: ExclusivePin<&'a Table<Arena>>) -> Next {
+        let inner = &self.file.inner;
+        // After the page is locked: a thread that cuts or punches stores that first and then waits for the page.
+        let is_cut = !self.target.at_end && (inner.len() < self.end || inner.hole.takes(self.page, &mut pin));
+        if is_cut {
+            self.pins.push(pin);
+            return Next::IsCut;
+        }
+        let (in_page, source) = self.piece();
+        self.buf.get(source, &mut pin[in_page]);
+        self.pins.push(pin);
+        self.page += 1;
+        Next::GoOn
+    }
+
+    /// Fills pages that were missing, from the next on, and of which no byte stays as it is.
+    fn fill_missing(&mut self) -> Result<Next> {
+        let engine = self.file.engine();
+        explain::waits_in(self.target.call);
+        // With pages in hand it must not wait for memory: their owner could be what memory waits for.
+        let may_wait = self.pins.is_empty();
+        let pages = self.page..self.page + self.overwritten();
+        let loads = match engine.grant(&self.file.inner, pages, self.reach(), may_wait)? {
+            Granted::Frames(loads) => loads,
+            Granted::There => return Ok(Next::GoOn),
+            // The next part asks again, with nothing in hand, before it waits: what came free meanwhile was announced
+            // already.
+            Granted::NoFrame => return Ok(Next::Ends),
+            Granted::Outside => return Ok(Next::IsCut),
+        };
+        let mut is_cut = false;
+        for mut load in loads {
+            let (in_page, source) = self.piece();
+            let bytes = engine.table.load_bytes(&mut load);
+            bytes[..in_page.start].fill(0);
+            bytes[in_page.end..].fill(0);
+            self.buf.get(source, &mut bytes[in_page]);
+            let mut pin = engine.table.finish_load_exclusive(load);
+            is_cut |= !self.target.at_end && self.file.inner.hole.takes(self.page, &mut pin);
+            self.pins.push(pin);
+            self.page += 1;
+        }
+        Ok(if is_cut { Next::IsCut } else { Next::GoOn })
+    }
+
+    /// Of the next page: which of its bytes are written, and from which byte of the buffer on.
+    #[inline]
+    fn piece(&self) -> (Range<usize>, usize) {
+        let shift = self.file.engine().page_size.shift();
+        let start = self.page << shift;
+        let from = start.max(self.target.offset);
+        let to = (start + (1 << shift)).min(self.end);
+        let source = self.skip + (from - self.target.offset) as usize;
+        ((from - start) as usize..(to - start) as usize, source)
+    }
+
+    /// Where a page that is missing may be brought in.
+    fn reach(&self) -> Reach {
+        if self.target.at_end {
+            Reach::Beyond
+        } else {
+            Reach::Within(self.end)
+        }
+    }
+
+    /// Whether the next page has bytes that the write leaves as they are. Only a caller that keeps others from changing the
+    /// length knows where in the page the file ends.
+    fn needs_old(&self) -> bool {
+        let page_size = self.file.engine().page_size;
+        let size = page_size.bytes();
+        let old = if self.target.at_end {
+            let start = self.page << page_size.shift();
+            self.file.len().saturating_sub(start).min(size) as usize
+        } else {
+            size as usize
+        };
+        let (in_page, _) = self.piece();
+        old > 0 && (in_page.start > 0 || in_page.end < old)
+    }
+
+    /// How many pages from the next on the write overwrites whole.
+    fn overwritten(&self) -> u64 {
+        let shift = self.file.engine().page_size.shift();
+        let whole = (self.end >> shift).saturating_sub(self.page);
+        let left = self.last - self.page + 1;
+        // The last one counts if nothing of the file is behind the write.
+        let covers_last = self.target.at_end && self.file.len() <= self.end;
+        let pages = if covers_last { left } else { whole.min(left) };
+        pages.max(1)
+    }
+}
