@@ -298,9 +298,9 @@ impl Builder {
         if let Some(why) = small_pages {
             notices.add(Notice::NoHugePages(why), 0);
         }
-        let (table, mut turn) = Table::new(arena).map_err(setup("reserving addresses for the table"))?;
+        let (table, mut token) = Table::new(arena).map_err(setup("reserving addresses for the table"))?;
         table
-            .locked(&mut turn)
+            .locked(&mut token)
             .grow(frames.0 as u32)
             .map_err(setup("getting memory for the frames"))?;
         // What is beyond a limit would end the process at once.
@@ -317,7 +317,7 @@ impl Builder {
         }
         // It takes memory by the frame, which can't be refused: after all that can.
         let manager = Manager::new(options, frames)?;
-        let engine = Engine::new(table, turn, manager, device, self.recorder, regions, is_huge);
+        let engine = Engine::new(table, token, manager, device, self.recorder, regions, is_huge);
         let engine = Arc::new(engine);
         if let Some(regions) = &engine.regions {
             let whole = engine.exchange_frames(frames.0 as u32);

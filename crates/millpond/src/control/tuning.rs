@@ -147,7 +147,7 @@ impl Cache {
         let (before, after) = {
             let mut core = engine.core();
             if let Some(frames) = frames {
-                let mut table = engine.table.locked(&mut core.turn);
+                let mut table = engine.table.locked(&mut core.token);
                 let (before, after) = (table.frames(), frames.0 as u32);
                 let failed = |source| Error::Setup {
                     what: "growing the pool",

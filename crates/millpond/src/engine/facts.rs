@@ -24,7 +24,7 @@ impl Engine {
     /// Takes the core lock for a moment.
     pub(crate) fn stats(&self) -> Stats {
         let mut core = self.core();
-        let table = self.table.locked(&mut core.turn).metadata_bytes();
+        let table = self.table.locked(&mut core.token).metadata_bytes();
         let places = self.table.memory().metadata_bytes();
         let held = core
             .files
@@ -105,7 +105,7 @@ impl Engine {
                 let Some(look) = core.manager.look(frame) else {
                     continue;
                 };
-                let key = self.table.locked(&mut core.turn).key(frame);
+                let key = self.table.locked(&mut core.token).key(frame);
                 // Given to a page that is not in the table before this step is over.
                 if key == PageKey::NONE {
                     continue;

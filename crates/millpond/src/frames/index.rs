@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Everything is an atomic in memory that never moves and is never freed before the index, and every
-//! change is made by the one holder of the core lock (it shows its [`Turn`]). So a reader may be led
+//! change is made by the one holder of the core lock (it shows its [`WriteToken`]). So a reader may be led
 //! astray by a change that overtakes it, and
 //!
 //! - X1. may miss a page that is there: a miss counts only when the holder of the lock repeats it;
@@ -57,9 +57,9 @@ const HEADS_TOGETHER: u64 = 16;
 /// "No frame" in a head or a link; frame `n` is written as `n + 1`, so that fresh memory is empty.
 const END: u32 = 0;
 
-/// Proof that the caller holds the core lock. There is one for each index.
+/// The right to change an index, and the proof that its caller holds the core lock. There is one for each index.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct WriteToken {
     index: usize,
     frames: u32,
 }
@@ -85,7 +85,7 @@ impl Index {
     ///
     /// # Errors
     /// If the kernel gives no addresses.
-    pub(crate) fn new(frames_max: u32) -> io::Result<(Index, Turn)> {
+    pub(crate) fn new(frames_max: u32) -> io::Result<(Index, WriteToken)> {
         assert!(frames_max > 0 && frames_max < u32::MAX, "{frames_max} frames");
         let index = Index {
             shape: AtomicU64::new(1),
@@ -95,11 +95,11 @@ impl Index {
             guesses: Reserved::new(guesses_for(frames_max) as usize)?,
             guesses_mask: AtomicU32::new(0),
         };
-        let turn = Turn {
+        let token = WriteToken {
             index: index.address(FrameNo(0)),
             frames: 0,
         };
-        Ok((index, turn))
+        Ok((index, token))
     }
 
     /// Room for this many frames.
@@ -156,15 +156,15 @@ impl Index {
     }
 
     /// The frame that holds `key`, if any does.
-    pub(crate) fn find_exact(&self, turn: &Turn, key: PageKey) -> Option<FrameNo> {
-        self.check(turn);
+    pub(crate) fn find_exact(&self, token: &WriteToken, key: PageKey) -> Option<FrameNo> {
+        self.check(token);
         self.walk(self.chain(key)).find(|&frame| self.key(frame) == key)
     }
 
     /// Makes `frame`, which is free, findable under `key`, which nothing is found under.
-    pub(crate) fn insert(&self, turn: &mut Turn, frame: FrameNo, key: PageKey) {
-        self.check(turn);
-        debug_assert_eq!(self.find_exact(turn, key), None, "{key:?} is there already");
+    pub(crate) fn insert(&self, token: &mut WriteToken, frame: FrameNo, key: PageKey) {
+        self.check(token);
+        debug_assert_eq!(self.find_exact(token, key), None, "{key:?} is there already");
         let head = &self.heads[self.chain(key)];
         // Release for `Table::holds`, which looks at a word without pinning it.
         self.cells[frame.index()][KEY].store(!key.to_bits(), Ordering::Release);
@@ -176,8 +176,8 @@ impl Index {
 
     /// Takes `frame`, which is there, out of its chain and its key from it. Its link stays, for readers
     /// who stand on it.
-    pub(crate) fn remove(&self, turn: &mut Turn, frame: FrameNo) {
-        self.check(turn);
+    pub(crate) fn remove(&self, token: &mut WriteToken, frame: FrameNo) {
+        self.check(token);
         let key = self.key(frame);
         let mut link = &self.heads[self.chain(key)];
         while let Some(at) = follow(link) {
@@ -195,23 +195,23 @@ impl Index {
     }
 
     /// How many frames there are.
-    pub(crate) fn frames(&self, turn: &Turn) -> u32 {
-        self.check(turn);
-        turn.frames
+    pub(crate) fn frames(&self, token: &WriteToken) -> u32 {
+        self.check(token);
+        token.frames
     }
 
     /// Makes it `frames` frames, with as many heads as they need. Each head costs a walk of one short
     /// chain. When it becomes fewer, the last frames must be in no chain; their memory goes back to the
     /// kernel.
-    pub(crate) fn set_frames(&self, turn: &mut Turn, frames: u32) {
-        self.check(turn);
+    pub(crate) fn set_frames(&self, token: &mut WriteToken, frames: u32) {
+        self.check(token);
         assert!(
             frames <= self.frames_max(),
             "{frames} frames of at most {}",
             self.frames_max()
         );
         let heads = heads_for(frames);
-        if frames > turn.frames {
+        if frames > token.frames {
             self.heads.use_huge_pages(heads as usize);
             self.cells.use_huge_pages(frames as usize);
             self.next.use_huge_pages(frames as usize);
@@ -223,22 +223,22 @@ impl Index {
         for last in (heads..now).rev() {
             self.merge(last);
         }
-        if frames < turn.frames {
+        if frames < token.frames {
             self.heads.release(heads as usize..now as usize);
-            self.cells.release(frames as usize..turn.frames as usize);
-            self.next.release(frames as usize..turn.frames as usize);
+            self.cells.release(frames as usize..token.frames as usize);
+            self.next.release(frames as usize..token.frames as usize);
         }
         // Old guesses may be wrong under the new mask, as any may.
         self.guesses_mask
             .store(guesses_for(frames) - 1, Ordering::Relaxed);
-        turn.frames = frames;
+        token.frames = frames;
     }
 
     /// Bytes that are in use for `frames` frames and their heads.
-    pub(crate) fn metadata_bytes(&self, turn: &Turn) -> u64 {
+    pub(crate) fn metadata_bytes(&self, token: &WriteToken) -> u64 {
         let frame = size_of::<[AtomicU64; 2]>() + size_of::<AtomicU32>();
-        u64::from(turn.frames) * frame as u64
-            + u64::from(heads_for(turn.frames) + guesses_for(turn.frames)) * size_of::<AtomicU32>() as u64
+        u64::from(token.frames) * frame as u64
+            + u64::from(heads_for(token.frames) + guesses_for(token.frames)) * size_of::<AtomicU32>() as u64
     }
 
     /// Splits the chain that hashes share with the new head `last`.
@@ -294,9 +294,9 @@ impl Index {
     }
 
     #[inline]
-    fn check(&self, turn: &Turn) {
+    fn check(&self, token: &WriteToken) {
         assert_eq!(
-            turn.index,
+            token.index,
             self.address(FrameNo(0)),
             "the core lock of another cache"
         );
@@ -308,11 +308,11 @@ impl Index {
     /// If a frame is in a wrong chain or in two, or if it has a page and is in none, or has none and is
     /// in one.
     #[cfg(test)]
-    pub(crate) fn validate(&self, turn: &Turn) {
+    pub(crate) fn validate(&self, token: &WriteToken) {
         use crate::frames::state::{State, Word};
-        self.check(turn);
-        let mut chained = vec![false; turn.frames as usize];
-        for head in 0..heads_for(turn.frames) as usize {
+        self.check(token);
+        let mut chained = vec![false; token.frames as usize];
+        for head in 0..heads_for(token.frames) as usize {
             for frame in self.walk(head) {
                 let seen = core::mem::replace(&mut chained[frame.index()], true);
                 assert!(!seen, "{frame:?} is in two chains, or in a ring");

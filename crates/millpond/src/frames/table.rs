@@ -10,7 +10,7 @@
 //! changes which page is where ([`LockedTable`]) and repeats the look-up there: without the lock a page
 //! may be missed (X1) but never mistaken (X2).
 //!
-//! - T1. While a [`EnginePin`] lives its frame holds its page, which nobody changes: a counted pin keeps
+//! - T1. While a [`SharedPin`] lives its frame holds its page, which nobody changes: a counted pin keeps
 //!   the word from being claimed or leaving (S3), a hazard pin keeps whoever tried from going ahead (H3).
 //! - T2. While an [`ExclusivePin`] lives nobody else reads or changes the page: others' pins and claims
 //!   are refused while EXCLUSIVE is set, no count and no hazard was there when it was granted (S3, H2),
@@ -46,7 +46,7 @@ mod pins;
 #[path = "table/unpinned.rs"]
 mod unpinned;
 
-pub(crate) use crate::frames::index::Turn;
+pub(crate) use crate::frames::index::WriteToken;
 pub(crate) use locked::{LockedTable, Memory, Vacated};
 use pins::{Claim, Grip};
 pub(crate) use pins::{ExclusivePin, Holder, Load, SharedPin};
@@ -77,21 +77,21 @@ impl<M: Memory> Table<M> {
     ///
     /// # Errors
     /// If the kernel gives no addresses for the table's arrays (26 bytes a frame and 4 for 32 frames).
-    pub(crate) fn new(memory: M) -> io::Result<(Table<M>, Turn)> {
-        let (index, turn) = Index::new(memory.frames_max())?;
+    pub(crate) fn new(memory: M) -> io::Result<(Table<M>, WriteToken)> {
+        let (index, token) = Index::new(memory.frames_max())?;
         Ok((
             Table {
                 index,
                 stripes: Stripes::new(),
                 memory,
             },
-            turn,
+            token,
         ))
     }
 
-    /// The view of whoever holds the core lock, for whom `turn` speaks.
-    pub(crate) fn locked<'a>(&'a self, turn: &'a mut Turn) -> LockedTable<'a, M> {
-        LockedTable::new(self, turn)
+    /// The view of whoever holds the core lock, which `token` proves.
+    pub(crate) fn locked<'a>(&'a self, token: &'a mut WriteToken) -> LockedTable<'a, M> {
+        LockedTable::new(self, token)
     }
 }
 

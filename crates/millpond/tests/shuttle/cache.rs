@@ -1,7 +1,7 @@
 //! A cache as the engine has it, with numbers for memory, and what runs threads of it in all orders.
 
 use crate::sync;
-use crate::table::{ExclusivePin, Holder, Load, Lookup, Memory, SharedPin, Table, Turn, Vacated};
+use crate::table::{ExclusivePin, Holder, Load, Lookup, Memory, SharedPin, Table, Vacated, WriteToken};
 use crate::world::sync::{Arc, Mutex};
 use crate::world::thread;
 use millpond_core::frame::FrameTable;
@@ -107,7 +107,7 @@ pub(crate) struct Cache {
 }
 
 pub(crate) struct Core {
-    pub(crate) turn: Turn,
+    pub(crate) token: WriteToken,
     pub(crate) free: Vec<FrameNo>,
 }
 
@@ -129,12 +129,12 @@ pub(crate) fn content(page: u64, changes: u64) -> u64 {
 }
 
 pub(crate) fn cache(frames: u32, pages: Range<u64>) -> Arc<Cache> {
-    let (table, mut turn) = Table::new(Numbers((0..8).map(|_| Number::default()).collect())).unwrap();
-    table.locked(&mut turn).grow(frames).unwrap();
+    let (table, mut token) = Table::new(Numbers((0..8).map(|_| Number::default()).collect())).unwrap();
+    table.locked(&mut token).grow(frames).unwrap();
     let free = (0..frames).rev().map(FrameNo).collect();
     let cache = Arc::new(Cache {
         table,
-        core: Mutex::new(Core { turn, free }),
+        core: Mutex::new(Core { token, free }),
     });
     for page in pages {
         let load = cache.begin(page).expect("a free frame");
@@ -146,8 +146,8 @@ pub(crate) fn cache(frames: u32, pages: Range<u64>) -> Arc<Cache> {
 impl Cache {
     pub(crate) fn begin(&self, page: u64) -> Option<Load> {
         let mut core = self.core.lock().unwrap();
-        let Core { turn, free } = &mut *core;
-        let mut locked = self.table.locked(turn);
+        let Core { token, free } = &mut *core;
+        let mut locked = self.table.locked(token);
         if locked.lookup(key(page)).is_some() {
             return None;
         }
@@ -169,10 +169,10 @@ impl Cache {
     /// Evicts what can be evicted of the frames, and frees it. How many.
     pub(crate) fn evict(&self, frames: Range<u32>) -> usize {
         let mut core = self.core.lock().unwrap();
-        let Core { turn, free } = &mut *core;
+        let Core { token, free } = &mut *core;
         let mut victims = frames.map(FrameNo).collect();
-        self.table.locked(turn).evict(&mut victims);
-        self.table.locked(turn).validate();
+        self.table.locked(token).evict(&mut victims);
+        self.table.locked(token).validate();
         free.extend(&victims);
         victims.len()
     }
@@ -181,7 +181,7 @@ impl Cache {
         loop {
             let mut core = self.core.lock().unwrap();
             let mut frames = vec![frame];
-            self.table.locked(&mut core.turn).forget(&mut frames);
+            self.table.locked(&mut core.token).forget(&mut frames);
             if !frames.is_empty() {
                 return;
             }
@@ -246,5 +246,5 @@ pub(crate) fn together<const N: usize>(cache: &Arc<Cache>, acts: [fn(&Arc<Cache>
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
     let mut core = cache.core.lock().unwrap();
-    cache.table.locked(&mut core.turn).validate();
+    cache.table.locked(&mut core.token).validate();
 }

@@ -203,7 +203,7 @@ fn page_is_never_missed_under_the_lock_nor_mistaken_without_it_while_chains_chan
             for page in [0, 1] {
                 if !cache.read_if_there(page) {
                     let mut core = cache.core.lock().unwrap();
-                    let found = cache.table.locked(&mut core.turn).lookup(key(page));
+                    let found = cache.table.locked(&mut core.token).lookup(key(page));
                     assert!(found.is_some(), "X1: page {page} is missed under the lock");
                 }
             }
@@ -213,8 +213,8 @@ fn page_is_never_missed_under_the_lock_nor_mistaken_without_it_while_chains_chan
             [reader, reader, |cache| {
                 for frames in [5, 7] {
                     let mut core = cache.core.lock().unwrap();
-                    let Core { turn, free } = &mut *core;
-                    let mut locked = cache.table.locked(turn);
+                    let Core { token, free } = &mut *core;
+                    let mut locked = cache.table.locked(token);
                     let now = locked.frames();
                     locked.grow(frames).unwrap();
                     let load = locked.insert(key(9), FrameNo(now));

@@ -28,7 +28,7 @@ fn faults_on_one_page_share_one_load_and_survive_its_failure() {
                         cache.fill(&mut load, 7);
                         if LOADS.fetch_add(1, Relaxed) == 0 {
                             let mut core = cache.core.lock().unwrap();
-                            let frame = cache.table.locked(&mut core.turn).fail_load(load);
+                            let frame = cache.table.locked(&mut core.token).fail_load(load);
                             core.free.push(frame);
                         } else {
                             look(&cache.table.finish_load_pinned(load), 7);
@@ -60,7 +60,7 @@ fn end_of_a_load_wakes_who_waits_for_it() {
             if fails {
                 cache
                     .table
-                    .locked(&mut cache.core.lock().unwrap().turn)
+                    .locked(&mut cache.core.lock().unwrap().token)
                     .fail_load(load);
             } else {
                 cache.table.finish_load(load);
@@ -76,7 +76,7 @@ fn end_of_a_write_wakes_who_waits_for_it() {
         let cache = cache(1, 0..1);
         assert!(cache.change(0));
         let mut core = cache.core.lock().unwrap();
-        let begun = cache.table.locked(&mut core.turn).begin_write(FrameNo(0));
+        let begun = cache.table.locked(&mut core.token).begin_write(FrameNo(0));
         assert_eq!(begun, BeginWrite::Begun);
         drop(core);
         together(
@@ -100,7 +100,7 @@ fn who_waits_for_the_pin_of_a_write_goes_on_when_waiting_is_called_off() {
         let cache = cache(1, 0..1);
         assert!(cache.change(0));
         let mut core = cache.core.lock().unwrap();
-        let mut locked = cache.table.locked(&mut core.turn);
+        let mut locked = cache.table.locked(&mut core.token);
         let pin = locked.begin_write_pinned(FrameNo(0), Arc::clone(&cache));
         assert!(pin.is_some());
         drop(core);

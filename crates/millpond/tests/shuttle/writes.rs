@@ -53,7 +53,7 @@ fn every_dirty_edge_is_reported_once_and_no_change_is_lost() {
                 for fails in [true, false, false] {
                     let is_dirty = cache.table.word(FrameNo(0)).is_dirty();
                     let mut core = cache.core.lock().unwrap();
-                    let mut begin = || cache.table.locked(&mut core.turn).begin_write(FrameNo(0));
+                    let mut begin = || cache.table.locked(&mut core.token).begin_write(FrameNo(0));
                     let begun = is_dirty && begin() == BeginWrite::Begun;
                     drop(core);
                     if begun {
@@ -108,7 +108,7 @@ fn page_that_is_pinned_by_its_write_is_copied_as_it_was_and_no_change_is_lost() 
                 |cache| {
                     for fails in [true, false] {
                         let mut core = cache.core.lock().unwrap();
-                        let mut locked = cache.table.locked(&mut core.turn);
+                        let mut locked = cache.table.locked(&mut core.token);
                         let pinned = locked.begin_write_pinned(FrameNo(0), Arc::clone(cache));
                         drop(core);
                         // Somebody is changing it.

@@ -321,7 +321,7 @@ mod tests {
         file.write_at(&[1; 4096], 0).unwrap();
         let uses = || {
             let mut core = file.engine().core();
-            let mut table = file.engine().table.locked(&mut core.turn);
+            let mut table = file.engine().table.locked(&mut core.token);
             let frame = table.lookup(file.key(0)).unwrap();
             table.test_and_clear_accessed(frame)
         };

@@ -86,12 +86,12 @@ impl Engine {
         mut each: impl FnMut(&mut Vec<(PageKey, FrameNo)>) -> Result<()>,
     ) -> Result<()> {
         let page_count = pages.end.saturating_sub(pages.start);
-        let by_page = page_count <= u64::from(self.table.locked(&mut self.core().turn).frames());
+        let by_page = page_count <= u64::from(self.table.locked(&mut self.core().token).frames());
         let mut at = 0;
         loop {
             let mut held: Vec<_> = {
                 let mut core = self.core();
-                let table = self.table.locked(&mut core.turn);
+                let table = self.table.locked(&mut core.token);
                 let end = if by_page {
                     page_count
                 } else {
@@ -122,7 +122,7 @@ impl Engine {
         let mut later = AfterUnlock::default();
         {
             let mut core = self.core();
-            let mut table = self.table.locked(&mut core.turn);
+            let mut table = self.table.locked(&mut core.token);
             held.retain_mut(|(key, frame)| {
                 let now = table.lookup(*key);
                 *frame = now.unwrap_or(*frame);
@@ -173,7 +173,7 @@ impl Engine {
                 let batch = left.split_off(left.len().saturating_sub(DISCARD_BATCH as usize));
                 let still_failed = |page: &PageIndex| core.manager.has_failed(file.id, *page);
                 let batch: Vec<_> = batch.into_iter().filter(still_failed).collect();
-                let mut table = self.table.locked(&mut core.turn);
+                let mut table = self.table.locked(&mut core.token);
                 let frame_of = |page| {
                     table
                         .lookup(PageKey::new(file.id, page))

@@ -212,7 +212,7 @@ impl Engine {
             }
             Effect::ReclaimMore => answer.reclaim_more = true,
             Effect::Withdraw { frame } => {
-                self.table.locked(&mut core.turn).give_back(*frame);
+                self.table.locked(&mut core.token).give_back(*frame);
                 self.keep_whole(*frame);
             }
         }
@@ -226,7 +226,7 @@ impl Engine {
         frames: &[FrameNo],
         mut loads: Vec<Load>,
     ) -> Vec<Load> {
-        let mut table = self.table.locked(&mut core.turn);
+        let mut table = self.table.locked(&mut core.token);
         table.insert_run(PageKey::new(file, first), frames, &mut loads);
         loads
     }

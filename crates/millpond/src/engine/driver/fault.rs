@@ -157,7 +157,7 @@ impl Engine {
                     return Ok(None);
                 }
                 let missing = {
-                    let table = self.table.locked(&mut core.turn);
+                    let table = self.table.locked(&mut core.token);
                     let is_missing = |n: &u64| table.lookup(PageKey::new(file.id, first.after(*n))).is_none();
                     let wanted = 0..count.min(within);
                     wanted.take_while(is_missing).count() as u32

@@ -97,7 +97,7 @@ impl Engine {
     ) {
         let (file, first) = self.regions().place(first);
         self.spare.lend(later);
-        let table = self.table.locked(&mut core.turn);
+        let table = self.table.locked(&mut core.token);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
         later.marked.written.extend(keys);
         let token = (u64::from(io.0), Reason::Swap);
@@ -181,7 +181,7 @@ impl Engine {
         let mut frames = std::mem::take(&mut core.pages.leaving.written);
         frames.extend_from_slice(core.manager.frames_of(io));
         for frame in frames.drain(..) {
-            let key = self.table.locked(&mut core.turn).key(frame);
+            let key = self.table.locked(&mut core.token).key(frame);
             match is_written {
                 true => self.table.end_write(frame),
                 false => {
@@ -247,7 +247,7 @@ impl Engine {
                 Some(was) => {
                     region.pages.note_lazy(page);
                     let key = PageKey::new(region.id, PageIndex(page));
-                    let frame = self.table.locked(&mut core.turn).lookup(key);
+                    let frame = self.table.locked(&mut core.token).lookup(key);
                     let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
                     let memory = &*region.memory;
                     match was {
@@ -280,7 +280,7 @@ impl Engine {
             };
             if matches!(was, At::Mapped | At::Cached) {
                 let key = PageKey::new(region.id, PageIndex(end));
-                let frame = self.table.locked(&mut core.turn).lookup(key);
+                let frame = self.table.locked(&mut core.token).lookup(key);
                 let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
                 held.push((PageIndex(end), frame));
                 unfilled.extend((was == At::Mapped).then_some(frame));
@@ -288,7 +288,7 @@ impl Engine {
             end += 1;
         }
         let mut frames: Vec<_> = held.iter().map(|&(_, frame)| frame).collect();
-        self.table.locked(&mut core.turn).forget(&mut frames);
+        self.table.locked(&mut core.token).forget(&mut frames);
         assert_eq!(frames.len(), held.len(), "pages of a region in other hands");
         let done = pages.start..end;
         self.regions()

@@ -59,7 +59,7 @@ use crate::device::Watched;
 use crate::engine::poison::{Dart, Poison};
 use crate::files::FileInner;
 use crate::frames::event_count::EventCount;
-use crate::frames::table::{Table, Turn};
+use crate::frames::table::{Table, WriteToken};
 use crate::host::hook;
 use crate::memory::Regions;
 use crate::observe::record::{self, Recorder};
@@ -87,7 +87,8 @@ use writes::{Frames, LogBlocked, StepPages};
 /// What the core lock protects.
 pub(crate) struct Core {
     pub(crate) manager: Manager,
-    pub(crate) turn: Turn,
+    /// The right to change the table.
+    pub(crate) token: WriteToken,
     effects: Effects,
     transfers: HashMap<IoId, Transfer>,
     pages: StepPages,
@@ -143,7 +144,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         table: Arc<Table<Arena>>,
-        turn: Turn,
+        token: WriteToken,
         manager: Manager,
         device: Watched,
         recorder: Option<Box<dyn Recorder>>,
@@ -153,7 +154,7 @@ impl Engine {
         let page_size = manager.options().page_size;
         let core = Core {
             manager,
-            turn,
+            token,
             effects: Effects::default(),
             transfers: HashMap::with_capacity(spare::TRANSFERS),
             pages: StepPages::new(),
@@ -215,7 +216,7 @@ impl Engine {
         }
         let Core {
             manager,
-            turn,
+            token,
             effects,
             recorder,
             files,
@@ -224,7 +225,7 @@ impl Engine {
             ..
         } = core;
         let mut frames = Frames {
-            table: self.table.locked(turn),
+            table: self.table.locked(token),
             engine: self,
             files,
             pages,

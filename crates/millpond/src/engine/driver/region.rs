@@ -202,7 +202,7 @@ impl Engine {
         let key = PageKey::new(region.id, PageIndex(page));
         self.table.frame_of(key).unwrap_or_else(|| {
             let mut core = self.core();
-            let found = self.table.locked(&mut core.turn).lookup(key);
+            let found = self.table.locked(&mut core.token).lookup(key);
             found.unwrap_or_else(|| panic!("{key:?} is held and has no frame"))
         })
     }

@@ -121,7 +121,7 @@ impl Engine {
         if let Some(why) = wrong {
             let mut core = self.core();
             for load in loads {
-                self.table.locked(&mut core.turn).fail_load(load);
+                self.table.locked(&mut core.token).fail_load(load);
             }
             if reason == Reason::Fault {
                 let why = format!("slot {} of the swap file can't be read: {why}", slot.0);

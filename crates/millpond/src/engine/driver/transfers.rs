@@ -146,7 +146,7 @@ impl Engine {
         later: &mut AfterUnlock,
     ) {
         for load in loads {
-            self.table.locked(&mut core.turn).fail_load(load);
+            self.table.locked(&mut core.token).fail_load(load);
         }
         self.step(
             core,

@@ -382,7 +382,7 @@ mod tests {
         let begin = || {
             let mut core = engine.core();
             let Core {
-                turn,
+                token,
                 files,
                 pages,
                 log_blocked,
@@ -390,7 +390,7 @@ mod tests {
             } = &mut *core;
             let mut asks = Vec::new();
             let mut frames = Frames {
-                table: engine.table.locked(turn),
+                table: engine.table.locked(token),
                 engine,
                 files,
                 pages,

@@ -5,26 +5,26 @@ use crate::frames::state::{self, Step};
 use crate::frames::sync;
 use millpond_core::units::{FileId, PageIndex};
 
-fn index(frames: u32) -> (Index, Turn) {
-    let (index, mut turn) = Index::new(1 << 12).unwrap();
-    grow(&index, &mut turn, frames);
-    (index, turn)
+fn index(frames: u32) -> (Index, WriteToken) {
+    let (index, mut token) = Index::new(1 << 12).unwrap();
+    grow(&index, &mut token, frames);
+    (index, token)
 }
 
-fn grow(index: &Index, turn: &mut Turn, frames: u32) {
-    for frame in turn.frames..frames {
+fn grow(index: &Index, token: &mut WriteToken, frames: u32) {
+    for frame in token.frames..frames {
         state::must(index.word(FrameNo(frame)), Step::Add);
     }
-    index.set_frames(turn, frames);
+    index.set_frames(token, frames);
 }
 
-fn insert(index: &Index, turn: &mut Turn, frame: u32, key: PageKey) {
-    index.insert(turn, FrameNo(frame), key);
+fn insert(index: &Index, token: &mut WriteToken, frame: u32, key: PageKey) {
+    index.insert(token, FrameNo(frame), key);
     state::must(index.word(FrameNo(frame)), Step::Load);
 }
 
-fn remove(index: &Index, turn: &mut Turn, frame: u32) {
-    index.remove(turn, FrameNo(frame));
+fn remove(index: &Index, token: &mut WriteToken, frame: u32) {
+    index.remove(token, FrameNo(frame));
     state::must(index.word(FrameNo(frame)), Step::Failed);
 }
 
@@ -36,11 +36,11 @@ fn key(file: u32, page: u64) -> PageKey {
 #[test]
 fn a_guess_never_finds_a_frame_that_has_had_no_page() {
     sync::run(|| {
-        let (index, mut turn) = index(256);
-        insert(&index, &mut turn, 100, key(0, 5));
+        let (index, mut token) = index(256);
+        insert(&index, &mut token, 100, key(0, 5));
         assert_eq!(index.find(key(0, 0)), None);
         assert_eq!(index.find(key(0, 5)), Some(FrameNo(100)));
-        remove(&index, &mut turn, 100);
+        remove(&index, &mut token, 100);
         assert_eq!(index.find(key(0, 5)), None);
     });
 }
@@ -48,10 +48,10 @@ fn a_guess_never_finds_a_frame_that_has_had_no_page() {
 #[test]
 fn a_wrong_guess_costs_a_look_and_no_more() {
     sync::run(|| {
-        let (index, mut turn) = index(256);
+        let (index, mut token) = index(256);
         let frame = |page: u64| (page as u32 * 37) % 256;
         for page in 0..64 {
-            insert(&index, &mut turn, frame(page), key(3, page));
+            insert(&index, &mut token, frame(page), key(3, page));
         }
         for page in 0..64 {
             assert_eq!(index.find(key(3, page)), Some(FrameNo(frame(page))));
@@ -62,49 +62,49 @@ fn a_wrong_guess_costs_a_look_and_no_more() {
 #[test]
 fn page_is_found_from_insert_to_remove() {
     sync::run(|| {
-        let (index, mut turn) = index(8);
+        let (index, mut token) = index(8);
         assert_eq!(index.find(key(0, 0)), None);
-        insert(&index, &mut turn, 5, key(0, 0));
+        insert(&index, &mut token, 5, key(0, 0));
         assert_eq!(index.find(key(0, 0)), Some(FrameNo(5)));
-        remove(&index, &mut turn, 5);
+        remove(&index, &mut token, 5);
         assert_eq!(index.find(key(0, 0)), None);
         assert_eq!(index.key(FrameNo(5)), PageKey::NONE);
-        index.validate(&turn);
+        index.validate(&token);
     });
 }
 
 #[test]
 fn pages_stay_found_while_frames_are_added_and_withdrawn() {
     sync::run(|| {
-        let (index, mut turn) = index(1);
-        insert(&index, &mut turn, 0, key(9, 1 << 30));
+        let (index, mut token) = index(1);
+        insert(&index, &mut token, 0, key(9, 1 << 30));
         for frames in 2..500 {
-            grow(&index, &mut turn, frames);
-            insert(&index, &mut turn, frames - 1, key(1, u64::from(frames)));
+            grow(&index, &mut token, frames);
+            insert(&index, &mut token, frames - 1, key(1, u64::from(frames)));
             if frames % 32 == 0 {
-                index.validate(&turn);
+                index.validate(&token);
             }
         }
         for frames in 2..500 {
             assert_eq!(index.find(key(1, u64::from(frames))), Some(FrameNo(frames - 1)));
         }
         for frame in (1..499).rev() {
-            remove(&index, &mut turn, frame);
-            index.set_frames(&mut turn, frame);
+            remove(&index, &mut token, frame);
+            index.set_frames(&mut token, frame);
             if frame % 32 == 0 {
-                index.validate(&turn);
+                index.validate(&token);
             }
         }
         assert_eq!(index.find(key(9, 1 << 30)), Some(FrameNo(0)));
-        index.validate(&turn);
+        index.validate(&token);
     });
 }
 
 /// The mean number of frames a hit looks at, and the longest chain.
 fn looks(keys: impl Iterator<Item = PageKey>) -> (f64, usize) {
-    let (index, mut turn) = index(3_000);
+    let (index, mut token) = index(3_000);
     for (frame, key) in keys.take(3_000).enumerate() {
-        insert(&index, &mut turn, frame as u32, key);
+        insert(&index, &mut token, frame as u32, key);
     }
     let lengths = (0..heads_for(3_000) as usize).map(|head| index.walk(head).count());
     let (sum, max) = lengths.fold((0, 0), |(sum, max), n| (sum + n * (n + 1) / 2, max.max(n)));

@@ -3,7 +3,7 @@
 use super::pins::Grip;
 use super::{Holder, Load, SharedPin, Table};
 use crate::frames::hazard;
-use crate::frames::index::Turn;
+use crate::frames::index::WriteToken;
 use crate::frames::state::{self, State, Step, Word};
 use crate::frames::sync::Ordering;
 use millpond_core::frame::{BeginWrite, FrameTable};
@@ -58,24 +58,24 @@ impl Vacated {
 /// A [`Table`] in the hands of whoever holds the core lock. Hits go on beside it.
 pub(crate) struct LockedTable<'a, M> {
     table: &'a Table<M>,
-    turn: &'a mut Turn,
+    token: &'a mut WriteToken,
 }
 
 impl<'a, M: Memory> LockedTable<'a, M> {
-    pub(super) fn new(table: &'a Table<M>, turn: &'a mut Turn) -> LockedTable<'a, M> {
-        // Panics if the turn is another table's.
-        table.index.frames(turn);
-        LockedTable { table, turn }
+    pub(super) fn new(table: &'a Table<M>, token: &'a mut WriteToken) -> LockedTable<'a, M> {
+        // Panics if the token is another table's.
+        table.index.frames(token);
+        LockedTable { table, token }
     }
 
     /// How many frames there are: those below this number.
     pub(crate) fn frames(&self) -> u32 {
-        self.table.index.frames(self.turn)
+        self.table.index.frames(self.token)
     }
 
     /// Bytes that the table uses for its frames, not counting 64 locks.
     pub(crate) fn metadata_bytes(&self) -> u64 {
-        self.table.index.metadata_bytes(self.turn)
+        self.table.index.metadata_bytes(self.token)
     }
 
     /// Starts to load pages that follow one another from `first` on and are not there, into `frames`, which are free.
@@ -87,7 +87,7 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         let page = |index| PageKey::new(first.file(), index);
         self.table.memory.granted(frames, || {
             let before = first.index().0.checked_sub(1)?;
-            self.table.index.find_exact(self.turn, page(PageIndex(before)))
+            self.table.index.find_exact(self.token, page(PageIndex(before)))
         });
         let pages = (0..).map(|n| page(first.index().after(n)));
         loads.extend(pages.zip(frames).map(|(key, &frame)| self.insert_one(key, frame)));
@@ -105,7 +105,7 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         let index = &self.table.index;
         let word = Word::load(index.word(frame), Ordering::Acquire);
         assert!(word.state() == State::Free, "{frame:?} for {key:?} is {word:?}");
-        index.insert(self.turn, frame, key);
+        index.insert(self.token, frame, key);
         state::must(index.word(frame), Step::Load);
         Load {
             frame,
@@ -117,7 +117,7 @@ impl<'a, M: Memory> LockedTable<'a, M> {
     /// and misses.
     pub(crate) fn fail_load(&mut self, load: Load) -> FrameNo {
         let frame = self.table.loading_frame(&load);
-        self.table.index.remove(self.turn, frame);
+        self.table.index.remove(self.token, frame);
         let word = state::must(self.table.index.word(frame), Step::Failed).new;
         self.table.memory.freed(&Vacated::one(frame));
         self.table.wake_waiters(frame, word);
@@ -156,7 +156,7 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         frames.retain(|&frame| {
             let leaves = Word::load(index.word(frame), Ordering::Relaxed).state() == State::Leaving;
             if leaves {
-                index.remove(self.turn, frame);
+                index.remove(self.token, frame);
                 let word = state::must(index.word(frame), Step::Leave).new;
                 self.table.memory.freed(&Vacated::one(frame));
                 self.table.wake_waiters(frame, word);
@@ -190,7 +190,7 @@ impl<'a, M: Memory> LockedTable<'a, M> {
     /// a call.
     #[cfg(test)]
     pub(crate) fn validate(&self) {
-        self.table.index.validate(self.turn);
+        self.table.index.validate(self.token);
         for frame in (0..self.frames()).map(FrameNo) {
             let word = Word::load(self.table.index.word(frame), Ordering::Acquire);
             assert!(
@@ -214,7 +214,7 @@ impl<M: Memory> LockedTable<'_, M> {
         );
         self.table.memory.commit(now..frames)?;
         // First, because it says what kind of memory the words shall be in.
-        self.table.index.set_frames(self.turn, frames);
+        self.table.index.set_frames(self.token, frames);
         for frame in (now..frames).map(FrameNo) {
             state::must(self.table.index.word(frame), Step::Add);
         }
@@ -250,7 +250,7 @@ impl<M: Memory> LockedTable<'_, M> {
         for frame in (left..now).map(FrameNo) {
             state::must(index.word(frame), Step::Withdraw);
         }
-        index.set_frames(self.turn, left);
+        index.set_frames(self.token, left);
         self.table.memory.withdraw(Vacated(left..now));
         left
     }
@@ -262,7 +262,7 @@ impl<M: Memory> FrameTable for LockedTable<'_, M> {
     }
 
     fn lookup(&self, key: PageKey) -> Option<FrameNo> {
-        self.table.index.find_exact(self.turn, key)
+        self.table.index.find_exact(self.token, key)
     }
 
     fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {

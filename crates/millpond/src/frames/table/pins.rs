@@ -190,7 +190,7 @@ impl<H: Holder> ExclusivePin<H> {
 }
 
 impl<M> ExclusivePin<&Table<M>> {
-    /// As [`EnginePin::hold_by`].
+    /// As [`SharedPin::hold_by`].
     ///
     /// # Panics
     /// If that is another table.

@@ -1,7 +1,7 @@
 //! Frames, their bytes, and the pins that keep them.
 
 use super::*;
-use crate::frames::table::{Lookup, Turn};
+use crate::frames::table::{Lookup, WriteToken};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FileId, PageIndex, PageKey};
 use std::cell::Cell;
@@ -13,15 +13,15 @@ fn key(page: u64) -> PageKey {
     PageKey::new(FileId(3), PageIndex(page))
 }
 
-fn table(frames_max: u32, frames: u32) -> (Table<Arena>, Turn) {
+fn table(frames_max: u32, frames: u32) -> (Table<Arena>, WriteToken) {
     let memory = Bytes(u64::from(frames_max) << 12);
-    let (table, mut turn) = Table::new(Arena::new(memory, PageSize::KIB_4, false).unwrap()).unwrap();
-    table.locked(&mut turn).grow(frames).unwrap();
-    (table, turn)
+    let (table, mut token) = Table::new(Arena::new(memory, PageSize::KIB_4, false).unwrap()).unwrap();
+    table.locked(&mut token).grow(frames).unwrap();
+    (table, token)
 }
 
-fn load(table: &Table<Arena>, turn: &mut Turn, page: u64, frame: u32, fill: u8) {
-    let mut load = table.locked(turn).insert(key(page), FrameNo(frame));
+fn load(table: &Table<Arena>, token: &mut WriteToken, page: u64, frame: u32, fill: u8) {
+    let mut load = table.locked(token).insert(key(page), FrameNo(frame));
     table.load_bytes(&mut load).fill(fill);
     table.finish_load(load);
 }
@@ -43,8 +43,8 @@ fn lock(table: &Table<Arena>, page: u64) -> ExclusivePin<&Table<Arena>> {
 /// In a child that has only the forking thread: it may do no more than read a byte and leave.
 #[test]
 fn a_forked_child_faults_at_the_first_touch_of_a_page_and_the_parent_keeps_it() {
-    let (table, mut turn) = table(1024, 4);
-    load(&table, &mut turn, 1, 0, 0x11);
+    let (table, mut token) = table(1024, 4);
+    load(&table, &mut token, 1, 0, 0x11);
     let held = pin(&table, 1);
     let byte: *const u8 = &raw const held[0];
     // SAFETY: the child calls nothing that takes a lock or allocates.
@@ -69,9 +69,9 @@ fn a_forked_child_faults_at_the_first_touch_of_a_page_and_the_parent_keeps_it() 
 
 #[test]
 fn pins_give_the_bytes_of_their_own_page() {
-    let (table, mut turn) = table(1024, 513);
-    load(&table, &mut turn, 1, 0, 0x11);
-    load(&table, &mut turn, 2, 512, 0x22);
+    let (table, mut token) = table(1024, 513);
+    load(&table, &mut token, 1, 0, 0x11);
+    load(&table, &mut token, 2, 512, 0x22);
     assert!(pin(&table, 1).iter().all(|&byte| byte == 0x11));
     let mut exclusive = lock(&table, 2);
     assert!(exclusive.first_dirty());
@@ -86,8 +86,8 @@ fn pins_give_the_bytes_of_their_own_page() {
 
 #[test]
 fn page_that_is_pinned_is_busy_for_a_writer_who_does_not_wait() {
-    let (table, mut turn) = table(1, 1);
-    load(&table, &mut turn, 1, 0, 0);
+    let (table, mut token) = table(1, 1);
+    load(&table, &mut token, 1, 0, 0);
     let shared = pin(&table, 1);
     assert!(matches!(table.try_lock(key(1)), Lookup::Busy(FrameNo(0))));
     drop(shared);
@@ -103,38 +103,42 @@ fn page_that_is_pinned_is_busy_for_a_writer_who_does_not_wait() {
 
 #[test]
 fn withdrawn_memory_is_given_back() {
-    let (table, mut turn) = table(1024, 1024);
-    load(&table, &mut turn, 1, 1000, 0xff);
-    load(&table, &mut turn, 2, 700, 0xff);
+    let (table, mut token) = table(1024, 1024);
+    load(&table, &mut token, 1, 1000, 0xff);
+    load(&table, &mut token, 2, 700, 0xff);
     let mut frames = vec![FrameNo(1000)];
-    table.locked(&mut turn).evict(&mut frames);
+    table.locked(&mut token).evict(&mut frames);
     assert_eq!(frames, [FrameNo(1000)]);
-    assert_eq!(table.locked(&mut turn).shrink(512), 701, "frame 700 holds a page");
-    table.locked(&mut turn).grow(1024).unwrap();
-    let mut load = table.locked(&mut turn).insert(key(1), FrameNo(1000));
+    assert_eq!(
+        table.locked(&mut token).shrink(512),
+        701,
+        "frame 700 holds a page"
+    );
+    table.locked(&mut token).grow(1024).unwrap();
+    let mut load = table.locked(&mut token).insert(key(1), FrameNo(1000));
     assert!(
         table.load_bytes(&mut load).iter().all(|&byte| byte == 0),
         "fresh memory is zero"
     );
     table.finish_load(load);
     assert_eq!(pin(&table, 2)[0], 0xff);
-    table.locked(&mut turn).validate();
+    table.locked(&mut token).validate();
 }
 
 #[test]
 fn table_takes_27_bytes_a_frame_at_most_whatever_the_files_are() {
-    let (table, mut turn) = table(1 << 20, 512);
+    let (table, mut token) = table(1 << 20, 512);
     let bytes = 26 * 512 + 4 * 512 / 32;
-    assert_eq!(table.locked(&mut turn).metadata_bytes(), bytes);
-    load(&table, &mut turn, PageKey::PAGES_MAX - 1, 0, 0);
-    assert_eq!(table.locked(&mut turn).metadata_bytes(), bytes);
+    assert_eq!(table.locked(&mut token).metadata_bytes(), bytes);
+    load(&table, &mut token, PageKey::PAGES_MAX - 1, 0, 0);
+    assert_eq!(table.locked(&mut token).metadata_bytes(), bytes);
 }
 
 #[test]
 fn frames_are_left_out_of_core_dumps_and_children_and_are_in_huge_pages_if_the_kernel_has_any() {
-    let (table, mut turn) = table(2048, 1024);
-    load(&table, &mut turn, 1, 0, 1);
-    load(&table, &mut turn, 2, 512, 1);
+    let (table, mut token) = table(2048, 1024);
+    load(&table, &mut token, 1, 0, 1);
+    load(&table, &mut token, 2, 512, 1);
     let start = table.memory().mapping.start().addr().get();
     let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let ours = smaps.split_once(&format!("{start:x}-")).unwrap().1;
@@ -157,14 +161,14 @@ fn frames_are_left_out_of_core_dumps_and_children_and_are_in_huge_pages_if_the_k
 
 #[test]
 fn page_sizes_and_limits_are_kept() {
-    let (table, mut turn) =
+    let (table, mut token) =
         Table::new(Arena::new(Bytes::from_mib(4), PageSize::KIB_64, false).unwrap()).unwrap();
     assert_eq!(
         (table.memory().frames_max(), table.memory().frames_per_huge_page()),
         (64, 32)
     );
-    table.locked(&mut turn).grow(64).unwrap();
-    load(&table, &mut turn, 9, 63, 0x99);
+    table.locked(&mut token).grow(64).unwrap();
+    load(&table, &mut token, 9, 63, 0x99);
     let page = pin(&table, 9);
     assert_eq!((page.len(), page[65_535]), (65_536, 0x99));
     for wrong in [Bytes(0), Bytes(1), Bytes(u64::MAX)] {
@@ -175,32 +179,32 @@ fn page_sizes_and_limits_are_kept() {
 #[test]
 #[should_panic(expected = "a load of another cache")]
 fn load_of_another_cache_gives_no_bytes() {
-    let (one, mut turn) = table(1, 1);
+    let (one, mut token) = table(1, 1);
     let (two, _) = table(1, 1);
-    let mut load = one.locked(&mut turn).insert(key(0), FrameNo(0));
+    let mut load = one.locked(&mut token).insert(key(0), FrameNo(0));
     two.load_bytes(&mut load);
 }
 
 #[test]
 #[should_panic(expected = "the holder of another cache")]
 fn pin_cannot_be_held_by_another_cache() {
-    let (one, mut turn) = table(1, 1);
-    load(&one, &mut turn, 0, 0, 0);
+    let (one, mut token) = table(1, 1);
+    load(&one, &mut token, 0, 0, 0);
     let _ = pin(&one, 0).hold_by(Arc::new(table(1, 1).0));
 }
 
 #[test]
 #[should_panic(expected = "f0 is not under writeback")]
 fn page_that_is_not_under_writeback_has_no_address_for_the_device() {
-    let (table, mut turn) = table(1, 1);
-    load(&table, &mut turn, 0, 0, 0);
+    let (table, mut token) = table(1, 1);
+    load(&table, &mut token, 0, 0, 0);
     table.writing_frame(FrameNo(0));
 }
 
 #[test]
 fn owned_pins_keep_the_table_and_may_be_dropped_elsewhere() {
-    let (table, mut turn) = table(1, 1);
-    load(&table, &mut turn, 0, 0, 0x77);
+    let (table, mut token) = table(1, 1);
+    load(&table, &mut token, 0, 0, 0x77);
     let table = Arc::new(table);
     let (send, receive) = mpsc::channel::<SharedPin<Arc<Table<Arena>>>>();
     let pinned = {
@@ -210,7 +214,7 @@ fn owned_pins_keep_the_table_and_may_be_dropped_elsewhere() {
     let page = receive.recv().unwrap();
     pinned.join().unwrap();
     let mut frames = vec![FrameNo(0)];
-    table.locked(&mut turn).evict(&mut frames);
+    table.locked(&mut token).evict(&mut frames);
     assert!(
         frames.is_empty(),
         "it is pinned, though the thread that pinned it has ended"
@@ -234,8 +238,8 @@ fn pages_can_be_pinned_while_a_thread_ends() {
     }
     static SEEN: AtomicU64 = AtomicU64::new(0);
     thread_local!(static LAST: Last = const { Last(Cell::new(None)) });
-    let (table, mut turn) = table(1, 1);
-    load(&table, &mut turn, 0, 0, 0x55);
+    let (table, mut token) = table(1, 1);
+    load(&table, &mut token, 0, 0, 0x55);
     let table = Arc::new(table);
     for pin_before in [false, true] {
         let table = Arc::clone(&table);
@@ -256,7 +260,7 @@ fn pages_can_be_pinned_while_a_thread_ends() {
 fn threads_never_see_another_page_nor_half_a_change() {
     const PAGES: u64 = 2;
     let rounds = std::env::var("MILLPOND_ROUNDS").map_or(100_000, |n| n.parse().unwrap());
-    let (table, mut turn) = table(PAGES as u32, PAGES as u32);
+    let (table, mut token) = table(PAGES as u32, PAGES as u32);
     let done = AtomicBool::new(false);
     let fill = |bytes: &mut [u8], value: u64| {
         bytes
@@ -289,7 +293,7 @@ fn threads_never_see_another_page_nor_half_a_change() {
             // Each page is biased at first, then locked, evicted, and read into a frame that was
             // another's.
             for page in 0..PAGES {
-                let mut locked = table.locked(&mut turn);
+                let mut locked = table.locked(&mut token);
                 if locked.lookup(key(page)).is_none()
                     && let Some(frame) = free.pop()
                 {
@@ -303,20 +307,20 @@ fn threads_never_see_another_page_nor_half_a_change() {
                     fill(&mut pin, page << 32 | n);
                 }
             }
-            let mut locked = table.locked(&mut turn);
+            let mut locked = table.locked(&mut token);
             let mut frames = (0..PAGES).filter_map(|page| locked.lookup(key(page))).collect();
             locked.forget(&mut frames);
             free.extend(frames.drain(..).rev());
         }
         for page in (0..PAGES).map(key) {
-            if let Some(frame) = free.pop_if(|_| table.locked(&mut turn).lookup(page).is_none()) {
-                let mut load = table.locked(&mut turn).insert(page, frame);
+            if let Some(frame) = free.pop_if(|_| table.locked(&mut token).lookup(page).is_none()) {
+                let mut load = table.locked(&mut token).insert(page, frame);
                 fill(table.load_bytes(&mut load), page.index().0 << 32);
                 table.finish_load(load);
             }
         }
         done.store(true, Ordering::Relaxed);
-        table.locked(&mut turn).validate();
+        table.locked(&mut token).validate();
     };
     thread::scope(|scope| {
         scope.spawn(read);
@@ -328,11 +332,11 @@ fn threads_never_see_another_page_nor_half_a_change() {
 #[test]
 fn where_pages_are_exchanged_one_that_is_inserted_is_put_beside_the_one_before_it() {
     let arena = Arena::new(Bytes(64 << 12), PageSize::KIB_4, true).unwrap();
-    let (table, mut turn) = Table::new(arena).unwrap();
-    table.locked(&mut turn).grow(64).unwrap();
+    let (table, mut token) = Table::new(arena).unwrap();
+    table.locked(&mut token).grow(64).unwrap();
     table.memory().places().born(64);
     for (page, frame) in [(0, 5), (1, 40), (2, 7), (9, 41)] {
-        load(&table, &mut turn, page, frame, page as u8);
+        load(&table, &mut token, page, frame, page as u8);
     }
     let at = |page| pin(&table, page).as_ptr().addr() - table.memory().mapping.start().addr().get();
     assert_eq!([at(1), at(2)], [at(0) + 4096, at(0) + 8192]);

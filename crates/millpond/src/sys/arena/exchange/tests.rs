@@ -10,8 +10,8 @@ const FRAMES: u32 = 64;
 /// Of an arena with memory for frames, of which there are none yet. `None`, and said why, where nothing can be moved.
 fn without_frames() -> Option<Exchange> {
     let memory = Bytes(u64::from(FRAMES) * 4096);
-    let (table, mut turn) = Table::new(Arena::new(memory, PageSize::KIB_4, true).unwrap()).unwrap();
-    table.locked(&mut turn).grow(FRAMES).unwrap();
+    let (table, mut token) = Table::new(Arena::new(memory, PageSize::KIB_4, true).unwrap()).unwrap();
+    table.locked(&mut token).grow(FRAMES).unwrap();
     match Exchange::new(Arc::new(table)) {
         Ok(exchange) => Some(exchange),
         Err(why) => {
