@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The addresses of a region, as who exchanges pages knows them: nobody reads or writes there through this.
+/// The addresses of a region, for the exchange of pages: nothing is read or written there through this.
 pub(crate) struct RegionMemory {
     pub(super) mapping: Mapping,
     pub(super) touch: Touch,
@@ -43,7 +43,7 @@ impl RegionMemory {
     }
 }
 
-/// The one who reads and writes a region.
+/// The part that reads and writes a region.
 pub(crate) struct RegionBytes {
     memory: Arc<RegionMemory>,
     len: usize,

@@ -144,8 +144,9 @@ impl Arena {
         (HUGE_PAGE >> self.page_size.shift()) as u32
     }
 
-    /// Touches the memory behind committed frames, so that whoever uses one first doesn't wait for the kernel to
-    /// clear a huge page (5.5 ms where that was measured, in a virtual machine). Takes as long as that for each.
+    /// Touches the memory behind committed frames, so that the first user of one doesn't wait for the kernel
+    /// to clear a huge page (5.5 ms where that was measured, in a virtual machine). Takes as long as that for
+    /// each.
     pub(crate) fn populate(&self, frames: Range<u32>) {
         for row in places::rows(frames) {
             let start = self.bytes(&row).start;
@@ -157,9 +158,10 @@ impl Arena {
         }
     }
 
-    /// Frames that nobody knows of give their memory back.
+    /// Frames that no thread knows of give their memory back.
     pub(super) fn unpopulate(&self, frames: Range<u32>) {
-        // SAFETY: nobody has been told of them (`Exchange::add_frames`), so nobody has a right to their bytes.
+        // SAFETY: no thread has been told of them (`Exchange::add_frames`), so none has a right to their
+        // bytes.
         unsafe { self.mapping.discard(self.bytes(&frames)) };
     }
 
@@ -220,7 +222,7 @@ impl Arena {
         let (start, page) = (self.mapping.start().addr().get(), kernel_page());
         let mut drops = Drops::new();
         for &place in stale.runs().flatten() {
-            // SAFETY: the place is one of a free frame, so nobody has a reference to its memory.
+            // SAFETY: the place is one of a free frame, so there is no reference to its memory.
             unsafe { drops.push(start + self.at(place)) };
         }
         drop(drops);
@@ -263,23 +265,23 @@ impl Arena {
         self.mapping.start().addr().get() + self.offset(frame)
     }
 
-    /// The same, for whoever has a right to its bytes.
+    /// The same, for a caller that has a right to its bytes.
     pub(super) fn pointer(&self, frame: FrameNo) -> NonNull<u8> {
         self.frame(frame)
     }
 
-    /// A frame gives its memory back: it is free and the core lock is held, or its page, whose content is somewhere else, is
-    /// in the caller's hands.
+    /// A frame gives its memory back: it is free and the core lock is held, or its page, whose content is
+    /// somewhere else, is the caller's.
     pub(super) fn empty(&self, frame: FrameNo) {
         let start = self.offset(frame);
-        // SAFETY: nobody else has a right to the frame, and whoever calls this has no reference to it.
+        // SAFETY: no other thread has a right to the frame, and the caller has no reference to it.
         unsafe { self.mapping.discard(start..start + self.len()) };
     }
 
     #[inline]
     fn frame(&self, frame: FrameNo) -> NonNull<u8> {
-        // SAFETY: below `frames_max` frames, or their places, and the mapping is that long (`new`). A place changes while
-        // nobody has a right to the frame's bytes (`places.rs`).
+        // SAFETY: below `frames_max` frames, or their places, and the mapping is that long (`new`). A place
+        // changes only while no thread has a right to the frame's bytes (`places.rs`).
         unsafe { self.mapping.start().add(self.offset(frame)) }
     }
 
@@ -341,7 +343,7 @@ impl<H: Holder<Memory = Arena>> Deref for SharedPin<H> {
     fn deref(&self) -> &[u8] {
         let arena = self.table().memory();
         // SAFETY: the page is pinned in the table that owns this arena for as long as `self` lives, so
-        // the frame is committed, loaded, and nobody has it exclusively: T1.
+        // the frame is committed, loaded, and no thread has it exclusively: T1.
         unsafe { std::slice::from_raw_parts(arena.frame(self.frame()).as_ptr(), arena.len()) }
     }
 }
@@ -388,10 +390,11 @@ impl std::fmt::Debug for Table<Arena> {
     }
 }
 
-// SAFETY: the mapping is reserved once and unmapped with the arena, which the table owns. Requests name only frames
-// that are loading, whose bytes are their load's (T3, and the load is held until the transfer has ended), or under
-// writeback, which may be changed meanwhile by design: the page is then dirty again and written once more. Neither is
-// free or in the hands of whoever moves pages, so the frame's place stays the same meanwhile (`places.rs`).
+// SAFETY: the mapping is reserved once and unmapped with the arena, which the table owns. Requests name only
+// frames that are loading, whose bytes are their load's (T3, and the load is held until the transfer has
+// ended), or under writeback, which may be changed meanwhile by design: the page is then dirty again and
+// written once more. Neither is free or being moved, so the frame's place stays the same meanwhile
+// (`places.rs`).
 unsafe impl crate::device::Memory for Table<Arena> {
     fn range(&self) -> NonNull<[u8]> {
         let arena = self.memory();

@@ -48,7 +48,7 @@ impl Buffer {
         Arc::new(Buffer { start, layout })
     }
 
-    /// The bytes, or `None` while anybody else holds the buffer: a transfer may be using it.
+    /// The bytes, or `None` while another owner holds the buffer: a transfer may be using it.
     pub fn bytes(this: &mut Arc<Buffer>) -> Option<&mut [u8]> {
         let buffer = Arc::get_mut(this)?;
         // SAFETY: initialised by `alloc_zeroed`, as long as the layout, and ours alone: no other handle exists, so no

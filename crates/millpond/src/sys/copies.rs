@@ -1,13 +1,13 @@
 //! Memory for private copies of pages on their way to the device: a fixed number of pages, given out one by one.
 //!
 //! ```text
-//!   take ──► Slot: whoever has it fills it ──► Copied: several slots as the memory of one transfer
+//!   take ──► Slot: its owner fills it ──► Copied: several slots as the memory of one transfer
 //!    ▲                                              │ the device lets go of the request
 //!    └──────────────────────────────────────────────┘
 //! ```
 //!
-//! A slot's bytes belong to whoever has the [`Slot`]; a [`Copied`] takes slots for good and gives nobody their bytes but
-//! the device, and they are free again when the last holder of it, a request, is gone.
+//! A slot's bytes belong to the owner of the [`Slot`]; a [`Copied`] takes slots for good and gives their
+//! bytes to the device only, and they are free again when the last holder of it, a request, is gone.
 
 use super::buffer::Buffer;
 use super::segment::{Memory, Segments};
@@ -65,7 +65,7 @@ impl fmt::Debug for Copies {
     }
 }
 
-/// Memory for one page, of whoever has this.
+/// Memory for one page, which its owner fills.
 #[derive(Debug)]
 pub(crate) struct Slot {
     copies: Arc<Copies>,
@@ -81,9 +81,9 @@ impl Slot {
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let base = self.copies.memory.range().cast::<u8>().as_ptr();
         let at = base.wrapping_add(self.start());
-        // SAFETY: inside the buffer, which `copies` keeps: numbers are below the slots that it was made for. Initialised,
-        // as `Buffer::new` zeroes it. Ours alone: a number is in one slot at a time, and a slot that a device may be
-        // reading is inside a `Copied`, which lends it to nobody.
+        // SAFETY: inside the buffer, which `copies` keeps: numbers are below the slots that it was made for.
+        // Initialised, as `Buffer::new` zeroes it. Ours alone: a number is in one slot at a time, and a slot
+        // that a device may be reading is inside a `Copied`, which never lends it.
         unsafe { slice::from_raw_parts_mut(at, self.copies.page_bytes) }
     }
 }
@@ -101,8 +101,8 @@ pub(crate) struct Copied {
     _slots: Vec<Slot>,
 }
 
-// SAFETY: the buffer stays where it is while `copies` has it. The bytes that a transfer is about are those of `_slots`,
-// which nobody can reach any more until the last holder of this is gone.
+// SAFETY: the buffer stays where it is while `copies` has it. The bytes that a transfer is about are those of
+// `_slots`, which no thread can reach any more until the last holder of this is gone.
 unsafe impl Memory for Copied {
     fn range(&self) -> NonNull<[u8]> {
         self.copies.memory.range()

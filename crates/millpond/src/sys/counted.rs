@@ -1,7 +1,7 @@
 //! The allocator of this crate's own tests: the system's, with a count of what each thread asks of it.
 //!
-//! Millpond promises that what is on its way to the device needs no memory that is not there already. Nobody sees an
-//! allocation in a profile of a quiet machine; here every one is counted.
+//! Millpond promises that what is on its way to the device needs no memory that is not there already. A
+//! profile of a quiet machine shows no allocation; here every one is counted.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -108,7 +108,7 @@ fn with_ranges(
 /// Locks the file for this process alone, for as long as it is open.
 ///
 /// # Errors
-/// `EWOULDBLOCK` if somebody has it locked.
+/// `EWOULDBLOCK` if it is locked already.
 pub(crate) fn lock(file: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: takes numbers; the file is open until the call returns.
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
@@ -117,7 +117,7 @@ pub(crate) fn lock(file: &impl AsRawFd) -> io::Result<()> {
     }
 }
 
-/// Nobody has the file locked by this opening of it any more, whoever else has that.
+/// This opening of the file has no lock on it any more, even if others share the opening.
 pub(crate) fn unlock(file: &impl AsRawFd) {
     // SAFETY: takes numbers; the file is open until the call returns.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
@@ -194,7 +194,7 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made, and nobody else knows it.
+    // SAFETY: just made, and no other owner knows it.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 

@@ -31,8 +31,8 @@ impl Drops {
     /// Gives the page at an address back, some time until `self` is dropped.
     ///
     /// # Safety
-    /// It is a page of private anonymous memory that nobody has a reference to, or whose content comes from elsewhere when it
-    /// is touched.
+    /// It is a page of private anonymous memory to which there is no reference, or whose content comes from
+    /// elsewhere when it is touched.
     pub(super) unsafe fn push(&mut self, address: usize) {
         if self.count == BATCH {
             self.all();
@@ -48,7 +48,8 @@ impl Drops {
         let pages = &self.pages[..std::mem::take(&mut self.count)];
         if let [_, _, ..] = pages {
             let advice = libc::MADV_DONTNEED;
-            // SAFETY: addresses and lengths that outlive the call; who pushed them answers for their content.
+            // SAFETY: addresses and lengths that outlive the call; the caller of `push` answers for their
+            // content.
             let done = unsafe {
                 libc::syscall(
                     libc::SYS_process_madvise,

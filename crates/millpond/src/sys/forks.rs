@@ -1,12 +1,13 @@
 //! Forked children, which have a copy of a cache's objects and none of its threads, memory and rights.
 //!
-//! The C library's `fork` calls [`in_child`] in each child before it goes on. From then on what the parent has made is known
-//! for another process's: calls are refused, and drops do nothing, for they would wait for threads that are not there, unmap
-//! what the child has put there since, and end what is the parent's. (Who forks by the bare system call is not noticed.)
+//! The C library's `fork` calls [`in_child`] in each child before it goes on. From then on what the parent
+//! has made is known to be another process's: calls are refused, and drops do nothing, for they would wait
+//! for threads that are not there, unmap what the child has put there since, and end what is the parent's. (A
+//! fork by the bare system call is not noticed.)
 //!
-//! A lock of a file (`flock`) belongs to all who have the open file, so that a child would keep it when its parent is killed.
-//! So a child closes such files as well ([`FileLock`]). A POSIX lock would not be inherited, but is lost as soon as anybody
-//! in the process closes the file, by whatever descriptor.
+//! A lock of a file (`flock`) belongs to all processes that have the open file, so that a child would keep it
+//! when its parent is killed. So a child closes such files as well ([`FileLock`]). A POSIX lock would not be
+//! inherited, but is lost as soon as the process closes any descriptor of the file.
 
 mod touched;
 
@@ -68,7 +69,7 @@ impl<T: Default> OfProcess<T> {
     {
         loop {
             let found = self.0.load(Ordering::Acquire);
-            // SAFETY: null, or what was leaked below: nobody frees it, and it is shared only.
+            // SAFETY: null, or what was leaked below: it is never freed, and only shared.
             let known: Option<&'static (Maker, Mutex<T>)> = unsafe { found.as_ref() };
             if let Some((maker, shared)) = known
                 && !maker.is_another()
@@ -80,7 +81,7 @@ impl<T: Default> OfProcess<T> {
                 .0
                 .compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Relaxed);
             if taken.is_err() {
-                // SAFETY: made above, and nobody else has seen it.
+                // SAFETY: made above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(fresh) });
             }
         }
@@ -93,7 +94,8 @@ extern "C" fn in_child() {
     for slot in &LOCKED {
         let fd = slot.swap(NONE, Ordering::Relaxed);
         if fd != NONE {
-            // SAFETY: the child's copy of a descriptor that is used for nothing but the lock, by whoever has it in the parent.
+            // SAFETY: the child's copy of a descriptor that is used for nothing but the lock, by its owner in
+            // the parent.
             unsafe { libc::close(fd) };
         }
     }
@@ -157,7 +159,7 @@ impl<F: AsRawFd> FileLock<F> {
     /// Locks a file that is open for nothing else.
     ///
     /// # Errors
-    /// `EWOULDBLOCK` if somebody has it locked.
+    /// `EWOULDBLOCK` if it is locked already.
     pub(crate) fn new(file: F) -> io::Result<FileLock<F>> {
         let lock = FileLock(NotInChildren::new(file));
         direct::lock(lock.file())?;

@@ -177,7 +177,7 @@ fn memory_of_a_region_that_its_program_makes_read_only_comes_and_goes_as_ever() 
     };
     let mut region = cache.region(8 << 20).unwrap();
     let protect = |region: &Region, len, rights| {
-        // SAFETY: nobody writes there while it is read-only.
+        // SAFETY: no thread writes there while it is read-only.
         let answer = unsafe { libc::mprotect(region.as_ptr().cast(), len, rights) };
         assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
     };

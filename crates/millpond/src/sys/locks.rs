@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 
-/// Who keeps others from locking a file for writing.
+/// The process that keeps others from locking a file for writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
     /// A process, by a lock of its own; 0 if it is none that this one can see.
@@ -21,7 +21,8 @@ pub(crate) enum Holder {
 /// Locks the whole file for writing, for this open file alone.
 ///
 /// # Errors
-/// `EAGAIN` if somebody else has locked some of it; `EBADF` if it is not open for writing; what the file system says.
+/// `EAGAIN` if another process has locked some of it; `EBADF` if it is not open for writing; what the file
+/// system says.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     control(file, libc::F_OFD_SETLK, libc::F_WRLCK).map(drop)
 }
@@ -32,7 +33,7 @@ pub(crate) fn unlock(file: &File) {
     let _ = control(file, libc::F_OFD_SETLK, libc::F_UNLCK);
 }
 
-/// Somebody who has locked a part of the file, other than this open file; one of them.
+/// One process that has locked a part of the file through another open file than this.
 pub(crate) fn holder(file: &File) -> Option<Holder> {
     let found = control(file, libc::F_OFD_GETLK, libc::F_WRLCK).ok()?;
     match (i32::from(found.l_type), u32::try_from(found.l_pid)) {
@@ -49,7 +50,7 @@ pub(crate) fn may_be_ours(file: &File) -> bool {
         // A server far away may have said so.
         Some(Holder::Process(0)) => true,
         Some(Holder::Process(process)) if process == std::process::id() => true,
-        // Of several who share it the kernel has told one.
+        // If several share it, the kernel has named one of them.
         Some(_) => is_listed(file).unwrap_or(true),
     }
 }

@@ -1,8 +1,9 @@
 //! A file that is written through a mapping: the kernel's own page cache, page by page, as programs use it with mmap(2).
 //!
-//! Not how this crate does anything: it is for whoever compares with it. Bytes are copied in, words are read, and nobody gets a
-//! reference into the mapping, so what others do to the file meanwhile is no matter of memory safety. It is one of signals:
-//! the process gets SIGBUS if the file is cut, or the file system has no space left, below a page that is touched.
+//! This crate does nothing this way: it is here for comparisons. Bytes are copied in, words are read, and no
+//! reference into the mapping is given out, so what others do to the file meanwhile is no matter of memory
+//! safety. It is one of signals: the process gets SIGBUS if the file is cut, or the file system has no space
+//! left, below a page that is touched.
 
 use super::mapping::kernel_page;
 use std::fs::File;
@@ -20,7 +21,7 @@ pub struct MappedFile {
 
 // SAFETY: a range of addresses belongs to no thread.
 unsafe impl Send for MappedFile {}
-// SAFETY: methods that take `&self` make system calls or store atomically; whoever copies has `&mut`.
+// SAFETY: methods that take `&self` make system calls or store atomically; copying takes `&mut`.
 unsafe impl Sync for MappedFile {}
 
 impl MappedFile {
@@ -54,8 +55,8 @@ impl MappedFile {
         Ok(MappedFile { start, len: bytes })
     }
 
-    /// Copies `bytes` to `offset`, as a program's own store does: the kernel brings each page in at its first touch, and
-    /// makes whoever touches too many wait.
+    /// Copies `bytes` to `offset`, as a program's own store does: the kernel brings each page in at its first
+    /// touch, and makes a thread that touches too many wait.
     ///
     /// # Panics
     /// If that is not inside the mapping.
@@ -95,8 +96,9 @@ impl MappedFile {
             self.len
         );
         let word = self.start.as_ptr().wrapping_add(at).cast::<AtomicU64>();
-        // SAFETY: a whole word inside the mapping, as asserted, which is readable and writable until the drop; aligned, as
-        // the mapping begins with a page. Whoever else uses it while `self` is shared does it here, atomically.
+        // SAFETY: a whole word inside the mapping, as asserted, which is readable and writable until the
+        // drop; aligned, as the mapping begins with a page. Other threads that use it while `self` is shared
+        // do so here, atomically.
         unsafe { &*word }
     }
 

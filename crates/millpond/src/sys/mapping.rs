@@ -95,8 +95,8 @@ impl Mapping {
         } else {
             libc::PROT_NONE
         };
-        // SAFETY: `part` checked that the range is ours; to take access away breaks nobody's memory, it
-        // stops them.
+        // SAFETY: `part` checked that the range is ours; taking access away breaks no memory, it stops
+        // the threads that use it.
         let result = unsafe { libc::mprotect(address.cast(), len, protection) };
         if result == 0 {
             Ok(())
@@ -131,10 +131,10 @@ impl Mapping {
     /// afterwards. `false`: the kernel keeps it as it is.
     ///
     /// # Safety
-    /// Nobody may hold a reference into the range, except to atomics for which zero is a value.
+    /// There may be no reference into the range, except to atomics for which zero is a value.
     pub(crate) unsafe fn discard(&self, range: Range<usize>) -> bool {
         let (address, len) = self.part(&range);
-        // SAFETY: the range is ours, and the caller promises that nobody minds its content becoming zero.
+        // SAFETY: the range is ours, and the caller promises that its content may become zero.
         unsafe { give_back(address.cast(), len) }
     }
 
@@ -161,7 +161,8 @@ impl Drop for Mapping {
 /// at first. Whether it was; else there is nothing at these addresses any more.
 ///
 /// # Safety
-/// Nobody may have a reference to the memory, or its content comes from elsewhere when it is touched, or may become zero.
+/// There may be no reference to the memory, or its content comes from elsewhere when it is touched, or may
+/// become zero.
 pub(super) unsafe fn give_back(address: *mut libc::c_void, len: usize) -> bool {
     // SAFETY: as the caller promises.
     let give = |advice| unsafe { libc::madvise(address, len, advice) == 0 };
@@ -218,7 +219,7 @@ pub(crate) fn kernel_page() -> usize {
 pub(crate) fn is_there(address: usize) -> bool {
     let mut found = 0;
     let page = std::ptr::without_provenance_mut(address);
-    // SAFETY: the kernel writes a byte for the one page, whose address it checks.
+    // SAFETY: the kernel writes a byte for the one page, and checks its address.
     let answer = unsafe { libc::mincore(page, kernel_page(), &raw mut found) };
     answer == 0 && found & 1 == 1
 }

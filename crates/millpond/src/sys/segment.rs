@@ -5,9 +5,9 @@
 //!   memory   [frame 7][frame 8]   [frame 3]   [frame 12]      contiguous neighbours become one range
 //! ```
 //!
-//! A [`Segments`] holds its owner, so the memory stays mapped until the transfer is over whoever else lets go of
-//! it, and ranges are checked against the owner when they are added. What keeps two parties from using the same
-//! bytes at the same time is the owner's business; see [`Memory`].
+//! A [`Segments`] holds its owner, so the memory stays mapped until the transfer is over, even if all other
+//! owners drop it, and ranges are checked against the owner when they are added. What keeps two parties from
+//! using the same bytes at the same time is the owner's business; see [`Memory`].
 
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Memory that a device may transfer to and from.
 ///
 /// # Safety
-/// Whoever implements it promises that
+/// An implementation promises that
 /// - `range` is always the same, readable and writable, and stays mapped until the value is dropped;
 /// - a reference into the range exists only while no transfer of those bytes can be under way: the bytes of a
 ///   read change at any time until it is completed, those of a write are read at any time until then.

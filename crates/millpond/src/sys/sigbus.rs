@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   touch ─► SIGBUS, on the thread's own stack ─► serve(address) ─┬─ true: back, the touch is tried again
-//!                                                                 └─ false: whoever had the signal before
+//!                                                                 └─ false: the signal's former handler
 //! ```
 //!
 //! One handler for the process, put in when the first region wants it and never taken out. The signal is raised by the
@@ -91,7 +91,7 @@ fn access(_: *mut libc::c_void) -> Access {
     Access::Write
 }
 
-/// Lets whoever had the signal before have it.
+/// Passes the signal to its former handler.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let previous = PREVIOUS
         .get()

@@ -1,8 +1,9 @@
 //! Threads of the cache's own.
 //!
-//! The kernel ends a process whose thread makes a file longer than `ulimit -f` allows (SIGXFSZ), or writes to a pipe or a
-//! socket that nobody reads (SIGPIPE), unless the program has said otherwise. What the program has said is not the cache's to
-//! change; but both go to the thread that writes, and one that has them blocked gets EFBIG and EPIPE from the call.
+//! The kernel ends a process whose thread makes a file longer than `ulimit -f` allows (SIGXFSZ), or writes to
+//! a pipe or a socket without a reader (SIGPIPE), unless the program has said otherwise. What the program has
+//! said is not the cache's to change; but both go to the thread that writes, and one that has them blocked
+//! gets EFBIG and EPIPE from the call.
 
 use std::io;
 use std::ptr;

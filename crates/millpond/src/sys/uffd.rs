@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   a thread touches a page that is not there ──► it sleeps; its address can be read here
-//!   move, zero, poison the page               ──► whoever sleeps for it goes on
+//!   move, zero, poison the page               ──► the threads that sleep for it go on
 //! ```
 //!
-//! The system calls and their structures as `linux/userfaultfd.h` (6.8 and later) has them; there is no crate that knows
-//! `UFFDIO_MOVE`. What is moved where, and that nobody reads it meanwhile, is `arena/exchange.rs`.
+//! The system calls and their structures as `linux/userfaultfd.h` (6.8 and later) has them; no crate knows
+//! `UFFDIO_MOVE`. `arena/exchange.rs` decides what is moved where, and sees to it that no thread reads it
+//! meanwhile.
 
 mod open;
 
@@ -26,7 +27,7 @@ const REGISTER_MODE_MISSING: u64 = 1;
 const REGISTER_MODE_WP: u64 = 1 << 1;
 const COPY_MODE_WP: u64 = 1 << 1;
 const WRITEPROTECT_MODE_WP: u64 = 1;
-/// Of a fault: somebody writes.
+/// Of a fault: it is a write.
 const PAGEFAULT_FLAG_WRITE: u64 = 1;
 /// How often a page is filled that the kernel could not fill at the moment.
 const FILL_TRIES: u32 = 1000;
@@ -133,7 +134,7 @@ pub(crate) enum Access {
 /// What becomes of a thread that touches a page which is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touch {
-    /// It sleeps, and whoever reads the descriptor is told.
+    /// It sleeps, and the reader of the descriptor is told.
     Sleeps,
     /// It gets `SIGBUS`; if it is in a system call, that fails with `EFAULT`.
     Signals,
@@ -188,7 +189,7 @@ impl Userfault {
         self.fd.as_raw_fd()
     }
 
-    /// Reads faults that nobody has read yet, without waiting. How many.
+    /// Reads the faults that have not been read yet, without waiting. Returns how many.
     ///
     /// # Errors
     /// What the system says.
@@ -233,7 +234,7 @@ impl Userfault {
         said(answer)
     }
 
-    /// Whoever sleeps for these pages tries again.
+    /// The threads that sleep for these pages try again.
     pub(super) fn wake(&self, start: usize, len: usize) {
         let mut span = span(start, len);
         // SAFETY: the structure is that of this request and outlives the call.
@@ -241,10 +242,12 @@ impl Userfault {
         assert_eq!(answer, 0, "UFFDIO_WAKE: {}", io::Error::last_os_error());
     }
 
-    /// Moves pages, and wakes who sleeps for them. How many bytes were, before an error.
+    /// Moves pages, and wakes the threads that sleep for them. Returns how many bytes were moved
+    /// before an error.
     ///
     /// # Safety
-    /// Nobody may have a reference to what is moved, or reach `to` but as memory whose pages come and go.
+    /// There may be no reference to what is moved, and no thread may reach `to` but as memory whose pages
+    /// come and go.
     pub(super) unsafe fn move_pages(&self, to: usize, from: usize, len: usize) -> (usize, io::Result<()>) {
         let mut transfer = Transfer {
             to: to as u64,
@@ -262,7 +265,8 @@ impl Userfault {
         (usize::try_from(transfer.done).unwrap_or(0), said(answer))
     }
 
-    /// Copies a page to where none is, and wakes who sleeps for it. `is_shut`: a write of it is a fault.
+    /// Copies a page to where none is, and wakes the threads that sleep for it. `is_shut`: a write of it
+    /// is a fault.
     ///
     /// # Errors
     /// `EEXIST` if one is there.
@@ -286,11 +290,13 @@ impl Userfault {
         said(answer)
     }
 
-    /// Pages that are shut can be written again, and who sleeps for them goes on. `false`: not now; who sleeps comes again.
+    /// Write-protected pages can be written again, and the threads that sleep for them go on. `false`: not
+    /// now; those threads come again.
     pub(super) fn open(&self, start: usize, len: usize) -> bool {
         let is_later = match self.protect(start, len, 0) {
             Ok(()) => return true,
-            // Any other refusal: there is no such memory any more, and so nobody who sleeps for it.
+            // Any other refusal: there is no such memory any more, and so no thread that sleeps for
+            // it.
             Err(error) => error.raw_os_error() == Some(libc::EAGAIN),
         };
         self.wake(start, len);
@@ -315,7 +321,7 @@ impl Userfault {
         said(answer)
     }
 
-    /// Puts zeros where no pages are, and wakes who sleeps for them.
+    /// Puts zeros where no pages are, and wakes the threads that sleep for them.
     ///
     /// # Errors
     /// `EEXIST` if one is there.
@@ -340,7 +346,8 @@ impl Userfault {
         }
     }
 
-    /// Whoever touches these pages, which are not there, gets `SIGBUS`, or `EFAULT` from a system call.
+    /// A thread that touches these pages, which are not there, gets `SIGBUS`, or `EFAULT` from a system
+    /// call.
     ///
     /// # Errors
     /// `EEXIST` if one is there.
@@ -374,7 +381,7 @@ fn said(answer: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// A descriptor that wakes who polls it.
+/// A descriptor that wakes the threads that poll it.
 #[derive(Debug)]
 struct Alarm(OwnedFd);
 
@@ -385,11 +392,11 @@ impl Alarm {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and has no other owner.
         Ok(Alarm(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Whoever polls it wakes up, until somebody has [cleared](Alarm::clear) it.
+    /// A thread that polls it wakes up, until it is [cleared](Alarm::clear).
     fn ring(&self) {
         let one = 1_u64;
         // SAFETY: eight bytes, which outlive the call. It can't fail but for a count near 2^64.
@@ -438,12 +445,13 @@ impl Ear {
         Ok(Ear { epoll, alarm })
     }
 
-    /// Wakes who waits, or the next who does.
+    /// Wakes the thread that waits, or the next one that does.
     pub(crate) fn ring(&self) {
         self.alarm.ring();
     }
 
-    /// Waits until there are faults to read, somebody rings, or `at_most` has passed.
+    /// Waits until there are faults to read, [`ring`](Self::ring) is called, or `at_most` has
+    /// passed.
     pub(crate) fn wait(&self, at_most: Option<Duration>) {
         let at_most = at_most.and_then(|at_most| epoll_time(at_most).ok());
         let mut events = [epoll::Event {

@@ -56,7 +56,7 @@ impl<T> Default for Slot<T> {
     }
 }
 
-/// Wakes whoever waits in the ring.
+/// Wakes the thread that waits in the ring.
 #[derive(Debug)]
 pub(crate) struct Bell {
     eventfd: File,
@@ -69,7 +69,7 @@ impl Bell {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just made, and nobody else knows it.
+        // SAFETY: just made, and no other owner knows it.
         let eventfd = unsafe { File::from_raw_fd(fd) };
         Ok(Bell { eventfd })
     }
@@ -276,7 +276,8 @@ impl<T> Drop for Ring<T> {
             let transient = [libc::EINTR, libc::EAGAIN, libc::EBUSY].map(Some);
             match self.ring.submit_and_wait(usize::from(busy)) {
                 Err(error) if !transient.contains(&error.raw_os_error()) => {
-                    // The ring is broken, so nobody knows what the kernel still touches: it is leaked.
+                    // The ring is broken, so it is unknown what the kernel still touches: it is
+                    // leaked.
                     mem::forget(mem::take(&mut self.slots));
                     mem::forget(mem::take(&mut self.bell_count));
                     return;

@@ -1,4 +1,4 @@
-//! Regions: memory whose pages come and go, and the arena with which they are exchanged.
+//! Regions: memory whose pages come and go, and the exchange of them with the arena.
 //!
 //! ```text
 //!   region   │ 0 │   │   │ 3 │   │ …       what the program sees, at addresses that never change
@@ -7,9 +7,9 @@
 //!   arena    │   │ f │ g │   │ h │ …       frames, which the device reads and writes
 //! ```
 //!
-//! Frame `f` of a region's page has its memory either here or there, but for a few that have both. Where in the arena it is,
-//! if it is there, `places.rs` says: as much of the arena has memory as there are frames, but for those whose pages are in a
-//! region, so the budget that bounds the frames bounds the regions.
+//! The memory of a region's page is either in the region or in the arena, but for a few pages that have both.
+//! Where in the arena it is, `places.rs` says. As much of the arena has memory as there are frames, less
+//! those whose pages are in a region; so the budget that bounds the frames bounds the regions.
 //!
 //! Why safe code can't break memory with this: a frame of a region's page is known under a number that no file has, so
 //! there are no pins of it and no slice but a load's and [`Exchange::bytes`]; and what is moved belongs to the one
@@ -80,7 +80,7 @@ pub(crate) struct Exchange {
     signals: OnceLock<Userfault>,
     /// Pages can be shut.
     shuts: AtomicBool,
-    /// Memory that the program had locked was unlocked, and nobody has said so yet.
+    /// Memory that the program had locked was unlocked, and this has not been reported yet.
     unlocked: AtomicBool,
     table: Arc<Table<Arena>>,
 }
@@ -124,8 +124,8 @@ impl Exchange {
         &self.uffd
     }
 
-    /// There are so many frames: those that are new get memory, and may be exchanged from now on. If that fails there is
-    /// none of them yet, and whoever calls this again tries again.
+    /// There are so many frames: those that are new get memory, and may be exchanged from now on. If that
+    /// fails there is none of them yet, and the next call tries again.
     ///
     /// # Errors
     /// The system's.
@@ -166,8 +166,9 @@ impl Exchange {
         }
     }
 
-    /// Puts zeros where a page of a region should be and is not: somebody has told the kernel, behind our back, to drop
-    /// it, and it was not in its frame as well. The page is in our hands. Whether it was so.
+    /// Puts zeros where a page of a region should be and is not: the program told the kernel, behind our
+    /// back, to drop it, and it was not in its frame as well. The page is ours alone. Returns whether it was
+    /// missing.
     pub(crate) fn restore(&self, memory: &RegionMemory, page: u64) -> bool {
         let uffd = self.of(memory);
         let was_missing = uffd.zero(memory.page(page), kernel_page()).is_ok();
@@ -177,8 +178,8 @@ impl Exchange {
         was_missing
     }
 
-    /// Moves a page from its frame into its region, and wakes who waits for it. `false`: the system has no memory for that,
-    /// and the page is in its frame still.
+    /// Moves a page from its frame into its region, and wakes the threads that wait for it. `false`: the
+    /// system has no memory for that, and the page is in its frame still.
     ///
     /// # Panics
     /// If there is no page in the frame, or one in the region.
@@ -210,9 +211,8 @@ impl Exchange {
                 std::thread::yield_now();
             }
         }
-        // Somebody has kept a pin on the arena's page, whatever for, or has made the region read-only: the content is what
-        // matters.
-        // SAFETY: the page is in our hands alone, and nobody changes it.
+        // Something else in the process pins the arena's page, or has made the region read-only: the content
+        // is what matters. SAFETY: the page is ours alone, and no thread changes it.
         let copied = unsafe { self.of(page.memory).copy_page(to, from, false) };
         match copied.as_ref().map_err(io::Error::raw_os_error) {
             Ok(()) => {}
@@ -224,15 +224,16 @@ impl Exchange {
         true
     }
 
-    /// Copies a page from its frame into its region, and wakes who waits for it: no processor has to forget an address for
-    /// that. `shut`: a write of it is to be a fault. Whether it was shut; `None` if it can't be done, for there is no memory.
+    /// Copies a page from its frame into its region, and wakes the threads that wait for it: no processor has
+    /// to forget an address for that. `shut`: a write to it is to be a fault. Returns whether it was
+    /// write-protected; `None` if there is no memory for the copy.
     ///
     /// # Panics
     /// If there is a page in the region.
     pub(crate) fn copy_in(&self, page: &InHand<'_>, shut: bool) -> Option<bool> {
         let shut = shut && self.may_shut(page.memory);
         let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
-        // SAFETY: the page is in our hands alone (`InHand`), and is in the arena only; nobody changes it there.
+        // SAFETY: the page is ours alone (`InHand`), and is in the arena only; no thread changes it there.
         let copied = unsafe { self.of(page.memory).copy_page(to, from, shut) };
         match copied.as_ref().map_err(io::Error::raw_os_error) {
             Ok(()) => Some(shut),
@@ -245,8 +246,9 @@ impl Exchange {
     pub(crate) fn copy_out(&self, page: &InHand<'_>) -> bool {
         self.places().put_together([page.frame].into_iter());
         let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
-        // If somebody has told the kernel, behind our back, to drop it, the copy would wait for who copies.
-        // SAFETY: the page is in our hands alone (`InHand`), and is in the region only, where nobody can write it.
+        // If the program told the kernel, behind our back, to drop it, the copy would wait for the thread
+        // that copies. SAFETY: the page is ours alone (`InHand`), and is in the region only, where no thread
+        // can write it.
         let is_copied = is_there(from) && unsafe { self.uffd.copy_page(to, from, false) }.is_ok();
         if !is_copied {
             self.vacate(std::slice::from_ref(page));
@@ -290,8 +292,9 @@ impl Exchange {
                 Copy::InRegion(page) => page.memory.page(page.page),
                 Copy::InFrame(page) => self.frame(page.frame),
             };
-            // SAFETY: the page is in our hands alone (`InHand`). In the region it can't be written, and whoever touches it
-            // from now on waits, and gets the other memory, which is equal; to that in the frame there is no reference.
+            // SAFETY: the page is ours alone (`InHand`). In the region it can't be written, and a thread that
+            // touches it from now on waits, and gets the other memory, which is equal. There is no reference
+            // to the memory in the frame.
             unsafe { drops.push(address) };
         }
         drop(drops);
@@ -301,7 +304,8 @@ impl Exchange {
         }));
     }
 
-    /// A page that was shut can be written again, and who waits to do so goes on. `false`: it is shut still.
+    /// A write-protected page can be written again, and the threads that wait to do so go on. `false`: it is
+    /// still write-protected.
     pub(crate) fn open(&self, memory: &RegionMemory, page: u64) -> bool {
         self.of(memory).open(memory.page(page), kernel_page())
     }
@@ -312,8 +316,8 @@ impl Exchange {
         is_seen && self.shuts.load(Ordering::Relaxed)
     }
 
-    /// Moves pages into their region, as far as they are a [`run`](Exchange::run), and wakes who waits for them. How many
-    /// were: the first at least, but as [`Exchange::move_in`].
+    /// Moves pages into their region, as far as they are a [`run`](Exchange::run), and wakes the threads that
+    /// wait for them. Returns how many: at least the first, except as in [`Exchange::move_in`].
     ///
     /// # Panics
     /// As [`Exchange::move_in`].
@@ -367,7 +371,8 @@ impl Exchange {
         }
         let is_copied = self.copy_out(page);
         match is_copied {
-            // SAFETY: the page is in our hands alone; it could not be written since it was copied, and whoever touches it waits.
+            // SAFETY: the page is ours alone; it could not be written since it was copied, and a thread that
+            // touches it waits.
             true => unsafe { Drops::new().push(at) },
             false => {
                 uffd.open(at, kernel_page());
@@ -386,8 +391,8 @@ impl Exchange {
             let count = together.min(most);
             let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
             let len = count * kernel_page();
-            // SAFETY: the pages are in our hands alone (`InHand`); whoever uses the region touches what is not there, and
-            // gets it back.
+            // SAFETY: the pages are ours alone (`InHand`); a thread that uses the region touches what is not
+            // there, and gets it back.
             let (moved, result) = unsafe { self.uffd.move_pages(to, from, len) };
             if moved > 0 {
                 let moved = &rest[..moved / kernel_page()];
@@ -418,10 +423,11 @@ impl Exchange {
                 // The whole process has had its memory locked, and what was empty got some.
                 Err(Some(libc::EEXIST)) if tries < MOVE_TRIES && is_there(from) => {
                     let mut drops = Drops::new();
-                    // SAFETY: the page is in its region only and in our hands alone, so nobody has a reference to this memory.
+                    // SAFETY: the page is in its region only and ours alone, so there is no reference to this
+                    // memory.
                     unsafe { drops.push(to) };
                 }
-                // Somebody has told the kernel, behind our back, to drop it: it reads as zeros.
+                // The program told the kernel, behind our back, to drop it: it reads as zeros.
                 Err(Some(libc::ENOENT)) => {
                     self.fill(page.frame);
                     done += 1;
@@ -448,7 +454,7 @@ impl Exchange {
     pub(crate) fn discard(&self, memory: &RegionMemory, pages: Range<u64>, frames: &[FrameNo]) {
         let start = pages.start as usize * kernel_page();
         let end = pages.end as usize * kernel_page();
-        // SAFETY: whoever discards pages has the region to itself, and knows that they read as zeros afterwards.
+        // SAFETY: the caller has the region to itself, and knows that they read as zeros afterwards.
         unsafe { memory.mapping.discard(start..end) };
         for &frame in frames {
             self.fill(frame);
@@ -469,20 +475,20 @@ impl Exchange {
         self.uffd.fill(self.frame(frame), kernel_page());
     }
 
-    /// Puts zeros where the arena has no memory, for whoever waits there.
+    /// Puts zeros where the arena has no memory, for the thread that waits there.
     pub(crate) fn fill_at(&self, address: usize) {
-        // If it is there meanwhile, all is well; else whoever waits comes again.
+        // If it is there meanwhile, all is well; else the waiting thread comes again.
         if self.uffd.zero(address, kernel_page()).is_err() {
             self.uffd.wake(address, kernel_page());
         }
     }
 
-    /// Whoever waits for the page tries again.
+    /// The threads that wait for the page try again.
     pub(crate) fn wake(&self, memory: &RegionMemory, page: u64) {
         self.of(memory).wake(memory.page(page), kernel_page());
     }
 
-    /// Whoever touches the page, which is not there, gets `SIGBUS`.
+    /// A thread that touches the page, which is not there, gets `SIGBUS`.
     ///
     /// # Errors
     /// The system's.

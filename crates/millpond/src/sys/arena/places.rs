@@ -13,8 +13,8 @@
 //! - Pages that leave their regions together get places side by side, whatever frames they have.
 //! - Free frames that are granted together exchange places among all free ones, so that theirs are side by side.
 //!
-//! A place changes only while nobody can have a right to the frame's bytes: while its page is in its region, or while it
-//! is free, which takes the core lock.
+//! A place changes only while no thread can have a right to the frame's bytes: while its page is in its
+//! region, or while it is free, which takes the core lock.
 //!
 //! What came out of a region is *seen*: the program may have given it to a pipe or a socket, which keep it without a pin.
 //! It never becomes another page's: once its frame is free it is [`Stale`], and is given back for fresh memory before the
@@ -110,7 +110,7 @@ struct Maps {
 }
 
 impl Maps {
-    /// The memory of a place is no more, or nobody's but ours.
+    /// The memory of a place is no more, or ours alone.
     fn is_fresh(&mut self, place: u32) {
         if self.seen.take_this(FrameNo(place)) {
             self.stale.remove(place);

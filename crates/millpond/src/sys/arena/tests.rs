@@ -328,7 +328,8 @@ fn threads_never_see_another_page_nor_half_a_change() {
     });
 }
 
-/// Whoever inserts a page can't forget to say that its frame is no free one any more: another's would be exchanged with it.
+/// Inserting a page also says that its frame is free no longer: else another frame would be exchanged with
+/// it.
 #[test]
 fn where_pages_are_exchanged_one_that_is_inserted_is_put_beside_the_one_before_it() {
     let arena = Arena::new(Bytes(64 << 12), PageSize::KIB_4, true).unwrap();

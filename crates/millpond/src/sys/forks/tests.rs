@@ -60,7 +60,7 @@ fn a_forked_child_drops_what_is_its_parents_and_nothing_happens() {
         .unwrap();
     file.write_at(&[7; 100_000], 0).unwrap();
     let recording = cache.record(folder.path().join("trace")).unwrap();
-    // Guards that keep the file open, the last of whose handles they are in the child then.
+    // Guards that keep the file open; in the child they are the last of its handles.
     let guards = (file.page_owned(3).unwrap(), file.page_mut_owned(4).unwrap());
     let mut parts = Some((cache, file.clone(), recording, file, guards));
     let dropped = fork(|| {

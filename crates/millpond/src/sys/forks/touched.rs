@@ -1,8 +1,8 @@
 //! What a forked child that touches a region of its parent's is told: it does not have the memory and dies of it, which a
 //! worker of a pool does without a word.
 //!
-//! In such a child the first `SIGSEGV` comes here. If it was for a region's address, a line on stderr says so. Then the
-//! signal is whose it was before, and the touch is tried again.
+//! In such a child the first `SIGSEGV` comes here. If it was for a region's address, a line on stderr says
+//! so. Then the signal's former handler gets it back, and the touch is tried again.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ const SAID: &str = "millpond: a forked child has touched memory that its parent 
 static REGIONS: [(AtomicUsize, AtomicUsize); 256] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
 
-/// Whose the signal was before, in a child.
+/// The signal's former handler, in a child.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// A region that is told of, until it is dropped.
@@ -80,7 +80,7 @@ extern "C" fn caught(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
         // SAFETY: bytes that live for ever. Whether they can be written changes nothing.
         unsafe { libc::write(libc::STDERR_FILENO, SAID.as_ptr().cast(), SAID.len()) };
     }
-    // A touch is tried again, and then it is for whoever had the signal before.
+    // A touch is tried again, and then it goes to the signal's former handler.
     match BEFORE.get() {
         // SAFETY: what the system has given as an action.
         Some(before) => unsafe { libc::sigaction(signal, before, std::ptr::null_mut()) },

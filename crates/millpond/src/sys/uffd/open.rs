@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   userfaultfd(2)                  root, CAP_SYS_PTRACE, or sysctl vm.unprivileged_userfaultfd
-//!   else /dev/userfaultfd           whom its mode lets open it (Linux 6.1); also past a seccomp filter
-//!   else for faults of programs     anybody; system calls that touch a missing page fail
+//!   else /dev/userfaultfd           for users that its mode admits (Linux 6.1); also past a seccomp filter
+//!   else for faults of programs     any user; system calls that touch a missing page fail
 //! ```
 
 use crate::sys::linux_version;

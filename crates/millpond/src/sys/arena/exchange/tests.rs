@@ -29,7 +29,7 @@ fn exchange() -> Option<(Exchange, RegionBytes)> {
     exchange.add_region(region.memory()).unwrap();
     for n in 0..PAGES {
         let frame = exchange.table.memory().pointer(FrameNo(n as u32)).as_ptr();
-        // SAFETY: the frame's memory is in the arena, and nobody else's.
+        // SAFETY: the frame's memory is in the arena, and only this test uses it.
         unsafe { frame.cast::<u64>().write(n) };
     }
     Some((exchange, region))
@@ -49,7 +49,7 @@ fn move_untold(exchange: &Exchange, pages: &[InHand<'_>], is_in: bool) {
     for page in pages {
         let (region, frame) = (page.memory.page(page.page), exchange.frame(page.frame));
         let (to, from) = if is_in { (region, frame) } else { (frame, region) };
-        // SAFETY: the page is nobody else's.
+        // SAFETY: only this test uses the page.
         let (_, moved) = unsafe { exchange.uffd.move_pages(to, from, kernel_page()) };
         moved.unwrap();
     }
@@ -59,7 +59,8 @@ fn content(region: &RegionBytes) -> Vec<u8> {
     region.bytes().chunks(kernel_page()).map(|page| page[0]).collect()
 }
 
-/// The process ended, or the page was taken for one that is in its frame, where whoever came to it next found zeros.
+/// The process ended, or the page was taken for one that is in its frame, where the next thread to touch it
+/// found zeros.
 #[test]
 fn pages_that_the_kernel_has_moved_into_a_region_without_telling_are_there() {
     let Some((exchange, region)) = exchange() else {
@@ -115,7 +116,7 @@ fn frames_that_could_not_be_made_exchangeable_are_not_there_and_are_tried_again(
     assert_eq!(exchange.places().frames(), FRAMES);
 }
 
-/// Whose content is it then? That must never be guessed.
+/// It is then unknown which page the content belongs to. That must never be guessed.
 #[test]
 fn a_page_that_is_in_both_places_is_refused() {
     let Some((exchange, region)) = exchange() else {
@@ -254,7 +255,7 @@ fn more_pages_than_fit_into_one_call_are_given_back() {
         (0..64).for_each(|n| exchange.fill(FrameNo(n)));
         let mut drops = Drops::new();
         for &address in all[..count].iter().chain(&all[..1]) {
-            // SAFETY: nobody has a reference to the frames.
+            // SAFETY: there is no reference to the frames.
             unsafe { drops.push(address) };
         }
         drop(drops);
@@ -273,7 +274,7 @@ fn a_page_that_somebody_had_the_kernel_drop_is_not_copied_out_and_reads_as_zeros
     assert_eq!(exchange.copy_in(&page, true), Some(true));
     exchange.drop_copies([Copy::InFrame(page)].into_iter());
     assert!(!exchange.restore(region.memory(), 1), "it is there");
-    // SAFETY: nobody has a reference to the page.
+    // SAFETY: there is no reference to the page.
     unsafe { region.memory().mapping.discard(kernel_page()..2 * kernel_page()) };
     assert!(!exchange.copy_out(&page));
     assert!(exchange.restore(region.memory(), 1));

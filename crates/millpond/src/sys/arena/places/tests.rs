@@ -128,7 +128,7 @@ fn rows_are_of_512_frames() {
     );
 }
 
-/// Its place has no memory: whoever got it would have more than there is.
+/// Its place has no memory: a frame that got it would have more than there is.
 #[test]
 fn a_frame_that_was_given_back_exchanges_its_place_with_none() {
     let places = places();
