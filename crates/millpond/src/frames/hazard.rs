@@ -2,10 +2,10 @@
 //!
 //! A page that many threads read would have its word bounce between their cores if every pin were counted
 //! there. While a page is *biased* a reader instead writes the page's address into a slot of its own
-//! thread's *hazard record*, one cache line that nobody else writes, and looks again whether the page is
-//! still there and biased. Whoever wants the page for itself (a writer, the evictor) takes the bias away
-//! and then reads every thread's record. The idea is BRAVO's (Dice and Kogan 2019, biased reader-writer
-//! locks), with hazard pointers (Michael 2004) in place of its table of readers.
+//! thread's *hazard record*, one cache line that no other thread writes, and looks again whether the page
+//! is still there and biased. A thread that wants the page for itself (a writer, the evictor) takes the
+//! bias away and then reads every thread's record. The idea is BRAVO's (Dice and Kogan 2019, biased
+//! reader-writer locks), with hazard pointers (Michael 2004) in place of its table of readers.
 //!
 //! Why the two cannot miss each other (`W` is the frame's word, `S` the slot; all four are SeqCst):
 //!
@@ -63,7 +63,8 @@ const SLOTS: usize = 8;
 /// One thread's hazard pins. Two lines, because some processors fetch lines in pairs.
 #[repr(align(128))]
 struct Record {
-    /// Addresses of pinned frames, 0 for none. Only the owner puts one in; anybody may take one out.
+    /// Addresses of pinned frames, 0 for none. Only the owner puts one in; any thread may take one
+    /// out.
     slots: [AtomicUsize; SLOTS],
     owned: AtomicBool,
 }

@@ -50,8 +50,8 @@ const GUESS_PAGES: u64 = 64;
 /// Guesses are one in so many frames, up to a power of two: twice as many as full blocks of pages.
 const FRAMES_PER_GUESS: u32 = 32;
 
-/// Pages whose heads lie together, a cache line of them: a run of pages that comes, or goes, looks into memory once for
-/// many.
+/// A cache line of pages whose heads lie together: a run of pages that comes or goes looks into memory once
+/// for many of them.
 const HEADS_TOGETHER: u64 = 16;
 
 /// "No frame" in a head or a link; frame `n` is written as `n + 1`, so that fresh memory is empty.
@@ -175,7 +175,7 @@ impl Index {
     }
 
     /// Takes `frame`, which is there, out of its chain and its key from it. Its link stays, for readers
-    /// who stand on it.
+    /// that stand on it.
     pub(crate) fn remove(&self, token: &mut WriteToken, frame: FrameNo) {
         self.check(token);
         let key = self.key(frame);

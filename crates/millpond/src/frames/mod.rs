@@ -1,4 +1,5 @@
-//! Frames: which page is in which, who may touch it, and who waits for that. Here is the hit path.
+//! Frames: which page is in which frame, which threads may touch it, and which wait for it. The hit
+//! path is here.
 
 pub(crate) mod event_count;
 pub(crate) mod hazard;

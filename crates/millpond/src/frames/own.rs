@@ -12,9 +12,9 @@ pub(crate) use unnoted::{OwnGuard, held};
 /// What a call would wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waits {
-    /// Those who change a page.
+    /// Threads that change a page.
     ForWriters,
-    /// Those who read it as well.
+    /// Threads that read it as well.
     ForAll,
 }
 
@@ -104,7 +104,7 @@ mod noted {
         thread_local! {
             static OWN: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
         }
-        // At the end of a thread it is nobody's.
+        // At the end of a thread the record has no owner.
         OWN.try_with(|own| *own).unwrap_or(0)
     }
 }

@@ -18,24 +18,24 @@
 //! - S2. While HAZARDS is clear no hazard record names the frame to good effect (`hazard.rs`, H3).
 //! - S3. EXCLUSIVE is never granted, and a page never leaves, while the count of pins is not zero.
 //! - S4. DIRTY is set before its owner may change a byte, so a page that is evicted as clean is clean.
-//! - S5. WAITERS and WANTED are requests: they change nobody's rights, only who is woken and who goes
-//!   first.
+//! - S5. WAITERS and WANTED are requests: they change no thread's rights, only which threads are
+//!   woken and which goes first.
 //!
 //! What the orders of the atomic operations are for, on a processor that keeps none of them by itself:
 //!
-//! - S6. Every change of a word is a read-modify-write, so all later ones continue the release sequence of each
-//!   that is a release. Whoever reads the word with Acquire, at any later value, sees all that was done before
-//!   any release of it; the Relaxed changes in between do not break that. Only the kernel stores one, the zero
-//!   of fresh memory.
+//! - S6. Every change of a word is a read-modify-write, so all later ones continue the release sequence of
+//!   each that is a release. A thread that reads the word with Acquire, at any later value, sees all that was
+//!   done before any release of it; the Relaxed changes in between do not break that. Only the kernel stores
+//!   one, the zero of fresh memory.
 //! - S7. Rights end with a release (`unpin`, `release`, every [`step`]) and begin with an acquire (every
 //!   [`step`]). So what was read under a counted pin was read before the claim or eviction that finds no pins,
 //!   and what an owner wrote is there for the next pin, claim, eviction or write to the device. DIRTY is seen
 //!   by then, for it was set before that release (S4).
 //! - S8. A step is SeqCst because [`Step::Claim`] and [`Step::Evict`] must be (H2); for all others acquire and
 //!   release would do, at the same instruction on x86-64 and on aarch64. A refusal is read with Acquire: T7.
-//! - S9. Uses, WAITERS and WANTED are changed Relaxed: they give no right to bytes. A use that is counted late,
-//!   or lost, changes who is evicted, never what is read. WAITERS is set and cleared under its stripe's lock,
-//!   which orders both.
+//! - S9. Uses, WAITERS and WANTED are changed Relaxed: they give no right to bytes. A use that is counted
+//!   late, or lost, changes which page is evicted, never what is read. WAITERS is set and cleared under its
+//!   stripe's lock, which orders both.
 
 use crate::frames::sync::{AtomicU64, Ordering};
 use core::fmt;
@@ -48,7 +48,7 @@ pub(crate) enum State {
     Absent,
     /// Memory without a page.
     Free,
-    /// Found under its key; its bytes belong to whoever loads them.
+    /// Found under its key; its bytes belong to the thread that loads them.
     Loading,
     /// A page that can be pinned.
     Resident,
@@ -118,13 +118,13 @@ pub(crate) enum Step {
     Own { change: bool },
     /// The exclusive owner is done.
     Release,
-    /// Somebody sleeps until the word changes; `wanted` if a writer waits for pins to go.
+    /// A thread sleeps until the word changes; `wanted` if a writer waits for pins to go.
     Wait { wanted: bool },
     /// Sleepers have been woken.
     Wake,
     /// A writer that waited does not want this page. One that does asks again when it is woken.
     Unwant,
-    /// Nobody but the caller may pin it from now on. Dirty pages only if they are given up.
+    /// No thread but the caller may pin it from now on. Dirty pages only if they are given up.
     Evict { dirty_too: bool },
     /// A hazard says no; the page stays.
     Stay,
@@ -132,7 +132,8 @@ pub(crate) enum Step {
     Leave,
     /// Its present content goes to the device.
     BeginWrite,
-    /// The same, with one counted pin, so that it stays as it is. No use: nobody wanted to read it.
+    /// The same, with one counted pin, so that it stays as it is. Not counted as a use: no caller
+    /// wanted to read it.
     BeginWritePinned,
     /// It is there.
     EndWrite,
@@ -147,9 +148,9 @@ pub(crate) enum Refusal {
     Gone,
     /// The page's bytes are not there yet.
     Loading,
-    /// Somebody may change the page.
+    /// A thread may change the page.
     Exclusive,
-    /// Somebody reads the page.
+    /// A thread reads the page.
     Pinned,
     /// A writer waits for readers to go.
     Wanted,
@@ -212,7 +213,7 @@ impl Word {
         self.has(WRITEBACK)
     }
 
-    /// Whether somebody may change the page.
+    /// Whether a thread may change the page.
     #[inline]
     pub(crate) fn is_exclusive(self) -> bool {
         self.has(EXCLUSIVE)
@@ -224,7 +225,7 @@ impl Word {
         self.has(HAZARDS)
     }
 
-    /// Whether somebody sleeps until this word changes.
+    /// Whether a thread sleeps until this word changes.
     #[inline]
     pub(crate) fn has_waiters(self) -> bool {
         self.has(WAITERS)
@@ -360,7 +361,7 @@ pub(crate) struct Stepped {
     pub(crate) new: Word,
 }
 
-/// Takes `step` on `word`, trying again while others change it. One compare-and-swap where nobody does.
+/// Takes `step` on `word`, trying again while others change it. One compare-and-swap if none does.
 ///
 /// # Panics
 /// If the step is illegal.
@@ -381,7 +382,7 @@ pub(crate) fn step(word: &AtomicU64, step: Step) -> Result<Stepped, Refusal> {
     }
 }
 
-/// Takes a step that whoever holds the frame's rights can always take.
+/// Takes a step that the holder of the frame's rights can always take.
 ///
 /// # Panics
 /// If the step is refused or illegal.
@@ -409,7 +410,8 @@ pub(crate) fn release(word: &AtomicU64) -> Word {
     old.without(EXCLUSIVE)
 }
 
-/// `Step::Use`, if nobody else is changing the word: a use that is lost now and then does no harm. Relaxed: S9.
+/// `Step::Use`, if no other thread is changing the word: a use that is lost now and then does no harm.
+/// Relaxed: S9.
 #[inline]
 pub(crate) fn note_use(word: &AtomicU64, seen: Word) {
     debug_assert!(seen.after(Step::Use).is_ok(), "{:?} of {seen:?}", Step::Use);

@@ -1,4 +1,4 @@
-//! Which page is in which frame, and who may touch it: the engine's hit path.
+//! Which page is in which frame, and which threads may touch it: the engine's hit path.
 //!
 //! ```text
 //!   pin ──► index: key to frame ──► its word: biased? ──► hazard slot of this thread ──► SharedPin
@@ -6,23 +6,24 @@
 //!   lock ─► index ──► its word: exclusive ──► had hazards? look at every thread's ─────► ExclusivePin
 //! ```
 //!
-//! A hit takes no lock and allocates nothing. A miss goes to whoever holds the core lock, who alone
-//! changes which page is where ([`LockedTable`]) and repeats the look-up there: without the lock a page
-//! may be missed (X1) but never mistaken (X2).
+//! A hit takes no lock and allocates nothing. A miss takes the core lock, whose holder alone changes
+//! which page is where ([`LockedTable`]), and repeats the look-up there: without the lock a page may be
+//! missed (X1) but never mistaken (X2).
 //!
-//! - T1. While a [`SharedPin`] lives its frame holds its page, which nobody changes: a counted pin keeps
-//!   the word from being claimed or leaving (S3), a hazard pin keeps whoever tried from going ahead (H3).
-//! - T2. While an [`ExclusivePin`] lives nobody else reads or changes the page: others' pins and claims
-//!   are refused while EXCLUSIVE is set, no count and no hazard was there when it was granted (S3, H2),
-//!   and the page was marked dirty before (S4).
+//! - T1. While a [`SharedPin`] lives its frame holds its page, and no thread changes it: a counted pin
+//!   keeps the word from being claimed or leaving (S3), a hazard pin stops the thread that tried (H3).
+//! - T2. While an [`ExclusivePin`] lives no other thread reads or changes the page: others' pins and
+//!   claims are refused while EXCLUSIVE is set, no count and no hazard was there when it was granted
+//!   (S3, H2), and the page was marked dirty before (S4).
 //! - T3. While a [`Load`] lives its frame's bytes are its holder's: nothing pins, claims or evicts a
 //!   loading frame.
 //! - T4. [`Vacated`] frames were free when they were taken out, and a frame gets from free to anything
-//!   else only through the holder of the core lock, who is making them vacated.
-//! - T5. Every change that ends somebody's reason to wait looks for WAITERS and wakes.
+//!   else only through the holder of the core lock, which makes them vacated.
+//! - T5. Every change that ends a thread's reason to wait looks for WAITERS and wakes.
 //! - T6. `first_dirty` is true for exactly one owner between two moments at which the page is clean.
-//! - T7. Nobody waits for those who use another page: a frame that refuses is asked for its key before its
-//!   refusal is believed. A refusal is read from the word with Acquire, so that the key is at least as new.
+//! - T7. No thread waits for the users of another page: a frame that refuses is asked for its key before
+//!   its refusal is believed. A refusal is read from the word with Acquire, so that the key is at least as
+//!   new.
 //!
 //! A reader may pin a page that it has pinned already, even while a writer waits for it: writers have
 //! precedence only for a bounded while (`wait.rs`). A thread that asks for a page exclusively while it
@@ -51,7 +52,7 @@ pub(crate) use locked::{LockedTable, Memory, Vacated};
 use pins::{Claim, Grip};
 pub(crate) use pins::{ExclusivePin, Holder, Load, SharedPin};
 
-/// The frames of a cache: what they hold, who uses them, and their memory `M`.
+/// The frames of a cache: what they hold, which threads use them, and their memory `M`.
 pub(crate) struct Table<M> {
     index: Index,
     stripes: Stripes,
@@ -89,7 +90,7 @@ impl<M: Memory> Table<M> {
         ))
     }
 
-    /// The view of whoever holds the core lock, which `token` proves.
+    /// The view of the thread that holds the core lock; `token` proves that it does.
     pub(crate) fn locked<'a>(&'a self, token: &'a mut WriteToken) -> LockedTable<'a, M> {
         LockedTable::new(self, token)
     }
@@ -127,7 +128,7 @@ impl<M> Table<M> {
         Some(SharedPin::new(self, grip))
     }
 
-    /// Whether the page `key` is there at this moment, whoever uses it. Counts as no use.
+    /// Whether the page `key` is there at this moment, used or not. Not counted as a use.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
         self.index.find(key).is_some_and(|frame| {
             // With the release at which the key was stored: the word is not that of the page that was there before.
@@ -154,7 +155,8 @@ impl<M> Table<M> {
         )
     }
 
-    /// Pins the page `key` for reading; waits while somebody changes it, and calls `slow` if that takes long. Never `Busy`.
+    /// Pins the page `key` for reading; waits while another thread changes it, and calls `slow` if that takes
+    /// long. Never `Busy`.
     #[inline]
     pub(crate) fn pin(&self, key: PageKey, slow: Slow<'_>) -> Lookup<SharedPin<&Self>> {
         match self.hit(key) {
@@ -202,8 +204,8 @@ impl<M> Table<M> {
             .wait(frame, self.index.word(frame), (false, None), busy);
     }
 
-    /// Waits for a moment at which nobody uses `key` in `frame`, or until it is no longer there. Then
-    /// [`LockedTable::forget`] has a chance. Calls `slow` if somebody uses it for long.
+    /// Waits for a moment at which no thread uses `key` in `frame`, or until it is no longer there.
+    /// Then [`LockedTable::forget`] has a chance. Calls `slow` if it stays in use for long.
     pub(crate) fn wait_unused(&self, frame: FrameNo, key: PageKey, slow: Slow<'_>) {
         self.wait_loading(frame, key);
         self.wait_written(frame, key);
@@ -212,12 +214,12 @@ impl<M> Table<M> {
         }
     }
 
-    /// The device is broken: nobody waits for what it was to do any more, now or later.
+    /// The device is broken: no thread waits any more for what it was to do, now or later.
     pub(crate) fn call_off(&self) {
         self.stripes.call_off();
     }
 
-    /// Ends a load: the bytes are there. Wakes who waits for them.
+    /// Ends a load: the bytes are there. Wakes the threads that wait for them.
     pub(crate) fn finish_load(&self, load: Load) {
         self.end_load(load, Step::Loaded);
     }
@@ -242,8 +244,8 @@ impl<M> Table<M> {
         self.wake_waiters(frame, word);
     }
 
-    /// Ends a page's writeback without success: it is dirty. Whether it was clean, so that nobody else
-    /// has reported it dirty since.
+    /// Ends a page's writeback without success: it is dirty. Returns whether it was clean, so that no
+    /// other thread has reported it dirty since.
     pub(crate) fn fail_write(&self, frame: FrameNo) -> bool {
         let stepped = state::must(self.index.word(frame), Step::FailWrite);
         self.wake_waiters(frame, stepped.new);
@@ -428,7 +430,7 @@ impl<M> Table<M> {
                 }
                 Err(Refusal::Gone) if asked => {
                     // The page may have left between our last look and our asking: then we have asked for
-                    // precedence at the next one, where its readers would stand back for nobody.
+                    // precedence at the next one, and its readers would stand back for no writer.
                     state::unwant(word);
                     return Err(Refusal::Gone);
                 }

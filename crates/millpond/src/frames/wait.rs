@@ -7,11 +7,11 @@
 //!   seen by that look, one after it sees WAITERS and must take the lock to wake, which it gets only when the
 //!   sleeper sleeps. So no wake-up is lost. What else the sleeper looks at was changed before a release of the
 //!   word, or before the lock was taken.
-//! - W2. One release cannot keep this bargain: a reader that clears its hazard slot and then looks for WAITERS
-//!   may read the word before its clear is seen by others (to forbid that would cost every pin a second
-//!   exchange). So who waits for a hazard sleeps with a bound and looks again.
-//! - W3. What a device was to do may never be done, if it is broken. Whoever waits for it looks whether the
-//!   waiting was called off, under the lock that is taken to wake after it was called off.
+//! - W2. One release cannot keep this bargain: a reader that clears its hazard slot and then looks for
+//!   WAITERS may read the word before its clear is seen by others (to forbid that would cost every pin a
+//!   second exchange). So a thread that waits for a hazard sleeps with a bound and looks again.
+//! - W3. What a device was to do may never be done, if it is broken. A thread that waits for it looks
+//!   whether the waiting was called off, under the lock that is taken to wake the threads afterwards.
 
 use crate::frames::state::{self, Step, Word};
 use crate::frames::sync::{
@@ -28,13 +28,14 @@ const STRIPES: usize = 64;
 /// no stall.
 const HAZARD_SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// The same for one that has waited for long: a guard that nobody drops costs ten looks a second.
+/// The same for a thread that has waited for long: a guard that is never dropped costs ten looks a
+/// second.
 const HAZARD_SLEEP_MOST: Duration = Duration::from_millis(100);
 
 /// What a long wait is said by, once: see [`SLOW_AFTER`]. `None`: by nothing.
 pub(crate) type Slow<'a> = Option<&'a dyn Fn()>;
 
-/// A wait is long after so much: far more than anybody has a page in hand who does not keep it.
+/// A wait is slow after so much: far longer than a thread uses a page that it does not keep.
 pub(crate) const SLOW_AFTER: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
@@ -46,7 +47,7 @@ struct Stripe {
 /// The places where threads sleep.
 pub(crate) struct Stripes {
     stripes: Box<[Stripe]>,
-    /// Nobody shall wait for a device any more.
+    /// No thread shall wait for a device any more.
     called_off: AtomicBool,
 }
 
@@ -62,7 +63,7 @@ impl Stripes {
         &self.stripes[frame.index() % STRIPES]
     }
 
-    /// Whether the device is broken, so that nobody should wait for it.
+    /// Whether the device is broken, so that no thread should wait for it.
     pub(crate) fn is_called_off(&self) -> bool {
         self.called_off.load(Ordering::Acquire)
     }
@@ -158,7 +159,7 @@ impl Stripes {
         }
     }
 
-    /// Wakes all who sleep until the frame's word changes.
+    /// Wakes all threads that sleep until the frame's word changes.
     #[cold]
     #[inline(never)]
     pub(crate) fn wake(&self, frame: FrameNo, word: &AtomicU64) {

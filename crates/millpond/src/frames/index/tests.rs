@@ -32,7 +32,7 @@ fn key(file: u32, page: u64) -> PageKey {
     PageKey::new(FileId(file), PageIndex(page))
 }
 
-/// A frame that has had no page yet read as page 0 of file 0, whose key is zero.
+/// A frame that had no page yet was read as page 0 of file 0, whose key is zero.
 #[test]
 fn a_guess_never_finds_a_frame_that_has_had_no_page() {
     sync::run(|| {

@@ -29,10 +29,10 @@ pub(crate) trait Memory {
     /// Frames hold nothing any more.
     fn freed(&self, _frames: &Vacated) {}
 
-    /// Gives the memory behind frames back that nobody can have a right to; they stay usable.
+    /// Gives back the memory behind frames to which no thread can have a right; they stay usable.
     fn discard(&self, frames: Vacated);
 
-    /// Takes away the memory behind frames that nobody can have a right to.
+    /// Takes away the memory behind frames to which no thread can have a right.
     #[allow(
         dead_code,
         reason = "memory is given back frame by frame until frames are withdrawn by the chunk"
@@ -55,7 +55,7 @@ impl Vacated {
     }
 }
 
-/// A [`Table`] in the hands of whoever holds the core lock. Hits go on beside it.
+/// A [`Table`] as the holder of the core lock sees it. Hits go on beside it.
 pub(crate) struct LockedTable<'a, M> {
     table: &'a Table<M>,
     token: &'a mut WriteToken,
@@ -78,8 +78,9 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         self.table.index.metadata_bytes(self.token)
     }
 
-    /// Starts to load pages that follow one another from `first` on and are not there, into `frames`, which are free.
-    /// Whoever asks for one of the pages from now on waits for its load, which is put behind those in `loads`.
+    /// Starts to load pages that follow one another from `first` on and are not there, into `frames`, which
+    /// are free. A thread that asks for one of the pages from now on waits for its load, which is put behind
+    /// those in `loads`.
     ///
     /// # Panics
     /// If one of the frames is not free.
@@ -113,8 +114,8 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         }
     }
 
-    /// Ends a load whose bytes did not come: the frame is free, and who waits for the page looks again
-    /// and misses.
+    /// Ends a load whose bytes did not come: the frame is free, and the threads that wait for the page
+    /// look again and miss.
     pub(crate) fn fail_load(&mut self, load: Load) -> FrameNo {
         let frame = self.table.loading_frame(&load);
         self.table.index.remove(self.token, frame);
@@ -165,8 +166,8 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         });
     }
 
-    /// As `begin_write`, with the page pinned: until that is dropped nobody changes it. `None`: somebody is changing it
-    /// at this moment; leave it.
+    /// As `begin_write`, with the page pinned: no thread changes it until the pin is dropped. `None`: a
+    /// thread is changing it at this moment; leave it.
     ///
     /// # Panics
     /// If `holder` is another table's.

@@ -15,8 +15,8 @@ pub(crate) trait Holder {
     /// The table.
     fn table(&self) -> &Table<Self::Memory>;
 
-    /// Whether a pin that is dropped is given back: not in a forked child, where nobody waits for it and whoever held a lock of
-    /// the table is gone.
+    /// Whether a pin that is dropped is given back: not in a forked child, where no thread waits for it and
+    /// the thread that held a lock of the table is gone.
     #[inline]
     fn gives_back(&self) -> bool {
         true

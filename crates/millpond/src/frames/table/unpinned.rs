@@ -1,4 +1,4 @@
-//! Pages of regions: in the table for the core's sake, and pinned by nobody.
+//! Pages of regions: in the table for the core's sake, with no pin.
 //!
 //! What excludes others from such a page is its state in the region ([`Pages`](crate::memory::Pages)); its frame's word
 //! only says what the core asks for: uses, dirty, under writeback. A region's number is no file's, so there is no hit, no
@@ -32,7 +32,7 @@ impl<M> Table<M> {
     /// The page differs from its slot.
     ///
     /// # Panics
-    /// If somebody pins it, or it is not there.
+    /// If it is pinned, or not there.
     pub(crate) fn make_dirty(&self, frame: FrameNo) {
         let word = self.index.word(frame);
         state::must(word, Step::Claim);
