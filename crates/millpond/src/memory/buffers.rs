@@ -1,8 +1,9 @@
 //! Whether a buffer that a call is given lies in a region, of whichever cache of this process.
 //!
-//! Whoever touches a region may have to wait for a frame, and a call that copies to or from it with pages of a file in hand
-//! keeps those from leaving meanwhile: with a few such calls in a small pool nobody has a frame that the others wait for.
-//! So these calls copy by way of a buffer of their own, a part at a time, and touch the region with nothing in hand.
+//! A thread that touches a region may have to wait for a frame. A call that copies to or from the region
+//! while it holds pages of a file keeps those from leaving meanwhile: with a few such calls in a small pool
+//! there is no frame left for the others to get. So these calls copy by way of a buffer of their own, a part
+//! at a time, and hold no page while they touch the region.
 //!
 //! ```text
 //!   ordinary buffer    page ──────────► buffer
@@ -24,7 +25,7 @@ static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static END: AtomicUsize = AtomicUsize::new(0);
 static ALL: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
-/// A region is there from now on, before anybody has its address.
+/// A region is there from now on, before any thread has its address.
 pub(crate) fn enter(memory: &RegionMemory) {
     let addresses = memory.addresses();
     FIRST.fetch_min(addresses.start, Ordering::Relaxed);
@@ -44,7 +45,7 @@ pub(crate) fn remove(memory: &RegionMemory) {
 /// Whether a part of the buffer lies in a region.
 #[inline]
 pub(crate) fn are_in_region(buf: &[u8]) -> bool {
-    // Whoever has a slice of a region got it from who has entered it.
+    // A thread that has a slice of a region got it from the thread that entered it.
     let bytes = buf.as_ptr_range();
     let (start, end) = (bytes.start.addr(), bytes.end.addr());
     start < END.load(Ordering::Relaxed) && end > FIRST.load(Ordering::Relaxed) && is_in_one(start..end)

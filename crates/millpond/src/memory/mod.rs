@@ -9,7 +9,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod` | a region, and which of them a cache has |
-//! | `pages` | where each page is, and who may move it |
+//! | `pages` | where each page is, and which thread may move it |
 //! | `bells` | what wakes the threads that serve faults (`engine/handlers.rs`) |
 //! | `options` | whether they serve faults, or the touching thread itself (`engine/in_thread.rs`) |
 //! | `shut` | whether a page that is read comes write-protected |
@@ -61,9 +61,10 @@ pub(crate) struct RegionInner {
     pub(crate) pages: Pages,
     pub(crate) tables: Tables,
     pub(crate) shut: Shut,
-    /// Who goes through it.
+    /// The threads that go through it.
     pub(crate) around: Mutex<FaultAround>,
-    /// It is being dropped: a fault that somebody reads late, of a page that is there since, must bring nothing back.
+    /// It is being dropped: a fault that is read late, of a page that is there since, must bring nothing
+    /// back.
     pub(crate) closed: AtomicBool,
     /// Announces, where threads serve their faults themselves, that a page which some wait for can be taken again.
     pub(crate) settled: EventCount,

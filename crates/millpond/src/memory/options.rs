@@ -2,7 +2,7 @@
 
 use crate::sys::uffd::Touch;
 
-/// Who serves the faults of a region.
+/// Which thread serves the faults of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Faults {
@@ -11,13 +11,14 @@ pub enum Faults {
     /// otherwise.
     #[default]
     Handlers,
-    /// The thread that touches the page, in a handler of `SIGBUS`. There is nobody to wake, so a fault takes less;
-    /// in return:
+    /// The thread that touches the page, in a handler of `SIGBUS`. There is no thread to wake, so a fault
+    /// takes less; in return:
     ///
     /// - A system call that touches a page which is not there fails with `EFAULT`, and so does one that writes into a page
     ///   of which no more is known than that it was read: write a byte of each page that it gets before, or copy.
-    /// - The process's handler of `SIGBUS` is Millpond's from then on; what is not a region's goes to the one before.
-    ///   Whoever sets another afterwards must hand such signals on. No thread that touches the region may block the signal.
+    /// - The process's handler of `SIGBUS` is Millpond's from then on; what is not a region's goes to the one
+    ///   before. A program that sets another afterwards must hand such signals on. No thread that touches the
+    ///   region may block the signal.
     /// - The fault runs on the thread's own stack and may allocate: the region can't be the memory of an allocator, and its
     ///   threads need some 16 KiB of stack.
     InThread,
@@ -35,7 +36,7 @@ impl RegionOptions {
         RegionOptions::default()
     }
 
-    /// Who serves the region's faults. Default: [`Faults::Handlers`].
+    /// Which thread serves the region's faults. Default: [`Faults::Handlers`].
     pub fn faults(mut self, faults: Faults) -> RegionOptions {
         self.faults = faults;
         self

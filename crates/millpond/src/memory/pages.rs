@@ -1,4 +1,4 @@
-//! Where each page of a region is, and who may move it.
+//! Where each page of a region is, and which thread may move it.
 //!
 //! ```text
 //!           fault                               sampled ─►
@@ -8,11 +8,11 @@
 //!      └──────────────────────────────────────────────┘ evicted, forgotten
 //! ```
 //!
-//! `Mapped`: in the region, where the program reads and writes it. `Cached`: in the frame's place in the arena, equal
-//! to what the program wrote last; touched again it comes back without a read, and that soft fault is what counts as a
-//! use. `Busy`: on the way between two of these, in the hands of whoever took it with [`Pages::take`] and of nobody
-//! else. A fault that meets `Busy` or `Writing` leaves a mark, and whoever ends that state wakes it: nobody waits with
-//! anything in hand.
+//! `Mapped`: in the region, where the program reads and writes it. `Cached`: in the frame's place in the
+//! arena, equal to what the program wrote last; touched again it comes back without a read, and that soft
+//! fault is what counts as a use. `Busy`: on the way between two of these; it belongs to the thread that took
+//! it with [`Pages::take`] and to no other. A fault that meets `Busy` or `Writing` leaves a mark, and the
+//! thread that ends that state wakes it: no thread waits while it holds anything.
 //!
 //! A page that is `Mapped` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is *shut*,
 //! that is write-protected in the region, both are equal.
@@ -41,21 +41,22 @@ pub(crate) enum At {
     Poisoned = 5,
 }
 
-/// Somebody has touched the page meanwhile.
+/// A thread has touched the page meanwhile.
 const WANTED: u32 = 1 << 7;
-/// It was read ahead, and nobody has touched it since.
+/// It was read ahead, and no thread has touched it since.
 const AHEAD: u32 = 1 << 6;
-/// Whoever touches it first asks for more read-ahead.
+/// The first touch asks for more read-ahead.
 const MARK: u32 = 1 << 5;
 /// Its content is of no use unless it is touched.
 const LAZY: u32 = 1 << 4;
 /// Its frame's place in the arena has memory while it is in the region.
 const TWIN: u32 = 1 << 3;
-/// Nobody can write it in the region without a fault.
+/// No thread can write it in the region without a fault.
 const SHUT: u32 = 1 << 8;
-/// Its slot holds the same: nobody could write it since it was read from there, or written there.
+/// Its slot holds the same: no thread could write it since it was read from there, or written
+/// there.
 const SAME: u32 = 1 << 9;
-/// What is kept while the page is `Busy`, `Cached` or `Writing`, and nobody but its holder changes.
+/// What is kept while the page is `Busy`, `Cached` or `Writing`, and only its holder changes.
 const KEPT: u32 = AHEAD | MARK | LAZY;
 /// What is kept while it is `Busy` or `Mapped`.
 const KEPT_MAPPED: u32 = TWIN | SHUT;
@@ -126,8 +127,8 @@ impl Pages {
         None
     }
 
-    /// The same of a page that is in its frame and can come back with another: nobody is to ask for more at it, and its
-    /// content is of use. Whether it was read ahead.
+    /// The same for a page that is in its frame and can come back with another: its touch is not to ask for
+    /// more, and its content is of use. Returns whether it was read ahead.
     pub(crate) fn take_with_another(&self, page: u64) -> Option<Ahead> {
         let word = self.states.get(page as usize)?;
         let now = word.load(Ordering::Acquire);
@@ -142,8 +143,8 @@ impl Pages {
         })
     }
 
-    /// Ends a state that only the caller may end. Whether somebody has touched the page meanwhile, who must be woken
-    /// unless putting the page where it is did so.
+    /// Ends a state that only the caller may end. Returns whether a thread has touched the page meanwhile. It
+    /// must be woken unless putting the page where it is did so.
     #[must_use]
     pub(crate) fn put(&self, page: u64, to: At) -> bool {
         let word = &self.states[page as usize];
@@ -163,7 +164,7 @@ impl Pages {
         before & WANTED != 0
     }
 
-    /// Notes that a page in our hands was read ahead, or whose first touch asks for more.
+    /// Notes that a page of ours was read ahead, or that its first touch asks for more.
     pub(crate) fn note_ahead(&self, page: u64, ahead: Ahead) {
         let bits = [(ahead.was_read, AHEAD), (ahead.is_mark, MARK)];
         let bits = bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum();
@@ -179,7 +180,7 @@ impl Pages {
         self.states[page as usize].fetch_or(LAZY, Ordering::AcqRel);
     }
 
-    /// Whether that was noted of a page in our hands, and nobody has touched it since.
+    /// Whether that was noted of a page of ours, and no thread has touched it since.
     pub(crate) fn is_lazy(&self, page: u64) -> bool {
         self.states[page as usize].load(Ordering::Acquire) & (LAZY | WANTED) == LAZY
     }
@@ -203,7 +204,7 @@ impl Pages {
         self.states[page as usize].fetch_or(SAME, Ordering::AcqRel);
     }
 
-    /// Notes that a page in our hands may differ from its slot though nobody could write it.
+    /// Notes that a page of ours may differ from its slot though no thread could write it.
     pub(crate) fn note_changed(&self, page: u64) {
         self.states[page as usize].fetch_and(!SAME, Ordering::AcqRel);
     }
@@ -231,7 +232,7 @@ impl Pages {
         }
     }
 
-    /// Leaves word that the page was touched, for whoever has it. `false`: nobody has.
+    /// Marks the page as touched, for the thread that holds it. `false`: no thread does.
     pub(crate) fn want(&self, page: u64) -> bool {
         let word = &self.states[page as usize];
         let mut now = word.load(Ordering::Acquire);

@@ -1,8 +1,9 @@
 //! Whether pages that come to be read are shut.
 //!
-//! A page that is shut leaves without a move, and costs a fault more when it is written. Who writes most of what it has
-//! just read pays that for nothing: if of [`WINDOW`] pages more than a quarter were opened again, the next [`REST`] times
-//! as many come as they do for a write, and then it is tried again.
+//! A write-protected page leaves without a move, and costs one more fault when it is written. A program that
+//! writes most of what it has just read pays that for nothing: if of [`WINDOW`] pages more than a quarter
+//! were opened again, the next [`REST`] times as many come as they do for a write, and then it is tried
+//! again.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,7 +26,7 @@ impl Shut {
         let came = self.came.fetch_add(1, Ordering::Relaxed);
         if came % WINDOW == WINDOW - 1 {
             let opened = self.opened.swap(0, Ordering::Relaxed);
-            // Whoever else comes meanwhile gets one as before.
+            // Another thread that comes meanwhile gets one as before.
             let rest = match self.rest.load(Ordering::Relaxed) {
                 0 if opened > WINDOW / 4 => REST,
                 rest => rest.saturating_sub(1),

@@ -1,4 +1,4 @@
-//! Swap files: preallocated, one cache's alone, and nobody else's to read.
+//! Swap files: preallocated, each for one cache alone, and readable by no other user.
 
 use crate::device::{self, Descriptor, DeviceFile, is_behind_limit, look_at_limit};
 use crate::error::{Error, Result};
@@ -30,10 +30,9 @@ const MAGIC: &[u8] = b"millpond swap: nothing in here is of use to anybody\n";
 
 /// Where pages of regions go that have no room in memory: a file, or a block device.
 ///
-/// The file is made if it is not there, with mode 600, gets its blocks at once, and is locked (`flock`) for as long as
-/// the cache lives: it is free for the next as soon as the process ends, however that ends, and whichever forked children
-/// it has. What is in it is of no use to
-/// anybody afterwards, and it is not encrypted.
+/// The file is made if it is not there, with mode 600, gets its blocks at once, and is locked (`flock`) for
+/// as long as the cache lives: it is free for the next as soon as the process ends, however that ends, and
+/// whichever forked children it has. What is in it is of no use afterwards, and it is not encrypted.
 #[derive(Clone, Debug)]
 pub struct SwapFile {
     path: PathBuf,
@@ -270,7 +269,7 @@ pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: Pag
             slots,
             priority: swap.priority,
         });
-        // As the core counts: a number between two files is nobody's.
+        // As the core counts: a number between two files belongs to no region.
         first = next;
     }
     Regions::new(exchange, areas).map_err(setup)

@@ -6,8 +6,8 @@
 //!   met    ◄─ the core wants to see their uses   as soon as there is a batch
 //! ```
 //!
-//! A line may have pages that are twins no more, or twice: whoever's turn comes looks. What is done then is in
-//! `driver/twins.rs`.
+//! A line may have pages that are twins no more, or the same page twice: that is looked at when their turn
+//! comes. What is done then is in `driver/twins.rs`.
 
 use millpond_core::units::{PageCount, PageKey};
 use parking_lot::Mutex;
@@ -71,7 +71,8 @@ impl Twins {
         lines.met.reserve(2 * BATCH_MAX as usize);
     }
 
-    /// A page has become a twin, or an old one. The pages whose turn it is; not this one, if it is new.
+    /// A page has become a twin, or an old one. Returns the pages whose turn it is; not this one, if it
+    /// is new.
     pub(crate) fn enter(&self, key: PageKey, is_new: bool) -> Vec<PageKey> {
         let Lines {
             most,
@@ -96,7 +97,7 @@ impl Twins {
         }
     }
 
-    /// Its turn had come, and somebody else had it in hand.
+    /// Its turn had come, and another thread held it.
     pub(crate) fn again(&self, key: PageKey) {
         self.0.lock().old.push(key);
     }
