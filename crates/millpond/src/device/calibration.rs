@@ -50,7 +50,7 @@ pub enum GoalSource {
     Presumed,
     /// A measurement.
     Measured(Calibration),
-    /// Somebody has set it.
+    /// Set by the program.
     Given,
 }
 

@@ -29,7 +29,7 @@ impl DeviceFile {
     /// dropped.
     ///
     /// # Errors
-    /// `EAGAIN` if somebody has locked it; as `fcntl` fails.
+    /// `EAGAIN` if it is locked already; as `fcntl` fails.
     pub(crate) fn lock(&self) -> io::Result<()> {
         let mut exclusive = self.exclusive.0.lock();
         if exclusive.is_some() {

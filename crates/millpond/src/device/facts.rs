@@ -20,14 +20,15 @@ pub struct DeviceFacts {
 }
 
 impl DeviceFacts {
-    /// Where nothing is said: a SATA flash disk, whose queue has 32 commands (NCQ), with a write cache.
+    /// If the device says nothing: a SATA flash disk, whose queue has 32 commands (NCQ), with a write
+    /// cache.
     pub const UNKNOWN: DeviceFacts = DeviceFacts {
         queue_depth: 32,
         rotational: false,
         write_cache: true,
     };
 
-    /// Memory: as much at a time as anybody wants (256 is what the rings here hold).
+    /// Memory: as much at a time as a caller wants (256 is what the rings here hold).
     pub const MEMORY: DeviceFacts = DeviceFacts {
         queue_depth: 256,
         rotational: false,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a transfer is noted by the watchdog ──► in transit of its device
-//!   it ends ─────────────────────────────► counted; a read that somebody waited for, with its time
+//!   it ends ─────────────────────────────► counted; a read that a thread waited for, with its time
 //! ```
 //!
 //! A cache may have files on several disks, and one slow disk must show as that disk. It is counted under the lock that
@@ -27,7 +27,7 @@ pub struct DeviceFigures {
     pub reads: u64,
     /// Bytes that they were to bring.
     pub read_bytes: u64,
-    /// Of them, reads of pages that somebody needed at once.
+    /// Of them, reads of pages that a thread needed at once.
     pub waited_reads: u64,
     /// What these took, all together.
     pub waited_read_time: Nanos,
@@ -49,7 +49,7 @@ pub struct DeviceFigures {
     pub writes_in_transit: u64,
     /// Bytes of the writes under way.
     pub write_bytes_in_transit: u64,
-    /// What half of the reads of the last one to two seconds that somebody needed at once did not exceed.
+    /// The median of the reads of the last one to two seconds that a thread needed at once.
     pub read_p50: Option<Nanos>,
     /// What 99 of 100 of them did not.
     pub read_p99: Option<Nanos>,

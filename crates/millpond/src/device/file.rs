@@ -67,7 +67,7 @@ pub struct DeviceFile {
     caching: Caching,
     identity: FileIdentity,
     is_block_device: bool,
-    /// Asked for once, and only by who wants to know: it takes longer than opening the file.
+    /// Asked for once, and only when they are needed: it takes longer than opening the file.
     facts: OnceLock<DeviceFacts>,
     lengths: Lengths,
     /// Major and minor number of the disk below.

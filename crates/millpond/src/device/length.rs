@@ -1,7 +1,7 @@
 //! How long files may become: by the file system, and by the limit of the process (`ulimit -f`).
 //!
-//! Both are asked before anything is accepted. Behind it is too late: the write is made in the background, where nobody is
-//! told, and at the limit of the process the kernel ends that (SIGXFSZ).
+//! Both are asked before anything is accepted. Afterwards it is too late: the write is made in the
+//! background, where no caller hears of it, and at the limit of the process the kernel ends that (SIGXFSZ).
 
 use super::{Descriptor, DeviceFile};
 use rustix::fs::SeekFrom;
@@ -83,7 +83,7 @@ impl DeviceFile {
         if len <= allowed.load(Ordering::Relaxed).max(LEN_SURE) {
             return true;
         }
-        // Much further first, so that whoever appends asks seldom.
+        // Much further first, so that a thread that appends asks seldom.
         for asked in [len.saturating_mul(4).min(i64::MAX as u64), len] {
             match self.seek_to(asked) {
                 Ok(()) => {

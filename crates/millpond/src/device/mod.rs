@@ -1,9 +1,9 @@
 //! Devices: what moves pages between memory and files, and what each disk has done.
 //!
 //! A program needs none of it: a cache takes [`best`], and counts by disk what it did
-//! ([`PageCache::devices`](crate::PageCache::devices)). It is for those who give a cache another one with
-//! [`Builder::device`](crate::Builder::device): threads instead of io_uring, one of the crate `millpond-testing`, or their own
-//! [`Device`] around any of these.
+//! ([`PageCache::devices`](crate::PageCache::devices)). It is for programs that give a cache another one with
+//! [`Builder::device`](crate::Builder::device): threads instead of io_uring, one of the crate
+//! `millpond-testing`, or their own [`Device`] around any of these.
 //!
 //! ```
 //! use millpond::PageCache;

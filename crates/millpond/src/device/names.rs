@@ -12,8 +12,8 @@ pub fn device_name(device: u64) -> String {
     disk.or_else(mount).unwrap_or_else(|| format!("{major}:{minor}"))
 }
 
-/// `31 23 0:28 / /mnt rw,relatime shared:1 - btrfs /dev/vdb rw`, by the third word; what stands behind the dash is the
-/// file system and where it is. A file system whose disk is there is called by that.
+/// `31 23 0:28 / /mnt rw,relatime shared:1 - btrfs /dev/vdb rw`, by the third word; behind the dash are the
+/// file system and where it is. A file system whose disk is named there gets its name.
 fn of_mounts(mounts: &str, major: u32, minor: u32) -> Option<String> {
     let number = format!("{major}:{minor}");
     let of_line = |line: &str| {

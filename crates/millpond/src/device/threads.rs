@@ -87,7 +87,7 @@ impl Pool {
             drop(state);
             let token = request.token;
             let result = run_here(&request);
-            // The memory is let go of before anybody hears that it may be used again.
+            // The memory is released before any thread hears that it may be used again.
             drop(request);
             state = self.state.lock();
             state.done.push(Completion { token, result });
@@ -165,7 +165,7 @@ impl Drop for Threads {
         }
         self.pool.work.notify_all();
         for thread in self.threads.lock().drain(..) {
-            // A panic in it has been printed; there is nobody left to tell.
+            // A panic in it has been printed; there is no caller to report it to.
             let _ = thread.join();
         }
     }

@@ -5,12 +5,13 @@
 //!                                                                    reaper ◄── completions
 //! ```
 //!
-//! Only the reaper hands calls to the kernel. The kernel finishes a call in the context of the thread that handed it
-//! in, which has to be awake for it: a read handed in by a thread that then slept in `fdatasync` was completed when
-//! that was over, 198 ms later (Linux 6.18; 0.2 to 0.6 ms while the thread computed or slept interruptibly). With the
-//! queue in between nobody's sleep holds up anybody's completion, and it costs little: random 4 KiB reads by one
-//! thread with another as the reaper, best of two runs, handed in directly against through the queue: 14.4 against
-//! 15.1 K/s at 1 outstanding, 38.5 against 34.3 at 4, 62.9 against 60.0 at 32.
+//! Only the reaper hands calls to the kernel. The kernel finishes a call in the context of the thread that
+//! handed it in, which has to be awake for it: a read handed in by a thread that then slept in `fdatasync`
+//! was completed when that was over, 198 ms later (Linux 6.18; 0.2 to 0.6 ms while the thread computed or
+//! slept interruptibly). With the queue in between no thread's sleep holds up another's completion, and it
+//! costs little: random 4 KiB reads by one thread with another as the reaper, best of two runs, handed in
+//! directly against through the queue: 14.4 against 15.1 K/s at 1 outstanding, 38.5 against 34.3 at 4, 62.9
+//! against 60.0 at 32.
 //!
 //! What is submitted while the reaper is busy is started when it waits next; a batch wakes it once.
 
@@ -106,7 +107,7 @@ impl Uring {
         })
     }
 
-    /// Whether nobody has called the reaper since it looked.
+    /// Whether no thread has called the reaper since it looked.
     fn fall_asleep(&self) -> bool {
         self.reaper_state
             .compare_exchange(AWAKE, ASLEEP, Ordering::SeqCst, Ordering::SeqCst)
@@ -132,7 +133,7 @@ impl Reaper {
                 }
                 Some(result) => {
                     let token = request.token;
-                    // The memory is let go of before anybody hears that it may be used again.
+                    // The memory is released before any thread hears that it may be used again.
                     drop(in_flight);
                     done.push(Completion { token, result });
                 }
@@ -187,7 +188,7 @@ impl Device for Uring {
         let mut started_bytes = 0;
         let mut reaper = self.reaper.lock();
         loop {
-            // Before the queue is looked at: who comes later calls again.
+            // Before the queue is looked at: a thread that comes later calls again.
             self.reaper_state.store(AWAKE, Ordering::SeqCst);
             reaper.reap(done);
             let (bytes, more) = reaper.start_batch(&self.queue, done);

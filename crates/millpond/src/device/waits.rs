@@ -1,7 +1,8 @@
-//! Waits for something that is no device's: a page that somebody has by a guard, a log, the end of a file's last handle.
+//! Waits for something other than a device: a page that a thread holds by a guard, a log, the end of a file's
+//! last handle.
 //!
 //! ```text
-//!   a wait has lasted for 10 ms, or is one for a log ──► listed, with its file, what for and who ──► ends: forgotten
+//!   a wait has lasted for 10 ms, or is one for a log ──► listed, with its file, cause and thread ──► ends: forgotten
 //!                                                          │ `limit` later, and after 2, 4, 8 ... times as long
 //!                                                          ▼
 //!                                                       a Warning
@@ -21,8 +22,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Awaited {
-    /// A page that somebody has by a guard ([`PageRef`](crate::PageRef), [`PageMut`](crate::PageMut)), or is in a call
-    /// with.
+    /// A page that a thread holds by a guard ([`PageRef`](crate::PageRef), [`PageMut`](crate::PageMut)) or
+    /// during a call.
     Page {
         /// Its number.
         page: u64,
@@ -139,7 +140,7 @@ impl Waits {
         next
     }
 
-    /// How long the longest present wait has taken: for what somebody has in hand, and for a log.
+    /// How long the longest present wait has taken: for a page that a thread holds, and for a log.
     pub(super) fn longest_ns(&self, now_ns: u64) -> (u64, u64) {
         let (mut hand, mut log) = (0, 0);
         for waiting in self.list.lock().waits.values() {
@@ -166,7 +167,8 @@ impl Watched {
         }
     }
 
-    /// How long the longest present wait for what somebody has in hand has taken, and that for a log.
+    /// How long the longest present wait for a page that a thread holds has taken, and that for a
+    /// log.
     pub(crate) fn longest_waits(&self) -> (Duration, Duration) {
         let (hand, log) = self.waits.longest_ns(self.now_ns());
         (Duration::from_nanos(hand), Duration::from_nanos(log))

@@ -73,8 +73,8 @@ pub enum Warning {
         /// How long it has waited.
         waited: Duration,
     },
-    /// A page of a region is lost. Whoever touches it gets `SIGBUS`, or `EFAULT` from a system call, until it is given up
-    /// with [`RegionAdvice::DontNeed`](crate::RegionAdvice::DontNeed).
+    /// A page of a region is lost. A thread that touches it gets `SIGBUS`, or `EFAULT` from a system call,
+    /// until it is given up with [`RegionAdvice::DontNeed`](crate::RegionAdvice::DontNeed).
     PageLost {
         /// The page.
         page: u64,
@@ -84,8 +84,8 @@ pub enum Warning {
     /// The program has locked memory of a region (`mlock`, `mlockall`), whose pages have to leave when others are needed: it
     /// is not locked any more.
     RegionUnlocked,
-    /// The system has no memory for its own part in bringing a page of a region back: whoever touches one waits until there
-    /// is some. Said once.
+    /// The system has no memory for its own part in bringing a page of a region back: a thread that touches
+    /// one waits until there is some. Said once.
     NoMemory {
         /// The page.
         page: u64,
@@ -169,12 +169,12 @@ fn purpose(reason: Reason) -> &'static str {
     }
 }
 
-/// One line on standard error. That it can't be written there is nobody's error.
+/// One line on standard error. If it can't be written there, that is no error.
 pub(crate) fn to_stderr(warning: &Warning) {
     let _ = writeln!(io::stderr().lock(), "millpond: {warning}");
 }
 
-/// A device and who watches it.
+/// A device and the watch over it.
 pub(crate) struct Watched {
     inner: Arc<dyn Device>,
     page_size: PageSize,
@@ -226,7 +226,7 @@ pub(super) fn due_ns(began_ns: u64, limit_ns: u64, warned: u32) -> u64 {
 struct Call<'a> {
     watched: &'a Watched,
     number: u64,
-    /// Unless somebody says that it went well.
+    /// Unless the call says that it went well.
     is_error: bool,
 }
 
@@ -327,7 +327,7 @@ impl Watched {
         self.entry(&request.file, asked, request.reason, Some(request.offset..end))
     }
 
-    /// Sees to it that somebody looks in time for what began at `began_ns`.
+    /// Makes sure that there is a look in time at what began at `began_ns`.
     pub(super) fn look_in_time(&self, began_ns: u64) {
         let at = began_ns.saturating_add(self.limit_ns.load(Ordering::Relaxed));
         // As a rule a look is due before, for something that began earlier.
@@ -400,7 +400,7 @@ impl Watched {
         self.hook.tell(warning);
     }
 
-    /// Tells of something that nobody has to know before what comes next.
+    /// Reports something that no thread has to know before what comes next.
     pub(crate) fn warn_soon(&self, warning: Warning) {
         self.warnings.fetch_add(1, Ordering::Relaxed);
         self.hook.tell_soon(warning);
