@@ -51,7 +51,7 @@ pub trait PageCheck: Send + Sync {
     /// written are zeros, too.
     ///
     /// # Errors
-    /// What is wrong with it. Whoever reads it gets that as [`Error::Check`](crate::Error::Check), and the page does not
-    /// come into memory.
+    /// What is wrong with it. The reader of the page gets that as [`Error::Check`](crate::Error::Check), and
+    /// the page does not come into memory.
     fn after_read(&self, page: u64, bytes: &[u8]) -> Result<(), String>;
 }

@@ -5,11 +5,12 @@ use crate::sys::arena::Arena;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The pages of a file that are on their way out, for those who would change them. One at a time: whoever makes it keeps
-/// others from changing the length.
+/// The pages of a file that are on their way out, for threads that would change them. One range at a time:
+/// the thread that makes the hole keeps others from changing the length.
 ///
-/// SeqCst: a writer who has locked a page and then finds no hole here locked it before whoever makes the hole looks for
-/// pages in use. The two numbers need not be read at once for that: who sees an old one has looked before.
+/// SeqCst: a writer that has locked a page and then finds no hole here locked it before the maker of the hole
+/// looks for pages in use. The two numbers need not be read at once for that: a writer that sees an old one
+/// has looked before.
 #[derive(Default)]
 pub(crate) struct Hole {
     first: AtomicU64,
@@ -17,9 +18,10 @@ pub(crate) struct Hole {
 }
 
 impl Hole {
-    /// Whether the page, which the caller has locked to change it, is on its way out. Then he lets go of it and waits until
-    /// nobody changes the length. Locked it counts as changed and stays, so that it must not have what is to go; if it was
-    /// changed before, that is out already or will be taken out.
+    /// Whether the page, which the caller has locked to change it, is on its way out. If so the caller
+    /// releases it and waits until no thread changes the length. A page that was locked counts as changed and
+    /// stays, so it must not keep the content that is to go. If it was changed before, that content is out
+    /// already or will be taken out.
     pub(crate) fn takes(&self, page: u64, pin: &mut ExclusivePin<&Table<Arena>>) -> bool {
         let is_in = self.first.load(Ordering::SeqCst) <= page && page < self.end.load(Ordering::SeqCst);
         if is_in && pin.first_dirty() {

@@ -16,11 +16,13 @@ pub enum StablePages {
     /// more, so only a crash in between can show it. The default, and the fastest.
     #[default]
     Off,
-    /// The device gets a private copy, so what it stores is a version of the page that was there. Costs a copy of each
-    /// page that is written, for which whoever wants to change it waits, and a sixteenth of the budget, at most 4 MiB, from
-    /// the first such file on. What finds no room for its copy is written as with [`StablePages::Wait`].
+    /// The device gets a private copy, so what it stores is a version of the page that was there. Costs a
+    /// copy of each page that is written, for which a thread that wants to change it waits, and a sixteenth
+    /// of the budget, at most 4 MiB, from the first such file on. A page that finds no room for its copy is written
+    /// as with [`StablePages::Wait`].
     Copy,
-    /// Whoever wants to change it waits until the write is over; readers don't. Costs nothing else.
+    /// A thread that wants to change it waits until the write is over; readers don't. Costs nothing
+    /// else.
     Wait,
 }
 
@@ -33,7 +35,7 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    /// Whether pages go to the device as they are, whoever changes them meanwhile.
+    /// Whether pages go to the device as they are, even if a thread changes them meanwhile.
     pub(crate) fn is_plain(&self) -> bool {
         self.stable == StablePages::Off
     }
@@ -56,7 +58,7 @@ impl Keeping {
     }
 
     /// # Errors
-    /// [`Error::Log`] if pages wait for the log, for somebody who has waited long.
+    /// [`Error::Log`] if pages wait for the log, for a thread that has waited long.
     pub(crate) fn check_late(&self, path: &Path) -> Result<()> {
         let Some(held) = &self.held else { return Ok(()) };
         let Some(last) = held.last_record() else {

@@ -37,10 +37,11 @@ use std::time::Duration;
 /// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
 pub(crate) const LEN_MAX: u64 = 1 << 52;
 
-/// Whoever appends makes the file on the device longer after so much.
+/// A thread that appends makes the file on the device longer by so much at a time.
 const ROOM_STEP: u64 = 4 << 20;
 
-/// How soon whoever waits for the length looks whether it is being made shorter: nothing beside a cut, which takes seconds.
+/// How soon a thread that waits for the length looks whether it is being made shorter: nothing beside a cut,
+/// which takes seconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The length of a file that is to be opened, if a cache can have it.
@@ -73,17 +74,18 @@ pub(crate) struct FileInner {
     pub(crate) len: AtomicU64,
     /// How far the file on the device goes; grows ahead of the writes.
     pub(crate) room: Mutex<u64>,
-    /// Whoever holds `room` makes the file on the device shorter.
+    /// The holder of `room` makes the file on the device shorter.
     pub(crate) is_shortening: AtomicBool,
-    /// Whoever changes the length holds this.
+    /// Held by the thread that changes the length.
     pub(crate) resize: Mutex<()>,
     /// The pages of which a hole is being made.
     pub(crate) hole: Hole,
     /// The page whose use asks for the next read-ahead.
     pub(crate) readahead_mark: AtomicU64,
-    /// Some of its pages could not be written, when the core was asked last: whoever changes the file asks it first.
+    /// Some of its pages could not be written, when the core was asked last: a thread that changes the file
+    /// asks it first.
     pub(crate) failing: AtomicBool,
-    /// A sync of the device failed: nobody knows what it holds.
+    /// A sync of the device failed: it is unknown what it holds.
     pub(crate) sync_error: OnceLock<i32>,
     /// A page that its last handle left in a forgotten guard, if one was left that is not written: it stays in the list of
     /// open files.
@@ -136,8 +138,8 @@ impl FileInner {
         self.writable.store(true, Ordering::Release);
     }
 
-    /// SeqCst, and stored so: a writer who has locked a page and then sees the old length locked it before whoever
-    /// cuts the file looks for pages in use.
+    /// SeqCst, and stored so: a writer that has locked a page and then sees the old length locked it before
+    /// the thread that cuts the file looks for pages in use.
     pub(crate) fn len(&self) -> u64 {
         self.len.load(Ordering::SeqCst)
     }
@@ -156,8 +158,9 @@ impl FileInner {
         }
     }
 
-    /// As [`FileInner::make_room`], by the one who makes the file longer, so that the cache's thread finds it done, and
-    /// so that a length which the file system does not have is refused before anything is written.
+    /// As [`FileInner::make_room`], by the thread that makes the file longer, so that the cache's thread
+    /// finds it done, and so that a length which the file system does not have is refused before anything is
+    /// written.
     ///
     /// # Errors
     /// The file system's.
@@ -175,18 +178,20 @@ impl FileInner {
     /// Only the length: `fallocate` would give it blocks as well, but on ext4 (`ext4_fallocate`, Linux 6.18) it waits
     /// for all writes of the file that are in transit, which emptied the device's queue every few MiB.
     ///
-    /// Waits for who makes the file longer at the moment: the length that he sets is that of the file as he found it, so
-    /// what is written behind it meanwhile would be cut off. Not for who makes it shorter, which takes seconds for a large
-    /// file, and the cache's thread, which calls this, has other files' writes to see to: he keeps others from making it
-    /// longer until all writes behind the cut are over.
+    /// Waits for the thread that is making the file longer: it sets a length computed from the one it found,
+    /// so what is written behind that meanwhile would be cut off. Does not wait for a thread that makes the
+    /// file shorter: that takes seconds for a large file, and the cache's thread, which calls this, has other
+    /// files' writes to see to. The shortening thread keeps others from making the file longer until all
+    /// writes behind the cut are over.
     pub(crate) fn make_room(&self, disk: &dyn Device, end: u64) {
         let mut taken = self.room.try_lock();
         let room = loop {
             match taken {
                 Some(room) => break room,
                 None if self.is_shortening.load(Ordering::SeqCst) => return,
-                // Who shortens says so a moment after he has taken the lock, so that is looked at again. Before it he
-                // must not: who makes the file longer may have the lock then, and that one has to be waited for.
+                // A thread that shortens sets the flag a moment after it has taken the lock, so the flag is
+                // looked at again. It must not set it before: then a thread that makes the file longer may
+                // have the lock, and that one has to be waited for.
                 None => taken = self.room.try_lock_for(LOOK_AGAIN),
             }
         };
@@ -259,9 +264,9 @@ mod tests {
         }
     }
 
-    /// Who makes a file longer on the device sets the length that the file has at that moment. What another thread
-    /// wrote behind it meanwhile, without waiting for him, was cut off: zeros in the file, and no error anywhere. A long
-    /// history found it, once in some ten thousand times.
+    /// A thread that makes a file longer on the device starts from the length that the file has at that
+    /// moment. What another thread wrote behind it meanwhile, without waiting, was cut off: zeros in the
+    /// file, and no error anywhere. A long history found it, once in some ten thousand times.
     #[test]
     fn a_write_behind_a_length_that_is_just_being_set_is_not_cut_off() {
         let folder = tempfile::tempdir().unwrap();
@@ -283,7 +288,7 @@ mod tests {
             }
             file.len.store(2 * PAGE, Ordering::SeqCst);
             let second = scope.spawn(|| write(2 * PAGE));
-            // It is over in a moment if it waits for nobody.
+            // It is over in a moment if it waits for no thread.
             let began = std::time::Instant::now();
             while !second.is_finished() && began.elapsed().as_millis() < 50 {
                 std::thread::yield_now();
@@ -301,8 +306,8 @@ mod tests {
         );
     }
 
-    /// The lock is taken first, the flag set then. Who came between the two waited for all of a cut, which takes seconds for
-    /// a large file.
+    /// The lock is taken first, the flag set then. A thread that came between the two waited for all of a
+    /// cut, which takes seconds for a large file.
     #[test]
     fn who_finds_the_lock_taken_and_the_flag_not_yet_set_does_not_wait_for_the_cut() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! The callback of a log: what was asked for, and the thread that asks it.
 //!
-//! Requests only grow, so one call serves all who asked before it began. A call that fails ends the waiting of all of
-//! them; what was asked for beyond it is asked for again at once, the rest when somebody asks again.
+//! Requests only grow, so one call serves all threads that asked before it began. A call that fails ends the
+//! waiting of all of them; what was asked for beyond it is asked for again at once, the rest when a thread
+//! asks again.
 
 use super::State;
 use crate::sys::threads;

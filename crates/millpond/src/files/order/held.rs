@@ -66,7 +66,7 @@ impl Held {
         }
     }
 
-    /// Whether the page waits for its log. For one that nobody is changing at this moment.
+    /// Whether the page waits for its log. For a page that no thread is changing at this moment.
     pub(crate) fn awaits(&self, page: PageIndex) -> bool {
         let newest = self.orders.lock().pages.get(&page.0).map(|order| order.newest);
         newest.is_some_and(|n| !self.log.is_durable(n))
@@ -92,8 +92,8 @@ impl Held {
         Some((n, orders.listed.len() == 1))
     }
 
-    /// Takes up to `max` of the listed pages off the list whose log has come, by their records. Whoever advances the log
-    /// from now on announces it if any is left.
+    /// Takes up to `max` of the listed pages off the list whose log has come, by their records. The thread
+    /// that advances the log from now on announces it if any is left.
     pub(crate) fn released(&self, max: usize) -> Vec<PageIndex> {
         let mut released = Vec::new();
         let mut orders = self.orders.lock();

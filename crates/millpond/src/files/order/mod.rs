@@ -9,9 +9,9 @@
 //!   the callback, on a thread of its own: "durable up to n, please" ──► Ok(n)
 //! ```
 //!
-//! Advancing is one atomic maximum, and a wake-up if somebody waits. What waits sets a flag first and then looks again
-//! (`is_durable`), so no wake-up is lost. A [`LogOrder`] belongs to a log, not to a file or a cache: all files whose
-//! pages depend on records of one log are opened with clones of it.
+//! Advancing is one atomic maximum, and a wake-up if a thread waits. A waiting thread sets a flag first and
+//! then looks again (`is_durable`), so no wake-up is lost. A [`LogOrder`] belongs to a log, not to a file or
+//! a cache: all files whose pages depend on records of one log are opened with clones of it.
 //!
 //! The callback has its own thread, because it may take as long as a disk takes and may use the cache itself (the log
 //! can be one of its files): the cache's thread would wait for itself.
@@ -94,8 +94,8 @@ struct State {
 }
 
 impl LogOrder {
-    /// A log that is durable up to record 0. Whoever makes records durable calls [`LogOrder::advance`]; the cache cannot
-    /// ask for it, so a sync waits until it happens.
+    /// A log that is durable up to record 0. The program that makes records durable calls
+    /// [`LogOrder::advance`]; the cache cannot ask for it, so a sync waits until it happens.
     pub fn new() -> LogOrder {
         LogOrder::of(Asked::default())
     }
@@ -110,8 +110,8 @@ impl LogOrder {
     /// there, and one whose last handle is dropped there is closed by another thread. What it must not wait for is a
     /// thread that is inside a call of the cache: that may be waiting for the log, or for a page that is held still for it.
     ///
-    /// If it fails, all who wait for it get the error as [`Error::Log`](crate::Error::Log), and pages keep waiting. The
-    /// next sync asks again at once, the background after a second.
+    /// If it fails, all threads that wait for it get the error as [`Error::Log`](crate::Error::Log), and
+    /// pages keep waiting. The next sync asks again at once, the background after a second.
     ///
     /// # Errors
     /// [`Error::Setup`](crate::Error::Setup) if the system gives no thread.
@@ -195,9 +195,9 @@ impl Clone for LogOrder {
 
 impl Drop for LogOrder {
     fn drop(&mut self) {
-        // In a forked child there is nobody to tell.
+        // In a forked child no thread waits for it.
         if self.log.users.fetch_sub(1, Ordering::AcqRel) == 1 && !self.log.maker.is_another() {
-            // Whoever waits may have lost all hope.
+            // The threads that wait may wait in vain now.
             self.log.state.announce();
             self.log.state.refused();
         }
@@ -230,7 +230,7 @@ impl Log {
         self.state.asked.lock().can_flush()
     }
 
-    /// Whether record `n` is durable. If not, whoever asked is woken when the log advances.
+    /// Whether record `n` is durable. If not, the thread that asked is woken when the log advances.
     pub(crate) fn is_durable(&self, n: u64) -> bool {
         self.state.is_durable(n)
     }
@@ -259,8 +259,8 @@ impl Log {
         self.state.asked.lock().calls()
     }
 
-    /// The error of the last call of the callback, if it began after the first `calls`; or that nobody is left who could
-    /// advance the log.
+    /// The error of the last call of the callback, if it began after the first `calls`; or that no handle is
+    /// left that could advance the log.
     pub(crate) fn refused_since(&self, calls: u64) -> Option<io::Error> {
         self.refusal(&self.state.asked.lock(), calls)
     }
@@ -289,8 +289,8 @@ impl Log {
     /// Asks for record `n` to be durable and waits until it is, or `give_up`, which is asked every second.
     ///
     /// # Errors
-    /// What the callback said, or that nobody is left who could advance the log, or that it is the callback that asks.
-    /// `give_up` is none.
+    /// The error is the callback's, or says that no handle is left that could advance the log, or that the
+    /// callback itself asks. `give_up` is no error.
     pub(crate) fn wait(&self, n: u64, give_up: impl Fn() -> bool) -> io::Result<()> {
         if self.state.is_durable(n) {
             return Ok(());
@@ -329,20 +329,22 @@ impl State {
         if is_there() {
             return true;
         }
-        // In this order: whoever advances the log afterwards sees the flag, whoever did before is seen.
+        // In this order: a thread that advances the log afterwards sees the flag, and one that did so
+        // before is seen.
         self.is_awaited.store(true, Ordering::SeqCst);
         is_there()
     }
 
-    /// Wakes all who wait for the log.
+    /// Wakes all threads that wait for the log.
     fn announce(&self) {
-        // Whoever waits holds this until it sleeps.
+        // A waiting thread holds this until it sleeps.
         drop(self.asked.lock());
         self.moved.notify_all();
         self.caches().iter().for_each(|cache| cache.log_moved());
     }
 
-    /// Tells those who wait for pages, and not for the log itself, that it can't be made durable.
+    /// Tells the threads that wait for pages, and not for the log itself, that it can't be made
+    /// durable.
     fn refused(&self) {
         self.caches().iter().for_each(|cache| cache.log_refused());
     }
