@@ -12,8 +12,9 @@
 //!   some avg10 >= 10 %, where less than 2 margins are free: lowered by 1/8; once more when it has risen, or after 10 s
 //! ```
 //!
-//! A new cache begins with the minimum and grows as it is filled: a budget that nobody has filled yet would be counted as
-//! free by others, and a cache that takes all at once, empty as it is, leaves nothing to the next program.
+//! A new cache begins with the minimum and grows as it is filled: a budget that is not filled yet would be
+//! counted as free by others, and a cache that takes all at once, empty as it is, leaves nothing to the next
+//! program.
 //!
 //! A function of the range, the pool, the places and the time: it reads nothing and waits for nothing. The place that has
 //! least decides. Memory that the pool has yet to give back counts as given, so that a budget is not lowered twice for
@@ -67,7 +68,7 @@ impl MemoryGroup {
     }
 
     fn counting_stalls(&self, leaving: Bytes) -> Stalls {
-        // Elsewhere somebody else's limit makes them.
+        // Elsewhere the limit of another makes them.
         let counts = self.free(leaving).0 < self.margin() * 2;
         self.stalls.filter(|_| counts).unwrap_or_default()
     }
@@ -92,7 +93,7 @@ pub(crate) struct Pool {
     pub(crate) budget: Bytes,
     /// Memory above the budget, which goes as pages leave.
     pub(crate) leaving: Bytes,
-    /// Whether it would use more: what nobody uses is not asked for.
+    /// Whether it would use more: a pool that is not full asks for nothing.
     pub(crate) is_full: bool,
 }
 
@@ -160,7 +161,8 @@ pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[MemoryGroup], last:
         return as_it_is("nothing says how much the host has".into());
     };
     let room = least.room(leaving);
-    // Before anything was short nobody knows how much is too much, and a new cache is to get to its size in seconds.
+    // Before anything was short it is unknown how much is too much, and a new cache is to get to its size in
+    // seconds.
     let fast = match last.at {
         None => pool.budget.0.min(room / 2),
         Some(_) => 0,

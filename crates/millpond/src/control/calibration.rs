@@ -1,10 +1,11 @@
 //! What the device at hand is like: what it says of itself, and what a read costs on it when nothing else is asked of it.
 //!
-//! Found when the first file with content is opened: 24 reads anywhere in it, one after the other. That takes 3 ms on a
-//! flash disk and 130 ms on one that rotates; where others keep the device busy it ends after 250 ms with the reads there
-//! are. The goal for read latency follows from it. Until there is such a file, a device that says that it rotates has the
-//! longest goal: with that of a flash disk, writers beside a log had 5 MB/s of a modelled disk. Whoever keeps a
-//! [`Calibration`] can give it to the next cache, which then measures nothing.
+//! Found when the first file with content is opened: 24 reads anywhere in it, one after the other. That takes
+//! 3 ms on a flash disk and 130 ms on one that rotates; where others keep the device busy it ends after 250
+//! ms with the reads there are. The goal for read latency follows from it. Until there is such a file, a
+//! device that says that it rotates has the longest goal: with that of a flash disk, writers beside a log had
+//! 5 MB/s of a modelled disk. A program that keeps a [`Calibration`] can give it to the next cache, which
+//! then measures nothing.
 
 use super::cache::Cache;
 use crate::device::{self, Calibration, Device, DeviceFile, GOAL_MAX, GoalSource, Op, Request, Segments};

@@ -24,11 +24,12 @@
 //!          ◄── {"changed":[…],"limits":[…]}\n ────────── a line of JSON; {"error":"…"} if it can't be
 //! ```
 //!
-//! It is there if [`Builder::control`](crate::Builder::control) or `control_at` asked for it: a Unix stream socket that
-//! only the same user may use (its mode is 600, and who connects is asked for). One thread of its own serves all clients,
-//! and calls nothing but what programs call; a client that sends half lines, too much, or never reads its answers holds
-//! up nobody but itself. The socket goes with the cache. One that a killed process has left is replaced by whoever wants
-//! its name, and never offered to anybody.
+//! It is there if [`Builder::control`](crate::Builder::control) or `control_at` asked for it: a Unix stream
+//! socket that only the same user may use (its mode is 600, and the user of each connection is checked). One
+//! thread of its own serves all clients, and calls nothing but what programs call; a client that sends half
+//! lines, too much, or never reads its answers holds up only itself. The socket goes with the cache. One that
+//! a killed process has left is replaced by the next cache that wants its name, and never offered to a
+//! client.
 //!
 //! Where: in `$XDG_RUNTIME_DIR/millpond`, else in `millpond-UID` among temporary files, as `PID-N.sock`, where N is a
 //! number that no other cache there has. Both folders are the user's alone (mode 700), or they are not used.

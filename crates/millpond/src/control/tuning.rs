@@ -4,11 +4,12 @@
 //!   set_options · set_memory · set · the control socket · calibration · a file that needs memory aside
 //!        └──► under the budget's lock: what is there ──► what shall be ──► checks
 //!                                                                            │ all of them passed
-//!             history ◄── who, old and new, limits before and after ◄── frames, then options, in one hold of the core
+//!             history ◄── setter, old, new, limits before and after ◄── frames, then options, in one hold of the core
 //! ```
 //!
-//! Whoever changes one setting reads all and writes all, so two at the same time must not meet: the budget's lock is
-//! held from the reading to the writing. The lock of the calibration is taken before it, never after.
+//! A thread that changes one setting reads all and writes all, so two must not do so at the same time: the
+//! budget's lock is held from the reading to the writing. The lock of the calibration is taken before it,
+//! never after.
 
 use super::budget::Budget;
 use super::cache::Cache;
@@ -108,7 +109,7 @@ impl Cache {
             (change, notices)
         };
         events::changed(&change);
-        // Without the locks: whoever is told may use the cache.
+        // Without the locks: the callback may use the cache.
         for notice in notices {
             self.notices.add(notice, 0);
         }

@@ -102,7 +102,7 @@ impl Value {
             },
             Kind::Time => time(text).map(Value::Time),
             Kind::Share => share(text).map(Value::Share),
-            // `20` could be either, and both would be wrong for somebody.
+            // `20` could be either, and each would be wrong for some.
             Kind::SizeOrShare if text.ends_with(|c: char| c.is_ascii_digit()) && !text.contains('/') => None,
             Kind::SizeOrShare => share(text)
                 .map(Value::Share)

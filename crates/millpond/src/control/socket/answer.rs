@@ -3,12 +3,12 @@
 //! | line | answer |
 //! |---|---|
 //! | `help` | the lines that are understood |
-//! | `about` | who and what this is, since when |
+//! | `about` | which process and version this is, since when |
 //! | `set NAME=VALUE …` | what has changed, and what the limits became |
-//! | `inspect limits` | every derived value with formula, inputs, settings, and when and by whom one was set last |
+//! | `inspect limits` | every derived value: formula, inputs, settings, the last change and its author |
 //! | `inspect options` | every setting, what it is, what it may be |
 //! | `inspect history` | the last changes of settings |
-//! | `stat` | how full the cache is and with what, who waits, and its counters |
+//! | `stat` | how full the cache is and with what, which threads wait, and its counters |
 //! | `files [COUNT] [by ORDER]` | pages in memory by state, and the files that have most of them |
 //! | `devices` | what each device has done, and how long reads of it take |
 //! | `record start BYTES PATH` | calls are recorded into a new file, of that size at most; the path is the rest of the line |

@@ -20,7 +20,8 @@ impl Client {
     /// Connects.
     ///
     /// # Errors
-    /// The system's: nobody serves the socket ([`io::ErrorKind::ConnectionRefused`]), or there is none.
+    /// The system's: no cache serves the socket ([`io::ErrorKind::ConnectionRefused`]), or there is
+    /// none.
     pub fn connect(path: &Path) -> io::Result<Client> {
         let stream = place::connect(path)?;
         stream.set_nonblocking(false)?;

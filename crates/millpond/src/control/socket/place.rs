@@ -1,4 +1,5 @@
-//! Where a control socket is, whose it is, and what becomes of those that nobody serves any more.
+//! Where a control socket is, whose it is, and what becomes of sockets that are not served any
+//! more.
 //!
 //! A name is given away under a lock of its folder, so that two caches that find the same dead socket don't both replace
 //! it. Whether a socket is alive is found by connecting: one that a dead process has left refuses.
@@ -17,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Who holds the lock of a folder makes a socket, which takes no time; a program that holds it for longer is none of ours.
+/// A process that holds the lock of a folder makes a socket, which takes no time; one that holds it for
+/// longer is none of ours.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A socket that is ours, at its name for as long as this lives.
@@ -52,7 +54,7 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        // Somebody may have removed it, and somebody else may have its name by now.
+        // The file may have been removed, and another process's may have its name by now.
         if fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
@@ -120,7 +122,8 @@ fn lock(folder: &Path) -> io::Result<FolderLock> {
 /// Connects without waiting.
 ///
 /// # Errors
-/// [`io::ErrorKind::ConnectionRefused`] if nobody serves the socket, [`io::ErrorKind::WouldBlock`] if too many wait.
+/// [`io::ErrorKind::ConnectionRefused`] if no cache serves the socket, [`io::ErrorKind::WouldBlock`] if too
+/// many wait.
 pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   poll ──► the sign to stop ─────────► end
-//!        ──► somebody new ─────────────► the same user? else an error and goodbye
+//!        ──► a new client ─────────────► the same user? else an error and goodbye
 //!        ──► a client has sent ────────► whole lines: answered in order; half a line stays until the rest comes
 //!        ──► a client can take more ───► the rest of its answer
 //! ```
@@ -45,7 +45,7 @@ struct Client {
     /// Nothing more comes.
     ended: bool,
     output: Vec<u8>,
-    /// The answer that somebody else works on.
+    /// The answer that another thread works on.
     awaited: Option<Receiver<serde_json::Value>>,
     /// To be closed when the output is sent.
     leaving: bool,
@@ -82,7 +82,8 @@ pub(super) fn run(bound: &Bound, cache: &Cache, stopped: &UnixStream) -> io::Res
     })
 }
 
-/// Waits until something can be done, and says by whom: the sign to stop, the listener, the slow one, each client.
+/// Waits until something can be done, and says for which: the sign to stop, the listener, the slow one, each
+/// client.
 fn wait(bound: &Bound, stopped: &UnixStream, bell: &UnixStream, clients: &[Client]) -> io::Result<Vec<bool>> {
     let mut fds = vec![
         PollFd::new(stopped, PollFlags::IN),
@@ -107,7 +108,8 @@ fn wait(bound: &Bound, stopped: &UnixStream, bell: &UnixStream, clients: &[Clien
     }
 }
 
-/// Takes in whoever has connected; false if that can't be now: the process has no descriptor left.
+/// Takes in the clients that have connected; false if that can't be now: the process has no
+/// descriptor left.
 fn welcome(bound: &Bound, clients: &mut Vec<Client>) -> bool {
     let stream = match bound.listener().accept() {
         Ok((stream, _)) => stream,

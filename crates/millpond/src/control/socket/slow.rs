@@ -1,8 +1,8 @@
 //! The thread that answers what may wait for a disk, so that the socket's own never does.
 //!
-//! A recording begins and ends with writes of the trace, and a disk that does not answer must not keep anybody from asking
-//! the cache why. Whoever asks about the recording meanwhile waits with it. The thread is there from the first such line on,
-//! takes them in their order, and rings when an answer is there.
+//! A recording begins and ends with writes of the trace, and a disk that does not answer must not keep a
+//! client from asking the cache why. A client that asks about the recording meanwhile waits with it. The
+//! thread is there from the first such line on, takes them in their order, and rings when an answer is there.
 
 use super::answer::answer;
 use crate::control::cache::Cache;
@@ -13,8 +13,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 use std::thread::{self, Scope};
 
-/// Lines that wait for the thread. More are refused: whoever asks again and again while a disk does not answer has no use
-/// for the answers.
+/// Lines that wait for the thread. More are refused: a client that asks again and again while a disk does not
+/// answer has no use for the answers.
 const JOBS_MAX: usize = 64;
 
 struct Job {
@@ -32,7 +32,8 @@ pub(super) struct Slow<'scope, 'env> {
     rope: UnixStream,
 }
 
-/// Rings when its thread ends, too, however that ends: who waits for an answer finds then that there is none.
+/// Rings when its thread ends, too, however that ends: the client that waits for an answer then finds that
+/// there is none.
 struct Rope(UnixStream);
 
 impl Rope {
@@ -113,7 +114,7 @@ impl<'scope, 'env> Slow<'scope, 'env> {
             .name("millpond-slow".into())
             .spawn_scoped(self.scope, move || {
                 for job in to_do {
-                    // Nobody listens if the client has gone; what it asked for is done.
+                    // The send fails if the client has gone; what it asked for is done.
                     let _ = job.to.send(answer(cache, &job.by, &job.line));
                     rope.pull();
                 }

@@ -1,4 +1,5 @@
-//! What those who watch ask for beside `stat`: the files that have most in memory, and what each device does.
+//! What watching clients ask for beside `stat`: the files that have most in memory, and what each device
+//! does.
 //!
 //! What it costs is bounded: `devices` is a list of as many entries as there are devices, `files` looks at 2^20 frames at
 //! most, a thousand of them at a time under the core lock, and names 1000 files at most.
@@ -111,7 +112,7 @@ fn device(figures: &DeviceFigures) -> Value {
     })
 }
 
-/// Who waits, for `stat`.
+/// The threads that wait, for `stat`.
 pub(super) fn waiting(waiting: &crate::observe::stats::Waiting) -> Value {
     json!({
         "held_back": waiting.held_back.map(|(reason, _)| reason.name()),
