@@ -24,10 +24,11 @@
 //!                ▲ 1024 of them                more than 2^20 frames: every second, third … slice, counted so often
 //! ```
 //!
-//! Nobody counts pages by file while the cache works, so a hit and a fault pay nothing for this; who asks pays with a look
-//! at the frames. It is bounded by the number of frames that are looked at, not by the pool: 2^20, which is 4 GiB of
-//! pages of 4 KiB; to that comes a look at each open file, as many at a time. The slices are looked at one after the
-//! other, so the whole is no picture of one moment: a page that moves meanwhile may be missed or counted twice.
+//! Pages are not counted by file while the cache works, so a hit and a fault pay nothing for this; the caller
+//! pays with a look at the frames. It is bounded by the number of frames that are looked at, not by the pool:
+//! 2^20, which is 4 GiB of pages of 4 KiB; to that comes a look at each open file, as many at a time. The
+//! slices are looked at one after the other, so the whole is no picture of one moment: a page that moves
+//! meanwhile may be missed or counted twice.
 
 use millpond_core::manager::FrameLook;
 use millpond_core::page::Phase;
@@ -77,7 +78,7 @@ impl Order {
 pub struct Pages {
     /// As the device has them, on the active list.
     pub clean_active: PageCount,
-    /// As the device has them, on another list or in somebody's hands.
+    /// As the device has them, on another list or held by a thread.
     pub clean_inactive: PageCount,
     /// The device lacks them, and no write is under way.
     pub dirty: PageCount,
@@ -316,7 +317,7 @@ mod tests {
         let engine = &cache.handle.engine;
         let contents = engine.contents(1, Order::Resident, 2 * SLICE);
         assert!(contents.frames_scanned.0 <= 2 * u64::from(SLICE), "{contents:?}");
-        // Half of the frames are full, but which of them nobody promises: within one slice, four times.
+        // Half of the frames are full, but which of them is not promised: within one slice, four times.
         let resident = contents.files[0].pages.resident().0;
         assert!(resident <= 8 * u64::from(SLICE), "{resident}");
         let whole = engine.contents(1, Order::Resident, FRAMES_MAX);

@@ -1,4 +1,4 @@
-//! What the cache says through the `tracing` crate, for whoever subscribes: slow and rare things, and no hit.
+//! What the cache says through the `tracing` crate, for its subscribers: slow and rare things, and no hit.
 //!
 //! | target | level | what |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | `millpond::write` | warn | the device refused a write, the first of a file since all were written; its pages stay, dirty |
 //! | `millpond::sync` | error | a file could not be made durable |
 //! | `millpond::stall` | info, debug | a call waited for one thing for 100 ms, 10 ms, or longer |
-//! | `millpond::settings` | info | settings were changed: by whom, from what to what |
+//! | `millpond::settings` | info | settings were changed: by which program or part, from what to what |
 //! | `millpond::watchdog` | warn | what [`Builder::on_warning`](crate::Builder::on_warning) is told as well |
 //! | `millpond::trace` | info | a recording has begun, has ended |
 //!
@@ -57,7 +57,7 @@ pub(crate) fn sync_failed(path: &Path, error: &Error) {
     tracing::error!(target: "millpond::sync", path = %path.display(), %error, "not durable");
 }
 
-/// Whether anybody wants to know of stalls: only then is the time taken.
+/// Whether a subscriber wants to know of stalls: only then is the time taken.
 pub(crate) fn wants_stalls() -> bool {
     tracing::enabled!(target: STALLS, Level::INFO)
 }

@@ -25,8 +25,8 @@
 //!      a miss, a pause, a sync ──────────────┘ each wait adds its time, if there are notes
 //! ```
 //!
-//! Only places that wait look whether there are notes, and take the time only then. A hit does not come by any of them,
-//! so it costs nothing; a wait that nobody wants explained costs one look at a variable of the thread.
+//! Only places that wait look whether there are notes, and take the time only then. A hit does not come by
+//! any of them, so it costs nothing; a wait without notes costs one look at a variable of the thread.
 
 use crate::observe::events;
 use millpond_core::manager::Pressure;
@@ -46,7 +46,8 @@ pub enum Wait {
     Busy,
     /// The device, to change the length of the file.
     Length,
-    /// Fewer dirty pages: the cache pauses whoever makes pages dirty faster than the device takes them.
+    /// Fewer dirty pages: the cache pauses threads that make pages dirty faster than the device takes
+    /// them.
     DirtyLimit,
     /// What a sync wants written, until all of it is.
     Writes,
@@ -200,7 +201,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// What is shorter is no wait that anybody notices, and the text leaves it out.
+/// A shorter wait is too short to notice, and the text leaves it out.
 const WORTH_SAYING: Duration = Duration::from_micros(10);
 
 struct Millis(Duration);

@@ -1,8 +1,9 @@
-//! The changes of a cache's settings: when, by whom, from what to what, and what became of the limits.
+//! The changes of a cache's settings: when, by which process or part, from what to what, and what
+//! became of the limits.
 //!
-//! For whoever asks why a cache is no longer as it was configured: each change names the process, or the part of the cache,
-//! that made it. [`PageCache::set`](crate::PageCache::set) returns the change that it was, and
-//! [`PageCache::history`](crate::PageCache::history) has the last ones.
+//! For users that ask why a cache is no longer as it was configured: each change names the process, or the
+//! part of the cache, that made it. [`PageCache::set`](crate::PageCache::set) returns the change that it was,
+//! and [`PageCache::history`](crate::PageCache::history) has the last ones.
 //!
 //! ```
 //! # let cache = millpond::PageCache::builder().build()?;
@@ -26,7 +27,7 @@ use std::time::{Duration, SystemTime};
 /// So many are kept: a day of a change every six minutes, in well below 1 MiB.
 pub const CHANGES_MAX: usize = 256;
 
-/// Who has changed something.
+/// What has changed something.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum By {
@@ -99,7 +100,7 @@ pub struct Change {
     pub at: SystemTime,
     /// How old the cache was.
     pub age: Duration,
-    /// Who.
+    /// What made the change.
     pub by: By,
     /// The settings.
     pub settings: Vec<SettingChange>,

@@ -7,9 +7,9 @@
 //!                   FrameTable
 //! ```
 //!
-//! With the options and the number of frames that the cache was made with this is all that the effects depend on: who
-//! gives another machine the same gets the same effects (`crates/millpond-lab/tests/twin`). Without a recorder a
-//! step looks once whether there is one.
+//! With the options and the number of frames that the cache was made with this is all that the effects depend
+//! on: another machine that is given the same has the same effects (`crates/millpond-lab/tests/twin`).
+//! Without a recorder a step looks once whether there is one.
 
 use millpond_core::event::{Effects, Event};
 use millpond_core::frame::{BeginWrite, FrameTable};

@@ -40,9 +40,9 @@ pub struct Stats {
     pub occupancy: Occupancy,
     /// What writers have before them, and how long reads take at present.
     pub pressure: Pressure,
-    /// Who waits at this moment.
+    /// The threads that wait at this moment.
     pub waiting: Waiting,
-    /// What half of the reads of the last seconds did not exceed, of those that somebody waited for.
+    /// The median of the reads of the last seconds that a thread waited for.
     pub read_p50: Option<Nanos>,
     /// What the options come to.
     pub derived: Derived,
@@ -66,8 +66,8 @@ pub struct Stats {
     /// Warnings given so far ([`Builder::on_warning`](crate::Builder::on_warning)): each says that something has
     /// been waited for for long, a device, a guard or a log, that a page is lost, or that memory was unlocked.
     pub warnings: u64,
-    /// How long the longest call of this moment has waited for a page that somebody has in hand, or for a file that is being
-    /// closed: from 10 ms on.
+    /// How long the longest call of this moment has waited for a page that another thread holds, or for a
+    /// file that is being closed: from 10 ms on.
     pub guard_wait: Duration,
     /// How long the longest call of this moment has waited for the log of its file.
     pub log_wait: Duration,

@@ -76,7 +76,7 @@ impl Client {
         Ok(n)
     }
 
-    /// Reads on what nobody wants.
+    /// Reads the rest, which is not wanted.
     fn forget(&mut self) -> bool {
         let mut buffer = [0; 2048];
         match self.stream.read(&mut buffer) {

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   poll ──► the sign to stop ────► end
-//!        ──► somebody new ────────► taken in; beyond 32 the one that has been there for longest goes
+//!        ──► a new client ────────► taken in; beyond 32 the one that has been there for longest goes
 //!        ──► a client has sent ───► a whole head of a request? answered; more than 8 KiB of it: refused
 //!        ──► a client can take ───► the rest of its answer, then the connection is closed
-//!        ──► 10 s are over ───────► whoever is there so long is sent away
+//!        ──► 10 s are over ───────► a client that is there so long is sent away
 //! ```
 //!
-//! Written here because it must be bounded in all it does: one thread, 32 connections, 8 KiB of a request, 10 s for all of
-//! it; a server made for more takes a thread for each connection and waits for it as long as it likes. The head is parsed
-//! by the crate `httparse`. There is no encryption and no password: it is for the loopback addresses, and where it listens
-//! on one it answers only who has asked for `localhost` or an address, so that no page from elsewhere can read it by a name
-//! that leads here.
+//! Written here because it must be bounded in all it does: one thread, 32 connections, 8 KiB of a request, 10
+//! s for all of it; a server made for more takes a thread for each connection and waits for it as long as it
+//! likes. The head is parsed by the crate `httparse`. There is no encryption and no password: it is for the
+//! loopback addresses, and where it listens on one it answers only requests for `localhost` or an address, so
+//! that no page from elsewhere can read it by a name that leads here.
 
 mod client;
 mod head;
@@ -72,7 +72,7 @@ impl Server {
                 answer,
             };
             if let Err(error) = serving.run() {
-                // There is nobody else to tell; nothing needs this.
+                // There is no other place to report it; nothing needs this.
                 let _ = writeln!(
                     io::stderr(),
                     "millpond: the server at {address} has ended: {error}"
@@ -137,7 +137,8 @@ impl<F: FnMut(&Asked<'_>) -> Answer> Serving<F> {
         }
     }
 
-    /// Waits until something can be done, and says by whom: the sign to stop, the listener, each client.
+    /// Waits until something can be done, and says for which: the sign to stop, the listener, each
+    /// client.
     fn wait(&self) -> io::Result<Vec<bool>> {
         let mut fds = vec![
             PollFd::new(&self.stopped, PollFlags::IN),
@@ -158,12 +159,13 @@ impl<F: FnMut(&Asked<'_>) -> Answer> Serving<F> {
         }
     }
 
-    /// Takes in whoever has connected; false if that can't be now: the process has no descriptor left.
+    /// Takes in the client that has connected; false if that can't be now: the process has no
+    /// descriptor left.
     fn welcome(&mut self) -> bool {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Gone again, or nobody.
+                // Gone again, or there was none.
                 return matches!(
                     error.kind(),
                     io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted

@@ -4,10 +4,11 @@
 //!   GET /metrics ──► Stats, devices ──► families: name, HELP, TYPE, samples ──► text
 //! ```
 //!
-//! Names follow the conventions: base units (seconds, bytes), `_total` on counters, labels for what is of one kind. What the
-//! kernel counts too has the kernel's name, as `millpond_vmstat_pgscan_direct_total`. There is no file in it, and no path but
-//! that of a mount, as its cache's name: whoever may read it learns how much is done, not with what. An answer costs what [`PageCache::stats`] costs, a
-//! moment of the core's lock, and is not made more often than it is asked for; it never looks at frames.
+//! Names follow the conventions: base units (seconds, bytes), `_total` on counters, labels for what is of one
+//! kind. What the kernel counts too has the kernel's name, as `millpond_vmstat_pgscan_direct_total`. There is
+//! no file in it, and no path but that of a mount, as its cache's name: a user that may read it learns how
+//! much is done, not with what. An answer costs what [`PageCache::stats`] costs, a moment of the core's lock,
+//! and is not made more often than it is asked for; it never looks at frames.
 //!
 //! [`PageCache::stats`]: crate::PageCache::stats
 

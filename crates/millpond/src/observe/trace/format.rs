@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// How a trace begins; the last byte is the version.
 pub(super) const MAGIC: [u8; 8] = *b"MPTRACE\x01";
 
-/// No block has a longer content; whoever says so is damaged.
+/// No block has a longer content; one that claims so is damaged.
 pub(super) const CONTENT_MAX: usize = 1 << 20;
 
 /// What is around a content: kind, length, check sum.

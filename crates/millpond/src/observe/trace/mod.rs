@@ -7,10 +7,10 @@
 //!                                        buffers       a thread     format.rs
 //! ```
 //!
-//! It is calls that are recorded, hits and misses alike, not what the state machine is told: only so can another size of
-//! memory be tried on them. What it costs while nobody records: nothing, since calls look at one byte for this and for
-//! whether the cache is usable. While somebody does: two looks at the clock and a lock of the thread's own a call.
-//! What can't be kept is counted and never waited for.
+//! Calls are recorded, hits and misses alike, not what the state machine is told: only so can another size of
+//! memory be tried on them. Without a recording this costs nothing, since calls look at one byte for this and
+//! for whether the cache is usable. With one it costs two looks at the clock and a lock of the thread's own a
+//! call. What can't be kept is counted and never waited for.
 
 mod format;
 mod read;
@@ -33,7 +33,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How large a trace becomes at most where nobody says otherwise: about ten million accesses.
+/// How large a trace becomes at most unless another size is given: about ten million accesses.
 pub const TRACE_BYTES_MAX: u64 = 64 << 20;
 
 /// The least that it may: a beginning, an end, and something between them.
@@ -113,7 +113,7 @@ pub struct Access {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Ended {
-    /// Somebody has asked for it, or the cache has ended.
+    /// It was asked for, or the cache has ended.
     Asked,
     /// The trace is as large as it may be.
     Size,

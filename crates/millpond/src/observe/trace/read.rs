@@ -208,8 +208,8 @@ impl Blocks {
         Some(())
     }
 
-    /// The files, and the accesses in order with the numbers of these files. An access to a file that nobody has opened
-    /// belongs to a file without a name.
+    /// The files, and the accesses in order with the numbers of these files. An access to a file that no call
+    /// has opened belongs to a file without a name.
     fn resolve(&mut self, began: u64) -> (Vec<TracedFile>, Vec<Access>) {
         let mut accesses = std::mem::take(&mut self.accesses);
         accesses.sort_by_key(|access| access.at);

@@ -88,7 +88,8 @@ impl Recordings {
             let why = format!("{bytes_max} bytes are too few for a trace: {TRACE_BYTES_MIN} at least");
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
-        // It has the paths of all files that are used: for nobody else, whatever the umask is.
+        // It has the paths of all files that are used: readable by no other user, whatever the
+        // umask is.
         let mut file = OpenOptions::new();
         file.write(true).create_new(true).mode(0o600);
         let file = file.open(path);

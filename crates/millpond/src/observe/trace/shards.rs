@@ -1,4 +1,4 @@
-//! Where calls leave what is recorded of them: buffers by thread, which nobody waits for.
+//! Where calls leave what is recorded of them: buffers by thread, for which no thread waits.
 //!
 //! ```text
 //!   a call ends ──► its thread's shard: a lock of its own, a buffer ── full ──► the writer's thread ── empty ──┐
@@ -7,8 +7,8 @@
 //!                                                                  else: lost, and counted
 //! ```
 //!
-//! All of it is in the engine and empty until somebody records. A call that ends after the recording has ended
-//! finds no sink in its shard, and leaves nothing.
+//! All of it is in the engine and empty until a recording begins. A call that ends after the recording has
+//! ended finds no sink in its shard, and leaves nothing.
 
 use super::format::Opened;
 use super::{Access, What};

@@ -20,6 +20,6 @@ pub enum What {
     Cut,
     /// The last handle was dropped, and the file's pages have left memory.
     Close,
-    /// A page of a region was touched and was not there. Touches of pages that are there are seen by nobody.
+    /// A page of a region was touched and was not there. Touches of pages that are there go unseen.
     Region,
 }

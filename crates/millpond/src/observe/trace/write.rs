@@ -114,11 +114,11 @@ impl Writer {
     /// Writes whole blocks, or leaves the file as it was.
     pub(super) fn append(&mut self, blocks: &[u8]) -> io::Result<()> {
         if look_at_limit() < self.bytes + blocks.len() as u64 {
-            // The beginning is written by who calls, and to try would end the process.
+            // The beginning is written on the caller's thread, and trying would end the process.
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         if let Err(error) = self.file.write_all(blocks) {
-            // If this fails too, whoever reads it finds the torn block.
+            // If this fails too, a reader of the trace finds the torn block.
             let _ = self.file.set_len(self.bytes);
             let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.bytes));
             return Err(error);
