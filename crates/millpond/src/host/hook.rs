@@ -1,11 +1,12 @@
-//! Who is told what no call fails for: a function of the user's, or one that writes a line on standard error.
+//! The hook that is told what no call fails for: a function of the user's, or one that writes a line on
+//! standard error.
 //!
 //! ```text
 //!   any thread, also the cache's own ──► queue ──► a thread that is there while something is queued ──► the hook
 //! ```
 //!
-//! What comes up on a thread for which others wait is told by another thread, so that the hook may use the cache as any
-//! program may: whoever told it himself could wait for himself.
+//! What comes up on a thread for which others wait is reported by another thread, so that the hook may use
+//! the cache as any program may: a thread that reported it itself could wait for itself.
 
 use crate::sys::threads;
 use parking_lot::{Condvar, Mutex};

@@ -18,7 +18,7 @@ const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 pub enum SmallPages {
     /// They are switched off for the machine.
     Machine,
-    /// They are switched off for this process, by itself or whoever started it.
+    /// They are switched off for this process, by itself or the process that started it.
     Process,
     /// The kernel does not take the advice.
     Refused {

@@ -32,7 +32,7 @@ pub(crate) struct MemoryGroup {
     /// The control group; `None`: the machine.
     pub(crate) group: Option<PathBuf>,
     pub(crate) limit: Bytes,
-    /// What is in use and can't be dropped, by whomever.
+    /// What is in use, by any process, and can't be dropped.
     pub(crate) held: Bytes,
     /// Where the kernel says.
     pub(crate) stalls: Option<Stalls>,
