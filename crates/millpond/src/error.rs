@@ -1,4 +1,4 @@
-//! What can go wrong, for whoever must do something about it.
+//! What can go wrong, for callers that must do something about it.
 
 pub(crate) mod told;
 
@@ -278,8 +278,8 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The device could not make durable what it had taken: nobody knows what it holds. The error is
-    /// latched until the file is closed and opened again, as a later success would mean nothing.
+    /// The device could not make durable what it had taken: it is unknown what it holds. The error
+    /// is latched until the file is closed and opened again, as a later success would mean nothing.
     #[error("can't make {path} durable: {source}; close the file and check it before going on")]
     Sync {
         /// The file.

@@ -29,7 +29,7 @@
 //! | a file with a position: Read, BufRead, Write, Seek | [`FileCursor`] |
 //! | memory larger than memory, with a swap file | [`Region`] |
 //! | pages that wait for a log, checksums | [`LogOrder`], [`PageCheck`] |
-//! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], and who changed them [`history`] |
+//! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], and their changes [`history`] |
 //! | what it does | [`stats`], [`contents`], [`device`]; what one call waited for: [`explain`](mod@explain) |
 //! | from outside: `millpond stat`, `top`, `set`, `record` | [`control`], [`trace`], [`Builder::metrics`] |
 //! | tests of what stands on it: disks that fail, lose power, are slow | the crate `millpond-testing` |
@@ -46,8 +46,8 @@
 //!
 //! None of them costs anything while it is not used; leaving them out saves building them, and what they depend on.
 //!
-//! The policy (which page leaves, when dirty pages are written, who waits) is the crate `millpond-core`, a pure state
-//! machine; this crate drives it with real memory, threads and devices.
+//! The policy (which page leaves, when dirty pages are written, which threads wait) is the crate
+//! `millpond-core`, a pure state machine; this crate drives it with real memory, threads and devices.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -60,7 +60,7 @@
 //   8   files              files as the engine has them, and what their pages wait for
 //   7   sys/arena          the memory of frames, which takes a pin; and its exchange with regions
 //   6   observe            what a cache shows of itself
-//   5   frames             which page is in which frame, and who may touch it
+//   5   frames             which page is in which frame, and which threads may touch it
 //   4   error              what can go wrong
 //   3   control/settings   the settings by name
 //   2   device             what moves bytes

@@ -36,13 +36,13 @@ const WRITE_AT_ONCE_MAX: usize = 64 << 10;
 /// wait for that page may have all places, and the call would wait for them. A task that finds everything in memory yields now and then, as tokio's own
 /// operations do. `docs/ASYNC.md` says what that costs, and what a blocking call costs beside it.
 ///
-/// Every call may be dropped before it is done. Of a read or a page nothing is left but that the page may be in memory. A
-/// write is then as one that has failed: not begun, or in memory in part, from its start on; or it is on its way and is done
-/// all the same, as a sync is. Nobody is told how that ends, but no error is lost: the next sync says what could not be
-/// written.
+/// Every call may be dropped before it is done. Of a read or a page nothing is left, except that the page may
+/// be in memory. A write is then like one that failed: not begun, or in memory in part, from its start on; or
+/// it is on its way and is done all the same, as a sync is. No caller hears how that ends, but no error is
+/// lost: the next sync says what could not be written.
 ///
-/// Dropping the last handle of a file waits for the device. In a runtime that of an `AsyncFile` does so on the blocking pool,
-/// where nobody is told how it ended; [`AsyncFile::close`] tells.
+/// Dropping the last handle of a file waits for the device. In a runtime, the last handle of an `AsyncFile`
+/// does so on the blocking pool, and no caller hears how it ended; [`AsyncFile::close`] returns it.
 ///
 /// # Panics
 /// A call that has to wait panics outside of a tokio runtime.
@@ -159,9 +159,9 @@ impl AsyncFile {
         self.wait(&self.places().reads, read).await
     }
 
-    /// As [`File::page_mut_owned`]. Whoever wants the page waits as long as the guard is there, and so does a sync of the
-    /// file: change it and drop it, before the task waits for anything else. If this is dropped before it is done, nothing
-    /// is changed; the page may be written once more as it was.
+    /// As [`File::page_mut_owned`]. A thread that wants the page waits as long as the guard is there, and so
+    /// does a sync of the file: change it and drop it, before the task waits for anything else. If this is
+    /// dropped before it is done, nothing is changed; the page may be written once more as it was.
     ///
     /// # Errors
     /// As [`File::page_mut`]; [`Error::Runtime`].

@@ -1,4 +1,5 @@
-//! What a cache is made of: the budget, the options, the device, and who is told what is missing.
+//! What a cache is made of: the budget, the options, the device, and the hooks that are told what
+//! is missing.
 
 use super::cache::PageCache;
 use super::handle::Handle;
@@ -145,7 +146,8 @@ impl Builder {
         self
     }
 
-    /// Who gets to see all that the state machine is told and answers, from its first step on.
+    /// A recorder that gets to see all that the state machine is told and answers, from its first
+    /// step on.
     #[doc(hidden)]
     pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Builder {
         self.recorder = Some(Box::new(recorder));
@@ -159,17 +161,18 @@ impl Builder {
         self
     }
 
-    /// Who is told, on the thread whose call found it, what the cache has to do without; each once a cache.
-    /// Default: [`host::to_stderr`](crate::host::to_stderr), a line on stderr, each once a process.
+    /// The hook that is told what the cache has to do without, on the thread whose call found it; each once
+    /// a cache. Default: [`host::to_stderr`](crate::host::to_stderr), a line on stderr, each once a
+    /// process.
     pub fn on_notice(mut self, hook: impl Fn(&Notice) + Send + Sync + 'static) -> Builder {
         self.notice_hook = Hook::new(hook);
         self
     }
 
-    /// Who is told what a user should know of though no call fails: a device that has not answered for the option
-    /// `hung_io_timeout` (10 s). Default: a line on standard error. [`Stats::warnings`](crate::Stats::warnings) counts. It is
-    /// called by the cache's own thread, or by one that waits: it should note the warning and return. If it panics, the
-    /// cache is poisoned.
+    /// The hook that is told what a user should know although no call fails: a device that has not answered
+    /// for the option `hung_io_timeout` (10 s). Default: a line on standard error.
+    /// [`Stats::warnings`](crate::Stats::warnings) counts. It is called by the cache's own thread, or by one
+    /// that waits: it should note the warning and return. If it panics, the cache is poisoned.
     pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Builder {
         self.warning_hook = Hook::new(hook);
         self
@@ -191,26 +194,28 @@ impl Builder {
         self
     }
 
-    /// What the cache is called where several are listed: `millpond caches` and `top` show it, and `--cache` takes it. A mount
-    /// is called by the directory where it is mounted. Default: nothing. A metric tells it too, to whoever reads these.
+    /// What the cache is called where several are listed: `millpond caches` and `top` show it, and `--cache`
+    /// takes it. A mount is called by the directory where it is mounted. Default: nothing. A metric has it
+    /// too, for all readers of the metrics.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into());
         self
     }
 
-    /// Serves figures for Prometheus at `http://ADDRESS/metrics`, in its text format. Default: no. There is no password:
-    /// give a loopback address such as `127.0.0.1:9464`, or one that only those reach who may know how much the cache does;
-    /// no name of a file is told. Port 0 is one that is free: [`PageCache::metrics_address`]. Costs a thread, which sleeps,
-    /// and at most 32 connections.
+    /// Serves figures for Prometheus at `http://ADDRESS/metrics`, in its text format. Default: no. There is
+    /// no password: give a loopback address such as `127.0.0.1:9464`, or one that is reached only by users
+    /// that may know how much the cache does; no name of a file is told. Port 0 is one that is free:
+    /// [`PageCache::metrics_address`]. Costs a thread, which sleeps, and at most 32 connections.
     #[cfg(feature = "metrics")]
     pub fn metrics(mut self, address: SocketAddr) -> Builder {
         self.metrics = Some(address);
         self
     }
 
-    /// Where pages of regions go that have no room in memory: without it there can be no regions ([`PageCache::region`]).
-    /// Frames are in small pages then, and all of them get their memory when the cache is made. Needs pages of 4 KiB, and
-    /// userfaultfd of Linux 6.8 or newer. Options that nobody has given are [`Options::with_regions`].
+    /// Where pages of regions go when there is no room for them in memory: without it there can be no regions
+    /// ([`PageCache::region`]). Frames are in small pages then, and all of them get their memory when the
+    /// cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer. Options that are not given
+    /// are [`Options::with_regions`].
     pub fn swap(mut self, swap: SwapFile) -> Builder {
         self.swap.push(swap);
         self

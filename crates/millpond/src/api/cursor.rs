@@ -13,8 +13,8 @@ use std::io::{self, BufRead, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 /// [`File::sync_data`].
 ///
 /// Over a `File`, a clone of one, a `&File` or an `Arc<File>`: each cursor has a position of its own. Between
-/// [`fill_buf`](BufRead::fill_buf) and [`consume`](BufRead::consume), which `lines`, `read_until` and their like call in
-/// pairs, it holds a guard of the page; whoever wants to change that page waits meanwhile.
+/// [`fill_buf`](BufRead::fill_buf) and [`consume`](BufRead::consume), which `lines`, `read_until` and their
+/// like call in pairs, it holds a guard of the page; a thread that wants to change that page waits meanwhile.
 ///
 /// ```
 /// use millpond::FileCursor;

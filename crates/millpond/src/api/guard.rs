@@ -13,13 +13,14 @@ use millpond_core::units::{PageIndex, PageKey};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A page, pinned for reading: its bytes stay where they are and nobody changes them while this lives.
+/// A page, pinned for reading: its bytes stay where they are and no thread changes them while this
+/// lives.
 ///
-/// Dereferences to the page's bytes up to the end of the file as it was when the page was pinned. Many may read a page
-/// at a time; whoever wants to change it waits for them all, so keep it short, and don't ask for [`PageMut`] of a page
-/// of which the same thread holds a `PageRef`: it would wait for itself, which is an
-/// [`Error::OwnGuard`](crate::Error::OwnGuard) where debug assertions are on. Pinning and dropping take about
-/// 20 ns together when the page is in memory, allocate nothing and take no lock.
+/// Dereferences to the page's bytes up to the end of the file as it was when the page was pinned. Many
+/// threads may read a page at a time; a thread that wants to change it waits for them all, so keep it short,
+/// and don't ask for [`PageMut`] of a page of which the same thread holds a `PageRef`: it would wait for
+/// itself, which is an [`Error::OwnGuard`](crate::Error::OwnGuard) where debug assertions are on. Pinning and
+/// dropping take about 20 ns together when the page is in memory, allocate nothing and take no lock.
 #[must_use = "dropping a guard unpins its page"]
 pub struct PageRef<'a> {
     pin: SharedPin<&'a Table<Arena>>,
@@ -57,7 +58,7 @@ impl fmt::Debug for PageRef<'_> {
     }
 }
 
-/// A page, locked for changing it: nobody else sees it while this lives.
+/// A page, locked for changing it: no other thread sees it while this lives.
 ///
 /// Dereferences mutably to the page's bytes up to the end of the file. The page is dirty from the moment it is locked; it
 /// is not written to its file before the guard is dropped, and a sync waits for that.

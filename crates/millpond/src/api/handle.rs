@@ -112,7 +112,7 @@ impl Handle {
             }
         }
         let _noted = self.engine.note(inner.id, (0, 0), What::Close);
-        // Whoever opens the file waits for this, also if what follows panics.
+        // A thread that opens the file waits for this, also if what follows panics.
         let closing = Closing {
             handle: self,
             identity,
@@ -143,7 +143,7 @@ impl Handle {
         if let Err(error) = engine.log_first(inner) {
             engine.poison.check()?;
             lost.push(error);
-            // Nobody can change them any more, and they can't be written.
+            // No thread can change them any more, and they can't be written.
             let held = inner.keeping.held.as_ref();
             for page in held.map(|held| held.pages()).unwrap_or_default() {
                 engine.discard_but_own(inner, page..page + 1)?;
@@ -170,7 +170,7 @@ impl Handle {
         let pages = 0..inner.len().div_ceil(engine.page_size.bytes());
         let kept = engine.discard_but_own(inner, pages.clone())?;
         if let Some(page) = own.or(kept) {
-            // What is clean is written by nobody, whoever opens the file.
+            // A clean page is written by no thread, even if the file is opened again.
             if engine.is_changed(inner, pages)? {
                 let _ = inner.stuck.set(page);
             }
@@ -193,7 +193,7 @@ impl Drop for Closing<'_> {
     fn drop(&mut self) {
         let open = &mut self.handle.files.lock().open;
         let is_stuck = |(file, _): &(Arc<FileInner>, usize)| file.stuck.get().is_some();
-        // Others may write it from now on, whoever still knows of it.
+        // Others may write it from now on, even if some still know of it.
         if !open.get(&self.identity).is_some_and(is_stuck)
             && let Some((file, _)) = open.remove(&self.identity)
         {

@@ -10,7 +10,7 @@ use crate::sys::threads;
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
-/// A file that was opened, for as long as somebody has it: one of the handles that the cache counts.
+/// A file that was opened, for as long as it is in use: one of the handles that the cache counts.
 pub(crate) struct Opened {
     pub(crate) inner: Arc<FileInner>,
     pub(crate) cache: Arc<Handle>,

@@ -1,10 +1,10 @@
 //! The parts of [`Options`]: everything that can be chosen about a cache.
 //!
-//! A program needs none of it to begin: [`Builder`](crate::Builder) has the budget, the page size and the goal for read
-//! latency, and the defaults are what was measured to be best. What is here is for those who know what they change, and
-//! for programs that let their users choose. Take the defaults, or a [`Preset`], and change some; a cache
-//! checks all of them and names the first that can't be ([`OptionError`]). Fields and forms may be added: fill what you
-//! don't name from `Default`.
+//! A program needs none of it to begin: [`Builder`](crate::Builder) has the budget, the page size and the
+//! goal for read latency, and the defaults are what was measured to be best. What is here is for users that
+//! know what they change, and for programs that let their users choose. Take the defaults, or a [`Preset`],
+//! and change some; a cache checks all of them and names the first that can't be ([`OptionError`]). Fields
+//! and forms may be added: fill what you don't name from `Default`.
 //!
 //! ```
 //! use millpond::options::{AdmissionOptions, BytesOptions, DirtyLimit};

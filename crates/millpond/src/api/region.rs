@@ -88,9 +88,9 @@ impl Region {
         self.len() == 0
     }
 
-    /// All of it. Whoever touches a page that is not in memory waits until it is; if its slot of the swap file can't be
-    /// read, the page is lost, the cache's hook for warnings is told, and whoever touches it gets `SIGBUS` (a system call
-    /// `EFAULT`), as with a file that is mapped and can't be read.
+    /// All of it. A thread that touches a page that is not in memory waits until it is; if its slot of the
+    /// swap file can't be read, the page is lost, the cache's hook for warnings is told, and a thread that
+    /// touches it gets `SIGBUS` (a system call `EFAULT`), as with a file that is mapped and can't be read.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.bytes()
     }
@@ -114,7 +114,7 @@ impl Region {
         bytemuck::cast_slice_mut(&mut bytes[..len])
     }
 
-    /// Where it begins, for those who share it between threads by rules of their own.
+    /// Where it begins, for programs that share it between threads by rules of their own.
     pub fn as_ptr(&self) -> *mut u8 {
         self.bytes.start().as_ptr()
     }

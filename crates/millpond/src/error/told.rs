@@ -1,8 +1,8 @@
-//! Errors in the words of whoever reads them.
+//! Errors in the words of their readers.
 //!
-//! An error says what is wrong, and behind that the way out. What is wrong has the same words everywhere; the way out names
-//! a call in Rust, an option on a command line, an argument in Python. `Display` is for who writes Rust; a program or
-//! another language that hands an error on takes [`Error::told`].
+//! An error says what is wrong, and behind that the way out. What is wrong has the same words everywhere; the
+//! way out names a call in Rust, an option on a command line, an argument in Python. `Display` is for
+//! programmers in Rust; a program or another language that hands an error on takes [`Error::told`].
 
 use crate::error::Error;
 use std::fmt;
@@ -10,11 +10,11 @@ use std::fmt;
 /// Where an error is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Surface {
-    /// By who calls this crate: as `Display`.
+    /// A caller of this crate: as `Display`.
     Rust,
-    /// By who has typed a command, or looks into a log.
+    /// A user that typed a command, or looks into a log.
     CommandLine,
-    /// By who uses the Python package.
+    /// A user of the Python package.
     Python,
 }
 

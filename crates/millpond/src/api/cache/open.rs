@@ -59,11 +59,11 @@ impl PageCache {
         cut(self.admit(Arc::new(device), path, &options, keeping)?, &options)
     }
 
-    /// Takes a file that is open already, for instance one that has no name any more, or that only whoever has made it
-    /// may write. For writing with [`OpenOptions::write`], for which it must be open for both reading and writing, and
-    /// not for appending; [`OpenOptions::create`] and [`OpenOptions::create_new`] ask for nothing else here. Its cursor is neither used nor moved. It is
-    /// opened once more for direct I/O, through `/proc/self/fd`, and if that is refused its transfers go through the
-    /// kernel's page cache.
+    /// Takes a file that is open already, for instance one that has no name any more, or that only its maker
+    /// may write. For writing with [`OpenOptions::write`], for which it must be open for both reading and
+    /// writing, and not for appending; [`OpenOptions::create`] and [`OpenOptions::create_new`] ask for
+    /// nothing else here. Its cursor is neither used nor moved. It is opened once more for direct I/O,
+    /// through `/proc/self/fd`, and if that is refused its transfers go through the kernel's page cache.
     ///
     /// # Errors
     /// As [`PageCache::open`]; [`Error::Open`] also if it is to be written and is not open for that.
@@ -139,7 +139,7 @@ impl PageCache {
         Writes::by(identity, cache, options.is_beside_others())
     }
 
-    /// Tells who has opened it for writing if another cache does so, too. Not under a lock: a hook may open files.
+    /// Warns if another cache has opened it for writing, too. Not under a lock: a hook may open files.
     fn tell_writers(&self, file: File) -> File {
         let is_shared = |writes: &Option<Writes>| writes.as_ref().is_some_and(|w| w.is_shared);
         if file.writable && is_shared(&file.inner.writes.lock()) {
@@ -223,7 +223,7 @@ impl PageCache {
     }
 }
 
-/// The file as `options` want it: nobody else's before it is this cache's and no other's.
+/// The file as `options` want it. A file is not cut before it is this cache's and no other's.
 fn cut(file: File, options: &OpenOptions) -> Result<File> {
     if options.truncates() && !file.is_empty() {
         file.set_len(0)?;

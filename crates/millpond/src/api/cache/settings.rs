@@ -32,7 +32,8 @@ impl PageCache {
         self.handle.settings_now()
     }
 
-    /// The last changes of settings, by whomever: [`CHANGES_MAX`](crate::history::CHANGES_MAX) are kept.
+    /// The last changes of settings, whatever made them: [`CHANGES_MAX`](crate::history::CHANGES_MAX)
+    /// are kept.
     pub fn history(&self) -> History {
         self.handle.history()
     }

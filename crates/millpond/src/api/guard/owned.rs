@@ -1,13 +1,15 @@
-//! Page guards that keep their file open themselves: `'static`, for whoever can't borrow the file.
+//! Page guards that keep their file open themselves: `'static`, for callers that can't borrow the
+//! file.
 //!
 //! ```text
 //!   PageRef       pin ──► table, borrowed from the file      by a hazard of the thread, or counted in the page's word
 //!   OwnedPageRef  pin ──► Opened ──► cache ──► table         counted, if the page was had at once; else as `PageRef`
 //! ```
 //!
-//! Whichever way a page is pinned, the pin is the same to whoever wants the page (T1 in `table.rs`): a count is in the word,
-//! and a hazard is cleared by whichever thread drops it (H5 in `hazard.rs`). So these go to other threads, as borrowed ones
-//! may. What is noted of a guard by thread is for errors only, with debug assertions (`own.rs`).
+//! Whichever way a page is pinned, the pin is the same to a thread that wants the page (T1 in `table.rs`): a
+//! count is in the word, and a hazard is cleared by whichever thread drops it (H5 in `hazard.rs`). So these
+//! may go to other threads, as borrowed ones may. What is noted for each thread about its guards is for
+//! errors only, with debug assertions (`own.rs`).
 
 use super::{PageMut, PageRef, set_order};
 use crate::api::opened::Opened;
@@ -26,10 +28,11 @@ use std::sync::Arc;
 /// [`File::page_owned`](crate::File::page_owned) gets it; that and dropping it take about twice the time of a `PageRef`, since
 /// both write the page's word and a count of the file, which all threads share.
 ///
-/// As long as it lives the page stays in memory, beyond a smaller budget too, nobody changes it, and whoever wants to waits;
-/// what else waits is as with `PageRef`. And the file counts as open: dropped as the last of the file's handles and owned
-/// guards, it closes the file as the last [`File`](crate::File) does, which writes what is dirty and may take long. Where
-/// that must not be, as on a runtime's thread, keep a `File`.
+/// As long as it lives the page stays in memory, even beyond a smaller budget, no thread changes it, and a
+/// thread that wants to change it waits; what else waits is as with `PageRef`. And the file counts as open:
+/// dropped as the last of the file's handles and owned guards, it closes the file as the last
+/// [`File`](crate::File) does, which writes what is dirty and may take long. Where that must not be, as on a
+/// runtime's thread, keep a `File`.
 ///
 /// In a forked child it keeps nothing, as touching it is a fault there; dropping it does nothing.
 ///
@@ -47,7 +50,8 @@ use std::sync::Arc;
 /// ```
 #[must_use = "dropping a guard unpins its page"]
 pub struct OwnedPageRef {
-    // In this order: nobody is noted for a page that is not pinned any more while the file is being closed.
+    // In this order: while the file is being closed, no thread is noted for a page that is not pinned any
+    // more.
     own: OwnGuard,
     pin: SharedPin<Arc<Opened>>,
     len: usize,
@@ -105,7 +109,8 @@ impl fmt::Debug for OwnedPageRef {
 
 /// A page, locked for changing it as by a [`PageMut`], that keeps its file open as an [`OwnedPageRef`] does.
 ///
-/// A sync of the file waits until it is dropped, and so does whoever wants the page: don't keep it across a wait of a task.
+/// A sync of the file waits until it is dropped, and so does a thread that wants the page: don't keep it
+/// across a wait of a task.
 #[must_use = "dropping a guard unlocks its page"]
 pub struct OwnedPageMut {
     own: OwnGuard,
