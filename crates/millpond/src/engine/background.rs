@@ -15,9 +15,9 @@ const COMPLETIONS: usize = 512;
 /// Batches of reclaim between two looks at the device.
 const RECLAIM_BATCHES: u32 = 8;
 
-/// When all of memory is in guards and clean there is nothing to be had, and whoever wants a frame wakes reclaim all the
-/// same: it rests for so many times as long as it took to find that out, as nobody announces a guard that is dropped. Who
-/// waits for a frame reclaims for himself meanwhile.
+/// When all of memory is in guards and clean there is nothing to be had, and a thread that wants a frame
+/// wakes reclaim all the same. So reclaim rests for so many times as long as it took to find that out, as a
+/// dropped guard is not announced. A thread that waits for a frame meanwhile reclaims for itself.
 const RESTS: u32 = 50;
 const RESTS_MAX: Duration = Duration::from_secs(1);
 

@@ -114,7 +114,7 @@ impl Engine {
                 tally.add(key.file(), is_anonymous, look, stride.into());
             }
             tally.looked_at(end.saturating_sub(first));
-            // Whoever waits goes first.
+            // A waiting thread goes first.
             MutexGuard::unlock_fair(core);
         }
         self.count_refaults(&mut tally);

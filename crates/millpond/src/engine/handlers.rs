@@ -1,13 +1,14 @@
 //! The threads that serve faults of regions.
 //!
-//! Each reads as many faults as there are, up to 16, and serves them: the last one's read itself, which is the lowest
-//! latency there is, those before it through the device, so that they are under way together. Whoever gets no frame is
-//! kept until memory is there; the thread goes on meanwhile, as soft faults need none. A handler waits for nobody but the
-//! core lock and its own read, and touches no region.
+//! Each reads as many faults as there are, up to 16, and serves them: the last one's read itself, which is
+//! the lowest latency there is, those before it through the device, so that they are under way together. A
+//! fault that gets no frame is kept until memory is there; the thread goes on meanwhile, as soft faults need
+//! none. A handler waits only for the core lock and its own read, and touches no region.
 //!
-//! Two threads a processor, so that one is there for the next fault while others read; each fault wakes one of them. Who
-//! is on another processor than the thread that waits takes two wake-ups across processors, which is most of a fault's
-//! time (16 instead of 7 us where that was measured); the scheduler finds the near one as long as there is one.
+//! Two threads a processor, so that one is there for the next fault while others read; each fault wakes one
+//! of them. A handler on another processor than the thread that waits takes two wake-ups across processors,
+//! which is most of a fault's time (16 instead of 7 us where that was measured); the scheduler finds the near
+//! one as long as there is one.
 
 use super::driver::{Engine, Fault, until_asking};
 use crate::memory::{Bell, RegionInner, Regions};

@@ -9,8 +9,9 @@
 //! program that could be interrupted. The signal's handler is the process's ([`sigbus`]), so the regions that want it are
 //! in one list for all caches.
 //!
-//! Whoever serves takes the core lock, allocates and reads; it waits where another has the page in hand, and where no
-//! frame can be had. All that is as it is for a call that reads a file: what is interrupted holds no lock that these need.
+//! The thread that serves takes the core lock, allocates and reads; it waits if another thread holds the
+//! page, and if no frame can be had. All that is as for a call that reads a file: what is interrupted holds
+//! no lock that these need.
 
 use super::driver::Engine;
 use crate::memory::RegionInner;

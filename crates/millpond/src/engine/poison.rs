@@ -1,7 +1,8 @@
 //! What makes calls unusual: a cache that is unusable, one that is another process's, and one whose calls are being recorded.
 //!
-//! A background thread that dies takes the cache with it, loudly: every call says so, nobody waits for it. Calls look at one
-//! byte for this and for whether somebody records them (`trace/`), so that the second costs nothing.
+//! A background thread that dies takes the cache with it, loudly: every call says so, and no thread waits for
+//! it. Calls look at one byte for this and for whether they are recorded (`trace/`), so that the second costs
+//! nothing.
 
 use crate::error::{Error, Result};
 use crate::sys::forks::Maker;
@@ -54,7 +55,7 @@ impl Poison {
     /// The first reason is kept.
     pub(crate) fn set(&self, why: String) {
         let _ = self.why.set(why);
-        // Whoever sees the bit sees the reason.
+        // A thread that sees the bit sees the reason.
         self.unusual.fetch_or(POISONED, Ordering::Release);
     }
 

@@ -38,7 +38,7 @@ impl Drop for Threads {
         self.engine.stopping.store(true, Ordering::Release);
         self.engine.device.wake();
         if let Some(thread) = self.background.take() {
-            // It has poisoned the cache if it has panicked; there is nobody left to tell.
+            // It has poisoned the cache if it has panicked; there is no caller left to tell.
             let _ = thread.join();
         }
         if let Some(regions) = &self.engine.regions {
