@@ -1,9 +1,9 @@
 //! Linux' background and hard limit, and how often a dirtier looks at them.
 //!
-//! Either limit is a percentage of dirtyable memory or a number of bytes; setting one forgets the other. A background
-//! limit that is not below the hard one counts as half of it. Nothing has a floor: of one dirtyable page 20 % are no page,
-//! and a hard limit of 0 is what Hills 2015 has met. What does have a floor is [`ratelimit`], at 16 pages; it hides the
-//! defect from those who look only there.
+//! Either limit is a percentage of dirtyable memory or a number of bytes; setting one forgets the other. A
+//! background limit that is not below the hard one counts as half of it. Nothing has a floor: of one
+//! dirtyable page 20 % are no page, and a hard limit of 0 is what Hills 2015 has met. What does have a floor
+//! is [`ratelimit`], at 16 pages; it hides the defect from a reader that looks only there.
 
 use millpond_core::units::{Bytes, PageCount, PageSize};
 

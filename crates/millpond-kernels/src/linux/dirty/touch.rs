@@ -48,7 +48,7 @@ pub struct TouchRules {
     pub dirtyable: DirtyableRule,
     /// When.
     pub derivation: Derivation,
-    /// For whom.
+    /// The caller's flags.
     pub caller: CallerFlags,
 }
 
