@@ -4,12 +4,12 @@
 //! cargo run --release -p millpond-lab --example errors [DIR] [disk|ssd|reader|writer ...]
 //! ```
 //!
-//! File B has a writer that overwrites it as fast as it can and a reader of random pages, for a few seconds; or only one
-//! of them, which then shares the disk with nobody but A. Beside them
-//! file A is idle; or is written, 64 KiB every 2 ms; or is written in the same way and the device refuses every write of
-//! it with EIO. Runs are interleaved, each on a new cache of 64 MiB. After each of the last kind the fault ends, nobody
-//! does anything, and A must come to be on the device as it was accepted. `ssd` puts the service times of a modelled disk
-//! around the file. Needs about 0.7 GiB in DIR.
+//! File B has a writer that overwrites it as fast as it can and a reader of random pages, for a few seconds;
+//! or only one of them, which then shares the disk with A only. Beside them file A is idle; or is written, 64
+//! KiB every 2 ms; or is written in the same way and the device refuses every write of it with EIO. Runs are
+//! interleaved, each on a new cache of 64 MiB. After each of the last kind the fault ends, no thread does
+//! anything, and A must come to be on the device as it was accepted. `ssd` puts the service times of a
+//! modelled disk around the file. Needs about 0.7 GiB in DIR.
 
 #![allow(
     clippy::print_stdout,
@@ -59,7 +59,7 @@ impl Beside {
     }
 }
 
-/// Who uses B.
+/// The threads that use B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Users {
     Both,
@@ -246,7 +246,7 @@ fn write_sick(file: &File, beside: Beside, seed: u64, stop: &AtomicBool) -> (Vec
     (versions, refused)
 }
 
-/// The fault ends; how long it takes until nothing is dirty. Nobody asks for that.
+/// The fault ends; how long it takes until nothing is dirty. No call asks for that.
 fn recover(cache: &PageCache, faulty: &Faulty, path: &Path, versions: &[u64]) -> f64 {
     faulty.clear();
     let began = Instant::now();

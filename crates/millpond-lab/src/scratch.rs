@@ -103,7 +103,7 @@ fn detach(path: &Path) {
     for point in within.into_iter().rev() {
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
         if rustix::mount::unmount(point, flags) == Err(Errno::PERM) {
-            // A user who is not root has a helper for it. What it can't do stays in the way.
+            // For a user other than root there is a helper. What it can't remove stays in the way.
             let _ = Command::new("fusermount3")
                 .args(["-uz", "--"])
                 .arg(point)

@@ -61,7 +61,7 @@ const CUT_BESIDE: Test = (
     "a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it",
 );
 
-/// Who must notice. Only tests that notice each time: of those that do by chance there are more.
+/// The tests that must notice. Only those that notice each time: more tests do by chance.
 fn named_for(mutation: Mutation) -> &'static [Test] {
     use Mutation as M;
     match mutation {

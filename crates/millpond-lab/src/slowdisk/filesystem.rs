@@ -44,7 +44,7 @@ const CONTROL: INodeNo = INodeNo(4);
 
 pub(super) struct SlowDisk {
     disk: Arc<Disk>,
-    /// The owner of these files: the user who started the disk.
+    /// The owner of these files: the user that started the disk.
     owner: (u32, u32),
     next_handle: AtomicU64,
     /// What readers of the small files get.

@@ -102,7 +102,7 @@ impl Mounted {
             MountOption::NoSuid,
             MountOption::NoAtime,
         ];
-        // What does the kernel's I/O is often not the user who has mounted it.
+        // The kernel's I/O is often not done by the user that mounted it.
         config.acl = if is_root {
             SessionACL::All
         } else {
@@ -146,7 +146,7 @@ impl Mounted {
                 rustix::mount::unmount(&self.mount_point, UnmountFlags::DETACH).map_err(failed)?;
                 Ok(Unmounted::Detached)
             }
-            // A user who is not root has a helper for it.
+            // For a user other than root there is a helper.
             Err(Errno::PERM) => {
                 let result = self.unmounter.unmount();
                 result.map_err(|e| LabError::path("cannot unmount", &self.mount_point, e))?;

@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
         self.since_begin(ended).unwrap_or_default()
     }
 
-    /// Runs a thread's work; if it fails, everybody stops.
+    /// Runs a thread's work; if it fails, all threads stop.
     fn guard<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let result = work();
         if result.is_err() {

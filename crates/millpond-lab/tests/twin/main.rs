@@ -7,9 +7,10 @@
 //!   simulator   events, times ──► Manager ──► effects ──► SimFrames
 //! ```
 //!
-//! From the recording come the answers that only threads can give: how often a page was used, whether somebody holds it.
-//! Which page is in which frame, which are loading and which dirty, the simulator's frames find out by themselves from
-//! events and effects, as in a simulated world, and the recorded answers are held against that.
+//! From the recording come the answers that only threads can give: how often a page was used, whether a
+//! thread holds it. Which page is in which frame, which are loading and which dirty, the simulator's frames
+//! find out by themselves from events and effects, as in a simulated world, and the recorded answers are held
+//! against that.
 
 #![allow(
     clippy::unwrap_used,

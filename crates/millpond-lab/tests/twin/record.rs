@@ -82,7 +82,7 @@ impl Scene {
         file.advise(Advice::Random).unwrap();
         self.cache.sync_all().unwrap();
         std::thread::scope(|scope| {
-            // A page that is to be written is in somebody's hands.
+            // A page that is to be written is held by a thread.
             let refused = |step: &Kept| {
                 step.answers
                     .iter()
@@ -96,7 +96,7 @@ impl Scene {
             syncing.join().unwrap().unwrap();
         });
         std::thread::scope(|scope| {
-            // All of memory is in somebody's hands.
+            // Threads hold all of memory.
             let waits = |effect: &Effect| matches!(effect, Effect::Wait { .. });
             let before = self.tape.effects(waits);
             let mut guards = Vec::new();

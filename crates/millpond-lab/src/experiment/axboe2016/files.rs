@@ -139,7 +139,7 @@ fn write_file(path: &Path, number: u64, bytes: u64, step: &mut dyn FnMut(u64) ->
 }
 
 /// Drops a file's pages from the page cache. Only clean ones go, so sync first. Dropping the whole machine's
-/// caches would add nothing for these files, and slow everybody else down.
+/// caches would add nothing for these files, and slow all other processes down.
 pub(in crate::experiment) fn forget(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }

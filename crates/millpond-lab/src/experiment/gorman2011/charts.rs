@@ -101,7 +101,7 @@ fn points(metric: &str, divisor: f64, systems: &[&str], of: Of<'_>) -> Points {
     systems.iter().enumerate().map(point).collect()
 }
 
-/// The post prints what was freed by whom, and not the sum.
+/// The post prints what each kind of reclaim freed, and not the sum.
 fn posted(workload: &str, system: &str, metric: &str) -> Option<f64> {
     let of = |metric| published(workload, system, metric);
     match metric {

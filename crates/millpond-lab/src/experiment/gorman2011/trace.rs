@@ -1,5 +1,5 @@
-//! Reclaim's decisions of a run as text: what was met at the cold end, by whom, what was done and why, all of them counted;
-//! and the last ones that the trace kept.
+//! Reclaim's decisions of a run as text: what was met at the cold end, by which thread, what was done and
+//! why, all of them counted; and the last ones that the trace kept.
 
 use super::runs::Run;
 use crate::report::Appendix;
