@@ -28,15 +28,15 @@ fn sizes_larger_than_this_machine_are_refused_before_memory_is_taken() {
         ),
         (
             format!("lab run axboe2016 --on sim --memory 8000T {report}"),
-            "--memory 8192000G: that takes",
+            "--memory 8000T: that takes",
         ),
         (
             format!("lab run axboe2016 --on sim --read-file-size 8000T {report}"),
-            "--read-file-size 8192000G",
+            "--read-file-size 8000T",
         ),
         (
             format!("lab run hills2015 --on sim --memory 8000T {report}"),
-            "--memory 8192000G: that takes",
+            "--memory 8000T: that takes",
         ),
         (
             format!("replay {at}/near.u32 --memory 8000T"),

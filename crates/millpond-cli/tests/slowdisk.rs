@@ -384,7 +384,7 @@ fn mistake_is_answered_with_the_way_out_before_anything_is_mounted() {
         (
             &empty,
             &["--size", "8000T"],
-            &["--size 8192000G", "in memory", "--backing FILE"],
+            &["--size 8000T", "in memory", "--backing FILE"],
         ),
         (&full, &[], &["it is not empty", "an empty directory"]),
         (&none, &[], &["No such file", "an empty directory"]),

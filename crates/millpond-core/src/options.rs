@@ -1,7 +1,7 @@
 //! Everything that can be chosen, checked once into a value that cannot be wrong.
 //!
-//! Every mechanism of the seeds is a closed enum or a field here, so a system of the past is a preset and
-//! Millpond's own default is one more. Options can be exchanged while pages are in memory; all limits
+//! A mechanism that a cache can have is a closed enum or a field here, so a preset is a value and Millpond's own default is
+//! one more. Options can be exchanged while pages are in memory; all limits
 //! are derived from the options and from memory now, so setting A, then B, then A gives exactly A.
 
 use crate::admission::AdmissionOptions;

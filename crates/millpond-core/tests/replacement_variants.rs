@@ -50,8 +50,8 @@ fn variants() {
         ("target to 80 %", with(|o| o.inactive_max_per_mille = 800)),
         ("window 0 %", with(|o| o.window = Ratio::percent(0))),
         ("window 2 %", with(|o| o.window = Ratio::percent(2))),
-        ("one saved use", with(|o| o.usage_count_max = 1)),
-        ("two saved uses", with(|o| o.usage_count_max = 2)),
+        ("usage count to 1", with(|o| o.usage_count_max = 1)),
+        ("usage count to 2", with(|o| o.usage_count_max = 2)),
     ];
     let recorded = recorded();
     let synthetic = synthetic();

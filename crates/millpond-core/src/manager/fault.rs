@@ -201,8 +201,8 @@ impl<A: Form> Manager<A> {
     pub(super) fn wait_for_memory(&mut self, cx: &mut StepContext<'_>) {
         let (reason, at_most) = stall::wait(self.unclean().0 + self.swap.writing().0);
         match reason {
-            crate::reclaim::stall::WaitReason::Writeback => self.stats.nr_vmscan_throttled_writeback += 1,
-            crate::reclaim::stall::WaitReason::NoProgress => self.stats.nr_vmscan_throttled_noprogress += 1,
+            stall::WaitReason::Writeback => self.stats.nr_vmscan_throttled_writeback += 1,
+            stall::WaitReason::NoProgress => self.stats.nr_vmscan_throttled_noprogress += 1,
         }
         self.memory_waiters = true;
         cx.effects.list.push(Effect::Wait { reason, at_most });

@@ -7,7 +7,7 @@ use rustix::io::{Errno, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most that one copy_file_range copies; the kernel caller again for more.
+/// The most that one copy_file_range copies; the kernel asks again for more.
 const COPY_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes copied at a time.

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A closed file's times are written after so long: its pages are on the disk by themselves then, 30 s after they were
-/// changed (`flusher.age`), and there is nothing to wait for.
+/// changed (`flusher.expire`), and there is nothing to wait for.
 const WRITE_TIMES_AFTER: Duration = Duration::from_secs(40);
 
 impl MountState {

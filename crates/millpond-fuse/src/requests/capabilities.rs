@@ -26,11 +26,11 @@ pub(crate) fn ask(state: &MountState, config: &mut KernelConfig) {
         ),
         (
             InitFlags::FUSE_DO_READDIRPLUS,
-            "listing a directory with attributes caller for each file",
+            "listing a directory with attributes asks for each file",
         ),
         (
             InitFlags::FUSE_READDIRPLUS_AUTO,
-            "listing a directory always caller for attributes",
+            "listing a directory always asks for attributes",
         ),
         (
             InitFlags::FUSE_CACHE_SYMLINKS,

@@ -13,10 +13,10 @@ pub(super) const REGION: FileId = FileId(0);
 /// Where a page of the region is, or a page of the file: in memory or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
-    Nowhere,
+    Absent,
     Loading,
-    In,
-    Out,
+    Mapped,
+    Cached,
     Writing,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) fn new(frames: usize, of_region: usize, of_file: usize) -> Frames {
         let page = Page {
-            at: At::Nowhere,
+            at: At::Absent,
             frame: FrameNo(0),
             differs: false,
             ahead: false,
@@ -90,7 +90,7 @@ impl Frames {
         let number = self.number(key);
         self.keys[frame.index()] = key;
         let page = &mut self.pages[number];
-        assert_eq!(page.at, At::Nowhere, "page {number}");
+        assert_eq!(page.at, At::Absent, "page {number}");
         (page.at, page.frame, page.uses) = (at, frame, 0);
     }
 
@@ -103,7 +103,7 @@ impl Frames {
             count = count.max(TOGETHER as usize);
         }
         for number in number + 1..self.of_region.min(number + count) {
-            if self.pages[number].at == At::Out && !is_mark(number) {
+            if self.pages[number].at == At::Cached && !is_mark(number) {
                 self.come_back(number);
             }
         }
@@ -112,7 +112,7 @@ impl Frames {
     /// The first use of a page that was read ahead is what it was read for, and not noted.
     fn come_back(&mut self, number: usize) {
         let page = &mut self.pages[number];
-        page.at = At::In;
+        page.at = At::Mapped;
         if !std::mem::take(&mut page.ahead) {
             self.note_use(number);
         }
@@ -128,8 +128,8 @@ impl Frames {
     pub(super) fn sample(&mut self) {
         for number in self.sampled.drain(..) {
             let page = &mut self.pages[number as usize];
-            if page.at == At::In {
-                page.at = At::Out;
+            if page.at == At::Mapped {
+                page.at = At::Cached;
             }
         }
     }
@@ -150,7 +150,7 @@ impl FrameTable for Frames {
             return None;
         }
         let page = &self.pages[self.number(key)];
-        (page.at != At::Nowhere).then_some(page.frame)
+        (page.at != At::Absent).then_some(page.frame)
     }
 
     fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
@@ -158,7 +158,7 @@ impl FrameTable for Frames {
             return 0;
         }
         let number = self.number_of(frame);
-        if self.pages[number].at == At::In && number < self.of_region {
+        if self.pages[number].at == At::Mapped && number < self.of_region {
             self.sampled.push(number as u32);
         }
         std::mem::take(&mut self.pages[number].uses)
@@ -166,23 +166,23 @@ impl FrameTable for Frames {
 
     fn tracks_accesses(&self, frame: FrameNo) -> bool {
         let number = self.number_of(frame);
-        number >= self.of_region || self.pages[number].at != At::In
+        number >= self.of_region || self.pages[number].at != At::Mapped
     }
 
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
         let mut changed = std::mem::take(&mut self.changed);
         frames.retain(|&frame| {
             let page = self.page(frame);
-            if !matches!(page.at, At::In | At::Out) || page.uses > 0 {
+            if !matches!(page.at, At::Mapped | At::Cached) || page.uses > 0 {
                 return false;
             }
             if page.differs {
-                page.at = At::Out;
+                page.at = At::Cached;
                 changed.push(frame);
                 return false;
             }
             self.wasted += u64::from(std::mem::take(&mut self.page(frame).ahead));
-            self.page(frame).at = At::Nowhere;
+            self.page(frame).at = At::Absent;
             self.keys[frame.index()] = PageKey::NONE;
             true
         });
@@ -191,7 +191,7 @@ impl FrameTable for Frames {
 
     fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
         let page = self.page(frame);
-        if !matches!(page.at, At::In | At::Out) || page.uses > 0 {
+        if !matches!(page.at, At::Mapped | At::Cached) || page.uses > 0 {
             return BeginWrite::Busy;
         }
         (page.at, page.differs) = (At::Writing, false);

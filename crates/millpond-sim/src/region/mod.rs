@@ -252,8 +252,8 @@ impl Region {
                 let is_wanted = self.tasks.iter().any(|task| task.wait == Wait::Page(number));
                 page.ahead = !is_write && !is_wanted;
                 page.at = match is_write || !is_wanted && number < self.frames.of_region {
-                    true => At::Out,
-                    false => At::In,
+                    true => At::Cached,
+                    false => At::Mapped,
                 };
                 for task in self
                     .tasks
@@ -296,7 +296,7 @@ impl Region {
             Effect::Grant { file, first, frames } => {
                 for (n, &frame) in effects.frames(frames).iter().enumerate() {
                     self.frames
-                        .enter(PageKey::new(*file, first.after(n as u64)), frame, At::In);
+                        .enter(PageKey::new(*file, first.after(n as u64)), frame, At::Mapped);
                 }
             }
             Effect::SwapIn {
@@ -422,8 +422,8 @@ impl Region {
     fn touch(&mut self, page: u64, write: bool, each: Nanos) -> Result<(), (Wait, Nanos)> {
         let number = page as usize;
         match self.frames.pages[number].at {
-            At::In => {}
-            At::Out => {
+            At::Mapped => {}
+            At::Cached => {
                 let marks = &self.marks;
                 let is_mark = |page: usize| marks.contains(&(REGION, PageIndex(page as u64)));
                 self.frames.move_in(number, is_mark);
@@ -432,11 +432,11 @@ impl Region {
                 self.reached(REGION, PageIndex(page));
             }
             At::Loading | At::Writing => return Err((Wait::Page(number), Nanos::ZERO)),
-            At::Nowhere => {
+            At::Absent => {
                 let waits = self.fault(REGION, PageIndex(page), number);
                 self.now = self.now + self.costs.fault;
                 // A page that was never touched is there now; one that is read is there when it was.
-                if self.frames.pages[number].at != At::In {
+                if self.frames.pages[number].at != At::Mapped {
                     return Err(waits);
                 }
                 self.frames.pages[number].differs = true;
@@ -464,9 +464,9 @@ impl Region {
         let number = number as usize;
         let page = self.frames.key_of(number).index();
         match self.frames.pages[number].at {
-            At::In | At::Out => {}
+            At::Mapped | At::Cached => {}
             At::Loading | At::Writing => return Err((Wait::Page(number), Nanos::ZERO)),
-            At::Nowhere => return Err(self.fault(FILE, page, number)),
+            At::Absent => return Err(self.fault(FILE, page, number)),
         }
         self.frames.note_use(number);
         self.reached(FILE, page);

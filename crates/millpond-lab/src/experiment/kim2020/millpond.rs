@@ -186,7 +186,7 @@ mod tests {
         let plan = plan("moving-window", 1.0);
         let stop = AtomicBool::new(false);
         let mut all = [Vec::new(), Vec::new()];
-        // Of one run small things change a tenth: which round is a trial.
+        // Of one run small things change a tenth: which round admits it.
         for more in 0..5 {
             let options = with(Options::with_regions(), |own| own.admit_epsilon_one_in += more);
             let without = run(&plan, plan.loads[0], &options, &stop).unwrap();
@@ -203,11 +203,11 @@ mod tests {
         assert!(with < without * 1.1, "{with}, page by page {without}");
     }
 
-    /// How many pages are on trial decides how often a new hot set is lost before it stays: with one in 32 to 41 it is 0.50 to 0.51
-    /// of the way from today's kernel to the optimum, with fewer on trial down to 0.41, and with more 0.32 to 0.35. With
+    /// How many pages are inserted at the active list decides how often a new hot set is lost before it stays: with one in 32 to 41 it is 0.50 to 0.51
+    /// of the way from today's kernel to the optimum, with fewer down to 0.41, and with more 0.32 to 0.35. With
     /// read-ahead, as in the engine, it is 0.37 to 0.50 with any of them.
     #[test]
-    fn what_is_hot_changes_and_a_third_of_the_way_is_left_behind_whichever_pages_are_on_trial() {
+    fn what_is_hot_changes_and_a_third_of_the_way_is_left_behind_whichever_pages_are_admitted() {
         let (kernel, optimum) = (737_166.0, 440_396.0);
         let plan = plan("phase-change", 1.0);
         for one_in in (16..=64).step_by(4) {
@@ -232,7 +232,7 @@ mod tests {
         options
     }
 
-    /// `runs` of a load, in which one page in 32, 33 and so on is on trial, the fewest first.
+    /// `runs` of a load, in which one page in 32, 33 and so on is admitted, the fewest first.
     fn swap_ins(
         load: &str,
         (runs, scale): (u32, f64),
@@ -288,8 +288,8 @@ mod tests {
             ("room first", |own| own.probe_always = false),
             ("challenge 8", |own| own.probe_pages = 8),
             ("challenge 4", |own| own.probe_pages = 4),
-            ("trial one in 16", |own| own.admit_epsilon_one_in = 16),
-            ("trial one in 24", |own| own.admit_epsilon_one_in = 24),
+            ("admit one in 16", |own| own.admit_epsilon_one_in = 16),
+            ("admit one in 24", |own| own.admit_epsilon_one_in = 24),
             ("one in 4 when short", |own| {
                 own.admit_epsilon_one_in_when_short = 4
             }),

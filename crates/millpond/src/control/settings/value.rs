@@ -161,10 +161,11 @@ fn decimal(text: &str) -> Option<(u128, u32, &str)> {
     Some((digits, decimals.len() as u32, unit.trim()))
 }
 
-/// `number` of so many units, to the nearest whole.
-fn scaled(number: u128, decimals: u32, unit: u64) -> Option<u64> {
+/// `number` of so many units, to the nearest whole; the largest there is where that is larger, which no bound allows.
+fn scaled(number: u128, decimals: u32, unit: u64) -> u64 {
     let tens = 10_u128.pow(decimals);
-    u64::try_from((number * u128::from(unit) + tens / 2) / tens).ok()
+    let whole = number.saturating_mul(u128::from(unit)).saturating_add(tens / 2) / tens;
+    u64::try_from(whole).unwrap_or(u64::MAX)
 }
 
 fn size(text: &str) -> Option<Bytes> {
@@ -181,7 +182,7 @@ fn size(text: &str) -> Option<Bytes> {
         "tb" => 1_000_000_000_000,
         _ => return None,
     };
-    scaled(number, decimals, factor).map(Bytes)
+    Some(Bytes(scaled(number, decimals, factor)))
 }
 
 fn memory_range(text: &str) -> Option<MemoryRange> {
@@ -202,7 +203,7 @@ fn time(text: &str) -> Option<Nanos> {
     let (number, decimals, unit) = decimal(text)?;
     let unit = if unit == "µs" { "us" } else { unit };
     let (_, factor) = TIMES.into_iter().find(|(name, _)| *name == unit)?;
-    scaled(number, decimals, factor).map(Nanos)
+    Some(Nanos(scaled(number, decimals, factor)))
 }
 
 fn share(text: &str) -> Option<Ratio> {

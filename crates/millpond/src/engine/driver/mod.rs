@@ -10,7 +10,6 @@
 //! One lock is around the core and around every change of which page is where. Nothing slow happens under it:
 //! transfers are handed to the device, and threads are woken, after it was let go. A holder of the core lock never
 //! waits for a page; a holder of a page may take the core lock. That order is what keeps it free of deadlock.
-
 //!
 //! | file | what |
 //! |---|---|
