@@ -1,4 +1,4 @@
-//! The first things that anybody does with a cache.
+//! The first things that a program does with a cache.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

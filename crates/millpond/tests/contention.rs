@@ -1,7 +1,7 @@
 //! Many threads that want the same thing at the same time: one page, one file, the last frames.
 //!
-//! What they do to one another is checked by counting: no change is lost, nobody reads half of one, everybody gets on.
-//! `concurrency/` has threads that do everything to everything.
+//! What they do to one another is checked by counting: no change is lost, no thread reads half of one, all
+//! threads get on. `concurrency/` has threads that do everything to everything.
 //!
 //! `MILLPOND_ROUNDS=n` plays for longer.
 
@@ -171,8 +171,8 @@ fn what_threads_append_to_one_file_while_it_is_synced_is_there() {
     });
 }
 
-/// Guards hold most of the least pool; eight threads have the rest of it for a file a hundred times as large. Each frame
-/// goes from hand to hand all the time, and nobody sees another page in it.
+/// Guards hold most of the least pool; eight threads have the rest of it for a file a hundred times as large.
+/// Each frame changes its page all the time, and no thread sees another page in it.
 #[test]
 fn threads_take_turns_with_the_last_frames() {
     const PAGES: u64 = 2_000;
@@ -260,7 +260,7 @@ fn who_waits_for_a_page_is_told_that_its_reader_broke() {
                     })
                 })
                 .collect();
-            // Nobody can say that they are asleep; so long they would need on a busy machine.
+            // Whether they sleep can't be seen; they would need this long on a busy machine.
             for _ in 0..4 {
                 linger(|| others.iter().any(|other| other.is_finished()));
             }

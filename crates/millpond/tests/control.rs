@@ -163,7 +163,7 @@ fn the_history_has_who_and_what_and_what_became_of_it() {
     assert_eq!(told["changes"][0]["settings"][0]["new"], "5M");
 }
 
-/// Whoever changes one setting reads all of them and writes all of them.
+/// A thread that changes one setting reads all of them and writes all of them.
 #[test]
 fn two_who_change_different_settings_at_a_time_lose_neither() {
     let pond = Pond::new();
@@ -199,7 +199,7 @@ fn two_who_change_different_settings_at_a_time_lose_neither() {
     assert_eq!(history.forgotten + history.changes.len() as u64, 3 * rounds);
 }
 
-/// Each setting and all of them, by whoever: what was listed, set again, is what was there.
+/// Each setting and all of them, by every way: what was listed, set again, is what was there.
 #[test]
 fn a_b_and_a_again_through_the_socket_is_a() {
     let pond = Pond::new();
@@ -460,7 +460,8 @@ fn another_user_is_refused() {
     }
     let pond = Pond::new();
     let socket = pond.socket();
-    // The file's mode and its folder's keep others away; here only who connects is asked for.
+    // The file's mode and its folder's keep others away; here only the user of the connection is
+    // checked.
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
     fs::set_permissions(pond.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let output = Command::new(std::env::current_exe().unwrap())

@@ -1,5 +1,6 @@
-//! Everything is dirty, guards hold all that they can, and the device is slow or silent: an allocation waits or gives
-//! [`Error::NoFrames`], and nobody hangs. `MILLPOND_RUNS` runs, 20 by default; `MILLPOND_SEED` for others.
+//! Everything is dirty, guards hold all that they can, and the device is slow or silent: an allocation waits
+//! or gives [`Error::NoFrames`], and no thread hangs. `MILLPOND_RUNS` runs, 20 by default; `MILLPOND_SEED`
+//! for others.
 
 #![allow(
     clippy::unwrap_used,
@@ -64,8 +65,8 @@ fn went_well<T>(met: &Met, result: Result<T, Error>) -> Option<T> {
     }
 }
 
-/// Changes pages here and there, until told to stop, but none that may be held: whoever wants such a page waits for its
-/// guard, as long as that lives.
+/// Changes pages here and there, until told to stop, but none that may be held: a thread that wants such a
+/// page waits for its guard, as long as that lives.
 fn write(file: &File, draw: &mut Draw, met: &Met, (step, stop): (u64, &AtomicBool)) {
     for _ in 0..200 {
         if stop.load(Ordering::Relaxed) {
@@ -110,7 +111,8 @@ fn crowd(seed: u64, slow: Slow, held: Held) -> Met {
                 })
             })
             .collect();
-        // Two of each four guards are to change their page, in ascending order: nobody waits for himself.
+        // Two of each four guards are to change their page, in ascending order: no thread waits for
+        // itself.
         let holder = scope.spawn(move || {
             let (mut reading, mut changing) = (Vec::new(), Vec::new());
             let wanted = match held {

@@ -119,7 +119,7 @@ fn a_read_says_that_it_waited_for_the_device_and_a_hit_for_nothing() {
         assert!(why.to_string().starts_with("read of 8 KiB waited "), "{why}");
         let ((), why) = explain(read);
         assert_eq!((why.call, why.waited_total()), (None, Duration::ZERO));
-        // Who wants a page that another is reading waits for the device as well.
+        // A thread that wants a page that another is reading waits for the device as well.
         let (why, _) = waited(Wait::Read, || {
             file.invalidate(0..u64::MAX).unwrap();
             device.add(FaultRule::always(FaultTarget::Reads, Fault::Hold));
@@ -133,7 +133,7 @@ fn a_read_says_that_it_waited_for_the_device_and_a_hit_for_nothing() {
                 first.join().unwrap();
                 let (byte, why) = second.join().unwrap();
                 assert_eq!(byte, 7);
-                // Whoever comes when it has been read waits for nothing.
+                // A thread that comes when it has been read waits for nothing.
                 (why, Duration::from_nanos(1))
             })
         });

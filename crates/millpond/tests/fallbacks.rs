@@ -418,7 +418,7 @@ fn a_limit_of_locked_memory_that_is_too_low_for_a_ring_is_named() {
     if usual.1 != "io_uring" {
         return skip(usual.1);
     }
-    // What the kernel gives everybody since Linux 5.16.
+    // What the kernel gives every user since Linux 5.16.
     assert_eq!(child("8388608 bytes locked", folder.path(), "").unwrap(), usual);
     let (mut said, device) = child("0 bytes locked", folder.path(), "").unwrap();
     if device == "io_uring" {

@@ -298,7 +298,8 @@ fn files_are_as_the_model_says_on_tmpfs() {
     });
 }
 
-/// Files of the lower layer are copied up when they are opened for writing: who had them open for reading sees that.
+/// Files of the lower layer are copied up when they are opened for writing: a reader that had them open sees
+/// that.
 #[test]
 fn files_are_as_the_model_says_on_overlayfs() {
     let folder = tempfile::tempdir().unwrap();

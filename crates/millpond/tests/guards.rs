@@ -11,8 +11,8 @@ use support::{Call, Hooked, Kind, Place, What, bounded, linger, until};
 
 const PAGE: u64 = 4096;
 
-/// A write of two pages had the first one locked while it waited for a reader of the second; that reader wanted to read
-/// the first one, too. Nobody but the cache held more than read guards, and both waited for ever.
+/// A write of two pages had the first one locked while it waited for a reader of the second; that reader
+/// wanted to read the first one, too. Only the cache held more than read guards, and both waited for ever.
 #[test]
 fn readers_that_hold_several_pages_and_writes_of_several_pages_do_not_wait_for_one_another() {
     bounded(|| {

@@ -82,7 +82,7 @@ impl PageCheck for Reads {
     }
 }
 
-/// Under the lock that the call wants, so that the thread waited for itself and everybody for it.
+/// Under the lock that the call wants, so that the thread waited for itself and all others for it.
 #[test]
 fn a_recorder_or_a_check_that_uses_its_own_cache_poisons_it_and_hangs_nobody() {
     for by_check in [false, true] {

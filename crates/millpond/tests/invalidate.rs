@@ -173,7 +173,8 @@ fn it_waits_for_pages_that_are_read_and_not_for_those_that_are_changed() {
     });
 }
 
-/// Pages leave and come back while others read and change them: no change is lost, and nobody reads an older one.
+/// Pages leave and come back while others read and change them: no change is lost, and no thread reads an
+/// older one.
 #[test]
 fn readers_and_writers_beside_it_lose_nothing() {
     bounded(|| {

@@ -66,8 +66,8 @@ fn peak() -> u64 {
     line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// The tables of 900 GiB had 7 GB, and those of u64::MAX ended the process, before anybody had looked whether there is so
-/// much memory.
+/// The tables of 900 GiB had 7 GB, and those of u64::MAX ended the process, before it was checked whether
+/// there is so much memory.
 #[test]
 fn a_size_that_can_not_be_is_refused_before_memory_is_taken_for_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -33,7 +33,7 @@ fn a_file_that_is_opened_while_it_is_closed_is_as_long_as_that_leaves_it() {
         let builder = PageCache::builder().memory(4 << 20);
         let cache = builder.device(device).build().unwrap();
         let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
-        // Long enough for the next one who opens it to measure.
+        // Long enough for the next cache that opens it to measure.
         file.write_at(&[7; 1 << 20], 0).unwrap();
         file.sync_data().unwrap();
         file.write_at(&[8; 100], 1 << 20).unwrap();

@@ -60,7 +60,7 @@ fn a_call_that_would_wait_for_a_guard_of_its_own_thread_is_an_error_at_once() {
                 ("forget", &|| file.invalidate(..).map(drop)),
             ],
         );
-        // Nothing of it has been done, and what waits for nobody may be.
+        // Nothing of it has been done, and what waits for no guard may be.
         assert_eq!(file.len(), 10 * PAGE);
         assert_eq!(file.page(3).unwrap()[..], [7; PAGE as usize]);
         file.write_at(&[8], 4 * PAGE).unwrap();
@@ -91,7 +91,7 @@ fn a_call_that_would_wait_for_a_guard_of_its_own_thread_is_an_error_at_once() {
     });
 }
 
-/// Who has handed a guard on waits for the other thread, as ever.
+/// A thread that handed a guard on waits for the other thread, as ever.
 #[test]
 fn a_guard_that_another_thread_has_by_now_is_waited_for() {
     bounded(|| {

@@ -1,4 +1,5 @@
-//! Who else has a file: other caches of the process, other processes, and the program itself with its locks.
+//! The other users of a file: other caches of the process, other processes, and the program itself with its
+//! locks.
 
 #![allow(
     clippy::unwrap_used,
@@ -65,7 +66,7 @@ fn a_second_cache_that_opens_a_file_for_writing_is_refused_by_whatever_name_unle
             assert_eq!(kind, ErrorKind::ResourceBusy, "{said}");
             assert!(said.contains("another cache of this process"), "{said}");
         }
-        // The same cache may, for reading anybody may, and who has been refused has left nothing behind.
+        // The same cache may, any cache may for reading, and a refused open has left nothing behind.
         drop(one.open(&other_name, write()).unwrap());
         let reading = two.open(&path, OpenOptions::new()).unwrap();
         assert_eq!(why(two.open(&path, write())).0, ErrorKind::ResourceBusy);
@@ -128,7 +129,7 @@ fn a_file_for_one_cache_alone_is_locked_for_other_processes_until_its_last_handl
         assert_eq!(why(beside()).0, ErrorKind::WouldBlock);
         drop((file, reading));
         drop(beside().unwrap());
-        // Who has it locked already is named.
+        // The process that has it locked already is named.
         let own = File::options().read(true).write(true).open(&path).unwrap();
         fcntl_lock(&own, FlockOperation::NonBlockingLockExclusive).unwrap();
         let (kind, said) = why(beside());
@@ -220,7 +221,7 @@ fn who_has_no_descriptor_left_for_direct_io_is_told_so_and_may_try_again() {
     cache.open(&path, write()).unwrap();
 }
 
-/// The file is the cache's own; whoever wrote it as a file wrote over pages of regions.
+/// The file is the cache's own; a program that wrote it as a file wrote over pages of regions.
 #[test]
 fn a_swap_file_opens_as_no_file_and_a_file_that_is_written_is_no_swap() {
     let folder = Place::Disk.folder();
@@ -308,7 +309,7 @@ fn a_lock_of_another_process_keeps_no_descriptor_and_hides_no_lock_of_this_one()
     };
     (0..3).for_each(|_| take());
     let kept = descriptors(&path);
-    // The kernel tells one of those who have a lock, and the other came first.
+    // The kernel names one of those that have a lock, and the other came first.
     let own = File::open(&path).unwrap();
     fcntl_lock(&own, FlockOperation::NonBlockingLockShared).unwrap();
     let could_look = is_locked(&own) == Some(true);
@@ -323,7 +324,7 @@ fn a_lock_of_another_process_keeps_no_descriptor_and_hides_no_lock_of_this_one()
     assert_eq!(kept, 0);
 }
 
-/// Whoever looked whether the file could be swap closed it again.
+/// The check whether the file could be swap closed it again.
 #[test]
 fn a_file_that_is_refused_as_swap_keeps_the_programs_lock() {
     let folder = Place::Disk.folder();

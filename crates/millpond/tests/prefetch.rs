@@ -1,4 +1,4 @@
-//! Reading what nobody has asked for yet.
+//! Reading what no call has asked for yet.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

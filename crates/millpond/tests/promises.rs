@@ -188,14 +188,14 @@ fn on_a_disk_that_rotates_a_guard_brings_a_pages_neighbours_while_memory_is_free
     assert_eq!(resident(&file), (32..64).collect::<Vec<_>>(), "128 KiB");
     file.page_mut(1000).unwrap()[0] = 8;
     assert_eq!(resident(&file).len(), 64);
-    // Whoever asks for bytes gets those.
+    // A caller that asks for bytes gets those.
     let mut byte = [0];
     file.read_at(&mut byte, 500 * PAGE).unwrap();
     assert!(file.is_resident(500 * PAGE) && !file.is_resident(501 * PAGE));
     file.close().unwrap();
 }
 
-/// A neighbour that can't be read is nobody's affair.
+/// A neighbour that can't be read is no error of this read.
 #[test]
 fn a_page_is_read_though_one_beside_it_cannot_be() {
     let folder = Place::Disk.folder();

@@ -252,7 +252,8 @@ fn a_file_grows_by_guards_of_whole_pages() {
     }
 }
 
-/// Who wants the page in which the file ends waits for whoever has it, and keeps him from nothing meanwhile.
+/// A thread that wants the page in which the file ends waits for the one that holds it, and keeps that one
+/// from nothing meanwhile.
 #[test]
 fn who_waits_for_the_last_page_to_grow_it_keeps_its_holder_from_growing_the_file_by_none() {
     bounded(|| {
@@ -273,7 +274,8 @@ fn who_waits_for_the_last_page_to_grow_it_keeps_its_holder_from_growing_the_file
     });
 }
 
-/// Who has a page and needs a new one behind the end is not held up by others who need one.
+/// A thread that has a page and needs a new one behind the end is not held up by others that need
+/// one.
 #[test]
 fn guards_that_are_held_do_not_keep_others_from_growing_the_file() {
     bounded(|| {
@@ -312,8 +314,8 @@ fn guards_that_are_held_do_not_keep_others_from_growing_the_file() {
     });
 }
 
-/// Everything that changes a length, by four threads at once, and readers, syncs and invalidations beside them: nobody
-/// stops, and the file is in the end as all of them see it, on the device, too.
+/// Everything that changes a length, by four threads at once, and readers, syncs and invalidations beside
+/// them: no thread stops, and the file is in the end as all of them see it, on the device, too.
 #[test]
 fn a_file_that_many_make_longer_and_shorter_at_once_is_in_the_end_as_they_see_it() {
     const PAGES: u64 = 200;

@@ -1,5 +1,5 @@
-//! A file system that is full: who hears of it, and that all is written when there is room again, without anybody doing
-//! anything about it. On file systems of a few MiB, mounted for the test; that takes the rights of root.
+//! A file system that is full: which callers hear of it, and that all is written when there is room again,
+//! without any call. On file systems of a few MiB, mounted for the test; that takes the rights of root.
 
 #![allow(
     clippy::unwrap_used,

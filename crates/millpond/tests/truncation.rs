@@ -54,7 +54,7 @@ fn a_write_on_its_way_does_not_make_a_file_longer_again_that_was_cut_meanwhile()
     });
 }
 
-/// What somebody does while the file is cut.
+/// What a thread does while the file is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Beside {
     /// Reads it, in one of three ways.
@@ -102,8 +102,8 @@ impl Beside {
     }
 }
 
-/// Again and again: a file full of ones is cut while somebody does something else with it, and made long again. Behind
-/// the cut there must be zeros, but for what was written there after it.
+/// Again and again: a file full of ones is cut while a thread does something else with it, and made long
+/// again. Behind the cut there must be zeros, but for what was written there after it.
 fn cut_beside(rounds: u64, seed: u64, draw_beside: impl Fn(&mut Draw) -> Beside + Send + 'static) {
     bounded(move || {
         let folder = Place::Memory.folder();

@@ -112,13 +112,13 @@ fn a_page_that_waits_for_its_log_is_looked_at_once_until_the_log_has_come() {
         }
         file.sync_data().unwrap();
         assert_eq!(world.on_device(), [1; PAGES as usize]);
-        // One while somebody is changing the page, one when it has its order, one when the log has come.
+        // One while a thread is changing the page, one when it has its order, one when the log has come.
         assert!(stuck <= 3 * PAGES, "{stuck} looks");
         assert!(looks() <= 5 * PAGES, "{} looks", looks());
     });
 }
 
-/// It stayed, for pages that nobody could write, and looked at them a thousand times a second.
+/// It stayed, for pages that could not be written, and looked at them a thousand times a second.
 #[test]
 fn a_sync_that_its_log_has_ended_leaves_nothing_that_ticks() {
     bounded(|| {

@@ -259,7 +259,7 @@ fn metrics_are_in_the_format_of_prometheus_and_move_by_what_was_done() {
         .keys()
         .find(|name| name.starts_with("millpond_device_written_bytes_total{device="));
     assert_eq!(after[device.unwrap()], (3 * PAGE) as f64);
-    // Nobody learns the name of a file.
+    // The name of a file is not disclosed.
     assert!(
         !get(address, "/metrics")
             .1

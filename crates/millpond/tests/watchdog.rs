@@ -1,5 +1,5 @@
-//! A device that never answers: somebody is told which file and which pages, again and again, and what waits goes on when
-//! the answer comes.
+//! A device that never answers: the hook is told which file and which pages, again and again, and what waits
+//! goes on when the answer comes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -164,8 +164,8 @@ fn a_change_of_the_length_that_never_ends_is_named_again_and_again() {
     });
 }
 
-/// Nobody waits without end for a device that is silent but for those who asked it themselves: whoever needs memory, or
-/// dirties more than there may be, is told after his patience.
+/// No thread waits without end for a device that is silent, except those that asked it themselves: a thread
+/// that needs memory, or dirties more than there may be, gets an error when its timeout is over.
 #[test]
 fn beside_a_silent_device_whoever_needs_memory_is_told_and_the_rest_goes_on() {
     bounded(|| {
@@ -204,7 +204,7 @@ fn beside_a_silent_device_whoever_needs_memory_is_told_and_the_rest_goes_on() {
     });
 }
 
-/// The warning's own way can break: that poisons the cache, and whoever waits is told.
+/// The warning's own way can break: that poisons the cache, and the waiting threads are told.
 #[test]
 fn a_hook_that_panics_poisons_the_cache_and_nobody_hangs() {
     bounded(|| {
@@ -226,7 +226,7 @@ fn a_hook_that_panics_poisons_the_cache_and_nobody_hangs() {
         device.add(FaultRule::always(FaultTarget::Writes, Fault::Hold));
         file.write_at(&[1; 10], 0).unwrap();
         let synced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| file.sync_data()));
-        // The one who waits may be the one who warns.
+        // The thread that waits may be the one that warns.
         assert!(!matches!(synced, Ok(Ok(()))), "{synced:?}");
         until("the cache is poisoned", || {
             matches!(file.page(0), Err(Error::Poisoned { .. }))
@@ -236,7 +236,7 @@ fn a_hook_that_panics_poisons_the_cache_and_nobody_hangs() {
     });
 }
 
-/// Waits that were warned of: in which file, for what, and who.
+/// Waits that were warned of: in which file, for what, and which thread.
 type Waits = Arc<Mutex<Vec<(PathBuf, Awaited, String)>>>;
 
 /// A cache that says what is waited for, of which file.
@@ -293,7 +293,7 @@ fn waits_for(
     heard.lock().unwrap().clear();
 }
 
-/// Nobody said a word, whoever waited for a guard and for however long.
+/// There was no warning, whichever thread waited for a guard and for however long.
 #[test]
 fn a_wait_for_a_page_that_somebody_has_in_hand_is_said_with_the_page_and_who_waits() {
     bounded(|| {
@@ -322,7 +322,7 @@ fn a_wait_for_a_page_that_somebody_has_in_hand_is_said_with_the_page_and_who_wai
     });
 }
 
-/// Dropping the last handle waited for ever, and so did whoever opened the file again.
+/// Dropping the last handle waited for ever, and so did a thread that opened the file again.
 #[test]
 fn a_guard_that_was_forgotten_is_named_to_who_drops_the_last_handle_and_who_opens_the_file() {
     // What waits for it never ends.
@@ -343,7 +343,7 @@ fn a_guard_that_was_forgotten_is_named_to_who_drops_the_last_handle_and_who_open
     until("the end of the file is named", || is_heard(Awaited::Close));
 }
 
-/// A sync waited for it without a word, and so did all who waited for the sync.
+/// A sync waited for it without a word, and so did all threads that waited for the sync.
 #[test]
 fn a_sync_behind_a_log_that_does_not_advance_is_said_with_both_records_and_shows_in_the_figures() {
     bounded(|| {
@@ -377,7 +377,7 @@ fn a_sync_behind_a_log_that_does_not_advance_is_said_with_both_records_and_shows
     });
 }
 
-/// It ran on the thread that everybody waits for: one that wrote to a file and dropped it waited for itself.
+/// It ran on the thread that all others wait for: one that wrote to a file and dropped it waited for itself.
 #[test]
 fn a_hook_for_warnings_may_do_with_the_cache_whatever_a_program_may() {
     bounded(|| {

@@ -48,7 +48,7 @@ fn a_file_outlives_its_cache_and_a_cache_its_files() {
             drop(again);
             assert_eq!(file.page(99).unwrap()[0], 1);
             file.write_at(&[2; PAGE], 0).unwrap();
-            // Reads and writes on their way, and nobody else to wait for them.
+            // Reads and writes on their way, and no other handle to wait for them.
             drop(file);
             let bytes = std::fs::read(&path).unwrap();
             assert!(

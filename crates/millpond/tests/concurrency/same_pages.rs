@@ -1,4 +1,4 @@
-//! Many threads want the same pages, or others than those that somebody holds.
+//! Many threads want the same pages, or others than those that a guard holds.
 
 use crate::stage::{PAGES, Stage, is_stamp_and_zeros, whole};
 use crate::support::{Call, Hooked, Kind, Place, What, bounded, number};
@@ -111,7 +111,7 @@ fn guards_that_are_held_for_long_stop_nobody_who_wants_other_pages() {
         let folder = Place::Memory.folder();
         let stage = Stage::new(Kind::Pool, folder.path(), 1).unwrap();
         let file = &stage.files[0];
-        // Pages that nobody else touches, some of them changed, in a pool of 64 frames.
+        // Pages that no other thread touches, some of them changed, in a pool of 64 frames.
         let other = open(&stage.cache, &folder.path().join("other"));
         other.set_len(16 * PAGE as u64).unwrap();
         let read: Vec<_> = (0..12).map(|page| other.page(page).unwrap()).collect();

@@ -62,7 +62,7 @@ pub(crate) struct Truth {
     pub(crate) done: AtomicU64,
     /// The newest that was ever begun.
     pub(crate) begun: AtomicU64,
-    /// Whoever changes it by `write_at` holds the one of the first page.
+    /// A thread that changes it by `write_at` holds the one of the first page.
     turn: Mutex<()>,
 }
 
@@ -70,7 +70,8 @@ pub(crate) struct Stage {
     pub(crate) cache: PageCache,
     pub(crate) files: Vec<File>,
     pub(crate) truth: Vec<Vec<Truth>>,
-    /// Of each file: whoever changes something behind the pages that stay shares it, unless he wants to be alone there.
+    /// Of each file: a thread that changes something behind the pages that stay shares it, unless it wants to
+    /// be alone there.
     behind: Vec<RwLock<()>>,
 }
 

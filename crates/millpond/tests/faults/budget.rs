@@ -27,8 +27,8 @@ fn fill(file: &File, pages: u64) -> (u64, Option<Error>) {
     (pages, None)
 }
 
-/// One file's dirty pages fill the limit, and its device takes none of them. Whoever wrote to another file, on a healthy
-/// device, paused for ever, and later got the other file's error.
+/// One file's dirty pages fill the limit, and its device takes none of them. A thread that wrote to another
+/// file, on a healthy device, paused for ever, and later got the first file's error.
 #[test]
 fn a_file_that_cannot_be_written_takes_a_part_of_the_budget_and_no_other_writer_waits_for_it() {
     bounded(|| {
@@ -143,7 +143,7 @@ fn many_files_that_cannot_be_written_leave_room_for_reads() {
         for page in 0..2_000 {
             assert_eq!(healthy.page(page).unwrap()[0], page as u8);
         }
-        // Nor has who changes pages one at a time any more room.
+        // Nor is there room for a thread that changes pages one at a time.
         is_write_error(files[59].page_mut_or_grow(50).map(|_| ()), libc::ENOSPC);
         device.clear();
         cache.sync_all().unwrap();

@@ -31,7 +31,7 @@ fn what_cannot_be_written_can_be_given_up_by_saying_so() {
         file.write_at(&[0xaa; 110 * PAGE as usize], 0).unwrap();
         file.sync_data().unwrap_err();
         file.page_mut(50).unwrap().fill(0xbb);
-        // Whoever reads such a page is waited for.
+        // Readers of such a page are waited for.
         let guard = file.page(11).unwrap();
         let given_up = std::thread::scope(|scope| {
             let giving = scope.spawn(|| file.discard_unwritten().unwrap());
@@ -58,7 +58,8 @@ fn what_cannot_be_written_can_be_given_up_by_saying_so() {
     });
 }
 
-/// Giving up waits for guards of the pages; whoever held one and made the file longer waited for the giving up.
+/// Giving up waits for guards of the pages; a thread that held one and made the file longer waited for the
+/// giving up.
 #[test]
 fn who_holds_a_page_that_is_given_up_can_make_the_file_longer() {
     bounded(|| {

@@ -101,7 +101,7 @@ fn a_limit_that_is_lowered_later_is_an_error_of_the_sync_and_ends_no_process() {
     });
 }
 
-/// Writes to what the file has already were refused until somebody made a file longer or opened one.
+/// Writes to what the file has already were refused until a file was made longer or opened.
 #[test]
 fn a_limit_that_is_raised_later_is_seen_by_the_next_write() {
     limited(
@@ -121,7 +121,7 @@ fn a_limit_that_is_raised_later_is_seen_by_the_next_write() {
     );
 }
 
-/// Who opens a file has nothing to do with who reads standard error.
+/// The program that opens a file has nothing to do with the reader of standard error.
 #[test]
 fn a_notice_that_nobody_can_read_is_no_panic() {
     if std::env::var(FOLDER).is_ok() {

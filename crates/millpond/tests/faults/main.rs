@@ -1,4 +1,5 @@
-//! Devices that fail: who hears of it, what stays readable, and that nobody waits for ever.
+//! Devices that fail: which callers hear of it, what stays readable, and that no thread waits for
+//! ever.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

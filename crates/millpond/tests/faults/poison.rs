@@ -1,4 +1,4 @@
-//! Devices that panic: the cache is unusable, everybody who waits is told, and nobody hangs.
+//! Devices that panic: the cache is unusable, every waiting thread is told, and none hangs.
 
 use crate::support::{self, Call, Hooked, Kind, Place, What, bounded, until};
 use crate::{PAGE, cache, faulty, open, prepared};
@@ -8,8 +8,8 @@ use millpond_testing::{Fault, FaultRule, FaultTarget};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs `poison` in a thread, which may panic, while others wait for page 5 and sync; then everybody must have come
-/// back, and the cache must say that it is unusable.
+/// Runs `poison` in a thread, which may panic, while others wait for page 5 and sync; then all threads must
+/// have come back, and the cache must say that it is unusable.
 fn nobody_hangs(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
     bounded(move || {
         let folder = Place::Disk.folder();
@@ -35,7 +35,7 @@ fn nobody_hangs(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
                         let mut buf = [0; 3 * PAGE as usize];
                         let result = match n {
                             0 => file.page(5).map(|_| ()),
-                            // Nobody prefetches it, so there is a read that a thread does itself.
+                            // It is not prefetched, so there is a read that a thread does itself.
                             1 => file.page(150).map(|_| ()),
                             2 => file.read_at(&mut buf, 4 * PAGE).map(|_| ()),
                             3 => file.write_at(&[2; 100], (5 + round % 90) * PAGE + 7),
@@ -152,7 +152,8 @@ fn whoever_pauses_or_waits_for_a_frame_a_sync_or_a_cut_is_told_when_the_cache_is
     });
 }
 
-/// The file's last handle was being dropped when the device broke; whoever opened the file meanwhile waited for that.
+/// The file's last handle was being dropped when the device broke; a thread that opened the file meanwhile
+/// waited for that.
 #[test]
 fn who_opens_a_file_whose_last_handle_breaks_the_device_is_told_so() {
     bounded(|| {

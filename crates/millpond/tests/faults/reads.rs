@@ -24,7 +24,8 @@ fn a_failed_read_is_an_error_with_its_place_and_the_next_one_asks_again() {
     assert_eq!(file.page(4).unwrap()[0], 4);
 }
 
-/// The thread whose read fails gets the error; whoever waited for the same page tries for itself.
+/// The thread whose read fails gets the error; a thread that waited for the same page tries for
+/// itself.
 #[test]
 fn a_failed_read_goes_only_to_whom_it_was_made_for() {
     bounded(|| {

@@ -36,7 +36,7 @@ fn a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_
     });
 }
 
-/// A device may have said that all is durable and not have done it; only who asks again can be told better.
+/// A device may have said that all is durable and not have done it; only a second sync can find that out.
 #[test]
 fn every_sync_asks_the_device_though_nothing_is_dirty() {
     let folder = Place::Disk.folder();

@@ -108,8 +108,8 @@ fn what_could_not_be_written_is_written_in_the_background_when_it_can_be() {
     });
 }
 
-/// Whoever makes a file longer gives the file on the device its room first. That this fails is nobody's error; that the
-/// write behind it fails is, until it does not.
+/// A thread that makes a file longer gives the file on the device its room first. If this fails, that is no
+/// error; that the write behind it fails is, until it does not.
 #[test]
 fn a_file_system_that_refuses_a_length_is_reported_and_recovers_as_one_that_refuses_a_write() {
     bounded(|| {

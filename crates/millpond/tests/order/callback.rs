@@ -1,4 +1,4 @@
-//! The log's callback: who calls it, what it may do, and what comes of its errors.
+//! The log's callback: which thread calls it, what it may do, and what comes of its errors.
 
 use crate::support::{bounded, linger, until};
 use crate::{PAGE, World, change, plain};
@@ -78,7 +78,7 @@ fn what_its_log_refuses_when_the_last_handle_goes_is_reported_as_lost_and_the_re
         let lost = world.cache.take_lost();
         assert!(matches!(lost[..], [Error::Log { .. }]), "{lost:?}");
         assert_eq!(world.on_device(), [1, 0, 1]);
-        // Without a callback, nobody is left to say that the log is durable.
+        // Without a callback, there is nothing left to say that the log is durable.
         let log = LogOrder::new();
         let file = world.open(plain().log(&log), 3);
         change(&file, 1, 1, 2);

@@ -1,4 +1,4 @@
-//! A page goes to its file after its log: who waits for it, and who does not.
+//! A page goes to its file after its log: which calls wait for it, and which do not.
 
 use crate::support::{bounded, linger, until};
 use crate::{PAGE, World, change, plain};
@@ -81,7 +81,7 @@ fn who_dirties_behind_a_log_that_never_advances_is_told_after_a_while() {
                 ..options
             })
             .unwrap();
-        // Nobody can be asked for it.
+        // There is no callback to ask for it.
         let log = LogOrder::new();
         let file = world.open(plain().log(&log), 1000);
         let dirtied = (0..1000).try_for_each(|page| file.page_mut(page)?.set_order(1 + page));

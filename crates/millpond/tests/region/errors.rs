@@ -143,7 +143,7 @@ fn no_swap_file_stays_of_a_cache_that_could_not_be_made() {
             .swap(SwapFile::new(&begun, 4 * MIB))
     };
     fs::write(&begun, b"").unwrap();
-    // The second is somebody else's.
+    // The second is not the cache's.
     fs::write(path("other"), b"data").unwrap();
     let refused = make(PageCache::builder()).swap(swap("other")).build();
     assert!(matches!(refused.unwrap_err(), Error::Swap { .. }));

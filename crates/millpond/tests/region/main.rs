@@ -84,7 +84,7 @@ fn refused(folder: &Path) -> Option<String> {
         let path = folder.join("probe");
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).custom_flags(libc::O_DIRECT);
-        // Who is refused direct I/O may have made the file all the same.
+        // An open that is refused direct I/O may have made the file all the same.
         let file = options.open(&path);
         std::fs::remove_file(&path)?;
         let file = file?;
@@ -99,8 +99,9 @@ fn refused(folder: &Path) -> Option<String> {
     Some(format!("no swap in {}: {why}", folder.display()))
 }
 
-/// What `build` gives when nobody has the swap file locked. A program that another test is just starting has copies of
-/// all open files until it runs, and what a killed process had asked the kernel for may end a moment after it.
+/// What `build` gives when no process has the swap file locked. A program that another test is just starting
+/// has copies of all open files until it runs, and what a killed process had asked the kernel for may end a
+/// moment after it.
 fn when_free(build: impl Fn() -> Result<PageCache, Error>) -> Result<PageCache, Error> {
     loop {
         match build() {

@@ -1,4 +1,4 @@
-//! Swap on a block device, and regions of a user who has no privileges.
+//! Swap on a block device, and regions of a user without privileges.
 
 use super::{MIB, built, check, fill, folder, when_free};
 use crate::support::{bounded, skip};
@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// Says to a test that it is the child, and in which folder.
 const FOLDER: &str = "MILLPOND_REGION_PLACES_FOLDER";
-/// A user who owns nothing.
+/// A user that owns nothing.
 const NOBODY: u32 = 65534;
 
 /// Pages of a region of 16 MiB on 4 MiB of memory are what was written, all of them written and read twice.
@@ -79,7 +79,7 @@ fn swap_on_a_block_device_is_one_cache_s_alone_and_never_one_that_holds_somethin
             small.contains("20971520 bytes") && small.contains("20975616"),
             "{small}"
         );
-        // What was swap once may be swap again; what anybody else has written stays.
+        // What was swap once may be swap again; what another program has written stays.
         drop(when_free(|| build(16 * MIB)).unwrap());
         let content = fs::OpenOptions::new().write(true).open(&device.0).unwrap();
         content.write_all_at(b"a file system", 0).unwrap();
@@ -92,7 +92,7 @@ fn swap_on_a_block_device_is_one_cache_s_alone_and_never_one_that_holds_somethin
     });
 }
 
-/// What a process may do whose faults nobody sees while it is in a system call: `vm.unprivileged_userfaultfd` is 0.
+/// What a process may do if its faults in system calls can't be served: `vm.unprivileged_userfaultfd` is 0.
 #[test]
 fn a_user_without_privileges_has_regions_and_hands_to_system_calls_what_is_there() {
     if let Some(folder) = std::env::var_os(FOLDER) {
@@ -101,7 +101,7 @@ fn a_user_without_privileges_has_regions_and_hands_to_system_calls_what_is_there
     if !rustix::process::geteuid().is_root() {
         return of_nobody(folder().path());
     }
-    // Where anybody may go, with a copy of this program.
+    // Where any user may go, with a copy of this program.
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let program = folder.path().join("test");

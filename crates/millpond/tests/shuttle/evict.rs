@@ -96,7 +96,8 @@ fn page_that_is_being_read_is_not_there_yet() {
     });
 }
 
-/// Under Miri: whoever pins a page that has just come sees what was read into its frame (H7), and it stays meanwhile (H3).
+/// Under Miri: a thread that pins a page that has just come sees what was read into its frame (H7), and it
+/// stays meanwhile (H3).
 #[test]
 fn pages_that_come_and_go_in_one_frame_are_read_as_they_are() {
     explore(|| {
@@ -121,9 +122,9 @@ fn pages_that_come_and_go_in_one_frame_are_read_as_they_are() {
     });
 }
 
-/// Who asks for page 0 and is overtaken gets an answer while page 1 is held in its frame: the holder waits for
-/// the asker here, so that to wait for the holder would be for ever. `read_before`: the asker may find page 0
-/// pinned at first, and so has reason to wait and to ask for precedence.
+/// A thread that asks for page 0 and is overtaken gets an answer while page 1 is held in its frame: the
+/// holder waits for the asker here, so that to wait for the holder would be for ever. `read_before`: the
+/// asker may find page 0 pinned at first, and so has reason to wait and to ask for precedence.
 fn ask_while_the_next_page_is_held(
     ask: fn(&Arc<Cache>),
     read_before: bool,

@@ -11,7 +11,7 @@
 //! (X4, X5) and `wait.rs`.
 //!
 //! What the tests watch is a memory of their own, in which every frame has one number for its content and
-//! a count of who believes to have a right to it.
+//! a count of the threads that believe they have a right to it.
 #![allow(dead_code, unreachable_pub, reason = "the modules are the library's, whole")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -36,7 +36,7 @@ mod frames {
     pub(crate) use crate::{hazard, index, state, sync, wait};
 }
 
-/// Threads, locks and atomics of whoever decides what happens.
+/// Threads, locks and atomics of the checker, which decides what happens.
 #[cfg(not(miri))]
 mod world {
     pub(crate) use shuttle::{sync, thread, thread_local};
@@ -56,7 +56,7 @@ mod sync {
     pub(crate) use crate::world::thread_local;
 
     pub(crate) const RECORDS_MAX: usize = 6;
-    // Few, so that schedules are short and those who wait do sleep.
+    // Few, so that schedules are short and waiting threads do sleep.
     pub(crate) const SPINS: u32 = 1;
     pub(crate) const YIELDS: u32 = 1;
 

@@ -37,7 +37,7 @@ fn pins_of_a_thread(cache: &Arc<Cache>, count: usize) -> thread::JoinHandle<Vec<
         let pin = |_| loop {
             match cache.table.pin(key(0), None) {
                 Lookup::Found(pin) => break pin.hold_by(Arc::clone(&cache)),
-                // Somebody tries to evict it.
+                // A thread tries to evict it.
                 _ => thread::yield_now(),
             }
         };

@@ -1,4 +1,5 @@
-//! Who waits for a page goes on: when its load or its write ends, or when all waiting is called off.
+//! A thread that waits for a page goes on: when its load or its write ends, or when all waiting is
+//! called off.
 
 use crate::cache::{Cache, cache, explore, key, look, together};
 use crate::table::Lookup;

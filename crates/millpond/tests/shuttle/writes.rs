@@ -1,4 +1,4 @@
-//! Pages that are changed and written beside who reads them.
+//! Pages that are changed and written beside their readers.
 
 use crate::cache::{Cache, add_one, cache, content, explore, key, look, together};
 use crate::table::Lookup;
@@ -111,12 +111,13 @@ fn page_that_is_pinned_by_its_write_is_copied_as_it_was_and_no_change_is_lost() 
                         let mut locked = cache.table.locked(&mut core.token);
                         let pinned = locked.begin_write_pinned(FrameNo(0), Arc::clone(cache));
                         drop(core);
-                        // Somebody is changing it.
+                        // A thread is changing it.
                         let Some(pin) = pinned else { continue };
                         let copy = look(&pin, 0);
                         assert!(!cache.table.word(FrameNo(0)).is_dirty(), "changed under the pin");
                         if fails {
-                            // As for a page whose order has risen: it is dirty before anybody else can have it.
+                            // As for a page whose order has risen: it is dirty before any other thread can
+                            // have it.
                             cache.table.fail_write(FrameNo(0));
                             assert!(cache.table.word(FrameNo(0)).is_dirty());
                             continue;

@@ -178,7 +178,7 @@ impl Seen {
     }
 }
 
-/// What a file held, and who was promised what, by positions in some journal.
+/// What a file held, and what was promised to which thread, by positions in some journal.
 pub(crate) struct Story {
     versions: Vec<Version>,
     promises: Vec<Promise>,
@@ -220,7 +220,7 @@ impl Story {
         }
     }
 
-    /// What the file holds for whoever uses it.
+    /// What the file holds for its users.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.versions[self.version()].bytes
     }

@@ -60,7 +60,7 @@ pub(crate) fn skip(why: impl fmt::Display) {
     println!("skipped: {why}");
 }
 
-/// A number that somebody has set in the environment.
+/// A number that is set in the environment.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     let number = value.parse();
@@ -89,7 +89,8 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     panic!("{what} does not come about");
 }
 
-/// Gives others the processor until `is_over` or a while has passed in which a call that waits for nobody is over.
+/// Gives others the processor until `is_over` or a while has passed in which a call that need not wait is
+/// over.
 pub(crate) fn linger(is_over: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_over() && began.elapsed() < Duration::from_millis(50) {

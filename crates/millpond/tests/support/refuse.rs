@@ -1,4 +1,4 @@
-//! A kernel that refuses: seccomp filters on a thread of its own, which its threads inherit and nobody else.
+//! A kernel that refuses: seccomp filters on a thread of its own, which only its threads inherit.
 
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,

@@ -61,7 +61,7 @@ pub(crate) enum Op {
         handle: u8,
         at: At,
     },
-    /// Nobody else has changed the file, so nothing is to be seen of it.
+    /// No other program has changed the file, so nothing is to be seen of it.
     Invalidate {
         handle: u8,
         at: At,
