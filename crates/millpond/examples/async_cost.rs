@@ -127,7 +127,7 @@ fn run(file: &AsyncFile, what: Option<(Way, Work)>, span: Duration) -> Result<Ro
                     call(&file, what, &mut random).await?;
                     calls.fetch_add(1, Ordering::Relaxed);
                 }
-                // Whoever waits on its thread has to let others have their turn, too.
+                // A task that waits on its thread has to let others have their turn, too.
                 tokio::task::yield_now().await;
             }
             Result::Ok(())

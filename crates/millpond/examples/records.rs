@@ -30,7 +30,7 @@ impl Log {
             self.end = self.end.next_multiple_of(size);
         }
         let (at, head) = (self.end, (record.len() as u32).to_le_bytes());
-        // Both at once: nobody sees the length of a record that is not there.
+        // Both at once: no reader sees the length of a record that is not there.
         self.file
             .write_vectored_at(&[IoSlice::new(&head), IoSlice::new(record)], at)?;
         self.end += len;
@@ -46,8 +46,8 @@ impl Log {
         Ok(record)
     }
 
-    /// All records from the first on, none of them copied. Whoever keeps one keeps its page from being changed: not one of the
-    /// last page while the log is appended to.
+    /// All records from the first on, none of them copied. A kept record keeps its page from being changed:
+    /// not one of the last page while the log is appended to.
     fn records(&self) -> Records {
         let (file, page) = (self.file.clone(), Bytes::new());
         Records { file, page, next: 0 }
