@@ -29,7 +29,7 @@
 //! | a file with a position: Read, BufRead, Write, Seek | [`FileCursor`] |
 //! | memory larger than memory, with a swap file | [`Region`] |
 //! | pages that wait for a log, checksums | [`LogOrder`], [`PageCheck`] |
-//! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], and their changes [`history`] |
+//! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], changes in [`history`] |
 //! | what it does | [`stats`], [`contents`], [`device`]; what one call waited for: [`explain`](mod@explain) |
 //! | from outside: `millpond stat`, `top`, `set`, `record` | [`control`], [`trace`], [`Builder::metrics`] |
 //! | tests of what stands on it: disks that fail, lose power, are slow | the crate `millpond-testing` |

@@ -305,7 +305,7 @@ async fn on_pool<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -
     }
 }
 
-/// Copies from a page, as much as there is room for and the page has. A region is touched with no page in hand
+/// Copies from a page, as much as there is room for and the page has. A region is touched while no page is held
 /// (`memory/buffers.rs`).
 fn copy(guard: impl AsRef<[u8]>, from: usize, to: &mut [u8], is_apart: bool) -> usize {
     let bytes = guard.as_ref().get(from..).unwrap_or_default();

@@ -66,7 +66,7 @@ impl<F: Borrow<File>> FileCursor<F> {
         self.file.borrow()
     }
 
-    /// It was read or written up to here, with no page in hand.
+    /// It was read or written up to here, while no page is held.
     fn moved(&mut self, bytes: usize) -> usize {
         self.position += bytes as u64;
         bytes

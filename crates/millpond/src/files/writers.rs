@@ -1,7 +1,7 @@
 //! Which files of this process are written by which cache.
 //!
 //! Two caches that both write one file overwrite each other with what they have in memory, and both say that all is on the
-//! disk. So the second of a process is refused, or told if its user has said that he knows. Files count by device and inode,
+//! disk. So the second of a process is refused, or only reported if the user allows it. Files count by device and inode,
 //! whatever their names. A forked child begins with none: its parent's caches write nothing there.
 
 use crate::device::FileIdentity;

@@ -98,7 +98,7 @@ pub(crate) enum Step {
     Loaded,
     /// The same, with one counted pin for the loader.
     LoadedPinned,
-    /// The same, with the loader as exclusive owner who makes the page dirty.
+    /// The same, with the loader as exclusive owner, which makes the page dirty.
     LoadedExclusive,
     /// The bytes did not come.
     Failed,

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   ordinary buffer    page ──────────► buffer
-//!   in a region        page ─► part ──► region      128 KiB at a time; pages are in hand for the first copy only
+//!   in a region        page ─► part ──► region      128 KiB at a time; pages are held for the first copy only
 //! ```
 //!
 //! An ordinary buffer pays two loads for the question.

@@ -175,7 +175,7 @@ impl Pages {
         }
     }
 
-    /// Notes that the content of a page in our hands is of no use unless it is touched.
+    /// Notes that the content of a page of ours is of no use unless it is touched.
     pub(crate) fn note_lazy(&self, page: u64) {
         self.states[page as usize].fetch_or(LAZY, Ordering::AcqRel);
     }
@@ -185,7 +185,7 @@ impl Pages {
         self.states[page as usize].load(Ordering::Acquire) & (LAZY | WANTED) == LAZY
     }
 
-    /// What a page in our hands is in its region, or will be when it is put there.
+    /// What a page of ours is in its region, or will be when it is put there.
     pub(crate) fn note_twin(&self, page: u64, twin: Twin) {
         let word = &self.states[page as usize];
         let bits = [(twin.is_one, TWIN), (twin.is_shut, SHUT)];
@@ -199,7 +199,7 @@ impl Pages {
         word.fetch_or(bits, Ordering::AcqRel);
     }
 
-    /// Notes that the slot of a page in our hands, or that was being written, holds the same.
+    /// Notes that the slot of a page of ours, or that was being written, holds the same.
     pub(crate) fn note_same(&self, page: u64) {
         self.states[page as usize].fetch_or(SAME, Ordering::AcqRel);
     }
@@ -209,7 +209,7 @@ impl Pages {
         self.states[page as usize].fetch_and(!SAME, Ordering::AcqRel);
     }
 
-    /// Whether a page in our hands is known to be the same as its slot.
+    /// Whether a page of ours is known to be the same as its slot.
     pub(crate) fn is_same(&self, page: u64) -> bool {
         self.states[page as usize].load(Ordering::Acquire) & SAME != 0
     }
@@ -223,7 +223,7 @@ impl Pages {
         }
     }
 
-    /// What was noted of a page in our hands.
+    /// What was noted of a page of ours.
     pub(crate) fn ahead(&self, page: u64) -> Ahead {
         let word = self.states[page as usize].load(Ordering::Acquire);
         Ahead {

@@ -3,7 +3,7 @@
 //! ```text
 //!   path ──► which file is it? (no descriptor) ── it is open here ──────────────────────────► a handle
 //!                       └── opened ──► which file is it? ── it is open here, if only since then ──► a handle
-//!                                                └── who else writes it? ──► taken in ──────────────► a handle
+//!                                                └── other writers? ──► taken in ──────────────► a handle
 //! ```
 
 use super::PageCache;

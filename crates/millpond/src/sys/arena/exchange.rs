@@ -187,7 +187,7 @@ impl Exchange {
         let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
         let mut was_unlocked = false;
         for n in 0..MOVE_TRIES {
-            // SAFETY: the page is in our hands alone (`InHand`), and was in the arena only.
+            // SAFETY: the page is ours alone (`InHand`), and was in the arena only.
             let (_, moved) = unsafe { self.of(page.memory).move_pages(to, from, kernel_page()) };
             match moved.as_ref().map_err(io::Error::raw_os_error) {
                 Ok(()) => {
@@ -325,7 +325,7 @@ impl Exchange {
         let Some(first) = pages.first() else { return 0 };
         let pages = &pages[..self.run(pages)];
         let (to, from) = (first.memory.page(first.page), self.frame(first.frame));
-        // SAFETY: the pages are in our hands alone (`InHand`), and were in the arena only.
+        // SAFETY: the pages are ours alone (`InHand`), and were in the arena only.
         let (moved, _) = unsafe {
             self.of(first.memory)
                 .move_pages(to, from, pages.len() * kernel_page())
@@ -445,7 +445,7 @@ impl Exchange {
     /// The bytes of a page that is in its frame.
     pub(crate) fn bytes<'a>(&'a self, page: &'a InHand<'_>) -> &'a [u8] {
         let start = self.table.memory().pointer(page.frame).as_ptr();
-        // SAFETY: the frame's memory is in the arena, and in our hands alone for as long as `page` is borrowed; a device
+        // SAFETY: the frame's memory is in the arena, and ours alone for as long as `page` is borrowed; a device
         // may read it.
         unsafe { std::slice::from_raw_parts(start, kernel_page()) }
     }
@@ -462,7 +462,7 @@ impl Exchange {
         }
     }
 
-    /// Has the kernel take back the table of pages that are all in the caller's hands and not in the region.
+    /// Has the kernel take back the table of pages that are all the caller's and not in the region.
     pub(crate) fn drop_table(&self, memory: &RegionMemory, table: u64) {
         let start = table as usize * HUGE_PAGE;
         // SAFETY: none of the pages is there, and none comes, so there is no content.
