@@ -3,7 +3,8 @@
 //! Typed sizes and times are those of settings (`settings/value.rs`), with bounds and a sentence for what is wrong. Printed
 //! numbers have three significant digits: the spread between runs is wider than that.
 
-use crate::control::settings::{Kind, Value};
+use crate::control::settings::Value;
+use crate::control::settings::value::{bytes, nanoseconds};
 use millpond_core::units::{Bytes, Nanos};
 
 /// Sizes end here, at 8192T: beyond 2^53 a float no longer counts single bytes.
@@ -17,8 +18,8 @@ const TIME_MAX: Nanos = Nanos::from_secs(86_400);
 /// # Errors
 /// A sentence that names the text and what is allowed.
 pub fn parse_size(text: &str) -> Result<Bytes, String> {
-    match Value::parse(Kind::Size, text) {
-        Some(Value::Size(bytes)) if bytes <= SIZE_MAX => Ok(bytes),
+    match bytes(text.trim()) {
+        Some(bytes) if bytes <= u128::from(SIZE_MAX.0) => Ok(Bytes(bytes as u64)),
         Some(_) => Err(format!("`{text}` is too large: sizes go up to 8192T")),
         None => Err(format!(
             "`{text}` is not a size: give a number with K, M, G or T, such as 512M, 1.5G or 64KiB"
@@ -31,8 +32,8 @@ pub fn parse_size(text: &str) -> Result<Bytes, String> {
 /// # Errors
 /// A sentence that names the text and what is allowed.
 pub fn parse_time(text: &str) -> Result<Nanos, String> {
-    match Value::parse(Kind::Time, text) {
-        Some(Value::Time(span)) if span <= TIME_MAX => Ok(span),
+    match nanoseconds(text.trim()) {
+        Some(span) if span <= u128::from(TIME_MAX.0) => Ok(Nanos(span as u64)),
         Some(_) => Err(format!("`{text}` is too long: times go up to 24 hours (1440min)")),
         None => Err(format!(
             "`{text}` is not a time: give a number with us, ms, s or min, such as 40ms or 2s"

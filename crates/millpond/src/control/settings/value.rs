@@ -161,14 +161,18 @@ fn decimal(text: &str) -> Option<(u128, u32, &str)> {
     Some((digits, decimals.len() as u32, unit.trim()))
 }
 
-/// `number` of so many units, to the nearest whole; the largest there is where that is larger, which no bound allows.
-fn scaled(number: u128, decimals: u32, unit: u64) -> u64 {
+/// `number` of so many units, to the nearest whole; in any case more than 64 bits hold where it is more.
+fn scaled(number: u128, decimals: u32, unit: u64) -> u128 {
     let tens = 10_u128.pow(decimals);
-    let whole = number.saturating_mul(u128::from(unit)).saturating_add(tens / 2) / tens;
-    u64::try_from(whole).unwrap_or(u64::MAX)
+    number.saturating_mul(u128::from(unit)).saturating_add(tens / 2) / tens
 }
 
 fn size(text: &str) -> Option<Bytes> {
+    u64::try_from(bytes(text)?).ok().map(Bytes)
+}
+
+/// The bytes that a size names, whether or not 64 bits hold them.
+pub(crate) fn bytes(text: &str) -> Option<u128> {
     let (number, decimals, unit) = decimal(text)?;
     let factor = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -182,7 +186,7 @@ fn size(text: &str) -> Option<Bytes> {
         "tb" => 1_000_000_000_000,
         _ => return None,
     };
-    Some(Bytes(scaled(number, decimals, factor)))
+    Some(scaled(number, decimals, factor))
 }
 
 fn memory_range(text: &str) -> Option<MemoryRange> {
@@ -200,10 +204,15 @@ const TIMES: [(&str, u64); 5] = [
 ];
 
 fn time(text: &str) -> Option<Nanos> {
+    u64::try_from(nanoseconds(text)?).ok().map(Nanos)
+}
+
+/// The nanoseconds that a time names, whether or not 64 bits hold them.
+pub(crate) fn nanoseconds(text: &str) -> Option<u128> {
     let (number, decimals, unit) = decimal(text)?;
     let unit = if unit == "µs" { "us" } else { unit };
     let (_, factor) = TIMES.into_iter().find(|(name, _)| *name == unit)?;
-    Some(Nanos(scaled(number, decimals, factor)))
+    Some(scaled(number, decimals, factor))
 }
 
 fn share(text: &str) -> Option<Ratio> {
