@@ -12,7 +12,7 @@
 //! | `pages` | where each page is, and which thread may move it |
 //! | `bells` | what wakes the threads that serve faults (`engine/handlers.rs`) |
 //! | `options` | whether they serve faults, or the touching thread itself (`engine/in_thread.rs`) |
-//! | `shut` | whether a page that is read comes write-protected |
+//! | `write_protect` | whether a page that is read comes write-protected |
 //! | `twins` | which pages are in two places |
 //! | `swap` | the swap file |
 //! | `tables` | the kernel's page tables |
@@ -25,10 +25,10 @@ mod bells;
 pub(crate) mod buffers;
 mod options;
 mod pages;
-mod shut;
 pub(crate) mod swap;
 mod tables;
 mod twins;
+mod write_protect;
 
 pub(crate) use bells::Bell;
 pub use options::{Faults, RegionOptions};
@@ -46,10 +46,10 @@ use millpond_core::readahead::fault_around::FaultAround;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{FileId, PageCount, PageIndex};
 use parking_lot::{Mutex, RwLock};
-use shut::Shut;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use write_protect::WriteProtect;
 
 /// What a page of a region costs beside its frame: 4 bytes of state, 8 of checksum, 4 of slot.
 pub(crate) const PAGE_BYTES: u64 = 16;
@@ -60,8 +60,8 @@ pub(crate) struct RegionInner {
     pub(crate) memory: Arc<RegionMemory>,
     pub(crate) pages: Pages,
     pub(crate) tables: Tables,
-    pub(crate) shut: Shut,
-    /// The threads that go through it.
+    pub(crate) write_protect: WriteProtect,
+    /// Who goes through it.
     pub(crate) around: Mutex<FaultAround>,
     /// It is being dropped: a fault that is read late, of a page that is there since, must bring nothing
     /// back.
@@ -81,7 +81,7 @@ impl RegionInner {
             memory,
             pages: Pages::new(count)?,
             tables: Tables::new(count)?,
-            shut: Shut::default(),
+            write_protect: WriteProtect::default(),
             around: Mutex::default(),
             closed: AtomicBool::new(false),
             settled: EventCount::default(),

@@ -14,8 +14,8 @@
 //! it with [`Pages::take`] and to no other. A fault that meets `Busy` or `Writing` leaves a mark, and the
 //! thread that ends that state wakes it: no thread waits while it holds anything.
 //!
-//! A page that is `Mapped` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is *shut*,
-//! that is write-protected in the region, both are equal.
+//! A page that is `Mapped` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is
+//! *write-protected* in the region, both are equal.
 //!
 //! A page has 4 bytes for this and 8 for the checksum of what was last written to its slot.
 
@@ -51,15 +51,14 @@ const MARK: u32 = 1 << 5;
 const LAZY: u32 = 1 << 4;
 /// Its frame's place in the arena has memory while it is in the region.
 const TWIN: u32 = 1 << 3;
-/// No thread can write it in the region without a fault.
-const SHUT: u32 = 1 << 8;
-/// Its slot holds the same: no thread could write it since it was read from there, or written
-/// there.
+/// Nobody can write it in the region without a fault.
+const PROTECTED: u32 = 1 << 8;
+/// Its slot holds the same: nobody could write it since it was read from there, or written there.
 const SAME: u32 = 1 << 9;
 /// What is kept while the page is `Busy`, `Cached` or `Writing`, and only its holder changes.
 const KEPT: u32 = AHEAD | MARK | LAZY;
 /// What is kept while it is `Busy` or `Mapped`.
-const KEPT_MAPPED: u32 = TWIN | SHUT;
+const KEPT_MAPPED: u32 = TWIN | PROTECTED;
 /// What is kept while it is `Busy`.
 const KEPT_BUSY: u32 = KEPT | KEPT_MAPPED | SAME;
 
@@ -76,7 +75,7 @@ pub(crate) struct Twin {
     /// Its frame's place has memory as well.
     pub(crate) is_one: bool,
     /// A write of it is a fault first; so that memory, if there is any, is equal.
-    pub(crate) is_shut: bool,
+    pub(crate) is_protected: bool,
 }
 
 fn at(word: u32) -> At {
@@ -151,7 +150,7 @@ impl Pages {
         let now = word.load(Ordering::Acquire);
         let kept = match to {
             At::Cached | At::Writing => now & (KEPT | SAME),
-            At::Mapped if now & SHUT != 0 => now & (KEPT_MAPPED | SAME),
+            At::Mapped if now & PROTECTED != 0 => now & (KEPT_MAPPED | SAME),
             At::Mapped => now & KEPT_MAPPED,
             _ => 0,
         };
@@ -188,9 +187,9 @@ impl Pages {
     /// What a page of ours is in its region, or will be when it is put there.
     pub(crate) fn note_twin(&self, page: u64, twin: Twin) {
         let word = &self.states[page as usize];
-        let bits = [(twin.is_one, TWIN), (twin.is_shut, SHUT)];
+        let bits = [(twin.is_one, TWIN), (twin.is_protected, PROTECTED)];
         let bits: u32 = bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum();
-        let gone = if twin.is_shut {
+        let gone = if twin.is_protected {
             KEPT_MAPPED
         } else {
             KEPT_MAPPED | SAME
@@ -219,7 +218,7 @@ impl Pages {
         let word = self.states[page as usize].load(Ordering::Acquire);
         Twin {
             is_one: word & TWIN != 0,
-            is_shut: word & SHUT != 0,
+            is_protected: word & PROTECTED != 0,
         }
     }
 
@@ -288,7 +287,7 @@ mod tests {
     #[test]
     fn a_twin_is_one_until_it_leaves_its_region() {
         let pages = Pages::new(1).unwrap();
-        let twin = |is_one, is_shut| Twin { is_one, is_shut };
+        let twin = |is_one, is_protected| Twin { is_one, is_protected };
         assert!(pages.take(0, &[At::Absent]).is_some());
         pages.note_twin(0, twin(true, true));
         assert!(!pages.put(0, At::Mapped));
@@ -307,14 +306,14 @@ mod tests {
     fn a_page_is_the_same_as_its_slot_until_it_can_be_written() {
         let pages = Pages::new(1).unwrap();
         let hold = |from| assert_eq!(pages.take(0, &[from]), Some(from));
-        let twin = |is_shut| Twin {
+        let twin = |is_protected| Twin {
             is_one: true,
-            is_shut,
+            is_protected,
         };
         hold(At::Absent);
         pages.note_same(0);
         pages.note_twin(0, twin(true));
-        // Shut in its region, then in its frame, and back again with another, where it is open.
+        // Write-protected in its region, then in its frame, and back again with another, where it is open.
         for (to, is_same) in [
             (At::Mapped, true),
             (At::Cached, true),

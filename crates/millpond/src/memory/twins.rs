@@ -1,7 +1,7 @@
 //! Which pages of regions are in two places, in the order in which they came to be.
 //!
 //! ```text
-//!   new    ◄─ was read, and is shut              its turn comes when there are too many
+//!   new    ◄─ was read, and is write-protected   its turn comes when there are too many
 //!   old    ◄─ the others, or written meanwhile   as soon as there is a batch
 //!   met    ◄─ the core wants to see their uses   as soon as there is a batch
 //! ```

@@ -215,10 +215,10 @@ impl Userfault {
         self.register_for(REGISTER_MODE_MISSING, start, len)
     }
 
-    /// The same, and writes of pages that are [shut](Userfault::copy_page).
+    /// The same, and writes of pages that are [write-protected](Userfault::copy_page).
     ///
     /// # Errors
-    /// As [`Userfault::register`]; `EINVAL` if the processor's kernel can't shut pages.
+    /// As [`Userfault::register`]; `EINVAL` if the processor's kernel can't write-protect pages.
     pub(super) fn register_with_writes(&self, start: usize, len: usize) -> io::Result<()> {
         self.register_for(REGISTER_MODE_MISSING | REGISTER_MODE_WP, start, len)
     }
@@ -265,20 +265,19 @@ impl Userfault {
         (usize::try_from(transfer.done).unwrap_or(0), said(answer))
     }
 
-    /// Copies a page to where none is, and wakes the threads that sleep for it. `is_shut`: a write of it
-    /// is a fault.
+    /// Copies a page to where none is, and wakes who sleeps for it. `is_protected`: a write of it is a fault.
     ///
     /// # Errors
     /// `EEXIST` if one is there.
     ///
     /// # Safety
     /// As of [`Userfault::move_pages`]; what is copied must stay as it is meanwhile.
-    pub(super) unsafe fn copy_page(&self, to: usize, from: usize, is_shut: bool) -> io::Result<()> {
+    pub(super) unsafe fn copy_page(&self, to: usize, from: usize, is_protected: bool) -> io::Result<()> {
         let mut transfer = Transfer {
             to: to as u64,
             from: from as u64,
             len: kernel_page() as u64,
-            mode: if is_shut { COPY_MODE_WP } else { 0 },
+            mode: if is_protected { COPY_MODE_WP } else { 0 },
             done: 0,
         };
         #[cfg(test)]
@@ -290,8 +289,8 @@ impl Userfault {
         said(answer)
     }
 
-    /// Write-protected pages can be written again, and the threads that sleep for them go on. `false`: not
-    /// now; those threads come again.
+    /// Write-protected pages can be written again, and a thread that sleeps for them goes on. `false`: not now; it comes
+    /// again.
     pub(super) fn open(&self, start: usize, len: usize) -> bool {
         let is_later = match self.protect(start, len, 0) {
             Ok(()) => return true,
@@ -307,7 +306,7 @@ impl Userfault {
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn shut(&self, start: usize, len: usize) -> io::Result<()> {
+    pub(super) fn write_protect(&self, start: usize, len: usize) -> io::Result<()> {
         self.protect(start, len, WRITEPROTECT_MODE_WP)
     }
 

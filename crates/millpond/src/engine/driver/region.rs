@@ -154,7 +154,7 @@ impl Engine {
                     true => hits += 1,
                     false => self.table.note_use(back.page.frame),
                 }
-                // Whoever was woken by its coming may wait again: for one that is shut, and that he writes.
+                // Whoever was woken by its coming may wait again: for one that is write-protected, and that he writes.
                 self.settle(region, back.page.page, At::Mapped);
                 self.line_up(region, back.page.page, false);
             }

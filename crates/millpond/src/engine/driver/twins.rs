@@ -9,12 +9,12 @@
 //! To move a page makes each processor that runs the process forget where it was, by an interrupt: 12 us with a second
 //! thread running instead of 1.1 us, in a virtual machine, and it would have to be moved once in and once out. To put a
 //! copy where nothing was makes nobody forget anything (2.3 us), and the second memory is given back with those of others in
-//! one system call (1 us a page). Who only reads a page gets it *shut*, write-protected, so that both memories stay equal
-//! and either may go; a write of it is a fault that opens it. One that is shut and no twin any more is made one again when
-//! it is to leave, so what is only read is never moved.
+//! one system call (1 us a page). A thread that only reads a page gets it *write-protected*, so that both memories stay
+//! equal and either may go; a write of it is a fault that opens it. One that is write-protected and no twin any more is
+//! made one again when it is to leave, so what is only read is never moved.
 //!
-//! A page that was read and is shut stays a twin until 128 others have come, and then is where its uses are seen: whoever
-//! touches it has a soft fault, and what nobody touches leaves from there without a copy. Of one that came back from its
+//! A page that was read and is write-protected stays a twin until 128 others have come, and then is where its uses are
+//! seen: a touch of it is a soft fault, and without one it leaves from there without a copy. Of one that came back from its
 //! frame the next use is seen when replacement asks for it. All second memories together are one frame in 80, and 192 at
 //! most; they are out of the budget (`memory/twins.rs`).
 
@@ -32,18 +32,22 @@ use std::sync::atomic::Ordering;
 pub(super) fn copy_of<'a>(pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
     match pages.twin(page.page) {
         Twin { is_one: false, .. } => None,
-        Twin { is_shut: true, .. } => Some(Copy::InRegion(page)),
-        Twin { is_shut: false, .. } => Some(Copy::InFrame(page)),
+        Twin {
+            is_protected: true, ..
+        } => Some(Copy::InRegion(page)),
+        Twin {
+            is_protected: false, ..
+        } => Some(Copy::InFrame(page)),
     }
 }
 
-/// Makes a twin of a page that leaves its region, if it is shut: it need not be moved then. It takes memory, so nobody who
-/// does this has the core lock.
+/// Makes a twin of a page that leaves its region, if it is write-protected: it need not be moved then. It takes memory, so
+/// it is not called under the core lock.
 fn make_twin(exchange: &Exchange, pages: &Pages, page: &InHand<'_>) {
-    let Twin { is_one, is_shut } = pages.twin(page.page);
-    if !is_one && is_shut && exchange.copy_out(page) {
+    let Twin { is_one, is_protected } = pages.twin(page.page);
+    if !is_one && is_protected && exchange.copy_out(page) {
         let is_one = true;
-        pages.note_twin(page.page, Twin { is_one, is_shut });
+        pages.note_twin(page.page, Twin { is_one, is_protected });
     }
 }
 
@@ -60,16 +64,16 @@ pub(super) fn leave_twin(pages: &Pages, page: u64) -> bool {
 
 /// The page, which we hold in its region, has given up one memory. Whether it is out.
 fn end_twin(pages: &Pages, page: u64) -> bool {
-    let Twin { is_one, is_shut } = pages.twin(page);
-    // If it stays, because it is pinned, it is still shut.
+    let Twin { is_one, is_protected } = pages.twin(page);
+    // If it stays, because it is pinned, it is still write-protected.
     pages.note_twin(
         page,
         Twin {
             is_one: false,
-            is_shut,
+            is_protected,
         },
     );
-    is_one && is_shut
+    is_one && is_protected
 }
 
 impl Engine {
@@ -77,11 +81,11 @@ impl Engine {
     /// brought now, and [`Engine::stays_out`] is due.
     pub(super) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) -> bool {
         let exchange = &self.regions().exchange;
-        let shut = access == Access::Read && region.shut.is_next();
-        match exchange.copy_in(page, shut) {
-            Some(is_shut) => {
+        let protect = access == Access::Read && region.write_protect.decide();
+        match exchange.copy_in(page, protect) {
+            Some(is_protected) => {
                 let is_one = true;
-                region.pages.note_twin(page.page, Twin { is_one, is_shut });
+                region.pages.note_twin(page.page, Twin { is_one, is_protected });
                 true
             }
             None => exchange.move_in(page),
@@ -106,7 +110,7 @@ impl Engine {
             return;
         }
         let twins = &self.regions().twins;
-        let are_new = is_new && twin.is_shut;
+        let are_new = is_new && twin.is_protected;
         let due = twins.enter(PageKey::new(region.id, PageIndex(page)), are_new);
         if due.is_empty() {
             return;
@@ -128,7 +132,7 @@ impl Engine {
                 None => {}
             }
         }
-        let goes_out = |page: &Leaving| are_new && page.region.pages.twin(page.page).is_shut;
+        let goes_out = |page: &Leaving| are_new && page.region.pages.twin(page.page).is_protected;
         let copies = held.iter().map(|page| match goes_out(page) {
             true => Copy::InRegion(page.in_hand()),
             false => Copy::InFrame(page.in_hand()),
@@ -141,14 +145,14 @@ impl Engine {
         }
     }
 
-    /// A thread has come for a page that we hold in its region: it is shut, or was brought meanwhile.
+    /// A thread has come for a page that we hold in its region: it is write-protected, or was brought meanwhile.
     pub(super) fn come_late(&self, region: &RegionInner, page: u64, access: Access) {
         let (exchange, twin) = (&self.regions().exchange, region.pages.twin(page));
-        if access == Access::Read || !twin.is_shut {
+        if access == Access::Read || !twin.is_protected {
             if exchange.restore(&region.memory, page) {
                 // What is in its frame, if anything is, has nothing to do with it any more.
-                let is_shut = false;
-                region.pages.note_twin(page, Twin { is_shut, ..twin });
+                let is_protected = false;
+                region.pages.note_twin(page, Twin { is_protected, ..twin });
             }
             return self.settle(region, page, At::Mapped);
         }
@@ -156,17 +160,17 @@ impl Engine {
             // Who was woken comes again.
             return self.settle(region, page, At::Mapped);
         }
-        region.shut.opened();
+        region.write_protect.note_written();
         if mutation::is(Mutation::OldTwinIsKept) {
             return self.settle(region, page, At::Mapped);
         }
-        let is_shut = false;
-        region.pages.note_twin(page, Twin { is_shut, ..twin });
+        let is_protected = false;
+        region.pages.note_twin(page, Twin { is_protected, ..twin });
         self.settle(region, page, At::Mapped);
         self.line_up(region, page, false);
     }
 
-    /// Of pages that we hold in their region and that are to leave it, those that are shut become twins.
+    /// Of pages that we hold in their region and that are to leave it, those that are write-protected become twins.
     pub(super) fn make_twins(&self, region: &RegionInner, held: &[(u64, FrameNo)]) {
         let memory = &*region.memory;
         for &(page, frame) in held {

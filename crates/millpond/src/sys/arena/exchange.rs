@@ -78,9 +78,9 @@ pub(crate) struct Exchange {
     uffd: Arc<Userfault>,
     /// Of regions whose threads get a signal, from the first of them on.
     signals: OnceLock<Userfault>,
-    /// Pages can be shut.
-    shuts: AtomicBool,
-    /// Memory that the program had locked was unlocked, and this has not been reported yet.
+    /// Pages can be write-protected.
+    can_write_protect: AtomicBool,
+    /// Memory that the program had locked was unlocked, and nobody has said so yet.
     unlocked: AtomicBool,
     table: Arc<Table<Arena>>,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Exchange {
 /// One of the two memories of a page that is in its region and in its frame.
 #[derive(Clone)]
 pub(crate) enum Copy<'a> {
-    /// That in the region, which is shut and so equal to the other: from now on the page is in its frame.
+    /// That in the region, which is write-protected and so equal to the other: from now on the page is in its frame.
     InRegion(InHand<'a>),
     /// That in the frame.
     InFrame(InHand<'a>),
@@ -105,7 +105,7 @@ impl Exchange {
         Ok(Exchange {
             uffd,
             signals: OnceLock::new(),
-            shuts: AtomicBool::new(true),
+            can_write_protect: AtomicBool::new(true),
             unlocked: AtomicBool::new(false),
             table,
         })
@@ -159,7 +159,7 @@ impl Exchange {
         let (uffd, start, len) = (self.of(memory), memory.page(0), memory.mapping.len());
         match uffd.register_with_writes(start, len) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                self.shuts.store(false, Ordering::Relaxed);
+                self.can_write_protect.store(false, Ordering::Relaxed);
                 uffd.register(start, len)
             }
             registered => registered,
@@ -224,25 +224,24 @@ impl Exchange {
         true
     }
 
-    /// Copies a page from its frame into its region, and wakes the threads that wait for it: no processor has
-    /// to forget an address for that. `shut`: a write to it is to be a fault. Returns whether it was
-    /// write-protected; `None` if there is no memory for the copy.
+    /// Copies a page from its frame into its region, and wakes who waits for it: no processor has to forget an address for
+    /// that. `protect`: a write of it is to be a fault. Whether it is now write-protected; `None` if there is no memory for it.
     ///
     /// # Panics
     /// If there is a page in the region.
-    pub(crate) fn copy_in(&self, page: &InHand<'_>, shut: bool) -> Option<bool> {
-        let shut = shut && self.may_shut(page.memory);
+    pub(crate) fn copy_in(&self, page: &InHand<'_>, protect: bool) -> Option<bool> {
+        let protect = protect && self.may_write_protect(page.memory);
         let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
-        // SAFETY: the page is ours alone (`InHand`), and is in the arena only; no thread changes it there.
-        let copied = unsafe { self.of(page.memory).copy_page(to, from, shut) };
+        // SAFETY: the page is in our hands alone (`InHand`), and is in the arena only; nobody changes it there.
+        let copied = unsafe { self.of(page.memory).copy_page(to, from, protect) };
         match copied.as_ref().map_err(io::Error::raw_os_error) {
-            Ok(()) => Some(shut),
+            Ok(()) => Some(protect),
             Err(Some(libc::EEXIST)) => panic!("copying {:?} to page {}: {copied:?}", page.frame, page.page),
             Err(_) => None,
         }
     }
 
-    /// Copies a page that is shut from its region into its frame, where it is as well from now on. Whether it could.
+    /// Copies a write-protected page from its region into its frame, where it is as well from now on. Whether it could.
     pub(crate) fn copy_out(&self, page: &InHand<'_>) -> bool {
         self.places().put_together([page.frame].into_iter());
         let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
@@ -304,16 +303,15 @@ impl Exchange {
         }));
     }
 
-    /// A write-protected page can be written again, and the threads that wait to do so go on. `false`: it is
-    /// still write-protected.
+    /// A write-protected page can be written again, and a thread that waits to do so goes on. `false`: not yet.
     pub(crate) fn open(&self, memory: &RegionMemory, page: u64) -> bool {
         self.of(memory).open(memory.page(page), kernel_page())
     }
 
-    /// Whether pages of the region may be shut: where faults in system calls are seen, or system calls are known to fail.
-    fn may_shut(&self, memory: &RegionMemory) -> bool {
+    /// Whether pages of the region may be write-protected: where faults in system calls are seen, or are known to fail.
+    fn may_write_protect(&self, memory: &RegionMemory) -> bool {
         let is_seen = memory.touch == Touch::Signals || self.uffd.sees_system_calls();
-        is_seen && self.shuts.load(Ordering::Relaxed)
+        is_seen && self.can_write_protect.load(Ordering::Relaxed)
     }
 
     /// Moves pages into their region, as far as they are a [`run`](Exchange::run), and wakes the threads that
@@ -366,7 +364,7 @@ impl Exchange {
     /// Copies a page that can't be moved from its region into its frame, and gives the memory there back. Whether it could.
     fn copy_away(&self, page: &InHand<'_>) -> bool {
         let (uffd, at) = (self.of(page.memory), page.memory.page(page.page));
-        if !self.shuts.load(Ordering::Relaxed) || uffd.shut(at, kernel_page()).is_err() {
+        if !self.can_write_protect.load(Ordering::Relaxed) || uffd.write_protect(at, kernel_page()).is_err() {
             return false;
         }
         let is_copied = self.copy_out(page);

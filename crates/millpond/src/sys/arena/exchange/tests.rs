@@ -223,7 +223,7 @@ fn a_place_that_got_memory_behind_our_back_is_used_all_the_same() {
 }
 
 #[test]
-fn what_is_shut_can_be_copied_out_again_and_open_it_takes_writes() {
+fn a_write_protected_page_can_be_copied_out_again_and_takes_writes_when_that_is_lifted() {
     let Some((exchange, mut region)) = exchange() else {
         return;
     };

@@ -1,9 +1,8 @@
-//! Whether pages that come to be read are shut.
+//! Whether pages that come to be read are write-protected.
 //!
-//! A write-protected page leaves without a move, and costs one more fault when it is written. A program that
-//! writes most of what it has just read pays that for nothing: if of [`WINDOW`] pages more than a quarter
-//! were opened again, the next [`REST`] times as many come as they do for a write, and then it is tried
-//! again.
+//! A page that is write-protected leaves without a move, and costs a fault more when it is written. A program that writes
+//! most of what it has just read pays that for nothing: if of [`WINDOW`] pages more than a quarter were opened again, the next [`REST`] times
+//! as many come as they do for a write, and then it is tried again.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,17 +11,17 @@ const WINDOW: u32 = 256;
 /// Windows without.
 const REST: u32 = 15;
 
-/// What a region's threads did with pages that were shut.
+/// What a region's threads did with pages that were write-protected.
 #[derive(Default)]
-pub(crate) struct Shut {
+pub(crate) struct WriteProtect {
     came: AtomicU32,
     opened: AtomicU32,
     rest: AtomicU32,
 }
 
-impl Shut {
-    /// A page comes to be read. Whether it is to be shut.
-    pub(crate) fn is_next(&self) -> bool {
+impl WriteProtect {
+    /// A page comes to be read. Decides whether it is to be write-protected.
+    pub(crate) fn decide(&self) -> bool {
         let came = self.came.fetch_add(1, Ordering::Relaxed);
         if came % WINDOW == WINDOW - 1 {
             let opened = self.opened.swap(0, Ordering::Relaxed);
@@ -37,7 +36,7 @@ impl Shut {
     }
 
     /// One was written after all.
-    pub(crate) fn opened(&self) {
+    pub(crate) fn note_written(&self) {
         self.opened.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -48,14 +47,14 @@ mod tests {
 
     #[test]
     fn who_writes_what_it_reads_gets_pages_that_are_open_but_for_one_window_in_sixteen() {
-        let shut = Shut::default();
+        let rule = WriteProtect::default();
         let come = |writes: u32| {
             let one = |n| {
-                let is_shut = shut.is_next();
-                if is_shut && n % 16 < writes {
-                    shut.opened();
+                let is_protected = rule.decide();
+                if is_protected && n % 16 < writes {
+                    rule.note_written();
                 }
-                u32::from(is_shut)
+                u32::from(is_protected)
             };
             (0..64 * WINDOW).map(one).sum::<u32>() / WINDOW
         };
