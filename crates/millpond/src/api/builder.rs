@@ -327,7 +327,7 @@ impl Builder {
         if let Some(regions) = &engine.regions {
             let whole = engine.exchange_frames(frames.0 as u32);
             whole.map_err(setup("making the frames exchangeable"))?;
-            regions.twins.fit(frames);
+            regions.doubles.fit(frames);
             regions.tables.fit(frames.0);
             for (slots, priority) in regions.swap_areas() {
                 engine.tell(Event::SwapAdded { slots, priority });

@@ -22,7 +22,7 @@ impl Cache {
             memory: budget.memory,
             transfers: IO_BYTES,
             copies: aside.copies.to_bytes(page_size),
-            regions: Bytes(aside.region_bytes + (aside.twins.frame * frames).min(aside.twins.most)),
+            regions: Bytes(aside.region_bytes + (aside.doubles.frame * frames).min(aside.doubles.most)),
             metadata_bytes_per_frame: FRAME_METADATA_BYTES + aside.frame_bytes + aside.place_bytes,
             setting: self.memory_told(&budget),
         })

@@ -170,7 +170,7 @@ impl Cache {
         };
         engine.finish(&mut later);
         if let Some(regions) = &engine.regions {
-            regions.twins.fit(after.frames);
+            regions.doubles.fit(after.frames);
             regions.tables.fit(after.frames.0);
         }
         if let Some(watchdog) = watchdog {

@@ -1,7 +1,7 @@
 //! One budget for frames, metadata and what input and output need.
 
 use crate::error::{Error, Result};
-use crate::memory::TwinBytes;
+use crate::memory::DoubleResidentBytes;
 use crate::sys::arena::places::PLACE_BYTES;
 use millpond_core::manager::{FRAMES_MAX, FRAMES_MIN};
 use millpond_core::units::{Bytes, PageCount, PageSize};
@@ -33,7 +33,7 @@ pub(crate) struct Aside {
     /// For where each frame's memory is, if pages are exchanged with regions, by the frame.
     pub(crate) place_bytes: u64,
     /// For pages of regions that are in two places.
-    pub(crate) twins: TwinBytes,
+    pub(crate) doubles: DoubleResidentBytes,
     /// For what is known of the pages of regions, wherever they are, and for a map of slots.
     pub(crate) region_bytes: u64,
 }
@@ -43,7 +43,7 @@ impl Aside {
     pub(crate) fn with_regions(page_size: PageSize) -> Aside {
         Aside {
             place_bytes: PLACE_BYTES,
-            twins: TwinBytes::of(page_size.bytes()),
+            doubles: DoubleResidentBytes::of(page_size.bytes()),
             ..Aside::default()
         }
     }
@@ -72,10 +72,10 @@ pub(crate) fn frames(memory: Bytes, page_size: PageSize, aside: Aside) -> Result
     let other = IO_BYTES.0 + aside.copies.to_bytes(page_size).0 + aside.region_bytes;
     let room = memory.0.saturating_sub(other);
     // Second memories by the frame, or as many as there may be at most: whichever takes less.
-    let by_frame = room / (frame + aside.twins.frame);
-    let frames = PageCount(by_frame.max(room.saturating_sub(aside.twins.most) / frame));
+    let by_frame = room / (frame + aside.doubles.frame);
+    let frames = PageCount(by_frame.max(room.saturating_sub(aside.doubles.most) / frame));
     if frames < FRAMES_MIN {
-        let min = other + FRAMES_MIN.0 * (frame + aside.twins.frame);
+        let min = other + FRAMES_MIN.0 * (frame + aside.doubles.frame);
         return Err(Error::BudgetTooSmall {
             given: memory.0,
             min,
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn second_memories_of_pages_take_192_of_them_at_most() {
         let aside = Aside {
-            twins: TwinBytes::of(4096),
+            doubles: DoubleResidentBytes::of(4096),
             ..Aside::default()
         };
         for (mib, second) in [(8, 24), (60, 186), (64, 192), (4096, 192)] {

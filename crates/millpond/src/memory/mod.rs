@@ -13,7 +13,7 @@
 //! | `bells` | what wakes the threads that serve faults (`engine/handlers.rs`) |
 //! | `options` | whether they serve faults, or the touching thread itself (`engine/in_thread.rs`) |
 //! | `write_protect` | whether a page that is read comes write-protected |
-//! | `twins` | which pages are in two places |
+//! | `double_resident` | which pages are in two places |
 //! | `swap` | the swap file |
 //! | `tables` | the kernel's page tables |
 //! | `buffers` | whether a call's buffer lies in a region |
@@ -23,20 +23,20 @@
 
 mod bells;
 pub(crate) mod buffers;
+mod double_resident;
 mod options;
 mod pages;
 pub(crate) mod swap;
 mod tables;
-mod twins;
 mod write_protect;
 
 pub(crate) use bells::Bell;
+pub(crate) use double_resident::{DoubleResident, DoubleResidentBytes};
 pub use options::{Faults, RegionOptions};
-pub(crate) use pages::{Ahead, At, Pages, Twin};
+pub(crate) use pages::{Ahead, At, Pages, Residence};
 use swap::SwapArea;
 pub use swap::SwapFile;
 pub(crate) use tables::{AllTables, PAGES as TABLE_PAGES, Tables};
-pub(crate) use twins::{TwinBytes, Twins};
 
 use crate::files::FileInner;
 use crate::frames::event_count::EventCount;
@@ -96,7 +96,7 @@ pub(crate) struct Regions {
     /// By number.
     list: RwLock<Vec<Option<Arc<RegionInner>>>>,
     pub(crate) bells: Vec<Bell>,
-    pub(crate) twins: Twins,
+    pub(crate) doubles: DoubleResident,
     pub(crate) tables: AllTables,
     /// Pages that were read ahead and then moved into their regions.
     pub(crate) ahead_hits: AtomicU64,
@@ -112,7 +112,7 @@ impl Regions {
             swap,
             list: RwLock::default(),
             bells,
-            twins: Twins::new(),
+            doubles: DoubleResident::new(),
             tables: AllTables::new(),
             ahead_hits: AtomicU64::new(0),
             had_no_memory: AtomicBool::new(false),

@@ -14,8 +14,8 @@
 //! it with [`Pages::take`] and to no other. A fault that meets `Busy` or `Writing` leaves a mark, and the
 //! thread that ends that state wakes it: no thread waits while it holds anything.
 //!
-//! A page that is `Mapped` may be a *twin*: its frame's place has memory as well (`driver/twins.rs`). If it is
-//! *write-protected* in the region, both are equal.
+//! A page that is `Mapped` may be *double-resident*: its frame's place has memory as well (`driver/double_resident.rs`).
+//! If it is *write-protected* in the region, both are equal.
 //!
 //! A page has 4 bytes for this and 8 for the checksum of what was last written to its slot.
 
@@ -50,7 +50,7 @@ const MARK: u32 = 1 << 5;
 /// Its content is of no use unless it is touched.
 const LAZY: u32 = 1 << 4;
 /// Its frame's place in the arena has memory while it is in the region.
-const TWIN: u32 = 1 << 3;
+const DOUBLE: u32 = 1 << 3;
 /// Nobody can write it in the region without a fault.
 const PROTECTED: u32 = 1 << 8;
 /// Its slot holds the same: nobody could write it since it was read from there, or written there.
@@ -58,7 +58,7 @@ const SAME: u32 = 1 << 9;
 /// What is kept while the page is `Busy`, `Cached` or `Writing`, and only its holder changes.
 const KEPT: u32 = AHEAD | MARK | LAZY;
 /// What is kept while it is `Busy` or `Mapped`.
-const KEPT_MAPPED: u32 = TWIN | PROTECTED;
+const KEPT_MAPPED: u32 = DOUBLE | PROTECTED;
 /// What is kept while it is `Busy`.
 const KEPT_BUSY: u32 = KEPT | KEPT_MAPPED | SAME;
 
@@ -71,9 +71,9 @@ pub(crate) struct Ahead {
 
 /// What a page in its region is besides.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Twin {
+pub(crate) struct Residence {
     /// Its frame's place has memory as well.
-    pub(crate) is_one: bool,
+    pub(crate) is_double: bool,
     /// A write of it is a fault first; so that memory, if there is any, is equal.
     pub(crate) is_protected: bool,
 }
@@ -184,12 +184,12 @@ impl Pages {
         self.states[page as usize].load(Ordering::Acquire) & (LAZY | WANTED) == LAZY
     }
 
-    /// What a page of ours is in its region, or will be when it is put there.
-    pub(crate) fn note_twin(&self, page: u64, twin: Twin) {
+    /// What a page in our hands is in its region, or will be when it is put there.
+    pub(crate) fn note_residence(&self, page: u64, residence: Residence) {
         let word = &self.states[page as usize];
-        let bits = [(twin.is_one, TWIN), (twin.is_protected, PROTECTED)];
+        let bits = [(residence.is_double, DOUBLE), (residence.is_protected, PROTECTED)];
         let bits: u32 = bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum();
-        let gone = if twin.is_protected {
+        let gone = if residence.is_protected {
             KEPT_MAPPED
         } else {
             KEPT_MAPPED | SAME
@@ -214,10 +214,10 @@ impl Pages {
     }
 
     /// The same as it is.
-    pub(crate) fn twin(&self, page: u64) -> Twin {
+    pub(crate) fn residence(&self, page: u64) -> Residence {
         let word = self.states[page as usize].load(Ordering::Acquire);
-        Twin {
-            is_one: word & TWIN != 0,
+        Residence {
+            is_double: word & DOUBLE != 0,
             is_protected: word & PROTECTED != 0,
         }
     }
@@ -285,20 +285,29 @@ mod tests {
     }
 
     #[test]
-    fn a_twin_is_one_until_it_leaves_its_region() {
+    fn a_page_is_double_resident_until_it_leaves_its_region() {
         let pages = Pages::new(1).unwrap();
-        let twin = |is_one, is_protected| Twin { is_one, is_protected };
+        let residence = |is_double, is_protected| Residence {
+            is_double,
+            is_protected,
+        };
         assert!(pages.take(0, &[At::Absent]).is_some());
-        pages.note_twin(0, twin(true, true));
+        pages.note_residence(0, residence(true, true));
         assert!(!pages.put(0, At::Mapped));
-        assert_eq!((pages.at(0), pages.twin(0)), (At::Mapped, twin(true, true)));
+        assert_eq!(
+            (pages.at(0), pages.residence(0)),
+            (At::Mapped, residence(true, true))
+        );
         assert_eq!(pages.take(0, &[At::Mapped]), Some(At::Mapped));
-        pages.note_twin(0, twin(false, true));
+        pages.note_residence(0, residence(false, true));
         assert!(!pages.put(0, At::Mapped));
-        assert_eq!((pages.at(0), pages.twin(0)), (At::Mapped, twin(false, true)));
+        assert_eq!(
+            (pages.at(0), pages.residence(0)),
+            (At::Mapped, residence(false, true))
+        );
         assert_eq!(pages.take(0, &[At::Mapped]), Some(At::Mapped));
         assert!(!pages.put(0, At::Cached));
-        assert_eq!(pages.twin(0), Twin::default());
+        assert_eq!(pages.residence(0), Residence::default());
         assert_eq!(pages.take_with_another(0), Some(Ahead::default()));
     }
 
@@ -306,13 +315,13 @@ mod tests {
     fn a_page_is_the_same_as_its_slot_until_it_can_be_written() {
         let pages = Pages::new(1).unwrap();
         let hold = |from| assert_eq!(pages.take(0, &[from]), Some(from));
-        let twin = |is_protected| Twin {
-            is_one: true,
+        let residence = |is_protected| Residence {
+            is_double: true,
             is_protected,
         };
         hold(At::Absent);
         pages.note_same(0);
-        pages.note_twin(0, twin(true));
+        pages.note_residence(0, residence(true));
         // Write-protected in its region, then in its frame, and back again with another, where it is open.
         for (to, is_same) in [
             (At::Mapped, true),
@@ -329,10 +338,10 @@ mod tests {
             }
         }
         pages.note_same(0);
-        pages.note_twin(0, twin(true));
+        pages.note_residence(0, residence(true));
         assert!(!pages.put(0, At::Mapped));
         hold(At::Mapped);
-        pages.note_twin(0, twin(false));
+        pages.note_residence(0, residence(false));
         assert!(!pages.is_same(0), "it was opened");
     }
 

@@ -1,8 +1,8 @@
 //! Whether pages that come to be read are write-protected.
 //!
 //! A page that is write-protected leaves without a move, and costs a fault more when it is written. A program that writes
-//! most of what it has just read pays that for nothing: if of [`WINDOW`] pages more than a quarter were opened again, the next [`REST`] times
-//! as many come as they do for a write, and then it is tried again.
+//! most of what it has just read pays that for nothing: if of [`WINDOW`] pages more than a quarter were opened
+//! again, the next [`REST`] times as many come as they do for a write, and then it is tried again.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

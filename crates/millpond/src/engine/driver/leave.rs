@@ -10,9 +10,9 @@
 //! A checksum of 64 bits decides that a page need not be written, so a changed page is lost with a probability of 2^-64 each
 //! time one is evicted: once in twelve million years at 50,000 a second. 32 bits would be once in a day.
 
+use super::double_resident::{copy_of, leave_double};
 use super::spare::Marked;
 use super::transfers::{Kind, Transfer};
-use super::twins::{copy_of, leave_twin};
 use super::writes::Frames;
 use super::{AfterUnlock, Core, Engine};
 use crate::error::Result;
@@ -113,7 +113,7 @@ impl Engine {
         if sampled.is_empty() {
             return;
         }
-        self.regions().twins.meet(sampled);
+        self.regions().doubles.enqueue_sampled(sampled);
         sampled.sort_unstable_by_key(|key| key.to_bits());
         for keys in sampled.chunk_by(|a, b| a.file() == b.file()) {
             let Some(region) = self.regions().of(keys[0].file()) else {
@@ -129,8 +129,8 @@ impl Engine {
                 let exchange = &self.regions().exchange;
                 exchange.put_together(&of_region(&region, run)[..run.len()]);
             }
-            self.make_twins(&region, held);
-            self.part(&region, held);
+            self.make_doubles(&region, held);
+            self.drop_one_copy(&region, held);
             for run in in_runs(held) {
                 self.move_out(&region, &of_region(&region, run)[..run.len()]);
             }
@@ -255,7 +255,7 @@ impl Engine {
                         At::Mapped => {
                             held.clear();
                             held.push((page, frame));
-                            self.part(region, &mut held);
+                            self.drop_one_copy(region, &mut held);
                             if !held.is_empty() {
                                 self.move_out(region, &[InHand { memory, page, frame }]);
                             }
@@ -400,7 +400,7 @@ impl Frames<'_> {
             .filter_map(|page| copy_of(&page.region.pages, page.in_hand()));
         exchange.drop_copies(copies);
         for page in within.drain(..) {
-            match leave_twin(&page.region.pages, page.page) {
+            match leave_double(&page.region.pages, page.page) {
                 true => held.push(page),
                 false => alone.push(page),
             }
@@ -454,7 +454,7 @@ impl Frames<'_> {
                 let run = [InHand { memory, page, frame }];
                 let exchange = &self.engine.regions().exchange;
                 exchange.drop_copies(copy_of(&region.pages, run[0]).into_iter());
-                if leave_twin(&region.pages, page) {
+                if leave_double(&region.pages, page) {
                     return true;
                 }
                 let (_, stuck) = exchange.move_out(&run);

@@ -27,10 +27,11 @@
 //! | `region` | faults on anonymous memory |
 //! | `swap_in` | its pages on their way back from swap |
 //! | `tables` | the kernel's page tables for them, given back when they are empty |
-//! | `twins` | how they come to a thread, and are in two places for a while |
+//! | `double_resident` | how they come to a thread, and are in two places for a while |
 //! | `leave` | its pages on their way out |
 
 mod discard;
+mod double_resident;
 mod effects;
 mod fault;
 mod hold;
@@ -43,7 +44,6 @@ mod sync;
 mod tables;
 mod throttle;
 mod transfers;
-mod twins;
 mod writes;
 
 pub(crate) use effects::{AfterUnlock, StepAnswer};

@@ -156,7 +156,7 @@ impl Engine {
                 }
                 // Whoever was woken by its coming may wait again: for one that is write-protected, and that he writes.
                 self.settle(region, back.page.page, At::Mapped);
-                self.line_up(region, back.page.page, false);
+                self.enqueue_double(region, back.page.page, false);
             }
             let settled = usize::from(moved == 0);
             stayed[..settled]
@@ -242,7 +242,7 @@ impl Engine {
             match is_in {
                 true => {
                     self.settle(region, page, At::Mapped);
-                    self.line_up(region, page, true);
+                    self.enqueue_double(region, page, true);
                 }
                 false => self.stays_out(region, page),
             }

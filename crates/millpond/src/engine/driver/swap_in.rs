@@ -157,7 +157,7 @@ impl Engine {
             }
             self.settle(&region, page, to);
             if to == At::Mapped {
-                self.line_up(&region, page, true);
+                self.enqueue_double(&region, page, true);
             }
         }
     }

@@ -16,8 +16,8 @@
 //! holder of an [`InHand`], which is made by [`Pages::take`](crate::memory::Pages::take) or with a load. A region's own
 //! slices stay right whatever happens here, as the content of its pages is what was written there last, always.
 //!
-//! A single page that a thread waits for is copied instead, and is in both places for a while (`driver/twins.rs`): to take it
-//! away in one place all processors would have to forget its address at once, and of many pages they can at a time.
+//! A single page that a thread waits for is copied instead, and is double-resident for a while: to take it away in one place
+//! all processors would have to forget its address at once, and of many pages they can at a time.
 //!
 //! A moved page that is pinned for a device is refused (`EBUSY`), so what a device writes into a region is not lost.
 //!

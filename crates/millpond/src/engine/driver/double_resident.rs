@@ -1,8 +1,8 @@
-//! Pages of regions in two places: how a page comes to a thread that waits for it.
+//! Double-resident pages of regions: how a page comes to a thread that waits for it, and is in two places for a while.
 //!
 //! ```text
-//!   read into its frame ─► copied into its region: a twin ─┬─ others have come: its copy in the region goes  ─► Cached
-//!   back from its frame ─► copied into its region: a twin ─┼─ others have come: its copy in the frame goes   ─► Mapped
+//!   read into its frame ─► copied into its region: double ─┬─ others have come: its copy in the region goes  ─► Cached
+//!   back from its frame ─► copied into its region: double ─┼─ others have come: its copy in the frame goes   ─► Mapped
 //!                                                          └─ written: that in the frame is old, goes soon   ─► Mapped
 //! ```
 //!
@@ -10,18 +10,18 @@
 //! thread running instead of 1.1 us, in a virtual machine, and it would have to be moved once in and once out. To put a
 //! copy where nothing was makes nobody forget anything (2.3 us), and the second memory is given back with those of others in
 //! one system call (1 us a page). A thread that only reads a page gets it *write-protected*, so that both memories stay
-//! equal and either may go; a write of it is a fault that opens it. One that is write-protected and no twin any more is
-//! made one again when it is to leave, so what is only read is never moved.
+//! equal and either may go; a write of it is a fault that opens it. One that is write-protected and no longer
+//! double-resident becomes so again when it is to leave, so what is only read is never moved.
 //!
-//! A page that was read and is write-protected stays a twin until 128 others have come, and then is where its uses are
-//! seen: a touch of it is a soft fault, and without one it leaves from there without a copy. Of one that came back from its
+//! A page that was read and is write-protected stays double-resident until 128 others have come, and then is where
+//! its uses are seen: a touch of it is a soft fault, and without one it leaves from there without a copy. Of one that came back from its
 //! frame the next use is seen when replacement asks for it. All second memories together are one frame in 80, and 192 at
-//! most; they are out of the budget (`memory/twins.rs`).
+//! most; they are out of the budget (`memory/double_resident.rs`).
 
 use super::Engine;
 use super::leave::Leaving;
 use crate::device::Warning;
-use crate::memory::{At, Pages, RegionInner, Twin};
+use crate::memory::{At, Pages, RegionInner, Residence};
 use crate::sys::arena::exchange::{Copy, Exchange, InHand};
 use crate::sys::uffd::Access;
 use millpond_core::mutation::{self, Mutation};
@@ -30,31 +30,40 @@ use std::sync::atomic::Ordering;
 
 /// Which memory of a page that leaves its region is given up, if it has two.
 pub(super) fn copy_of<'a>(pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
-    match pages.twin(page.page) {
-        Twin { is_one: false, .. } => None,
-        Twin {
+    match pages.residence(page.page) {
+        Residence { is_double: false, .. } => None,
+        Residence {
             is_protected: true, ..
         } => Some(Copy::InRegion(page)),
-        Twin {
+        Residence {
             is_protected: false, ..
         } => Some(Copy::InFrame(page)),
     }
 }
 
-/// Makes a twin of a page that leaves its region, if it is write-protected: it need not be moved then. It takes memory, so
-/// it is not called under the core lock.
-fn make_twin(exchange: &Exchange, pages: &Pages, page: &InHand<'_>) {
-    let Twin { is_one, is_protected } = pages.twin(page.page);
-    if !is_one && is_protected && exchange.copy_out(page) {
-        let is_one = true;
-        pages.note_twin(page.page, Twin { is_one, is_protected });
+/// Makes a page that leaves its region double-resident, if it is write-protected: it need not be moved then. It takes
+/// memory, so it is not called under the core lock.
+fn make_double(exchange: &Exchange, pages: &Pages, page: &InHand<'_>) {
+    let Residence {
+        is_double,
+        is_protected,
+    } = pages.residence(page.page);
+    if !is_double && is_protected && exchange.copy_out(page) {
+        let is_double = true;
+        pages.note_residence(
+            page.page,
+            Residence {
+                is_double,
+                is_protected,
+            },
+        );
     }
 }
 
 /// The page, which we hold in its region and which is to leave it, has given up that memory. Whether it is out; else it is
 /// to be moved.
-pub(super) fn leave_twin(pages: &Pages, page: u64) -> bool {
-    let is_out = end_twin(pages, page);
+pub(super) fn leave_double(pages: &Pages, page: u64) -> bool {
+    let is_out = end_double(pages, page);
     if !is_out {
         // The program may have had the kernel drop it.
         pages.note_changed(page);
@@ -63,17 +72,20 @@ pub(super) fn leave_twin(pages: &Pages, page: u64) -> bool {
 }
 
 /// The page, which we hold in its region, has given up one memory. Whether it is out.
-fn end_twin(pages: &Pages, page: u64) -> bool {
-    let Twin { is_one, is_protected } = pages.twin(page);
+fn end_double(pages: &Pages, page: u64) -> bool {
+    let Residence {
+        is_double,
+        is_protected,
+    } = pages.residence(page);
     // If it stays, because it is pinned, it is still write-protected.
-    pages.note_twin(
+    pages.note_residence(
         page,
-        Twin {
-            is_one: false,
+        Residence {
+            is_double: false,
             is_protected,
         },
     );
-    is_one && is_protected
+    is_double && is_protected
 }
 
 impl Engine {
@@ -84,8 +96,14 @@ impl Engine {
         let protect = access == Access::Read && region.write_protect.decide();
         match exchange.copy_in(page, protect) {
             Some(is_protected) => {
-                let is_one = true;
-                region.pages.note_twin(page.page, Twin { is_one, is_protected });
+                let is_double = true;
+                region.pages.note_residence(
+                    page.page,
+                    Residence {
+                        is_double,
+                        is_protected,
+                    },
+                );
                 true
             }
             None => exchange.move_in(page),
@@ -104,14 +122,14 @@ impl Engine {
 
     /// A page has been brought, `is_new` to replacement. Those whose turn it is now give up one of their memories: new ones
     /// that could not be written that in the region, where nobody sees their uses. Nobody who calls this has the core lock.
-    pub(super) fn line_up(&self, region: &RegionInner, page: u64, is_new: bool) {
-        let twin = region.pages.twin(page);
-        if !twin.is_one {
+    pub(super) fn enqueue_double(&self, region: &RegionInner, page: u64, is_new: bool) {
+        let residence = region.pages.residence(page);
+        if !residence.is_double {
             return;
         }
-        let twins = &self.regions().twins;
-        let are_new = is_new && twin.is_protected;
-        let due = twins.enter(PageKey::new(region.id, PageIndex(page)), are_new);
+        let doubles = &self.regions().doubles;
+        let are_new = is_new && residence.is_protected;
+        let due = doubles.enqueue(PageKey::new(region.id, PageIndex(page)), are_new);
         if due.is_empty() {
             return;
         }
@@ -122,17 +140,17 @@ impl Engine {
                 continue;
             };
             match region.pages.take(page, &[At::Mapped]) {
-                Some(_) if region.pages.twin(page).is_one => {
+                Some(_) if region.pages.residence(page).is_double => {
                     let frame = self.frame_of(&region, page);
                     held.push(Leaving { region, page, frame });
                 }
                 Some(_) => self.settle(&region, page, At::Mapped),
                 // Others have it, or had a moment ago.
-                None if matches!(region.pages.at(page), At::Busy | At::Mapped) => twins.again(key),
+                None if matches!(region.pages.at(page), At::Busy | At::Mapped) => doubles.enqueue_again(key),
                 None => {}
             }
         }
-        let goes_out = |page: &Leaving| are_new && page.region.pages.twin(page.page).is_protected;
+        let goes_out = |page: &Leaving| are_new && page.region.pages.residence(page.page).is_protected;
         let copies = held.iter().map(|page| match goes_out(page) {
             true => Copy::InRegion(page.in_hand()),
             false => Copy::InFrame(page.in_hand()),
@@ -140,19 +158,25 @@ impl Engine {
         self.regions().exchange.drop_copies(copies);
         for page in held {
             let to = if goes_out(&page) { At::Cached } else { At::Mapped };
-            end_twin(&page.region.pages, page.page);
+            end_double(&page.region.pages, page.page);
             self.settle(&page.region, page.page, to);
         }
     }
 
     /// A thread has come for a page that we hold in its region: it is write-protected, or was brought meanwhile.
     pub(super) fn come_late(&self, region: &RegionInner, page: u64, access: Access) {
-        let (exchange, twin) = (&self.regions().exchange, region.pages.twin(page));
-        if access == Access::Read || !twin.is_protected {
+        let (exchange, residence) = (&self.regions().exchange, region.pages.residence(page));
+        if access == Access::Read || !residence.is_protected {
             if exchange.restore(&region.memory, page) {
                 // What is in its frame, if anything is, has nothing to do with it any more.
                 let is_protected = false;
-                region.pages.note_twin(page, Twin { is_protected, ..twin });
+                region.pages.note_residence(
+                    page,
+                    Residence {
+                        is_protected,
+                        ..residence
+                    },
+                );
             }
             return self.settle(region, page, At::Mapped);
         }
@@ -165,22 +189,28 @@ impl Engine {
             return self.settle(region, page, At::Mapped);
         }
         let is_protected = false;
-        region.pages.note_twin(page, Twin { is_protected, ..twin });
+        region.pages.note_residence(
+            page,
+            Residence {
+                is_protected,
+                ..residence
+            },
+        );
         self.settle(region, page, At::Mapped);
-        self.line_up(region, page, false);
+        self.enqueue_double(region, page, false);
     }
 
-    /// Of pages that we hold in their region and that are to leave it, those that are write-protected become twins.
-    pub(super) fn make_twins(&self, region: &RegionInner, held: &[(u64, FrameNo)]) {
+    /// Of pages that we hold in their region and that are to leave it, those that are write-protected become double-resident.
+    pub(super) fn make_doubles(&self, region: &RegionInner, held: &[(u64, FrameNo)]) {
         let memory = &*region.memory;
         for &(page, frame) in held {
             let page = InHand { memory, page, frame };
-            make_twin(&self.regions().exchange, &region.pages, &page);
+            make_double(&self.regions().exchange, &region.pages, &page);
         }
     }
 
     /// Of pages that we hold in their region, those that are in two places give up one. What remains is to be moved.
-    pub(super) fn part(&self, region: &RegionInner, held: &mut Vec<(u64, FrameNo)>) {
+    pub(super) fn drop_one_copy(&self, region: &RegionInner, held: &mut Vec<(u64, FrameNo)>) {
         let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
             memory: &region.memory,
             page,
@@ -192,7 +222,7 @@ impl Engine {
             .filter_map(|page| copy_of(&region.pages, in_hand(page)));
         exchange.drop_copies(copies);
         held.retain(|&(page, _)| {
-            let is_out = leave_twin(&region.pages, page);
+            let is_out = leave_double(&region.pages, page);
             if is_out {
                 self.settle(region, page, At::Cached);
             }

@@ -1,4 +1,4 @@
-//! Which pages of regions are in two places, in the order in which they came to be.
+//! Which pages of regions are double-resident, in the order in which they came to be.
 //!
 //! ```text
 //!   new    ◄─ was read, and is write-protected   its turn comes when there are too many
@@ -6,8 +6,8 @@
 //!   met    ◄─ the core wants to see their uses   as soon as there is a batch
 //! ```
 //!
-//! A line may have pages that are twins no more, or the same page twice: that is looked at when their turn
-//! comes. What is done then is in `driver/twins.rs`.
+//! A line may have pages that are double-resident no more, or twice: whoever's turn comes looks. What is done then is in
+//! `driver/double_resident.rs`.
 
 use millpond_core::units::{PageCount, PageKey};
 use parking_lot::Mutex;
@@ -23,17 +23,17 @@ const BATCH_MAX: u64 = 32;
 
 /// What second memories take.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct TwinBytes {
+pub(crate) struct DoubleResidentBytes {
     /// A frame's share.
     pub(crate) frame: u64,
     /// Of all frames, at most.
     pub(crate) most: u64,
 }
 
-impl TwinBytes {
+impl DoubleResidentBytes {
     /// Where there are regions with pages of so many bytes.
-    pub(crate) fn of(page_bytes: u64) -> TwinBytes {
-        TwinBytes {
+    pub(crate) fn of(page_bytes: u64) -> DoubleResidentBytes {
+        DoubleResidentBytes {
             frame: page_bytes.div_ceil(SHARE),
             most: MOST * page_bytes,
         }
@@ -41,7 +41,7 @@ impl TwinBytes {
 }
 
 /// The lines.
-pub(crate) struct Twins(Mutex<Lines>);
+pub(crate) struct DoubleResident(Mutex<Lines>);
 
 struct Lines {
     /// Of `new` and `old` together.
@@ -52,9 +52,9 @@ struct Lines {
     met: Vec<PageKey>,
 }
 
-impl Twins {
-    pub(crate) fn new() -> Twins {
-        Twins(Mutex::new(Lines {
+impl DoubleResident {
+    pub(crate) fn new() -> DoubleResident {
+        DoubleResident(Mutex::new(Lines {
             most: 1,
             batch: 1,
             new: VecDeque::new(),
@@ -71,9 +71,8 @@ impl Twins {
         lines.met.reserve(2 * BATCH_MAX as usize);
     }
 
-    /// A page has become a twin, or an old one. Returns the pages whose turn it is; not this one, if it
-    /// is new.
-    pub(crate) fn enter(&self, key: PageKey, is_new: bool) -> Vec<PageKey> {
+    /// A page has become double-resident, or an old one has. The pages whose turn it is; not this one, if it is new.
+    pub(crate) fn enqueue(&self, key: PageKey, is_new: bool) -> Vec<PageKey> {
         let Lines {
             most,
             batch,
@@ -97,13 +96,13 @@ impl Twins {
         }
     }
 
-    /// Its turn had come, and another thread held it.
-    pub(crate) fn again(&self, key: PageKey) {
+    /// Its turn had come, and somebody else had it in hand.
+    pub(crate) fn enqueue_again(&self, key: PageKey) {
         self.0.lock().old.push(key);
     }
 
     /// The core wants to see the uses of these pages. `keys` are those whose turn it is afterwards.
-    pub(crate) fn meet(&self, keys: &mut Vec<PageKey>) {
+    pub(crate) fn enqueue_sampled(&self, keys: &mut Vec<PageKey>) {
         let Lines { batch, met, .. } = &mut *self.0.lock();
         met.append(keys);
         if met.len() >= *batch {
@@ -123,52 +122,52 @@ mod tests {
 
     #[test]
     fn new_ones_wait_until_one_frame_in_80_has_two_memories_and_old_ones_until_there_is_a_batch() {
-        let twins = Twins::new();
-        twins.fit(PageCount(8192));
+        let doubles = DoubleResident::new();
+        doubles.fit(PageCount(8192));
         let count = |is_new: bool| move |n| (n, is_new);
-        let enter = |(n, is_new): (u64, bool)| twins.enter(key(n), is_new).len();
+        let enter = |(n, is_new): (u64, bool)| doubles.enqueue(key(n), is_new).len();
         let new: Vec<_> = (0..300).map(count(true)).map(enter).collect();
         // 102, less the 8 of a batch of old ones, and 8 that are being parted.
         assert!(new[..86].iter().all(|&due| due == 0), "{new:?}");
         assert_eq!((new[86], new[87], new.iter().sum::<usize>()), (8, 0, 216));
         let old: Vec<_> = (0..16).map(count(false)).map(enter).collect();
         assert_eq!(old, [0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 8]);
-        let due: Vec<_> = (300..308).flat_map(|n| twins.enter(key(n), true)).collect();
+        let due: Vec<_> = (300..308).flat_map(|n| doubles.enqueue(key(n), true)).collect();
         assert_eq!(due, (216..224).map(key).collect::<Vec<_>>(), "the oldest first");
     }
 
     #[test]
     fn in_a_large_pool_no_more_have_two_memories_than_batches_ask_for() {
-        let twins = Twins::new();
-        twins.fit(PageCount(1 << 20));
-        let due: Vec<_> = (0..200).map(|n| twins.enter(key(n), true).len()).collect();
+        let doubles = DoubleResident::new();
+        doubles.fit(PageCount(1 << 20));
+        let due: Vec<_> = (0..200).map(|n| doubles.enqueue(key(n), true).len()).collect();
         let first = due.iter().position(|&due| due > 0);
         assert_eq!((first, due.iter().sum::<usize>()), (Some(128), 96));
     }
 
     #[test]
     fn in_the_smallest_pool_a_new_one_stays_until_the_next_comes_and_an_old_one_takes_its_turn_at_once() {
-        let twins = Twins::new();
-        twins.fit(PageCount(64));
-        assert_eq!(twins.enter(key(1), true), []);
-        assert_eq!(twins.enter(key(3), true), [key(1)]);
-        assert_eq!(twins.enter(key(1), false), [key(1)]);
+        let doubles = DoubleResident::new();
+        doubles.fit(PageCount(64));
+        assert_eq!(doubles.enqueue(key(1), true), []);
+        assert_eq!(doubles.enqueue(key(3), true), [key(1)]);
+        assert_eq!(doubles.enqueue(key(1), false), [key(1)]);
         let mut met = vec![key(2)];
-        twins.meet(&mut met);
+        doubles.enqueue_sampled(&mut met);
         assert_eq!(met, [key(2)]);
     }
 
     #[test]
     fn uses_are_seen_a_batch_at_a_time() {
-        let twins = Twins::new();
-        twins.fit(PageCount(4096));
+        let doubles = DoubleResident::new();
+        doubles.fit(PageCount(4096));
         let mut met: Vec<_> = (0..3).map(key).collect();
-        twins.meet(&mut met);
+        doubles.enqueue_sampled(&mut met);
         assert!(met.is_empty());
         met.push(key(3));
-        twins.meet(&mut met);
+        doubles.enqueue_sampled(&mut met);
         assert_eq!(met, [0, 1, 2, 3].map(key));
-        twins.meet(&mut met);
+        doubles.enqueue_sampled(&mut met);
         assert_eq!(met.len(), 4, "none of them twice");
     }
 }
