@@ -185,20 +185,23 @@ impl Exchange {
     /// If there is no page in the frame, or one in the region.
     pub(crate) fn move_in(&self, page: &InHand<'_>) -> bool {
         let (to, from) = (page.memory.page(page.page), self.frame(page.frame));
-        let mut was_unlocked = false;
+        let mut was_locked = None;
         for n in 0..MOVE_TRIES {
             // SAFETY: the page is ours alone (`InHand`), and was in the arena only.
             let (_, moved) = unsafe { self.of(page.memory).move_pages(to, from, kernel_page()) };
             match moved.as_ref().map_err(io::Error::raw_os_error) {
                 Ok(()) => {
-                    self.unlocked.fetch_or(was_unlocked, Ordering::Relaxed);
+                    self.unlocked
+                        .fetch_or(was_locked == Some(true), Ordering::Relaxed);
                     self.vacate(std::slice::from_ref(page));
                     return true;
                 }
                 // A page lock, or a pin of a transfer that has just ended; no memory for the kernel's own.
                 Err(Some(libc::EBUSY)) if n == UNMERGE_AT => self.unmerge(page.memory),
                 Err(Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM)) => {}
-                Err(Some(libc::EINVAL)) if !was_unlocked => was_unlocked = self.unlock(page.memory),
+                Err(Some(libc::EINVAL)) if was_locked.is_none() => {
+                    was_locked = Some(self.unlock(page.memory))
+                }
                 Err(Some(libc::EINVAL)) => break,
                 Err(Some(libc::EEXIST)) if has_moved(to, from) => {
                     self.vacate(std::slice::from_ref(page));
@@ -343,11 +346,17 @@ impl Exchange {
         moved
     }
 
-    /// What the program has locked is not locked any more.
+    /// What the program has locked is not locked any more. Whether any of its memory was: a move is refused with the same
+    /// `EINVAL` while the region is read-only, and succeeds if the program has changed that before the next one.
     fn unlock(&self, memory: &RegionMemory) -> bool {
+        let status = procfs::process::Process::myself().and_then(|me| me.status());
+        let was_locked = status
+            .ok()
+            .and_then(|status| status.vmlck)
+            .is_none_or(|kib| kib > 0);
         memory.mapping.unlock();
         self.table.memory().unlock();
-        true
+        was_locked
     }
 
     /// What the program has had the kernel merge is not merged any more.
@@ -382,7 +391,7 @@ impl Exchange {
     /// Moves pages that follow one another out of their region. How many were; the next one is stuck.
     pub(crate) fn move_out(&self, pages: &[InHand<'_>]) -> (usize, Option<Stuck>) {
         let (mut done, mut tries, mut most) = (0, 0, pages.len());
-        let (mut was_unlocked, mut was_unmerged) = (false, false);
+        let (mut was_locked, mut was_unmerged) = (None, false);
         while let Some(page) = pages.get(done) {
             let rest = &pages[done..];
             let together = self.places().put_together(rest.iter().map(|page| page.frame));
@@ -395,7 +404,8 @@ impl Exchange {
             if moved > 0 {
                 let moved = &rest[..moved / kernel_page()];
                 self.places().seen(moved.iter().map(|page| page.frame));
-                self.unlocked.fetch_or(was_unlocked, Ordering::Relaxed);
+                self.unlocked
+                    .fetch_or(was_locked == Some(true), Ordering::Relaxed);
                 (done, tries) = (done + moved.len(), 0);
                 continue;
             }
@@ -403,7 +413,9 @@ impl Exchange {
             match result.as_ref().map_err(io::Error::raw_os_error) {
                 // The kernel keeps memory that was made accessible at several times apart, and moves none across.
                 Err(Some(libc::EINVAL)) if count > 1 => most = 1,
-                Err(Some(libc::EINVAL)) if !was_unlocked => was_unlocked = self.unlock(page.memory),
+                Err(Some(libc::EINVAL)) if was_locked.is_none() => {
+                    was_locked = Some(self.unlock(page.memory))
+                }
                 Err(Some(libc::EINVAL)) if self.copy_away(page) => (done, tries) = (done + 1, 0),
                 Err(Some(libc::EBUSY)) if !was_unmerged => {
                     was_unmerged = true;
