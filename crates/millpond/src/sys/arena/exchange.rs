@@ -26,6 +26,8 @@
 //! moved at all: they are copied, write-protected for that long. Neither readable, they stay. Merged with others that are
 //! alike (`MADV_MERGEABLE`, `PR_SET_MEMORY_MERGE`), they count as pinned: the kernel is told not to.
 
+mod locked;
+
 use crate::frames::table::Table;
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::Arena;
@@ -344,30 +346,6 @@ impl Exchange {
         }
         self.vacate(&pages[..moved]);
         moved
-    }
-
-    /// What the program has locked is not locked any more. Whether any of its memory was: a move is refused with the same
-    /// `EINVAL` while the region is read-only, and succeeds if the program has changed that before the next one.
-    fn unlock(&self, memory: &RegionMemory) -> bool {
-        let status = procfs::process::Process::myself().and_then(|me| me.status());
-        let was_locked = status
-            .ok()
-            .and_then(|status| status.vmlck)
-            .is_none_or(|kib| kib > 0);
-        memory.mapping.unlock();
-        self.table.memory().unlock();
-        was_locked
-    }
-
-    /// What the program has had the kernel merge is not merged any more.
-    fn unmerge(&self, memory: &RegionMemory) {
-        memory.mapping.unmerge();
-        self.table.memory().unmerge();
-    }
-
-    /// Whether memory that the program had locked was unlocked since this was asked.
-    pub(crate) fn take_unlocked(&self) -> bool {
-        self.unlocked.load(Ordering::Relaxed) && self.unlocked.swap(false, Ordering::Relaxed)
     }
 
     /// Copies a page that can't be moved from its region into its frame, and gives the memory there back. Whether it could.
