@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// All that a target's process must know to open it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// The [`Backend`]'s name.
+    /// The back end's name.
     pub target: String,
     /// The variant as the target knows it: a preset's name, or what it wrote here itself.
     pub variant: String,
