@@ -105,7 +105,7 @@ impl<'a> PageMut<'a> {
 /// # Errors
 /// [`Error::NoLog`].
 fn set_order(file: &FileInner, page: u64, n: u64) -> Result<()> {
-    let Some(held) = &file.keeping.held else {
+    let Some(held) = &file.writeback_rules.held else {
         return Err(Error::NoLog {
             path: file.path.clone(),
         });

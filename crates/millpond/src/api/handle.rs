@@ -144,7 +144,7 @@ impl Handle {
             engine.poison.check()?;
             lost.push(error);
             // No thread can change them any more, and they can't be written.
-            let held = inner.keeping.held.as_ref();
+            let held = inner.writeback_rules.held.as_ref();
             for page in held.map(|held| held.pages()).unwrap_or_default() {
                 engine.discard_but_own(inner, page..page + 1)?;
             }

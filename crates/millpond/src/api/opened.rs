@@ -52,7 +52,7 @@ impl Drop for Opened {
             // In a forked child nothing is done, nor closed.
             return std::mem::forget((cache, inner, self.lent.take()));
         }
-        let log = inner.keeping.held.as_ref().map(|held| &held.log);
+        let log = inner.writeback_rules.held.as_ref().map(|held| &held.log);
         if log.is_some_and(|log| log.is_own_callback()) {
             // What it may have to wait for is this thread.
             let (cache, inner) = (cache.clone(), inner.clone());

@@ -8,7 +8,7 @@ use crate::control::settings::{Memory, MemoryRange};
 use crate::engine::budget::{self, Aside};
 use crate::error::Result;
 use crate::files::order::FRAME_ORDER_BYTES;
-use crate::files::{Keeping, StablePages};
+use crate::files::{StablePages, WritebackRules};
 use crate::observe::history::By;
 use crate::sys::copies::Copies;
 use millpond_core::units::{Bytes, PageCount};
@@ -61,14 +61,14 @@ impl Cache {
     ///
     /// # Errors
     /// As [`PageCache::set_memory`]; then nothing changes.
-    pub(crate) fn set_aside(&self, keeping: &Keeping) -> Result<()> {
+    pub(crate) fn set_aside(&self, writeback_rules: &WritebackRules) -> Result<()> {
         let mut budget = self.budget.lock();
         let page_size = self.engine.page_size;
         let mut aside = budget.aside;
-        if keeping.stable == StablePages::Copy && aside.copies == PageCount(0) {
+        if writeback_rules.stable == StablePages::Copy && aside.copies == PageCount(0) {
             aside.copies = budget::copies(budget.least(), page_size);
         }
-        if keeping.held.is_some() {
+        if writeback_rules.held.is_some() {
             aside.frame_bytes = FRAME_ORDER_BYTES;
         }
         if aside != budget.aside {

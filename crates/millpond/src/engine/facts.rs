@@ -30,7 +30,7 @@ impl Engine {
             .files
             .iter()
             .flatten()
-            .filter_map(|file| file.keeping.held.as_ref());
+            .filter_map(|file| file.writeback_rules.held.as_ref());
         let orders: u64 = held.map(|held| held.metadata_bytes()).sum();
         let copies = self.copies.get().map_or(0, |copies| copies.bytes() as u64);
         let (manager, now) = (&core.manager, self.clock.now());

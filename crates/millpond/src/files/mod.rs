@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod` | a file, and its length on the device |
-//! | `keeping` | what its pages are kept to on their way to the device: whole, after the log, checked |
+//! | `writeback_rules` | what its pages are kept to on their way to the device: whole, after the log, checked |
 //! | `order` | how far a log is durable, and which pages wait for it |
 //! | `check` | what a user checks of pages |
 //! | `hole` | pages that are on their way out |
@@ -14,12 +14,12 @@
 
 pub(crate) mod check;
 mod hole;
-pub(crate) mod keeping;
 pub(crate) mod order;
+pub(crate) mod writeback_rules;
 pub(crate) mod writers;
 
-pub use keeping::StablePages;
-pub(crate) use keeping::{Keeping, log_failed};
+pub use writeback_rules::StablePages;
+pub(crate) use writeback_rules::{WritebackRules, log_failed};
 pub(crate) use writers::Writes;
 
 use crate::device::{Device, DeviceFile};
@@ -67,7 +67,7 @@ pub(crate) struct FileInner {
     pub(crate) path: PathBuf,
     /// A block device: its length is its size.
     pub(crate) is_fixed: bool,
-    pub(crate) keeping: Keeping,
+    pub(crate) writeback_rules: WritebackRules,
     /// Its length before a cut of which the device has not heard yet, or which it has refused.
     pub(crate) cut_from: AtomicU64,
     /// Its length as users see it.
@@ -99,7 +99,7 @@ impl FileInner {
         path: &Path,
         len: u64,
         writable: bool,
-        keeping: Keeping,
+        writeback_rules: WritebackRules,
     ) -> FileInner {
         let device = device.into();
         FileInner {
@@ -109,7 +109,7 @@ impl FileInner {
             writable: AtomicBool::new(writable),
             writes: Mutex::new(None),
             path: path.to_owned(),
-            keeping,
+            writeback_rules,
             len: AtomicU64::new(len),
             cut_from: AtomicU64::new(0),
             room: Mutex::new(len),
@@ -273,8 +273,8 @@ mod tests {
         let path = folder.path().join("data");
         let direct = std::fs::File::create(&path).unwrap();
         let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
-        let keeping = Keeping::default();
-        let file = FileInner::new(FileId(1), device, &path, 0, true, keeping);
+        let writeback_rules = WritebackRules::default();
+        let file = FileInner::new(FileId(1), device, &path, 0, true, writeback_rules);
         let disk = HoldsLength::default();
         let write = |end: u64| {
             file.make_room(&disk, end);
@@ -314,8 +314,8 @@ mod tests {
         let path = folder.path().join("data");
         std::fs::write(&path, [0; PAGE as usize]).unwrap();
         let device = DeviceFile::open(&path, Access::ReadWrite).unwrap();
-        let keeping = Keeping::default();
-        let file = FileInner::new(FileId(1), device, &path, PAGE, true, keeping);
+        let writeback_rules = WritebackRules::default();
+        let file = FileInner::new(FileId(1), device, &path, PAGE, true, writeback_rules);
         let disk = Threads::new("for a test");
         let is_waiting = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use crate::device::{self, Descriptor, DeviceFile, is_behind_limit, look_at_limit};
 use crate::error::{Error, Result};
-use crate::files::{FileInner, Keeping, Writes};
+use crate::files::{FileInner, WritebackRules, Writes};
 use crate::frames::table::Table;
 use crate::memory::Regions;
 use crate::size::{Size, apart};
@@ -225,9 +225,9 @@ impl SwapFile {
         // each of them.
         file.sync_data()?;
         direct::forget_cached(file);
-        let keeping = Keeping::default();
+        let writeback_rules = WritebackRules::default();
         let device = DeviceFile::from_descriptor(opened)?;
-        let inner = FileInner::new(FileId(u32::MAX), device, &self.path, len, true, keeping);
+        let inner = FileInner::new(FileId(u32::MAX), device, &self.path, len, true, writeback_rules);
         *inner.writes.lock() = Some(writes);
         Ok((inner, claim, slots))
     }

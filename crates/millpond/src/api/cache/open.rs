@@ -12,7 +12,7 @@ use crate::api::handle::Files;
 use crate::device::{Awaited, DeviceFile, FileIdentity, identity_at};
 use crate::error::{Error, Result};
 use crate::files::writers::{self, Writes};
-use crate::files::{self, FileInner, Keeping};
+use crate::files::{self, FileInner, WritebackRules};
 use crate::host::Notice;
 use crate::observe::events;
 use crate::sys::direct;
@@ -39,7 +39,7 @@ impl PageCache {
         let path = path.as_ref();
         self.handle.engine.poison.check()?;
         let failed = |error| open_failed(path, error);
-        let keeping = options.keeping().map_err(failed)?;
+        let writeback_rules = options.writeback_rules().map_err(failed)?;
         // If it is open here it is not opened once more, not even to be closed again at once.
         if !options.makes_new()
             && let Some(identity) = identity_at(path, options.access())
@@ -56,7 +56,10 @@ impl PageCache {
             }
         }
         let device = DeviceFile::open_as(path, options.access(), options.making()).map_err(failed)?;
-        cut(self.admit(Arc::new(device), path, &options, keeping)?, &options)
+        cut(
+            self.admit(Arc::new(device), path, &options, writeback_rules)?,
+            &options,
+        )
     }
 
     /// Takes a file that is open already, for instance one that has no name any more, or that only its maker
@@ -70,7 +73,7 @@ impl PageCache {
     pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
         self.handle.engine.poison.check()?;
         let here = Path::new("a file that is open");
-        let keeping = options.keeping().map_err(|e| open_failed(here, e))?;
+        let writeback_rules = options.writeback_rules().map_err(|e| open_failed(here, e))?;
         let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
         let appends = direct::appends(&file);
         let device = DeviceFile::from_file(file).map_err(|e| open_failed(here, e))?;
@@ -85,7 +88,10 @@ impl PageCache {
             let why = io::Error::new(io::ErrorKind::PermissionDenied, why);
             return Err(open_failed(&path, why));
         }
-        cut(self.admit(Arc::new(device), &path, &options, keeping)?, &options)
+        cut(
+            self.admit(Arc::new(device), &path, &options, writeback_rules)?,
+            &options,
+        )
     }
 
     /// As a device sees the file, if it is open.
@@ -115,7 +121,7 @@ impl PageCache {
         if *handles == 0 || (is_missing && device.is_none()) {
             return Ok(None);
         }
-        options.agree_with(&inner.keeping).map_err(failed)?;
+        options.agree_with(&inner.writeback_rules).map_err(failed)?;
         if is_missing && let Some(device) = device {
             let writes = self.writes(identity, options).map_err(failed)?;
             if options.is_exclusive() {
@@ -158,7 +164,7 @@ impl PageCache {
         device: Arc<DeviceFile>,
         path: &Path,
         options: &OpenOptions,
-        keeping: Keeping,
+        writeback_rules: WritebackRules,
     ) -> Result<File> {
         let engine = &self.handle.engine;
         let failed = |source| open_failed(path, source);
@@ -194,13 +200,13 @@ impl PageCache {
         }
         // Not before: another last handle may have made it longer until now.
         let len = device.len().and_then(files::check_len).map_err(failed)?;
-        self.handle.set_aside(&keeping)?;
-        if let Some(held) = &keeping.held {
+        self.handle.set_aside(&writeback_rules)?;
+        if let Some(held) = &writeback_rules.held {
             let cache = Arc::downgrade(engine);
             held.log.join(cache);
         }
         let id = files.take_id();
-        let inner = FileInner::new(id, device, path, len, writable, keeping);
+        let inner = FileInner::new(id, device, path, len, writable, writeback_rules);
         *inner.writes.lock() = writes;
         let inner = Arc::new(inner);
         {

@@ -3,7 +3,7 @@
 use crate::device::{Access, Making};
 use crate::files::check::PageCheck;
 use crate::files::order::{Held, LogOrder};
-use crate::files::{Keeping, StablePages};
+use crate::files::{StablePages, WritebackRules};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// If the options exclude one another.
-    pub(crate) fn keeping(&self) -> io::Result<Keeping> {
+    pub(crate) fn writeback_rules(&self) -> io::Result<WritebackRules> {
         let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if self.is_exclusive() && !self.writes() {
             return refused(
@@ -176,7 +176,7 @@ impl OpenOptions {
             }
             Some(stable) => stable,
         };
-        Ok(Keeping {
+        Ok(WritebackRules {
             stable,
             held: self.log.as_ref().map(|order| Held::new(order.log().clone())),
             check: self.check.clone(),
@@ -187,7 +187,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// If they ask for something else than the first handle did.
-    pub(crate) fn agree_with(&self, kept: &Keeping) -> io::Result<()> {
+    pub(crate) fn agree_with(&self, kept: &WritebackRules) -> io::Result<()> {
         let log = self.log.as_ref().is_none_or(|order| {
             let held = kept.held.as_ref();
             held.is_some_and(|held| Arc::ptr_eq(&held.log, order.log()))

@@ -139,7 +139,7 @@ impl Engine {
             held.retain(|&(key, frame)| {
                 let is_gone = gone.next_if_eq(&frame).is_some();
                 if is_gone {
-                    file.keeping.forget(key.index());
+                    file.writeback_rules.forget(key.index());
                     discarded.push((key.index(), frame));
                 }
                 !is_gone
@@ -187,7 +187,9 @@ impl Engine {
                     .into_iter()
                     .partition(|&(_, frame)| forgotten.next_if_eq(&frame).is_some());
                 given_up += pages.len() as u64;
-                pages.iter().for_each(|&(page, _)| file.keeping.forget(page));
+                pages
+                    .iter()
+                    .for_each(|&(page, _)| file.writeback_rules.forget(page));
                 if !pages.is_empty() {
                     let event = Event::Discarded {
                         file: file.id,

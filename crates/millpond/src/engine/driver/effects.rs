@@ -130,7 +130,7 @@ impl Engine {
                 let file = file_of(core, *file);
                 let frames = effects.frames(frames);
                 let token = (u64::from(io.0), *reason);
-                let pins = if file.keeping.is_plain() {
+                let pins = if file.writeback_rules.is_plain() {
                     Vec::new()
                 } else {
                     let copied = self.copy_later(core, &file, token, *first, frames);

@@ -70,7 +70,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Log`].
     pub(crate) fn log_first(&self, file: &FileInner) -> Result<()> {
-        let Some(held) = &file.keeping.held else {
+        let Some(held) = &file.writeback_rules.held else {
             return Ok(());
         };
         if let Some(last) = held.last_record() {
@@ -106,7 +106,7 @@ impl Engine {
 
     fn written(&self, file: &FileInner, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
         let Syncing { ticket, mut log } = syncing;
-        let calls = file.keeping.log_calls();
+        let calls = file.writeback_rules.log_calls();
         let began = Instant::now();
         let mut wait = None;
         let mut look_at = LOOK_AT;
@@ -120,8 +120,8 @@ impl Engine {
             self.poison.check()?;
             self.look();
             if let Some(Answer::Held) = answer {
-                log = log.and_then(|()| file.keeping.check_log(&file.path, calls));
-                if let Some(held) = &file.keeping.held {
+                log = log.and_then(|()| file.writeback_rules.check_log(&file.path, calls));
+                if let Some(held) = &file.writeback_rules.held {
                     let caller = held.log.check_caller();
                     log = log.and(caller.map_err(|source| log_failed(&file.path, source)));
                 }
@@ -150,7 +150,7 @@ impl Engine {
 
     /// What a sync waits for that is no device's, if that can be told.
     fn waits_for(&self, file: &FileInner, answer: Option<Answer>) -> Option<Awaited> {
-        if let (Some(Answer::Held), Some(held)) = (answer, &file.keeping.held)
+        if let (Some(Answer::Held), Some(held)) = (answer, &file.writeback_rules.held)
             && let Some(wanted) = held.last_record()
         {
             let durable = held.log.durable();

@@ -60,11 +60,11 @@ impl Engine {
 
     fn pause_until_told(&self, file: &FileInner) -> Result<()> {
         let mut progress = (self.written_pages(), std::time::Instant::now());
-        let calls = file.keeping.log_calls();
+        let calls = file.writeback_rules.log_calls();
         loop {
             self.poison.check()?;
             self.check_accepts(file)?;
-            file.keeping.check_log(&file.path, calls)?;
+            file.writeback_rules.check_log(&file.path, calls)?;
             if order::is_callback() {
                 return Ok(());
             }
@@ -229,7 +229,7 @@ impl Engine {
         core.files.iter().flatten().try_for_each(|file| {
             let failing = core.manager.failing(file.id);
             failing.map_or(Ok(()), |(_, error)| Err(file.write_failed(error.0)))?;
-            file.keeping.check_log(&file.path, 0)
+            file.writeback_rules.check_log(&file.path, 0)
         })
     }
 
@@ -238,7 +238,7 @@ impl Engine {
     fn check_none_is_late(&self) -> Result<()> {
         let files: Vec<_> = self.core().files.iter().flatten().cloned().collect();
         let mut files = files.iter();
-        files.try_for_each(|file| file.keeping.check_late(&file.path))
+        files.try_for_each(|file| file.writeback_rules.check_late(&file.path))
     }
 
     /// Pages that were written since the cache was made.

@@ -113,7 +113,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Check`] for the first page that it refuses.
     pub(super) fn check_read(&self, file: &FileInner, first: PageIndex, loads: &mut [Load]) -> Result<()> {
-        let Some(check) = &file.keeping.check else {
+        let Some(check) = &file.writeback_rules.check else {
             return Ok(());
         };
         let _dart = self.dart("page check");
@@ -177,7 +177,7 @@ impl Engine {
         match (kind, result) {
             (Kind::Read(mut loads), Ok(bytes)) => {
                 self.zero_rest(&mut loads, bytes);
-                if file.keeping.check.is_some() {
+                if file.writeback_rules.check.is_some() {
                     let read = OwnRead { io, first, loads };
                     return Some(Unchecked::Of(file, read));
                 }

@@ -153,7 +153,7 @@ impl FrameTable for Frames<'_> {
         let key = self.table.key(frame);
         let file = self.files.get(key.file().0 as usize);
         match file.and_then(Option::as_ref) {
-            Some(file) if !file.keeping.is_plain() => self.begin_kept(frame, key.index(), file),
+            Some(file) if !file.writeback_rules.is_plain() => self.begin_kept(frame, key.index(), file),
             _ => self.table.begin_write(frame),
         }
     }
@@ -162,7 +162,7 @@ impl FrameTable for Frames<'_> {
 impl Frames<'_> {
     /// As `begin_write`, of a page that has to stay as it is.
     fn begin_kept(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) -> BeginWrite {
-        if let Some(held) = &file.keeping.held
+        if let Some(held) = &file.writeback_rules.held
             && held.awaits(page)
         {
             if held.has_moved_on(page) {
@@ -170,11 +170,11 @@ impl Frames<'_> {
             }
             return self.hold(page, file.id, held);
         }
-        let slot = match file.keeping.stable {
+        let slot = match file.writeback_rules.stable {
             StablePages::Copy => self.engine.copies.get().and_then(|copies| copies.take()),
             _ => None,
         };
-        if slot.is_none() && file.keeping.check.is_some() {
+        if slot.is_none() && file.writeback_rules.check.is_some() {
             // A check needs a copy; one will be free when a write has ended.
             return BeginWrite::Busy;
         }
@@ -193,13 +193,13 @@ impl Frames<'_> {
         let Some(pin) = self.table.begin_write_pinned(frame, holder) else {
             return BeginWrite::Busy;
         };
-        if let Some(held) = &file.keeping.held
+        if let Some(held) = &file.writeback_rules.held
             && held.awaits(page)
         {
             self.engine.table.fail_write(frame);
             return self.hold(page, file.id, held);
         }
-        file.keeping.forget(page);
+        file.writeback_rules.forget(page);
         self.log_blocked
             .pinned
             .retain(|pinned| pinned.pin.frame() != frame);
@@ -286,7 +286,7 @@ impl Engine {
         for (n, (pin, mut slot)) in pages.into_iter().enumerate() {
             slot.bytes().copy_from_slice(&pin);
             drop(pin);
-            if let Some(check) = &file.keeping.check {
+            if let Some(check) = &file.writeback_rules.check {
                 let _dart = self.dart("page check");
                 let (page, bytes) = (first.after(n as u64).0, slot.bytes());
                 hook::inside(self, || check.before_write(page, bytes));
@@ -317,7 +317,7 @@ impl Engine {
         let mut left = RELEASE_BATCH;
         for id in core.log_blocked.files.clone() {
             let file = open_file(&core, id);
-            let Some(held) = file.as_ref().and_then(|file| file.keeping.held.as_ref()) else {
+            let Some(held) = file.as_ref().and_then(|file| file.writeback_rules.held.as_ref()) else {
                 continue;
             };
             let pages = held.released(left);
@@ -358,7 +358,7 @@ fn open_file(core: &Core, id: FileId) -> Option<Arc<FileInner>> {
 /// The log of a file, and the last record of it that a page which is held waits for.
 fn listed(core: &Core, id: FileId) -> Option<(Arc<Log>, u64)> {
     let file = open_file(core, id)?;
-    let held = file.keeping.held.as_ref()?;
+    let held = file.writeback_rules.held.as_ref()?;
     Some((held.log.clone(), held.last_listed()?))
 }
 

@@ -28,13 +28,13 @@ pub enum StablePages {
 
 /// The same for all handles of a file: as the first one was opened.
 #[derive(Default)]
-pub(crate) struct Keeping {
+pub(crate) struct WritebackRules {
     pub(crate) stable: StablePages,
     pub(crate) held: Option<Held>,
     pub(crate) check: Option<Arc<dyn PageCheck>>,
 }
 
-impl Keeping {
+impl WritebackRules {
     /// Whether pages go to the device as they are, even if a thread changes them meanwhile.
     pub(crate) fn is_plain(&self) -> bool {
         self.stable == StablePages::Off
