@@ -11,7 +11,7 @@ use crate::control::settings::MemoryRange;
 #[cfg(feature = "control")]
 use crate::control::socket::Place;
 use crate::device::{self, Calibration, Device, Warning, Watched};
-use crate::engine::budget::{self, Aside};
+use crate::engine::budget::{self, Reserved};
 use crate::engine::driver::Engine;
 use crate::engine::threads::Threads;
 use crate::error::{Error, Result};
@@ -247,11 +247,11 @@ impl Builder {
         if let (Some(goal), AdmissionOptions::Goal(g)) = (self.goal, &mut options.admission) {
             g.read_latency = Nanos(goal.as_nanos().min(u128::from(u64::MAX)) as u64);
         }
-        let aside = Aside {
+        let reserved = Reserved {
             region_bytes: self.swap.iter().map(|swap| swap.metadata_bytes(page_size)).sum(),
             ..match self.swap.is_empty() {
-                true => Aside::default(),
-                false => Aside::with_regions(page_size),
+                true => Reserved::default(),
+                false => Reserved::with_regions(page_size),
             }
         };
         let auto = self.memory_auto;
@@ -264,10 +264,10 @@ impl Builder {
                 }
                 .into());
             }
-            budget::frames(min, page_size, aside)?;
+            budget::frames(min, page_size, reserved)?;
         }
         let memory = auto.map_or(Bytes(self.memory), |range| auto::first(range, &host::places()));
-        let frames = budget::frames(memory, page_size, aside)?;
+        let frames = budget::frames(memory, page_size, reserved)?;
         options.check()?;
         let beyond = host::check_memory(memory.0, budget::tables(frames), self.memory_beyond_limit)?;
         let is_beyond = beyond.is_some() || memory.0 > crate::sys::machine_memory_bytes();
@@ -344,7 +344,11 @@ impl Builder {
             threads,
             calibrating,
             notices,
-            Budget { memory, auto, aside },
+            Budget {
+                memory,
+                auto,
+                reserved,
+            },
             self.memory_beyond_limit,
         );
         let handle = Handle::new(cache);

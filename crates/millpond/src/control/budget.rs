@@ -5,7 +5,7 @@
 
 use super::cache::Cache;
 use crate::control::settings::{Memory, MemoryRange};
-use crate::engine::budget::{self, Aside};
+use crate::engine::budget::{self, Reserved};
 use crate::error::Result;
 use crate::files::order::FRAME_ORDER_BYTES;
 use crate::files::{StablePages, WritebackRules};
@@ -19,7 +19,7 @@ pub(crate) struct Budget {
     pub(crate) memory: Bytes,
     /// The host decides between these.
     pub(crate) auto: Option<MemoryRange>,
-    pub(crate) aside: Aside,
+    pub(crate) reserved: Reserved,
 }
 
 impl Budget {
@@ -50,9 +50,9 @@ impl Cache {
     /// As [`PageCache::set_memory`]; then nothing changes.
     pub(crate) fn set_aside_for_regions(&self, bytes: i64) -> Result<()> {
         let mut budget = self.budget.lock();
-        let mut aside = budget.aside;
-        aside.region_bytes = aside.region_bytes.saturating_add_signed(bytes);
-        let with_it = Budget { aside, ..*budget };
+        let mut reserved = budget.reserved;
+        reserved.region_bytes = reserved.region_bytes.saturating_add_signed(bytes);
+        let with_it = Budget { reserved, ..*budget };
         self.apply(By::Region, &mut budget, Some(with_it), None)?;
         Ok(())
     }
@@ -61,22 +61,22 @@ impl Cache {
     ///
     /// # Errors
     /// As [`PageCache::set_memory`]; then nothing changes.
-    pub(crate) fn set_aside(&self, writeback_rules: &WritebackRules) -> Result<()> {
+    pub(crate) fn reserve_for(&self, writeback_rules: &WritebackRules) -> Result<()> {
         let mut budget = self.budget.lock();
         let page_size = self.engine.page_size;
-        let mut aside = budget.aside;
-        if writeback_rules.stable == StablePages::Copy && aside.copies == PageCount(0) {
-            aside.copies = budget::copies(budget.least(), page_size);
+        let mut reserved = budget.reserved;
+        if writeback_rules.stable == StablePages::Copy && reserved.copies == PageCount(0) {
+            reserved.copies = budget::copies(budget.least(), page_size);
         }
         if writeback_rules.held.is_some() {
-            aside.frame_bytes = FRAME_ORDER_BYTES;
+            reserved.frame_bytes = FRAME_ORDER_BYTES;
         }
-        if aside != budget.aside {
-            let with_it = Budget { aside, ..*budget };
+        if reserved != budget.reserved {
+            let with_it = Budget { reserved, ..*budget };
             self.apply(By::File, &mut budget, Some(with_it), None)?;
         }
-        if aside.copies > PageCount(0) {
-            let copies = || Copies::new(aside.copies.0 as u32, page_size.bytes() as usize);
+        if reserved.copies > PageCount(0) {
+            let copies = || Copies::new(reserved.copies.0 as u32, page_size.bytes() as usize);
             self.engine.copies.get_or_init(copies);
         }
         Ok(())

@@ -17,13 +17,15 @@ impl Cache {
         let budget = self.budget.lock();
         let (values, page_size) = (engine.core().manager.inspect(), engine.page_size);
         let now = engine.clock.now();
-        let aside = &budget.aside;
+        let reserved = &budget.reserved;
         limits(values, page_size, now, |frames| MemoryFacts {
             memory: budget.memory,
             transfers: IO_BYTES,
-            copies: aside.copies.to_bytes(page_size),
-            regions: Bytes(aside.region_bytes + (aside.doubles.frame * frames).min(aside.doubles.most)),
-            metadata_bytes_per_frame: FRAME_METADATA_BYTES + aside.frame_bytes + aside.place_bytes,
+            copies: reserved.copies.to_bytes(page_size),
+            regions: Bytes(
+                reserved.region_bytes + (reserved.doubles.frame * frames).min(reserved.doubles.most),
+            ),
+            metadata_bytes_per_frame: FRAME_METADATA_BYTES + reserved.frame_bytes + reserved.place_bytes,
             setting: self.memory_told(&budget),
         })
     }

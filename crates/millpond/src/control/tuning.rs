@@ -195,7 +195,7 @@ impl Cache {
     /// How many frames a budget has room for.
     fn frames(&self, budget: &Budget) -> Result<PageCount> {
         let engine = &self.engine;
-        let frames = crate::engine::budget::frames(budget.memory, engine.page_size, budget.aside)?;
+        let frames = crate::engine::budget::frames(budget.memory, engine.page_size, budget.reserved)?;
         let frames_max = crate::frames::table::Memory::frames_max(engine.table.memory());
         if frames.0 > u64::from(frames_max) {
             let max = PageCount(u64::from(frames_max)).to_bytes(engine.page_size);

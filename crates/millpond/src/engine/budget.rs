@@ -25,7 +25,7 @@ pub(crate) const IO_BYTES: Bytes = Bytes::from_kib(512);
 
 /// What is set aside for files with a log, a check or stable pages; nothing before the first of them is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Aside {
+pub(crate) struct Reserved {
     /// Copies of pages that are being written.
     pub(crate) copies: PageCount,
     /// For the map of pages that wait for a log, by the frame.
@@ -38,13 +38,13 @@ pub(crate) struct Aside {
     pub(crate) region_bytes: u64,
 }
 
-impl Aside {
+impl Reserved {
     /// What a cache sets aside by the frame that may have regions.
-    pub(crate) fn with_regions(page_size: PageSize) -> Aside {
-        Aside {
+    pub(crate) fn with_regions(page_size: PageSize) -> Reserved {
+        Reserved {
             place_bytes: PLACE_BYTES,
             doubles: DoubleResidentBytes::of(page_size.bytes()),
-            ..Aside::default()
+            ..Reserved::default()
         }
     }
 }
@@ -67,15 +67,15 @@ pub(crate) fn copies(memory: Bytes, page_size: PageSize) -> PageCount {
 ///
 /// # Errors
 /// [`Error::BudgetTooSmall`], [`Error::Option`] if it is larger than a pool can be.
-pub(crate) fn frames(memory: Bytes, page_size: PageSize, aside: Aside) -> Result<PageCount> {
-    let frame = page_size.bytes() + FRAME_METADATA_BYTES + aside.frame_bytes + aside.place_bytes;
-    let other = IO_BYTES.0 + aside.copies.to_bytes(page_size).0 + aside.region_bytes;
+pub(crate) fn frames(memory: Bytes, page_size: PageSize, reserved: Reserved) -> Result<PageCount> {
+    let frame = page_size.bytes() + FRAME_METADATA_BYTES + reserved.frame_bytes + reserved.place_bytes;
+    let other = IO_BYTES.0 + reserved.copies.to_bytes(page_size).0 + reserved.region_bytes;
     let room = memory.0.saturating_sub(other);
     // Second memories by the frame, or as many as there may be at most: whichever takes less.
-    let by_frame = room / (frame + aside.doubles.frame);
-    let frames = PageCount(by_frame.max(room.saturating_sub(aside.doubles.most) / frame));
+    let by_frame = room / (frame + reserved.doubles.frame);
+    let frames = PageCount(by_frame.max(room.saturating_sub(reserved.doubles.most) / frame));
     if frames < FRAMES_MIN {
-        let min = other + FRAMES_MIN.0 * (frame + aside.doubles.frame);
+        let min = other + FRAMES_MIN.0 * (frame + reserved.doubles.frame);
         return Err(Error::BudgetTooSmall {
             given: memory.0,
             min,
@@ -94,7 +94,7 @@ mod tests {
     fn frames_and_metadata_fit_into_the_budget() {
         for mib in [1, 64, 512, 4096] {
             let memory = Bytes::from_mib(mib);
-            let frames = frames(memory, PageSize::KIB_4, Aside::default()).unwrap().0;
+            let frames = frames(memory, PageSize::KIB_4, Reserved::default()).unwrap().0;
             assert!(frames * (4096 + FRAME_METADATA_BYTES) + IO_BYTES.0 <= memory.0);
             assert!((frames + 1) * (4096 + FRAME_METADATA_BYTES) + IO_BYTES.0 > memory.0);
         }
@@ -113,12 +113,12 @@ mod tests {
         for mib in [1, 64, 512] {
             let (memory, page) = (Bytes::from_mib(mib), PageSize::KIB_4);
             let copies = copies(memory, page);
-            let aside = Aside {
+            let reserved = Reserved {
                 copies,
                 frame_bytes: 8,
-                ..Aside::default()
+                ..Reserved::default()
             };
-            let frames = frames(memory, page, aside).unwrap().0;
+            let frames = frames(memory, page, reserved).unwrap().0;
             let all = frames * (4096 + FRAME_METADATA_BYTES + 8) + copies.0 * 4096 + IO_BYTES.0;
             assert!(all <= memory.0 && memory.0 - all < 4096 + FRAME_METADATA_BYTES + 8);
         }
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn second_memories_of_pages_take_192_of_them_at_most() {
-        let aside = Aside {
+        let reserved = Reserved {
             doubles: DoubleResidentBytes::of(4096),
-            ..Aside::default()
+            ..Reserved::default()
         };
         for (mib, second) in [(8, 24), (60, 186), (64, 192), (4096, 192)] {
-            let all = |aside| frames(Bytes::from_mib(mib), PageSize::KIB_4, aside).unwrap().0;
-            let bytes = (all(Aside::default()) - all(aside)) * (4096 + FRAME_METADATA_BYTES);
+            let all = |reserved| frames(Bytes::from_mib(mib), PageSize::KIB_4, reserved).unwrap().0;
+            let bytes = (all(Reserved::default()) - all(reserved)) * (4096 + FRAME_METADATA_BYTES);
             let is_near = bytes.abs_diff(second * 4096) <= 2 * (4096 + FRAME_METADATA_BYTES);
             assert!(is_near, "{mib} MiB: {bytes} bytes");
         }
@@ -142,13 +142,13 @@ mod tests {
 
     #[test]
     fn a_budget_that_is_too_small_says_how_much_is_needed() {
-        let error = frames(Bytes(100_000), PageSize::KIB_4, Aside::default())
+        let error = frames(Bytes(100_000), PageSize::KIB_4, Reserved::default())
             .unwrap_err()
             .to_string();
         assert_eq!(
             error,
             "a budget of 97.7K is too small: at least 772K are needed with pages of 4K"
         );
-        assert!(frames(Bytes(790_464), PageSize::KIB_4, Aside::default()).is_ok());
+        assert!(frames(Bytes(790_464), PageSize::KIB_4, Reserved::default()).is_ok());
     }
 }

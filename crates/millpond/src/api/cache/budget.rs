@@ -2,7 +2,7 @@
 
 use super::PageCache;
 use crate::control::follow::MemoryInForce;
-use crate::engine::budget::{Aside, FRAME_METADATA_BYTES, IO_BYTES, frames};
+use crate::engine::budget::{FRAME_METADATA_BYTES, IO_BYTES, Reserved, frames};
 use crate::error::Result;
 use millpond_core::units::{Bytes, PageCount, PageSize};
 
@@ -12,7 +12,7 @@ impl PageCache {
     /// # Errors
     /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall).
     pub fn pages_in(memory: Bytes, page_size: PageSize) -> Result<PageCount> {
-        frames(memory, page_size, Aside::default())
+        frames(memory, page_size, Reserved::default())
     }
 
     /// The budget of a cache that holds `pages` pages: the reverse of [`PageCache::pages_in`].

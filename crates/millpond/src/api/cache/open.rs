@@ -200,7 +200,7 @@ impl PageCache {
         }
         // Not before: another last handle may have made it longer until now.
         let len = device.len().and_then(files::check_len).map_err(failed)?;
-        self.handle.set_aside(&writeback_rules)?;
+        self.handle.reserve_for(&writeback_rules)?;
         if let Some(held) = &writeback_rules.held {
             let cache = Arc::downgrade(engine);
             held.log.join(cache);

@@ -3,7 +3,7 @@
 //! Under the lock: pages enter the table, transfers begin. After it, in [`Engine::finish`]: requests go to the device,
 //! threads wake up ([`AfterUnlock`]). Frames, waits and pauses are for the thread that sent the event ([`StepAnswer`]).
 
-use super::spare::{Batch, Marked};
+use super::mempool::{Batch, Marked};
 use super::swap_in::SwapRead;
 use super::sync::Answer;
 use super::transfers::{Kind, OwnRead, Transfer};
@@ -68,7 +68,7 @@ pub(crate) struct StepAnswer {
 impl AfterUnlock {
     /// What it has for the device, with lists that were set aside.
     pub(super) fn batch(&mut self, engine: &Engine) -> &mut Batch {
-        self.requests.get_or_insert_with(|| engine.spare.batch())
+        self.requests.get_or_insert_with(|| engine.mempool.batch())
     }
 }
 
@@ -238,7 +238,7 @@ impl Engine {
             let (file, request) = self.copy(copying);
             later
                 .requests
-                .get_or_insert_with(|| self.spare.batch())
+                .get_or_insert_with(|| self.mempool.batch())
                 .push(file, request);
         }
         if let Some(regions) = &self.regions
@@ -269,7 +269,7 @@ impl Engine {
             if let Err(error) = self.device.submit(&mut batch.requests) {
                 self.poison(format!("the device takes no requests any more: {error}"));
             }
-            self.spare.give_back(batch);
+            self.mempool.give_back(batch);
         }
         if std::mem::take(&mut later.wake_memory) {
             self.memory_events.notify_all();
@@ -288,7 +288,7 @@ impl Engine {
         }
         if self.regions.is_some() {
             self.sample(&mut later.marked);
-            self.spare.take_back(later);
+            self.mempool.take_back(later);
         }
     }
 }

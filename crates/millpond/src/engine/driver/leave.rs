@@ -11,7 +11,7 @@
 //! time one is evicted: once in twelve million years at 50,000 a second. 32 bits would be once in a day.
 
 use super::double_resident::{copy_of, leave_double};
-use super::spare::Marked;
+use super::mempool::Marked;
 use super::transfers::{Kind, Transfer};
 use super::writes::Frames;
 use super::{AfterUnlock, Core, Engine};
@@ -96,7 +96,7 @@ impl Engine {
         later: &mut AfterUnlock,
     ) {
         let (file, first) = self.regions().place(first);
-        self.spare.lend(later);
+        self.mempool.lend(later);
         let table = self.table.locked(&mut core.token);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
         later.marked.written.extend(keys);

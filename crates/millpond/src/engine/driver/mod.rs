@@ -17,7 +17,7 @@
 //! | `effects` | what an effect does under the lock, and what it leaves for after it |
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
 //! | `read` | missing pages of a file: frames, then bytes from the device, in one call |
-//! | `spare` | what transfers are made of, set aside |
+//! | `mempool` | what transfers are made of, set aside |
 //! | `transfers` | reads and writes between their start and their end |
 //! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
@@ -36,9 +36,9 @@ mod effects;
 mod fault;
 mod hold;
 mod leave;
+mod mempool;
 mod read;
 mod region;
-mod spare;
 mod swap_in;
 mod sync;
 mod tables;
@@ -67,13 +67,13 @@ use crate::observe::trace::Shards;
 use crate::sys::arena::Arena;
 use crate::sys::clock::Clock;
 use crate::sys::copies::Copies;
+use mempool::Mempool;
 use millpond_core::event::{Effects, Event};
 use millpond_core::io::IoId;
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
 use parking_lot::{Mutex, MutexGuard};
-use spare::Spare;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -115,7 +115,7 @@ pub(crate) struct Engine {
     memory_events: EventCount,
     pub(crate) frame_waits: FrameWaits,
     /// What transfers are made of.
-    spare: Spare,
+    mempool: Mempool,
     dirtier_events: EventCount,
     sync_events: EventCount,
     /// A dirtier was told to pause: the next one asks first.
@@ -155,7 +155,7 @@ impl Engine {
             manager,
             token,
             effects: Effects::default(),
-            transfers: HashMap::with_capacity(spare::TRANSFERS),
+            transfers: HashMap::with_capacity(mempool::TRANSFERS),
             pages: StepPages::new(),
             log_blocked: LogBlocked::default(),
             files: Vec::new(),
@@ -175,7 +175,7 @@ impl Engine {
             core: Mutex::new(core),
             memory_events: EventCount::default(),
             frame_waits: FrameWaits::default(),
-            spare: Spare::new(),
+            mempool: Mempool::new(),
             dirtier_events: EventCount::default(),
             sync_events: EventCount::default(),
             throttling: AtomicBool::new(false),
@@ -247,7 +247,7 @@ impl Engine {
         later.wake_background |= tick_at < before;
         core.effects = effects;
         if !core.pages.sampled.is_empty() {
-            self.spare.lend(later);
+            self.mempool.lend(later);
             later.marked.sampled.append(&mut core.pages.sampled);
         }
         if !core.pages.changed.is_empty() {

@@ -63,7 +63,7 @@ impl Engine {
         loads: &mut [Load],
     ) -> Request {
         let size = self.page_size.bytes() as usize;
-        let mut segments = Segments::set_aside(self.table.clone(), &self.spare.ranges);
+        let mut segments = Segments::set_aside(self.table.clone(), &self.mempool.ranges);
         for load in loads {
             let frame = self.table.loading_frame(load);
             segments.push(self.table.memory().offset(frame), size);
@@ -91,7 +91,7 @@ impl Engine {
         if mutation::is(Mutation::SkipTail) {
             left -= left % size;
         }
-        let mut segments = Segments::set_aside(self.table.clone(), &self.spare.ranges);
+        let mut segments = Segments::set_aside(self.table.clone(), &self.mempool.ranges);
         for &frame in frames {
             let len = left.min(size);
             let frame = self.table.writing_frame(frame);

@@ -20,7 +20,7 @@
 //! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
-use super::spare::MARKED;
+use super::mempool::MARKED;
 use super::{AfterUnlock, Core, Engine, leave};
 use crate::device::{Device, Op, Request};
 use crate::files::order::{Follower, Held, Log};

@@ -73,15 +73,15 @@ impl Batch {
 }
 
 /// What is set aside.
-pub(super) struct Spare {
+pub(super) struct Mempool {
     batches: Mutex<Vec<Batch>>,
     marked: Mutex<Vec<Marked>>,
     pub(super) ranges: Arc<Ranges>,
 }
 
-impl Spare {
-    pub(super) fn new() -> Spare {
-        Spare {
+impl Mempool {
+    pub(super) fn new() -> Mempool {
+        Mempool {
             batches: Mutex::new((0..BATCHES).map(|_| Batch::new()).collect()),
             marked: Mutex::new(Vec::with_capacity(BATCHES)),
             ranges: Ranges::new(LISTS, RANGES),
