@@ -53,7 +53,7 @@ impl PageCache {
     /// The first error, as of [`File::sync_data`]; all files are tried.
     pub fn sync_all(&self) -> Result<()> {
         let engine = &self.handle.engine;
-        engine.poison.check()?;
+        engine.call_flags.check()?;
         // As handles, so that none is closed before its answer is there.
         let files: Vec<_> = {
             let mut files = self.handle.files.lock();

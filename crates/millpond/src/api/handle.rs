@@ -139,9 +139,9 @@ impl Handle {
     /// [`Error::Poisoned`], or [`Error::OwnGuard`] if the calling thread has forgotten a guard: the file was not forgotten.
     fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<()> {
         let engine = &self.engine;
-        engine.poison.check()?;
+        engine.call_flags.check()?;
         if let Err(error) = engine.log_first(inner) {
-            engine.poison.check()?;
+            engine.call_flags.check()?;
             lost.push(error);
             // No thread can change them any more, and they can't be written.
             let held = inner.writeback_rules.held.as_ref();
@@ -157,7 +157,7 @@ impl Handle {
                 Some(page)
             }
             Err(error) => {
-                engine.poison.check()?;
+                engine.call_flags.check()?;
                 lost.push(error);
                 None
             }
@@ -205,7 +205,7 @@ impl Drop for Closing<'_> {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.engine.poison.is_of_another() {
+        if self.engine.call_flags.is_of_another() {
             // In a forked child nothing ends: the threads are the parent's, and so is the socket.
             std::mem::forget(self.cache.clone());
             #[cfg(feature = "control")]

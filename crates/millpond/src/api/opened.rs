@@ -41,14 +41,14 @@ impl Holder for Arc<Opened> {
     }
 
     fn gives_back(&self) -> bool {
-        !self.cache.engine.poison.is_of_another()
+        !self.cache.engine.call_flags.is_of_another()
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
         let (cache, inner) = (self.cache.clone(), self.inner.clone());
-        if cache.engine.poison.is_of_another() {
+        if cache.engine.call_flags.is_of_another() {
             // In a forked child nothing is done, nor closed.
             return std::mem::forget((cache, inner, self.lent.take()));
         }

@@ -182,7 +182,7 @@ impl std::fmt::Debug for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if self.cache.engine.poison.is_of_another() {
+        if self.cache.engine.call_flags.is_of_another() {
             // In a forked child, where there may be something else at these addresses.
             return std::mem::forget((self.cache.clone(), self.inner.clone()));
         }

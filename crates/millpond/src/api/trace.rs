@@ -46,7 +46,7 @@ impl Recording {
     /// [`Error::Trace`] if not all of it could be written. What was written can be read. [`Error::Poisoned`],
     /// [`Error::Forked`].
     pub fn stop(self) -> Result<Recorded> {
-        self.cache.engine.poison.check()?;
+        self.cache.engine.call_flags.check()?;
         let recorded = self.cache.record_stop(Some(self.number));
         let recorded = recorded.ok_or_else(|| Error::Trace {
             path: PathBuf::new(),
@@ -64,7 +64,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        if !self.cache.engine.poison.is_of_another() {
+        if !self.cache.engine.call_flags.is_of_another() {
             self.cache.record_stop(Some(self.number));
         }
     }

@@ -134,7 +134,7 @@ impl Cache {
                     segments: Segments::of(buffer.clone(), 0, 4096),
                 };
                 let began = Instant::now();
-                let _dart = self.engine.dart("device");
+                let _poisons = self.engine.poison_on_panic("device");
                 let read = self.engine.device.transfer(&request);
                 read.ok().map(|_| began.elapsed())
             })

@@ -104,7 +104,9 @@ fn run(cache: &Weak<Cache>, (sign, signed): &(Mutex<Sign>, Condvar)) {
     loop {
         let Some(inner) = cache.upgrade() else { return };
         let follows = {
-            let _dart = inner.engine.dart("thread that follows the host's memory");
+            let _poisons = inner
+                .engine
+                .poison_on_panic("thread that follows the host's memory");
             inner.follow_host(&mut last)
         };
         drop(inner);
@@ -134,7 +136,7 @@ impl Cache {
 
     /// One look at the host, and what follows. Whether the host decides.
     fn follow_host(&self, last: &mut Last) -> bool {
-        if self.engine.poison.is_set() {
+        if self.engine.call_flags.is_set() {
             return false;
         }
         let places = host::places();

@@ -77,7 +77,7 @@ impl Cache {
     }
 
     fn tune(&self, by: By, edit: impl FnOnce(&mut Settings) -> Result<Sets>) -> Result<Change> {
-        self.engine.poison.check()?;
+        self.engine.call_flags.check()?;
         let (change, notices) = {
             let mut calibrating = self.calibrating.lock();
             let mut budget = self.budget.lock();

@@ -34,7 +34,7 @@ pub(crate) fn start(engine: Arc<Engine>) -> std::io::Result<std::thread::JoinHan
         }
     });
     threads::spawn("millpond", move || {
-        let _dart = engine.dart("background thread");
+        let _poisons = engine.poison_on_panic("background thread");
         run(&engine);
     })
 }
@@ -44,7 +44,7 @@ fn run(engine: &Engine) {
     let mut done: Vec<Completion> = Vec::with_capacity(COMPLETIONS);
     let mut unchecked = Vec::new();
     let mut reclaimer = Reclaimer::default();
-    while !engine.stopping.load(Ordering::Acquire) && !engine.poison.is_set() {
+    while !engine.stopping.load(Ordering::Acquire) && !engine.call_flags.is_set() {
         #[cfg(test)]
         engine
             .allocations

@@ -35,7 +35,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Vec<JoinHandle<()>>> {
     let handler = |n| {
         let engine = engine.clone();
         threads::spawn(&format!("millpond-fault{n}"), move || {
-            let _dart = engine.dart("fault handler");
+            let _poisons = engine.poison_on_panic("fault handler");
             if let Some(regions) = &engine.regions {
                 run(&engine, regions, &regions.bells[n]);
             }

@@ -58,6 +58,6 @@ fn serve(address: usize, access: Access) -> bool {
     let Some((region, engine, page)) = found else {
         return false;
     };
-    let _dart = engine.dart("fault in a thread");
+    let _poisons = engine.poison_on_panic("fault in a thread");
     engine.region_touched(&region, page, access)
 }

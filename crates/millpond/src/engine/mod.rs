@@ -3,10 +3,10 @@
 
 pub(crate) mod background;
 pub(crate) mod budget;
+pub(crate) mod call_flags;
 pub(crate) mod driver;
 mod facts;
 mod handlers;
 pub(crate) mod in_thread;
 mod notes;
-pub(crate) mod poison;
 pub(crate) mod threads;

@@ -13,7 +13,7 @@ use {millpond_core::stats::Stats as Counters, std::os::unix::ffi::OsStrExt};
 impl Engine {
     /// A file was opened.
     pub(crate) fn note_opened(&self, file: &FileInner) {
-        if !self.poison.is_usual()
+        if !self.call_flags.is_usual()
             && let Some(sink) = self.calls.sink()
         {
             let now = self.clock.now().0;
@@ -23,7 +23,7 @@ impl Engine {
 
     /// Notes a call about a file or region when what this returns is dropped, if calls are recorded.
     pub(crate) fn note(&self, file: FileId, pages: (u64, u64), what: What) -> Option<Note<'_>> {
-        (!self.poison.is_usual()).then(|| self.calls.begin(self.clock, file, pages, what))
+        (!self.call_flags.is_usual()).then(|| self.calls.begin(self.clock, file, pages, what))
     }
 
     /// The files that are open.
@@ -55,7 +55,7 @@ impl Calls for Engine {
     }
 
     fn set_recorded(&self, recorded: bool) {
-        self.poison.set_recorded(recorded);
+        self.call_flags.set_recorded(recorded);
     }
 
     fn counters(&self) -> Counters {

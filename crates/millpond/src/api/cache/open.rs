@@ -37,7 +37,7 @@ impl PageCache {
     /// file with stable pages needs.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
-        self.handle.engine.poison.check()?;
+        self.handle.engine.call_flags.check()?;
         let failed = |error| open_failed(path, error);
         let writeback_rules = options.writeback_rules().map_err(failed)?;
         // If it is open here it is not opened once more, not even to be closed again at once.
@@ -71,7 +71,7 @@ impl PageCache {
     /// # Errors
     /// As [`PageCache::open`]; [`Error::Open`] also if it is to be written and is not open for that.
     pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
-        self.handle.engine.poison.check()?;
+        self.handle.engine.call_flags.check()?;
         let here = Path::new("a file that is open");
         let writeback_rules = options.writeback_rules().map_err(|e| open_failed(here, e))?;
         let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
@@ -183,7 +183,7 @@ impl PageCache {
             }
             wait.get_or_insert_with(|| engine.device.waits(path, Awaited::Close, Duration::ZERO));
             self.handle.closed.wait(&mut files);
-            engine.poison.check()?;
+            engine.call_flags.check()?;
         }
         drop(wait);
         if let Some(file) = self.join(&mut files, (identity, Some(&device)), path, options)? {

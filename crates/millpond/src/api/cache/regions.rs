@@ -28,7 +28,7 @@ impl PageCache {
     pub fn region_with(&self, len: usize, options: &RegionOptions) -> Result<Region> {
         let handle = &self.handle;
         let engine = &handle.engine;
-        engine.poison.check()?;
+        engine.call_flags.check()?;
         if engine.regions.is_none() {
             return Err(Error::NoSwap);
         }

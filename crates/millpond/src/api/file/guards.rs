@@ -21,7 +21,7 @@ impl File {
     pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
         let len = self.page_len(page)?;
         // One look at what is in the processor's cache anyway: no difference was measurable.
-        if self.engine().poison.is_usual()
+        if self.engine().call_flags.is_usual()
             && let Some(pin) = self.engine().table.hit(self.key(page))
         {
             self.passed(page);
@@ -84,8 +84,8 @@ impl File {
         len: usize,
         hit: impl FnOnce(PageKey) -> Option<SharedPin<&'a Table<Arena>>>,
     ) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
-        if !self.engine().poison.is_usual() {
-            self.engine().poison.check()?;
+        if !self.engine().call_flags.is_usual() {
+            self.engine().call_flags.check()?;
         }
         let Some(pin) = hit(self.key(page)) else {
             return Ok(None);
@@ -101,7 +101,7 @@ impl File {
         self.engine()
             .check_guards(&self.inner, page..page + 1, Waits::ForWriters)?;
         loop {
-            self.engine().poison.check()?;
+            self.engine().call_flags.check()?;
             match self.pin(self.key(page), Call::Read(len)) {
                 Lookup::Found(pin) => {
                     self.passed(page);
@@ -135,7 +135,7 @@ impl File {
     /// otherwise as [`File::read_at`] and [`File::write_at`].
     pub fn page_mut(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         let len = self.page_len(page)? as u64;
         self.check_within_limit((page << self.engine().page_size.shift()) + len)?;
         self.engine()
@@ -176,7 +176,7 @@ impl File {
     /// this file can't be written than the option `dirty.failed` allows; [`Error::Poisoned`].
     pub fn try_page_mut(&self, page: u64) -> Result<Option<PageMut<'_>>> {
         self.check_writable()?;
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         let len = self.page_len(page)? as u64;
         self.check_within_limit((page << self.engine().page_size.shift()) + len)?;
         if !self.engine().may_dirty(&self.inner)? {
@@ -249,7 +249,7 @@ impl File {
     fn grow_by_page(&self, page: u64) -> Result<Option<PageMut<'_>>> {
         let size = self.engine().page_size.bytes();
         let end = (page + 1) * size;
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         self.engine()
             .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
         self.engine().accept(&self.inner, Dirtying::Asked, 1)?;
@@ -314,7 +314,7 @@ impl File {
         let key = self.key(page);
         let call = Call::Write(self.engine().page_size.bytes() as usize);
         loop {
-            self.engine().poison.check()?;
+            self.engine().call_flags.check()?;
             match self.lock(key, call) {
                 Lookup::Found(mut pin) => {
                     if !self.inner.hole.takes(page, &mut pin) {

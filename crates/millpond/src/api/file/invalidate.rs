@@ -37,7 +37,7 @@ impl File {
     /// [`Error::Read`]: crate::Error::Read
     /// [`Error::Poisoned`]: crate::Error::Poisoned
     pub fn invalidate(&self, range: impl RangeBounds<u64>) -> Result<u64> {
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         self.take_len()?;
         let size = self.engine().page_size.bytes();
         let first = match range.start_bound() {

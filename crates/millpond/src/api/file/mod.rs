@@ -106,10 +106,10 @@ impl File {
     /// [`Error::Poisoned`].
     #[inline]
     fn begin(&self, offset: u64, len: usize, writes: bool) -> Result<Option<Note<'_>>> {
-        if self.engine().poison.is_usual() {
+        if self.engine().call_flags.is_usual() {
             return Ok(None);
         }
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         Ok(self.note_bytes(offset, len, writes))
     }
 
@@ -207,7 +207,7 @@ impl File {
     /// # Errors
     /// [`Error::Poisoned`].
     pub fn advise(&self, advice: Advice) -> Result<()> {
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         let pattern = match advice {
             Advice::Normal => Pattern::Normal,
             Advice::Random => Pattern::Random,
@@ -229,7 +229,7 @@ impl File {
     /// opened anew. [`Error::Log`] if the log of its pages can't be made durable: pages that don't wait for it were
     /// written, if they can be. Without a callback to ask it waits until the log advances.
     pub fn sync_data(&self) -> Result<()> {
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         let _noted = self.engine().note(self.inner.id, (0, 0), What::Sync);
         self.check_own_changes()?;
         explain::waits_in(Call::Sync);
@@ -260,7 +260,7 @@ impl File {
     /// long; [`Error::Poisoned`].
     pub fn discard_unwritten(&self) -> Result<u64> {
         self.check_writable()?;
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         // Not while nobody else can change the length: whoever holds one of the pages may want to.
         let given_up = self.engine().discard_failed(&self.inner)?;
         let _resize = self.inner.resize.lock();

@@ -31,7 +31,7 @@ impl File {
     /// one, and for a block device: the range may hold what it held on the device then, where that was written, or zeros.
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         if self.inner.is_fixed {
             return Err(self.inner.write_failed(libc::EOPNOTSUPP));
         }

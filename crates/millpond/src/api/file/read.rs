@@ -115,7 +115,7 @@ impl File {
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
                     self.wait_loading(frame, self.key(page), call);
-                    self.engine().poison.check()?;
+                    self.engine().call_flags.check()?;
                 }
                 Lookup::Absent => {
                     let last = (offset + wanted as u64 - 1) >> shift;
@@ -204,7 +204,7 @@ impl File {
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
     pub fn prefetch(&self, offset: u64, len: u64) -> Result<()> {
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         let shift = self.engine().page_size.shift();
         let end = offset.saturating_add(len).min(self.len());
         if offset >= end {

@@ -23,7 +23,7 @@ impl File {
     /// [`Error::Poisoned`].
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_writable()?;
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         if len > LEN_MAX {
             return Err(Error::OutOfRange {
                 path: self.inner.path.clone(),

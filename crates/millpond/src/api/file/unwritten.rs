@@ -13,7 +13,7 @@ impl File {
     /// # Errors
     /// [`Error::Write`] and [`Error::Log`] as of [`File::sync_data`]; [`Error::Poisoned`].
     pub fn write_out(&self) -> Result<()> {
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         explain::waits_in(Call::Sync);
         self.check_own_changes()?;
         let log = self.engine().log_first(&self.inner);

@@ -107,7 +107,7 @@ impl File {
     /// As [`File::write_at`]; the file may then be longer by a part of `buf`, from its start on.
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.check_writable()?;
-        self.engine().poison.check()?;
+        self.engine().call_flags.check()?;
         let mut resize = Some(self.lock_length(Call::Write(buf.len())));
         let offset = self.len();
         self.check_end(offset, buf.len())?;
@@ -175,7 +175,7 @@ impl File {
                 explain::waits_in(Call::Write(buf.len()));
                 match self.engine().pause(&self.inner) {
                     // They are in memory, which is all that was promised.
-                    Err(_) if why == Dirtying::Promised => self.engine().poison.check()?,
+                    Err(_) if why == Dirtying::Promised => self.engine().call_flags.check()?,
                     paused => paused.inspect_err(|_| self.leave_room(resize.is_some()))?,
                 }
             }

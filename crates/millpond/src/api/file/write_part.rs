@@ -146,7 +146,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
             Lookup::Loading(_) | Lookup::Busy(_) if has_pages => Ok(Next::Ends),
             Lookup::Loading(frame) | Lookup::Busy(frame) => {
                 self.file.wait_loading(frame, key, self.target.call);
-                engine.poison.check()?;
+                engine.call_flags.check()?;
                 Ok(Next::GoOn)
             }
             Lookup::Absent if !self.needs_old() => self.fill_missing(),

@@ -19,7 +19,7 @@ impl Engine {
     pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {
         self.each_held(file, pages, |held| {
             loop {
-                self.poison.check()?;
+                self.call_flags.check()?;
                 self.take_out(file, held, true);
                 let Some(&(key, frame)) = held.first() else {
                     return Ok(());
@@ -48,7 +48,7 @@ impl Engine {
         let mut left = 0;
         self.each_held(file, pages, |held| {
             loop {
-                self.poison.check()?;
+                self.call_flags.check()?;
                 self.take_out(file, held, false);
                 let all = held.len();
                 held.retain(|&(_, frame)| !self.table.word(frame).is_dirty());
@@ -166,7 +166,7 @@ impl Engine {
         left.iter().try_for_each(waits_for)?;
         let mut given_up = 0;
         while !left.is_empty() {
-            self.poison.check()?;
+            self.call_flags.check()?;
             let mut later = AfterUnlock::default();
             let busy = {
                 let mut core = self.core();

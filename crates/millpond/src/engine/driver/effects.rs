@@ -233,7 +233,7 @@ impl Engine {
 
     /// Does what was left for after the lock.
     pub(crate) fn finish(&self, later: &mut AfterUnlock) {
-        let _dart = self.dart("device");
+        let _poisons = self.poison_on_panic("device");
         for copying in later.copying.drain(..) {
             let (file, request) = self.copy(copying);
             later

@@ -136,7 +136,7 @@ impl Engine {
         let began = std::time::Instant::now();
         let mut waiting = Waiting::default();
         loop {
-            self.poison.check()?;
+            self.call_flags.check()?;
             let seen = self.memory_events.count();
             let (mut later, mut answer) = (AfterUnlock::default(), StepAnswer::default());
             // Not under the lock, which whoever cleans memory needs.

@@ -208,7 +208,7 @@ impl Engine {
     pub(crate) fn region_forget(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
         let mut at = pages.start;
         while at < pages.end {
-            self.poison.check()?;
+            self.call_flags.check()?;
             let seen = self.memory_events.count();
             let mut later = AfterUnlock::default();
             let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH), &mut later);
@@ -226,7 +226,7 @@ impl Engine {
     /// memory go without a write when it is needed. Those that somebody else has in hand stay as they are.
     pub(crate) fn region_free(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
         for at in pages.clone().step_by(RUN_MAX) {
-            self.poison.check()?;
+            self.call_flags.check()?;
             let mut later = AfterUnlock::default();
             self.free_some(region, at..pages.end.min(at + RUN_MAX as u64), &mut later);
             self.finish(&mut later);

@@ -55,7 +55,7 @@ pub(crate) use region::Fault;
 pub(crate) use throttle::Dirtying;
 
 use crate::device::Watched;
-use crate::engine::poison::{Dart, Poison};
+use crate::engine::call_flags::{CallFlags, PoisonOnPanic};
 use crate::files::FileInner;
 use crate::frames::event_count::EventCount;
 use crate::frames::table::{Table, WriteToken};
@@ -107,7 +107,7 @@ pub(crate) struct Engine {
     pub(crate) is_huge: bool,
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
-    pub(crate) poison: Poison,
+    pub(crate) call_flags: CallFlags,
     /// What is recorded of calls, on its way to a trace.
     #[cfg(feature = "trace")]
     pub(crate) calls: Shards,
@@ -169,7 +169,7 @@ impl Engine {
             is_huge,
             clock: Clock::new(),
             page_size,
-            poison: Poison::new(),
+            call_flags: CallFlags::new(),
             #[cfg(feature = "trace")]
             calls: Shards::default(),
             core: Mutex::new(core),
@@ -208,7 +208,7 @@ impl Engine {
 
     /// The same, with an answer that has room for pages.
     fn step_into(&self, core: &mut Core, event: Event<'_>, later: &mut AfterUnlock, answer: &mut StepAnswer) {
-        let _dart = self.dart("state machine");
+        let _poisons = self.poison_on_panic("state machine");
         if matches!(event, Event::Tick) {
             self.unpin_late(core);
             self.ask_again(core, later);
@@ -266,8 +266,8 @@ impl Engine {
     }
 
     /// Poisons the cache if there is a panic while the answer lives: of `who`.
-    pub(crate) fn dart(&self, who: &'static str) -> Dart<impl Fn(String)> {
-        Dart {
+    pub(crate) fn poison_on_panic(&self, who: &'static str) -> PoisonOnPanic<impl Fn(String)> {
+        PoisonOnPanic {
             who,
             hit: |why| self.poison(why),
             before: std::thread::panicking(),
@@ -285,7 +285,7 @@ impl Engine {
             );
             std::process::abort();
         }
-        self.poison.set(why);
+        self.call_flags.set(why);
         if mutation::is(Mutation::PoisonWakesNobody) {
             return;
         }
@@ -297,7 +297,7 @@ impl Engine {
 
     /// Whoever waits looks whether what he waits for is overdue: the cache's thread may be what hangs.
     fn look(&self) {
-        let _dart = self.dart("hook for warnings");
+        let _poisons = self.poison_on_panic("hook for warnings");
         self.device.look();
     }
 

@@ -132,9 +132,9 @@ impl Engine {
     ) -> Result<Option<SharedPin<&Table<Arena>>>> {
         let OwnRead { io, first, mut loads } = own;
         let request = self.read_request((0, Reason::Fault), file, first, &mut loads);
-        let dart = self.dart("device");
+        let poisons = self.poison_on_panic("device");
         let result = explain::timed(Wait::Read, || self.device.transfer(&request));
-        drop(dart);
+        drop(poisons);
         drop(request);
         let result = match result {
             Ok(bytes) => {

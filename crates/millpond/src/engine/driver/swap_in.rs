@@ -46,9 +46,9 @@ impl Engine {
     /// Reads a page on this thread.
     pub(super) fn read_now(&self, mut read: SwapRead) {
         let request = self.swap_request(&mut read, 0);
-        let dart = self.dart("device");
+        let poisons = self.poison_on_panic("device");
         let result = self.device.transfer(&request);
-        drop(dart);
+        drop(poisons);
         drop(request);
         let mut later = AfterUnlock::default();
         self.swapped_in(read, result, &mut later);
@@ -182,7 +182,7 @@ impl Engine {
     pub(crate) fn region_ahead(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
         let mut at = pages.start;
         while at < pages.end {
-            self.poison.check()?;
+            self.call_flags.check()?;
             let mut later = AfterUnlock::default();
             let (count, answer);
             {

@@ -50,7 +50,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Poisoned`].
     pub(crate) fn sync_begin(&self, file: FileId, log: Result<()>) -> Result<Syncing> {
-        self.poison.check()?;
+        self.call_flags.check()?;
         let mut later = AfterUnlock::default();
         let ticket = {
             let mut core = self.core();
@@ -81,7 +81,7 @@ impl Engine {
             let wait = self.device.waits(&file.path, awaited(), Duration::ZERO);
             let gives_up = || {
                 wait.is_for(awaited());
-                self.poison.is_set()
+                self.call_flags.is_set()
             };
             let waited = explain::timed(Wait::Log, || held.log.wait(last, gives_up));
             waited.map_err(|source| log_failed(&file.path, source))?;
@@ -117,7 +117,7 @@ impl Engine {
                 self.core().tickets.answers.remove(&ticket);
                 return Ok(result.map(|()| small_fsync));
             }
-            self.poison.check()?;
+            self.call_flags.check()?;
             self.look();
             if let Some(Answer::Held) = answer {
                 log = log.and_then(|()| file.writeback_rules.check_log(&file.path, calls));
@@ -180,7 +180,7 @@ impl Engine {
         {
             return Err(sync_failed(file, errno));
         }
-        let dart = self.dart("device");
+        let poisons = self.poison_on_panic("device");
         let synced = match mutation::is(Mutation::SyncWithoutDevice) {
             true => Ok(()),
             false => {
@@ -195,7 +195,7 @@ impl Engine {
                 synced
             }
         };
-        drop(dart);
+        drop(poisons);
         match synced {
             Ok(()) => Ok(()),
             Err(error) => {

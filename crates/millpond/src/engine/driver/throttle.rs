@@ -62,7 +62,7 @@ impl Engine {
         let mut progress = (self.written_pages(), std::time::Instant::now());
         let calls = file.writeback_rules.log_calls();
         loop {
-            self.poison.check()?;
+            self.call_flags.check()?;
             self.check_accepts(file)?;
             file.writeback_rules.check_log(&file.path, calls)?;
             if order::is_callback() {
@@ -110,7 +110,7 @@ impl Engine {
         let began = std::time::Instant::now();
         let mut has_asked = why == Dirtying::Asked;
         loop {
-            self.poison.check()?;
+            self.call_flags.check()?;
             let left = self.room(file);
             if left > 0 {
                 // Who is without room later waits anew.

@@ -116,7 +116,7 @@ impl Engine {
         let Some(check) = &file.writeback_rules.check else {
             return Ok(());
         };
-        let _dart = self.dart("page check");
+        let _poisons = self.poison_on_panic("page check");
         for (n, load) in loads.iter_mut().enumerate() {
             let page = first.after(n as u64).0;
             let bytes = self.table.load_bytes(load);

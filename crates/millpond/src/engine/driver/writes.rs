@@ -287,7 +287,7 @@ impl Engine {
             slot.bytes().copy_from_slice(&pin);
             drop(pin);
             if let Some(check) = &file.writeback_rules.check {
-                let _dart = self.dart("page check");
+                let _poisons = self.poison_on_panic("page check");
                 let (page, bytes) = (first.after(n as u64).0, slot.bytes());
                 hook::inside(self, || check.before_write(page, bytes));
             }

@@ -15,18 +15,18 @@ const POISONED: u8 = 1;
 #[cfg(feature = "trace")]
 const RECORDED: u8 = 2;
 
-/// Why the cache can't be used any more, if so.
+/// What each call looks at first.
 #[derive(Debug)]
-pub(crate) struct Poison {
+pub(crate) struct CallFlags {
     maker: Maker,
     why: OnceLock<String>,
     unusual: AtomicU8,
 }
 
-impl Poison {
+impl CallFlags {
     /// Of a cache that this process makes.
-    pub(crate) fn new() -> Poison {
-        Poison {
+    pub(crate) fn new() -> CallFlags {
+        CallFlags {
             maker: Maker::this(),
             why: OnceLock::new(),
             unusual: AtomicU8::new(0),
@@ -84,14 +84,14 @@ impl Poison {
 
 /// Poisons when it is dropped by a panic that began while it lived. A call of a thread that panics already, as of whatever
 /// drops a handle then, is no worse than others.
-pub(crate) struct Dart<F: Fn(String)> {
+pub(crate) struct PoisonOnPanic<F: Fn(String)> {
     pub(crate) who: &'static str,
     pub(crate) hit: F,
     /// Whether the thread was panicking before.
     pub(crate) before: bool,
 }
 
-impl<F: Fn(String)> Drop for Dart<F> {
+impl<F: Fn(String)> Drop for PoisonOnPanic<F> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.before {
             (self.hit)(format!(
