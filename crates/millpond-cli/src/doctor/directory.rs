@@ -1,8 +1,8 @@
 //! The directory: the file system and disk that it is on, and what the engine makes of them.
 
-use super::scratch::Scratch;
 use super::{Check, fuse, trial};
 use millpond::device::{Access, DeviceFile};
+use millpond::internal::ScratchDir;
 use rustix::io::ReadWriteFlags;
 use std::io::IoSliceMut;
 use std::path::Path;
@@ -12,7 +12,7 @@ const DONT_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
 pub(super) fn checks(dir: &Path) -> Vec<Check> {
     let mut checks = Vec::new();
-    let scratch = Scratch::create(dir);
+    let scratch = ScratchDir::create(dir, "millpond-doctor-");
     #[cfg(feature = "lab")]
     {
         checks.push(for_lab::disk(dir));

@@ -1,7 +1,7 @@
 //! Whether `millpond mount` works here: by mounting a folder upon another and reading a file through it.
 
 use super::Check;
-use super::scratch::MOUNT_POINT;
+
 use millpond_fuse::{Mount, MountError, Options};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -82,7 +82,7 @@ fn others() -> &'static str {
 /// As [`Mount::new`]; [`MountError::System`] if it does not give back what was written.
 fn trial(dir: &Path) -> Result<Vec<String>, MountError> {
     let failed = |what| move |source| MountError::System { what, source };
-    let [source, point] = ["fuse-source", MOUNT_POINT].map(|name| dir.join(name));
+    let [source, point] = ["fuse-source", "fuse-point"].map(|name| dir.join(name));
     for folder in [&source, &point] {
         fs::create_dir(folder).map_err(failed("making a folder"))?;
     }

@@ -7,7 +7,6 @@
 //!   fuse.rs       a mount, made and read
 //!   directory.rs  the directory: file system, disk, O_DIRECT, RWF_DONTCACHE, free space
 //!   trial.rs      the engine does a small job there, and says what it had to do without
-//!   scratch.rs    where that is done
 //!   kernel/       with --kernel, instead of all that: the kernel's own limits on dirty pages
 //! ```
 
@@ -16,7 +15,6 @@ mod fuse;
 mod host;
 #[cfg(feature = "lab")]
 mod kernel;
-mod scratch;
 mod trial;
 
 use crate::directories::default_directory;

@@ -35,6 +35,7 @@ pub(crate) mod limit;
 mod notice;
 mod places;
 mod ring;
+pub(crate) mod scratch;
 
 pub use huge::SmallPages;
 pub use limit::{MemoryLimit, memory_available, memory_free, memory_limit};

@@ -42,10 +42,11 @@ use crate::machine;
 use crate::measure::process;
 use crate::outcome::Setting;
 use crate::report::Report;
-use crate::scratch::{self, Scratch};
+use crate::scratch;
 use crate::setup::Device;
 use crate::watch::Watch;
 use crate::workload::axboe2016::Phase;
+use millpond::internal::ScratchDir;
 use millpond::internal::quantity;
 use options::Sizes;
 use std::path::Path;
@@ -90,10 +91,10 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
         .iter()
         .any(|kind| matches!(kind.driver, Driver::Files(_)))
     {
-        scratch = Some(Scratch::create(&options.dir)?);
+        scratch = Some(scratch::create(&options.dir)?);
     }
-    let machine = machine::describe(scratch.as_ref().map(Scratch::path));
-    let dir = scratch.as_ref().map_or(options.dir.as_path(), Scratch::path);
+    let machine = machine::describe(scratch.as_ref().map(ScratchDir::path));
+    let dir = scratch.as_ref().map_or(options.dir.as_path(), ScratchDir::path);
     let Prepared {
         real,
         simulated,

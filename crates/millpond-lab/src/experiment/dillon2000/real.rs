@@ -18,7 +18,7 @@ use crate::experiment::{Job, check, perform, row_name, rows_on_limited_memory};
 use crate::machine;
 use crate::outcome::Setting;
 use crate::report::{RowName, Runs};
-use crate::scratch::Scratch;
+use crate::scratch;
 use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::dillon2000::Dillon2000;
@@ -155,7 +155,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         Load::saturated(options.memory, scale, options.seed),
     ];
     let loads: Vec<Load> = all.into_iter().filter(|load| options.has(load.name)).collect();
-    let scratch = Scratch::create(&options.dir)?;
+    let scratch = scratch::create(&options.dir)?;
     let kernel_variants = options.kernel_configurations()?;
     let request = RowRequest {
         experiment: EXPERIMENT.name,

@@ -13,7 +13,7 @@ use crate::experiment::{Job, check, perform, row_name, rows_on_limited_memory};
 use crate::machine;
 use crate::outcome::Setting;
 use crate::report::{RowName, Runs};
-use crate::scratch::Scratch;
+use crate::scratch;
 use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::gorman2011::{Gorman2011, Load};
@@ -107,7 +107,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         options.scale.unwrap_or(SCALE),
         options.threads.max(1),
     );
-    let scratch = Scratch::create(&options.dir)?;
+    let scratch = scratch::create(&options.dir)?;
     let kernel_variants = options.kernel_configurations()?;
     let request = RowRequest {
         experiment: EXPERIMENT.name,

@@ -25,11 +25,12 @@ use crate::experiment::check;
 use crate::machine;
 use crate::program::Program;
 use crate::report::Report;
-use crate::scratch::Scratch;
+use crate::scratch;
 use crate::setup::{Device, Setup};
 use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::hills2015::{Hills2015, WRITE};
+use millpond::internal::ScratchDir;
 use millpond::internal::quantity::size_typed;
 use millpond_core::units::{Bytes, PageCount, PageSize};
 use std::path::{Path, PathBuf};
@@ -252,8 +253,8 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let runs_here =
         |target: &str| options.takes(target) && [LIMITS, STORM].iter().any(|part| options.has(part));
     let has_files = runs_here("engine") || runs_here("kernel");
-    let scratch = has_files.then(|| Scratch::create(&options.dir)).transpose()?;
-    let dir = scratch.as_ref().map_or(options.dir.as_path(), Scratch::path);
+    let scratch = has_files.then(|| scratch::create(&options.dir)).transpose()?;
+    let dir = scratch.as_ref().map_or(options.dir.as_path(), ScratchDir::path);
     // Dropped last, when no process sets limits any more.
     let saved = match runs_here("kernel") {
         true => Some(Saved::now().map_err(|error| LabError::Unavailable {
@@ -268,7 +269,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
         .map(|target| options.row(target, dir))
         .collect();
     let jobs: Vec<Job> = rows.iter().flat_map(|row| options.jobs(row)).collect();
-    let machine = machine::describe(scratch.as_ref().map(Scratch::path));
+    let machine = machine::describe(scratch.as_ref().map(ScratchDir::path));
     let results = perform(&options.program, &jobs, None, 0.0, watch, &OwnFiles)?;
     drop(saved);
     drop(scratch);

@@ -19,7 +19,7 @@ use crate::machine;
 use crate::memory_group::MemoryGroup;
 use crate::outcome::{Outcome, Setting};
 use crate::report::{RowName, Runs};
-use crate::scratch::Scratch;
+use crate::scratch;
 use crate::setup::{Device, Setup};
 use crate::testbed::{SwapPlan, SwapTestbed};
 use crate::watch::Proceed;
@@ -30,6 +30,7 @@ use crate::workload::kim2020::loads::{Ebizzy, Load, script};
 use crate::workload::kim2020::{IN_THREAD, Work, rounds};
 use crate::workload::{Progress, Workload};
 use millpond::Faults;
+use millpond::internal::ScratchDir;
 use millpond_core::units::Bytes;
 
 /// Of the traces: what the post's program could have.
@@ -134,7 +135,7 @@ pub(super) fn measure(
     watch: &mut dyn Watch,
 ) -> Result<Measured> {
     let device = options.real_device()?;
-    let scratch = Scratch::create(&options.dir)?;
+    let scratch = scratch::create(&options.dir)?;
     let mut servers = Vec::new();
     for kind in kinds {
         match kind.name {
@@ -216,7 +217,7 @@ fn perform(
     server: Server,
     title: &str,
     device: Device,
-    scratch: &Scratch,
+    scratch: &ScratchDir,
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
     let dir = fresh_dir(scratch)?;
@@ -281,7 +282,7 @@ fn was_killed(error: &LabError) -> bool {
     matches!(error, LabError::RunFailed { why, .. } if why.contains("process was killed"))
 }
 
-fn fresh_dir(scratch: &Scratch) -> Result<std::path::PathBuf> {
+fn fresh_dir(scratch: &ScratchDir) -> Result<std::path::PathBuf> {
     let dir = scratch.path().join("run");
     // what a run before has left because it failed goes with the folder
     let _ = std::fs::remove_dir_all(&dir);

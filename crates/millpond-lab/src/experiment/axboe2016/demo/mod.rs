@@ -29,7 +29,7 @@ use crate::outcome::{Outcome, Setting};
 use crate::program::Program;
 use crate::report::verdict::Verdict;
 use crate::report::{Report, Runs};
-use crate::scratch::{self, Scratch};
+use crate::scratch;
 use crate::setup::Device;
 use crate::watch::Proceed;
 use crate::watch::Watch;
@@ -151,7 +151,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<D
         });
     }
     let load = process::load_average().map(|load| (f64::from(load), process::processors()));
-    let scratch = Scratch::create(&options.dir)?;
+    let scratch = scratch::create(&options.dir)?;
     let dir = scratch.path();
     let machine = machine::describe(Some(dir));
     let free = scratch::free_bytes(dir);
