@@ -23,15 +23,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates without a table. Each gets one, and then leaves this list.
-const WITHOUT_ROWS: &[&str] = &[];
-
-/// Arrows between rows that are to go: from, to. Each leaves this list with its last import.
-const STILL_UP: &[(&str, &str, &str)] = &[];
-
-/// Crates with files in circles across folders that are to go, and how many files at most.
-const STILL_ROUND: &[(&str, usize)] = &[];
-
 /// Tests of this crate keep to the rows as well.
 const TESTS_TOO: &str = "millpond-core";
 
@@ -240,12 +231,11 @@ fn imports_go_down() {
     for (of, root) in crates() {
         let rows = of.rows(&root);
         if rows.is_empty() {
-            if !WITHOUT_ROWS.contains(&&*of.name) && of.sources.len() > 1 {
+            if of.sources.len() > 1 {
                 breaks.push(format!("{}: lib.rs has no table of its modules in rows", of.name));
             }
             continue;
         }
-        let mut up = BTreeSet::new();
         for (module, source) in of.sources.iter().filter(|(module, _)| !module.is_empty()) {
             let Some((from, row)) = unit(&rows, module) else {
                 breaks.push(format!("{}: is in no row of the table in lib.rs", source.path));
@@ -256,20 +246,8 @@ fn imports_go_down() {
                     continue;
                 };
                 if from != to && below >= row {
-                    let is_known = STILL_UP.contains(&(&*of.name, from, to));
-                    up.insert((from, to));
-                    if !is_known {
-                        breaks.push(format!("{}:{line}: {from} -> {to}", source.path));
-                    }
+                    breaks.push(format!("{}:{line}: {from} -> {to}", source.path));
                 }
-            }
-        }
-        for &(_, from, to) in STILL_UP.iter().filter(|(name, ..)| *name == of.name) {
-            if !up.contains(&(from, to)) {
-                breaks.push(format!(
-                    "{}: {from} -> {to} is gone: take it off the list",
-                    of.name
-                ));
             }
         }
     }
@@ -322,16 +300,9 @@ fn files_of_different_folders_form_no_circle() {
         let across = circles(&imports)
             .into_iter()
             .filter(|circle| circle.iter().any(|m| folder(&of, m) != folder(&of, circle[0])));
-        let across: Vec<_> = across.collect();
-        let files = across.iter().map(Vec::len).sum();
-        let known = STILL_ROUND.iter().find(|(name, _)| *name == of.name);
-        let most = known.map_or(0, |(_, most)| *most);
-        if most < files {
-            breaks.push(format!("{}: {files} files, and {most} are known", of.name));
-            for circle in across {
-                let paths: Vec<_> = circle.iter().map(|m| &*of.sources[*m].path).collect();
-                breaks.push(format!("{}: {}", of.name, paths.join(", ")));
-            }
+        for circle in across {
+            let paths: Vec<_> = circle.iter().map(|m| &*of.sources[*m].path).collect();
+            breaks.push(format!("{}: {}", of.name, paths.join(", ")));
         }
     }
     assert!(breaks.is_empty(), "files in circles:\n  {}", breaks.join("\n  "));
