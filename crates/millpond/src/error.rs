@@ -2,10 +2,10 @@
 
 pub(crate) mod told;
 
-use crate::control::settings::SettingError;
 use crate::device::LengthLimit;
 use crate::error::told::{LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, WRITABLE};
 use crate::host::{MemoryLimit, MemoryRefusal};
+use crate::settings::SettingError;
 use crate::size::{Size, apart};
 use millpond_core::options::OptionError;
 use std::io;

@@ -62,7 +62,7 @@
 //   6   observe            what a cache shows of itself
 //   5   frames             which page is in which frame, and which threads may touch it
 //   4   error              what can go wrong
-//   3   control/settings   the settings by name
+//   3   settings           the settings by name
 //   2   device             what moves bytes
 //   1   host               what the host allows
 //   0   sys  size          system calls, all unsafe code; sizes as people read them
@@ -82,6 +82,7 @@ mod memory;
 mod observe;
 #[cfg(test)]
 mod scratch;
+pub mod settings;
 mod size;
 mod sys;
 
@@ -90,7 +91,6 @@ pub use api::internal;
 #[cfg(feature = "trace")]
 pub use api::trace;
 pub use api::{options, units};
-pub use control::settings;
 pub use observe::{contents, explain, history, stats};
 
 #[cfg(feature = "tokio")]
@@ -103,7 +103,6 @@ pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
 pub use api::options::{Options, Preset};
 pub use api::region::{Region, RegionAdvice};
 pub use control::follow::MemoryInForce;
-pub use control::settings::value::MemoryRange;
 pub use device::watched::Warning;
 pub use error::{Error, Result};
 pub use explain::explain;
@@ -112,4 +111,5 @@ pub use files::check::PageCheck;
 pub use files::order::LogOrder;
 pub use host::Notice;
 pub use memory::{Faults, RegionOptions, SwapFile};
+pub use settings::value::MemoryRange;
 pub use stats::Stats;

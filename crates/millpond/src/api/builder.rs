@@ -7,7 +7,6 @@ use crate::control::auto;
 use crate::control::budget::Budget;
 use crate::control::cache::Cache;
 use crate::control::calibration::Calibrating;
-use crate::control::settings::MemoryRange;
 #[cfg(feature = "control")]
 use crate::control::socket::Place;
 use crate::device::{self, Calibration, Device, Warning, Watched};
@@ -21,6 +20,7 @@ use crate::host::{self, Notice, Notices};
 use crate::memory::{Regions, SwapFile, swap};
 use crate::observe::events;
 use crate::observe::record::Recorder;
+use crate::settings::MemoryRange;
 use crate::sys::arena::Arena;
 use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Event;

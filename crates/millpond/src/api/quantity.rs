@@ -3,8 +3,8 @@
 //! Typed sizes and times are those of settings (`settings/value.rs`), with bounds and a sentence for what is wrong. Printed
 //! numbers have three significant digits: the spread between runs is wider than that.
 
-use crate::control::settings::Value;
-use crate::control::settings::value::{bytes, nanoseconds};
+use crate::settings::Value;
+use crate::settings::value::{bytes, nanoseconds};
 use millpond_core::units::{Bytes, Nanos};
 
 /// Sizes end here, at 8192T: beyond 2^53 a float no longer counts single bytes.

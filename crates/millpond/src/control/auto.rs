@@ -21,8 +21,8 @@
 //! the same lack. The gap of half a margin is four of the largest steps up, if the limit is no less than the maximum: one
 //! step doesn't undo one down.
 
-use crate::control::settings::MemoryRange;
 use crate::host::{MemoryGroup, Stalls};
+use crate::settings::MemoryRange;
 use millpond_core::units::{Bytes, Instant, Nanos};
 
 /// The margin is this part of the limit. Ours; Linux' own reserves (`min_free_kbytes`, 4.6) are smaller by far, but below a

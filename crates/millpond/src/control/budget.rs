@@ -4,12 +4,12 @@
 //! Then the pool becomes smaller by as much, as if the budget had: at once in number, and in memory as pages leave.
 
 use super::cache::Cache;
-use crate::control::settings::{Memory, MemoryRange};
 use crate::engine::budget::{self, Reserved};
 use crate::error::Result;
 use crate::files::order::FRAME_ORDER_BYTES;
 use crate::files::{StablePages, WritebackRules};
 use crate::observe::history::By;
+use crate::settings::{Memory, MemoryRange};
 use crate::sys::copies::Copies;
 use millpond_core::units::{Bytes, PageCount};
 

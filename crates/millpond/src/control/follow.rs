@@ -12,11 +12,11 @@
 use super::budget::Budget;
 use super::cache::Cache;
 use crate::control::auto::{self, Last, Pool};
-use crate::control::settings::{MemoryRange, Value};
 use crate::error::{Error, Result};
 use crate::host;
 use crate::observe::events;
 use crate::observe::history::By;
+use crate::settings::{MemoryRange, Value};
 use crate::sys::threads;
 use millpond_core::units::Bytes;
 use parking_lot::{Condvar, Mutex};

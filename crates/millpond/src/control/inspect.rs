@@ -1,9 +1,9 @@
 //! What is known of a cache's limits: facts for `observe/inspect.rs`.
 
 use super::cache::Cache;
-use crate::control::settings::Limit;
 use crate::engine::budget::{FRAME_METADATA_BYTES, IO_BYTES};
 use crate::observe::inspect::{MemoryFacts, limits};
+use crate::settings::Limit;
 use millpond_core::manager::GoalInForce;
 use millpond_core::units::Bytes;
 

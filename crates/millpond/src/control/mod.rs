@@ -44,7 +44,6 @@ pub(crate) mod follow;
 mod inspect;
 #[cfg(feature = "trace")]
 mod recording;
-pub mod settings;
 #[cfg(feature = "control")]
 pub(crate) mod socket;
 mod tuning;

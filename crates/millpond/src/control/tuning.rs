@@ -14,12 +14,12 @@
 use super::budget::Budget;
 use super::cache::Cache;
 use crate::control::calibration::Calibrating;
-use crate::control::settings::{Memory, SETTINGS, Setting, Settings};
 use crate::engine::driver::AfterUnlock;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::observe::events;
 use crate::observe::history::{By, Change, History, SettingChange, limit_changes};
+use crate::settings::{Memory, SETTINGS, Setting, Settings};
 use millpond_core::event::Event;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, PageCount};

@@ -1,6 +1,6 @@
 //! What every limit of a cache is, and why: the formula with its numbers, the setting, and when that was set.
 
-use crate::control::settings::Limit;
+use crate::settings::Limit;
 use millpond_core::manager::{DerivedValue, FRAMES_MAX, FRAMES_MIN};
 use millpond_core::units::{Bytes, Instant, PageSize};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The limits of a cache, and why they are what they are.
 
 use super::PageCache;
-use crate::control::settings::Limit;
+use crate::settings::Limit;
 use millpond_core::manager::GoalInForce;
 
 impl PageCache {

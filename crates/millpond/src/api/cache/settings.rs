@@ -1,9 +1,9 @@
 //! Settings by name.
 
 use super::PageCache;
-use crate::control::settings::Setting;
 use crate::error::Result;
 use crate::observe::history::{By, Change, History};
+use crate::settings::Setting;
 
 impl PageCache {
     /// Sets some settings by name, as `millpond set` does: `[("dirty.background", "64M"), ("memory", "1G")]`. They are taken

@@ -20,12 +20,12 @@
 
 use super::{reclaim, watch};
 use crate::control::cache::Cache;
-use crate::control::settings::Limit;
-use crate::control::settings::{Kind, Value as SettingValue, pair};
 use crate::error::Error;
 use crate::error::told::Surface;
 use crate::observe::history::{By, Change, LimitChange, SettingChange};
 use crate::observe::trace::{Ended, Progress};
+use crate::settings::Limit;
+use crate::settings::{Kind, Value as SettingValue, pair};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Nanos, PageCount};
 use serde_json::{Map, Value, json};
@@ -223,7 +223,7 @@ fn limits(cache: &Cache) -> Value {
 }
 
 fn options(cache: &Cache) -> Value {
-    let one = |(setting, value): (&'static crate::control::settings::Setting, Option<String>)| {
+    let one = |(setting, value): (&'static crate::settings::Setting, Option<String>)| {
         let allowed = match setting.kind {
             Kind::Word(_) | Kind::Switch => setting.kind.syntax(),
             _ => setting.allowed(),

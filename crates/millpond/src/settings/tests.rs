@@ -187,7 +187,7 @@ fn only_millponds_own_forms_of_admission_can_be_set() {
 /// The documents say when to change which.
 #[test]
 fn the_document_lists_every_setting_with_its_default() {
-    let page = include_str!("../../../../../docs/CONTROL.md");
+    let page = include_str!("../../../../docs/CONTROL.md");
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<_> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
         let [name, default, _, ""] = cells[..] else {
