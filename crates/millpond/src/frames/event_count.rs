@@ -1,7 +1,7 @@
 //! An event count: a place to wait for an event that may come before the waiter is there.
 //!
-//! A waiter takes the count first, looks whether it must wait at all, and then waits for the count to move on: an event
-//! between look and wait is not lost.
+//! A waiter takes the count first, checks whether it must wait at all, and then waits for the count to
+//! change: an event between look and wait is not lost.
 
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;

@@ -49,7 +49,7 @@
 //! as the process; further threads count their pins. A thread takes a record at its first pin and returns
 //! it at its end. Pins that it left with other threads stay in their slots, and the next owner uses the
 //! slots beside them. A pin whose guard is leaked stays for good: its page is never evicted, and if its
-//! cache is gone its address may keep a page of a later cache in memory, never more than that.
+//! cache is gone its address may keep a page of a later cache in memory, but no more than that.
 //!
 //! [`sync::RECORDS_MAX`]: crate::frames::sync::RECORDS_MAX
 

@@ -12,7 +12,7 @@
 //! - X1. may miss a page that is there: a miss counts only when the holder of the lock repeats it;
 //! - X2. may find a frame that no longer holds the page: it asks the key again once it has pinned the
 //!   frame;
-//! - X3. always comes to an end, because it takes at most [`STEPS_MAX`] steps.
+//! - X3. always ends, because it takes at most [`STEPS_MAX`] steps.
 //! - X4. Keys are read Relaxed. Read after the frame was pinned, a key is that of the page that is pinned: it
 //!   was stored before the load whose end the pin has acquired (S6), so it is no older; and it changes again
 //!   only after an eviction that finds neither count nor hazard, and so after the pin's end (S7, H5), so it is
@@ -30,14 +30,14 @@
 //!
 //! The table grows and shrinks with the frames, head by head (linear hashing, Litwin 1980): with `n`
 //! heads, of which the smallest power of two not below is `m`, a hash counts modulo `m`, and modulo `m /
-//! 2` where that is `n` or more. One head more splits one chain. So no size is a bad one and nothing ever
-//! stops to be rehashed.
+//! 2` where that is `n` or more. One head more splits one chain. So no size is a bad one, and nothing
+//! ever stops for a rehash.
 
 use crate::frames::sync::{AtomicU32, AtomicU64, Ordering, Reserved};
 use millpond_core::units::{FrameNo, PageKey};
 use std::io;
 
-/// Heads for every two frames. Three make 6 bytes a frame and, at full load, 1.3 looks a hit.
+/// Heads for every two frames. Three take 6 bytes a frame and, at full load, 1.3 looks a hit.
 const HEADS_PER_TWO_FRAMES: u64 = 3;
 
 /// How far a reader without the lock walks. Chains longer than ten do not happen; a reader that is sent
@@ -47,7 +47,8 @@ const STEPS_MAX: u32 = 64;
 /// Pages that share a guess.
 const GUESS_PAGES: u64 = 64;
 
-/// Guesses are one in so many frames, up to a power of two: twice as many as full blocks of pages.
+/// There is one guess for so many frames, rounded up to a power of two: twice as many as full
+/// blocks of pages.
 const FRAMES_PER_GUESS: u32 = 32;
 
 /// A cache line of pages whose heads lie together: a run of pages that comes or goes looks into memory once
@@ -81,7 +82,7 @@ const KEY: usize = 0;
 const WORD: usize = 1;
 
 impl Index {
-    /// Room for `frames_max` frames, none of them there yet: addresses, no memory.
+    /// Room for `frames_max` frames. There are none yet: it takes addresses, but no memory.
     ///
     /// # Errors
     /// If the kernel gives no addresses.

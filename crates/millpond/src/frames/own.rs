@@ -1,8 +1,8 @@
-//! Which thread has which page by a guard, where debug assertions are on: a call that would wait for a guard of its own
-//! thread is an error there, at once, instead of a wait for ever.
+//! Which thread holds which page by a guard, with debug assertions on: a call that would wait for a guard of
+//! its own thread is then an error at once, instead of a wait for ever.
 //!
-//! A guard may go to another thread. It counts as that of the thread that has made it or looked at its bytes last. Without
-//! debug assertions nothing is noted, and it is the watchdog that names the page.
+//! A guard may go to another thread. It belongs to the last thread that made it or looked at its bytes.
+//! Without debug assertions nothing is noted, and the watchdog names the page.
 
 #[cfg(debug_assertions)]
 pub(crate) use noted::{OwnGuard, held};
@@ -28,7 +28,7 @@ mod noted {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// By table (its address), file and page: guards of different caches are not one another's.
+    /// By table (its address), file and page: guards of different caches are kept apart.
     type At = (usize, u32, u64);
 
     static GUARDS: OfProcess<BTreeMap<At, Vec<Arc<Noted>>>> = OfProcess::new();
@@ -79,7 +79,7 @@ mod noted {
         }
     }
 
-    /// A page of these of which the calling thread has a guard that it would wait for.
+    /// A page among these whose guard the calling thread holds and would wait for.
     pub(crate) fn held<T>(table: &T, file: FileId, pages: Range<u64>, waits: Waits) -> Option<PageIndex> {
         if pages.is_empty() {
             return None;

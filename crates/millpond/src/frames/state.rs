@@ -10,7 +10,7 @@
 //!
 //! [`Word::after`] is the whole table of legal steps; nothing else computes a word, and nothing but
 //! [`step`] and the few single-instruction forms beside it stores one. A step that may fail in a healthy
-//! program is refused with the reason; one that only a mistake can ask for panics with the word.
+//! program is refused with the reason; a step that only a bug can ask for panics with the word.
 //!
 //! What a resident page's marks promise each other:
 //!

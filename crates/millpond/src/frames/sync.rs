@@ -1,4 +1,4 @@
-//! What the frame table's files take from the world of threads.
+//! What the frame table's files use of threads and atomics.
 //!
 //! `state`, `hazard`, `wait`, `index` and `table` name atomics, locks, thread-locals and zeroed arrays
 //! only through this module. `tests/shuttle` compiles the same files against another `sync`, in which
@@ -11,8 +11,8 @@ pub(crate) use std::sync::{Condvar, Mutex};
 pub(crate) use std::thread::yield_now;
 pub(crate) use std::thread_local;
 
-/// Threads that can have hazard pins at a time: 512 KiB of addresses, of which the kernel gives what is
-/// touched.
+/// Threads that can have hazard pins at a time: 512 KiB of addresses, of which only what is touched
+/// takes memory.
 pub(crate) const RECORDS_MAX: usize = 4096;
 
 /// How often a waiter looks before it sleeps. A pin around a copy of one page lasts about 0.2 µs; this
@@ -31,7 +31,7 @@ macro_rules! global {
 }
 pub(crate) use global;
 
-/// A unit test that uses what is above. Where a scheduler decides, it must know of the test.
+/// A unit test of the code above. If a scheduler decides the order, it has to run the test.
 #[cfg(test)]
 pub(crate) fn run(test: impl Fn() + Send + Sync + 'static) {
     test();

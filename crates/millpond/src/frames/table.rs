@@ -27,7 +27,7 @@
 //!
 //! A reader may pin a page that it has pinned already, even while a writer waits for it: writers have
 //! precedence only for a bounded while (`wait.rs`). A thread that asks for a page exclusively while it
-//! holds a pin of the same page waits for itself for ever.
+//! holds a pin of the same page would wait for itself for ever.
 
 use crate::frames::hazard::{self, Hazard};
 use crate::frames::index::Index;
@@ -39,7 +39,7 @@ use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageKey};
 use std::io;
 
-// The paths are written out because tests compile this file from another folder.
+// The paths are explicit because tests compile this file from another folder.
 #[path = "table/locked.rs"]
 mod locked;
 #[path = "table/pins.rs"]
@@ -66,9 +66,10 @@ pub(crate) enum Lookup<P> {
     Found(P),
     /// The page is being loaded: [`Table::wait_loading`], then look again.
     Loading(FrameNo),
-    /// Others have the page in a way that excludes this one. Only the calls that do not wait say so.
+    /// Other threads hold the page in a way that excludes this one. Only calls that do not wait
+    /// return it.
     Busy(FrameNo),
-    /// Not there, as far as can be seen without the core lock.
+    /// Not there, as far as a look without the core lock can tell.
     Absent,
 }
 
@@ -131,14 +132,15 @@ impl<M> Table<M> {
     /// Whether the page `key` is there at this moment, used or not. Not counted as a use.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
         self.index.find(key).is_some_and(|frame| {
-            // With the release at which the key was stored: the word is not that of the page that was there before.
+            // Pairs with the release at which the key was stored: the word is not that of the page that was
+            // there before.
             fence(Ordering::Acquire);
             let word = self.word(frame);
             word.state() == State::Resident && self.index.key(frame) == key
         })
     }
 
-    /// Whether no frame has the page `key`, or is getting it, at this moment. Counts as no use.
+    /// Whether no frame has the page `key`, or is getting it, at this moment. Not counted as a use.
     pub(crate) fn lacks(&self, key: PageKey) -> bool {
         self.index.find(key).is_none()
     }

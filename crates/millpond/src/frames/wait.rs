@@ -32,7 +32,7 @@ const HAZARD_SLEEP_MAX: Duration = Duration::from_millis(1);
 /// second.
 const HAZARD_SLEEP_MOST: Duration = Duration::from_millis(100);
 
-/// What a long wait is said by, once: see [`SLOW_AFTER`]. `None`: by nothing.
+/// What reports a long wait, once: see [`SLOW_AFTER`]. `None`: nothing does.
 pub(crate) type Slow<'a> = Option<&'a dyn Fn()>;
 
 /// A wait is slow after so much: far longer than a thread uses a page that it does not keep.
@@ -77,7 +77,7 @@ impl Stripes {
         }
     }
 
-    /// Waits while `busy` says so of the frame's word. May return early or late by one change; the caller
+    /// Waits while `busy` is true of the frame's word. May return early or late by one change; the caller
     /// looks again. `wanted`: readers shall let this waiter go first.
     pub(crate) fn wait(
         &self,
@@ -89,7 +89,7 @@ impl Stripes {
         self.wait_also(frame, word, (wanted, slow), busy, None::<fn() -> bool>);
     }
 
-    /// Waits while `busy` says so of the frame's word and `hazard` says so too.
+    /// Waits while `busy` is true of the frame's word and `hazard` is true, too.
     pub(crate) fn wait_hazard(
         &self,
         frame: FrameNo,
@@ -140,7 +140,7 @@ impl Stripes {
                 return;
             }
             let at_most = match (&hazard, slow.is_some()) {
-                // A wake-up that is missed costs no more than a part of what was waited.
+                // A missed wake-up costs no more than a part of the time waited so far.
                 (Some(_), _) => Some((slept / 4).clamp(HAZARD_SLEEP_MAX, HAZARD_SLEEP_MOST)),
                 (None, true) => Some(SLOW_AFTER),
                 (None, false) => None,

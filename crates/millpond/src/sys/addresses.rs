@@ -50,14 +50,16 @@ pub(crate) struct RegionBytes {
 }
 
 impl RegionBytes {
-    /// `len` bytes of address space, and no memory yet. `touch`: what becomes of a thread that touches what is not there.
+    /// `len` bytes of address space, and no memory yet. `touch`: what happens to a thread that touches a page
+    /// that is not there.
     ///
     /// # Errors
-    /// If the process may not have so many addresses.
+    /// If the process may not have that many addresses.
     pub(crate) fn new(len: usize, touch: Touch) -> io::Result<RegionBytes> {
         let mapping = Mapping::new(len, true)?;
         let all = 0..mapping.len();
-        // Pages come and go one by one. A child would read zeros, and its share in a page keeps that from being moved.
+        // Pages come and go one by one. A forked child would read zeros, and a page that it shares can't be
+        // moved.
         mapping.advise(all.clone(), Advice::SmallPages)?;
         mapping.advise(all.clone(), Advice::DoNotFork)?;
         mapping.advise(all, Advice::DoNotDump)?;

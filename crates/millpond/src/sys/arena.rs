@@ -6,16 +6,17 @@
 //! ```
 //!
 //! One range of addresses is reserved for as many frames as there may ever be, so frame `n` is always at
-//! `n` times the page size. Memory is put behind it from the front as the cache grows and taken away from
-//! the end as it shrinks; both while pins are held elsewhere. Touching what is not committed is a fault,
-//! not a quiet zero.
+//! `n` times the page size. Memory is put behind it from the front as the cache grows, and taken away
+//! from the end as it shrinks; both while other frames are pinned. Touching memory that is not committed
+//! is a fault, not a silent zero.
 //!
-//! Where pages are exchanged with regions all of that is otherwise: a frame is in one of some more places, or in none
-//! (`places.rs`), and as the cache shrinks it gives its memory back, wherever that is, and keeps its place.
+//! With exchange of pages with regions it is different: a frame is in one of a somewhat larger number of
+//! places, or in none (`places.rs`). As the cache shrinks, a frame gives its memory back, wherever that is,
+//! and keeps its place.
 //!
 //! - Huge pages: asked for, because random reads over 1 GiB cost three to four times as much with small
 //!   ones. A kernel without them, or with them switched off, leaves small pages; [`Arena::huge_pages`] has its answer.
-//! - Core dumps leave the frames out: they are copies of files, and may be most of the machine's memory.
+//! - Core dumps leave out the frames: they are copies of files, and may be most of the machine's memory.
 //! - A forked child does not get them: it has none of the threads that would keep them right, its copy
 //!   would cost the parent a page fault for each page changed, and a page copied while the device writes
 //!   into it loses the write. A child that touches a page faults.
@@ -79,8 +80,8 @@ impl Arena {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
         let places = exchanged.then(|| Places::new(frames_max)).transpose()?;
-        // A page behind the last frame that is never committed: what runs over the end faults, and the kernel
-        // does not join the arena with a neighbour of the same kind.
+        // A page behind the last frame that is never committed: an access beyond the end faults, and the
+        // kernel does not join the arena with a neighbour of the same kind.
         let bytes = match exchanged {
             true => (places::born_at(frames_max) as usize) << page_size.shift(),
             false => bytes,
@@ -89,10 +90,12 @@ impl Arena {
         mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
         mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
         let huge_pages = match exchanged {
-            // One page of a huge one can't be moved before that is split, and that only while none of it is in transit.
+            // A page of a huge one can be moved only after that is split, and it can be split only while no
+            // part of it is in transit.
             true => {
                 mapping.advise(0..mapping.len(), Advice::SmallPages)?;
-                // Pages are moved only if both sides are locked, or neither is, as no region is (`exchange.rs`).
+                // Pages are moved only if both sides are locked or neither is, and no region is locked
+                // (`exchange.rs`).
                 mapping.unlock();
                 None
             }
@@ -108,9 +111,9 @@ impl Arena {
         })
     }
 
-    /// What the kernel answered when it was asked for huge pages; `None` where it was not, since pages are exchanged. It
-    /// answers the same where they are switched off, and where memory is short or in pieces it may still give small ones;
-    /// the kernel counts in `/proc/self/smaps`.
+    /// What the kernel answered when it was asked for huge pages; `None` if it was not, because pages are
+    /// exchanged. It answers the same if they are switched off, and if memory is short or fragmented it may
+    /// still give small ones; `/proc/self/smaps` has the kernel's count.
     pub(crate) fn huge_pages(&self) -> Option<&io::Result<()>> {
         self.huge_pages.as_ref()
     }
@@ -165,7 +168,7 @@ impl Arena {
         unsafe { self.mapping.discard(self.bytes(&frames)) };
     }
 
-    /// Where frames are, and whatever there is between them; of those that are exchanged, where they were born.
+    /// The bytes of these frames, with what lies between them; of exchanged frames, where they were born.
     fn bytes(&self, frames: &Range<u32>) -> Range<usize> {
         assert!(
             frames.start <= frames.end && frames.end <= self.frames_max,
@@ -184,7 +187,7 @@ impl Arena {
         self.places.as_ref().map_or(0, Places::metadata_bytes)
     }
 
-    /// The address from which on frames are that are new, and how many bytes it is to their end.
+    /// The address at which new frames begin, and the number of bytes to their end.
     pub(super) fn birthplace(&self, frames: &Range<u32>) -> (usize, usize) {
         let bytes = self.bytes(frames);
         (self.mapping.start().addr().get() + bytes.start, bytes.len())
@@ -203,18 +206,18 @@ impl Arena {
         let _ = self.filler.set(uffd.clone());
     }
 
-    /// The program may have had it locked: it is not any more.
+    /// The program may have locked it: that ends here.
     pub(super) fn unlock(&self) {
         self.mapping.unlock();
     }
 
-    /// The program may have had it merged: it is not any more.
+    /// The program may have had it merged: that ends here.
     pub(super) fn unmerge(&self) {
         self.mapping.unmerge();
     }
 
-    /// Memory that a program has seen is given back, and there is fresh one in its place: its frames are free, and the core
-    /// lock is held.
+    /// Memory that a program has seen is given back, and fresh memory takes its place: its frames are free,
+    /// and the core lock is held.
     fn refresh(&self, stale: Option<Stale>) {
         let (Some(mut stale), Some(filler)) = (stale, self.filler.get()) else {
             return;
@@ -270,8 +273,8 @@ impl Arena {
         self.frame(frame)
     }
 
-    /// A frame gives its memory back: it is free and the core lock is held, or its page, whose content is
-    /// somewhere else, is the caller's.
+    /// A frame gives its memory back: it is free and the core lock is held, or its page is the caller's
+    /// and has its content elsewhere.
     pub(super) fn empty(&self, frame: FrameNo) {
         let start = self.offset(frame);
         // SAFETY: no other thread has a right to the frame, and the caller has no reference to it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The largest page; whatever a device wants to be aligned to is smaller.
 const ALIGNMENT: usize = 64 << 10;
 
-/// A [`Memory`] that is nothing else, for transfers outside a cache's frames.
+/// A [`Memory`] and nothing else, for transfers outside a cache's frames.
 ///
 /// ```
 /// use millpond::device::{Buffer, Segments};

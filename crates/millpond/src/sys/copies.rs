@@ -28,7 +28,7 @@ impl Copies {
     /// `slots` pages of `page_bytes` bytes.
     ///
     /// # Panics
-    /// If that is nothing, or more than the system has.
+    /// If that is no memory at all, or more than the system has.
     pub(crate) fn new(slots: u32, page_bytes: usize) -> Arc<Copies> {
         Arc::new(Copies {
             memory: Buffer::new(slots as usize * page_bytes),
@@ -47,7 +47,7 @@ impl Copies {
         })
     }
 
-    /// Bytes of all of them, and of the list of those that are free.
+    /// Bytes of all slots, and of the list of free ones.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.range().len() + self.free.lock().capacity() * size_of::<u32>()
     }

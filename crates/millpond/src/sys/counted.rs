@@ -10,7 +10,7 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Allocations of this thread so far, those that grow something among them.
+/// Allocations of this thread so far, including those that grow something.
 pub(crate) fn allocations() -> u64 {
     COUNT.get()
 }

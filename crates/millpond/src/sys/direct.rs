@@ -25,7 +25,7 @@ pub enum Op {
 /// A call that is to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
-    /// On the descriptor that goes past the page cache.
+    /// On the descriptor that bypasses the page cache.
     pub(crate) direct: bool,
     pub(crate) offset: u64,
     /// Bytes of the segments before it.
@@ -38,7 +38,7 @@ pub(crate) struct Step {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DirectAlignment {
     pub(crate) memory: u32,
-    /// Of offsets and lengths. Zero: the file cannot do direct I/O.
+    /// Of offsets and lengths. Zero: the file can't do direct I/O.
     pub(crate) offset: u32,
 }
 
@@ -83,7 +83,7 @@ fn read_some(at: Place, segments: &Segments, part: (usize, usize)) -> io::Result
     })
 }
 
-/// A function of its own: `.ci/tsan.supp` names it, as pages may be changed while they are written.
+/// A separate function: `.ci/tsan.supp` names it, as pages may be changed while they are written.
 fn write_some(at: Place, segments: &Segments, part: (usize, usize)) -> io::Result<usize> {
     let Place { fd, offset, flags } = at;
     with_ranges(segments, part, |ranges| match ranges {
@@ -94,7 +94,8 @@ fn write_some(at: Place, segments: &Segments, part: (usize, usize)) -> io::Resul
     })
 }
 
-/// Makes `call` with the ranges of a part of `segments`. How many bytes it says.
+/// Makes `call` with the ranges of a part of `segments`. Returns the number of bytes that the call
+/// reports.
 fn with_ranges(
     segments: &Segments,
     (skip, len): (usize, usize),
@@ -126,7 +127,7 @@ pub(crate) fn unlock(file: &impl AsRawFd) {
 /// Gives the file blocks for its first `len` bytes.
 ///
 /// # Errors
-/// The file system's: it has no room, or can't.
+/// The file system's: it has no space, or does not support it.
 pub(crate) fn allocate(file: &File, len: u64) -> io::Result<()> {
     let len = libc::off_t::try_from(len).map_err(io::Error::other)?;
     // SAFETY: takes numbers; the file is open until the call returns.
@@ -136,7 +137,8 @@ pub(crate) fn allocate(file: &File, len: u64) -> io::Result<()> {
     }
 }
 
-/// Lets the kernel's page cache forget what it has of the file and need not write. It may refuse.
+/// Lets the kernel's page cache drop what it has of the file and need not write. The kernel may
+/// refuse.
 pub(crate) fn forget_cached(file: &File) {
     // SAFETY: takes numbers; the file is open until the call returns.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
@@ -206,8 +208,8 @@ pub(crate) fn is_writable(file: &File) -> io::Result<bool> {
     Ok(flags(file)? & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
-/// Whether it is open for reading, or for reading and writing, with direct I/O or without, and in no other way that changes
-/// what calls do.
+/// Whether it is open for reading, or for reading and writing, with direct I/O or without, and with no other
+/// flag that changes what calls do.
 pub(crate) fn is_plain(file: &File, is_writable: bool, is_direct: bool) -> bool {
     let others =
         libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_NONBLOCK | libc::O_ASYNC | libc::O_NOATIME;
@@ -216,7 +218,7 @@ pub(crate) fn is_plain(file: &File, is_writable: bool, is_direct: bool) -> bool 
     flags(file).is_ok_and(|flags| flags & (libc::O_ACCMODE | libc::O_DIRECT | others) == wanted)
 }
 
-/// Whether each write through it goes to the end of the file, wherever it is meant to go.
+/// Whether each write through it goes to the end of the file, whatever its offset.
 pub(crate) fn appends(file: &File) -> bool {
     flags(file).is_ok_and(|flags| flags & libc::O_APPEND != 0)
 }

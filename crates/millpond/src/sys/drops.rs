@@ -1,16 +1,17 @@
 //! Single pages of memory given back to the kernel, many with one system call.
 //!
-//! Each call to give a page back makes every processor that runs this process forget addresses, by an interrupt: with a second
-//! thread running that was 13 us a page, and 1 us of 32 with one call (a virtual machine, Linux 6.18).
+//! Each call to give a page back makes every processor that runs this process forget addresses, by an
+//! interrupt: with a second thread running that took 13 us a page, and 1 us a page for 32 of them in one call
+//! (a virtual machine, Linux 6.18).
 
 use crate::sys::mapping::{give_back, kernel_page};
 
 /// Pages of one call.
 const BATCH: usize = 64;
-/// This process, in place of a descriptor of it (Linux 6.14).
+/// Means this process, in place of a descriptor of it (Linux 6.14).
 const SELF: libc::c_int = -10001;
 
-/// Pages that are to be given back, when it is full or dropped.
+/// Pages that are to be given back, as soon as this is full or dropped.
 pub(super) struct Drops {
     pages: [libc::iovec; BATCH],
     count: usize,
@@ -64,10 +65,10 @@ impl Drops {
                 return;
             }
         }
-        // One, or a kernel that can't, or did a part.
+        // There is only one, or the kernel can't do it, or did a part.
         for page in pages {
-            // Refused at first, it is locked: the program has had its memory locked. Refused at all, there is none.
-            // SAFETY: as above.
+            // If it is refused at first, it is locked: the program has had its memory locked. If it is
+            // refused again, there is no such memory. SAFETY: as above.
             unsafe { give_back(page.iov_base, page.iov_len) };
         }
     }

@@ -27,10 +27,10 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 const NONE: RawFd = -1;
 
-/// Files that children close. A lock beyond these lives on in children.
+/// Files that children close. If there are more, their locks live on in children.
 static LOCKED: [AtomicI32; 64] = [const { AtomicI32::new(NONE) }; 64];
 
-/// By which process something was made: equal in the one that made it only.
+/// Which process made something: equal only in the one that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Maker(u32);
 
@@ -131,7 +131,7 @@ impl<F: AsRawFd> NotInChildren<F> {
     }
 
     /// # Panics
-    /// Never: only dropping it takes the file away.
+    /// Never: the file is taken out only when this is dropped.
     pub(crate) fn file(&self) -> &F {
         self.file.as_ref().expect("there until it is dropped")
     }
@@ -139,7 +139,7 @@ impl<F: AsRawFd> NotInChildren<F> {
 
 impl<F: AsRawFd> Drop for NotInChildren<F> {
     fn drop(&mut self) {
-        // In a child the number is another file's by now.
+        // In a child the descriptor's number may be another file's by now.
         if !self.is_anothers() {
             if let Some(slot) = self.slot {
                 slot.store(NONE, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl<F: AsRawFd> FileLock<F> {
 
 impl<F: AsRawFd> Drop for FileLock<F> {
     fn drop(&mut self) {
-        // In a child it is closed, or its parent's to unlock.
+        // In a child it is closed, or its parent is the one to unlock it.
         if !self.0.is_anothers() {
             direct::unlock(self.file());
         }

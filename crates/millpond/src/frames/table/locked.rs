@@ -40,7 +40,7 @@ pub(crate) trait Memory {
     fn withdraw(&self, frames: Vacated);
 }
 
-/// Frames that hold no page, and will not before their memory has been told so (T4).
+/// Frames that hold no page, and will not before their memory has been told (T4).
 #[derive(Debug)]
 pub(crate) struct Vacated(Range<u32>);
 
@@ -144,7 +144,8 @@ impl<'a, M: Memory> LockedTable<'a, M> {
             },
         );
         if hazards && !mutation::is(Mutation::EvictPinned) {
-            // H2, once for all of them. Only we make frames leave, so one that does is one of ours.
+            // H2, once for all of them. Only this call makes frames leave, so a leaving frame is
+            // one of ours.
             hazard::scan(|address| {
                 if let Some(frame) = index.frame_at(address)
                     && Word::load(index.word(frame), Ordering::Relaxed).state() == State::Leaving
@@ -203,7 +204,7 @@ impl<'a, M: Memory> LockedTable<'a, M> {
 }
 
 impl<M: Memory> LockedTable<'_, M> {
-    /// Makes it `frames` frames; the new ones are free. Nothing changes if it fails.
+    /// Sets the number of frames to `frames`; the new ones are free. Nothing changes if it fails.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -236,7 +237,7 @@ impl<M: Memory> LockedTable<'_, M> {
     }
 
     /// Withdraws frames from the last one down to `frames` frames, or down to the last one that is not
-    /// free, and gives their memory back. How many there are then.
+    /// free, and gives their memory back. Returns how many are left.
     #[allow(
         dead_code,
         reason = "memory is given back frame by frame until frames are withdrawn by the chunk"

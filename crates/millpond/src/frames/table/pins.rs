@@ -5,7 +5,7 @@ use crate::frames::hazard::Hazard;
 use millpond_core::units::FrameNo;
 use std::sync::Arc;
 
-/// Whatever keeps a table alive for a pin: a borrow, or a share of what owns it.
+/// What keeps a table alive for a pin: a borrow, or a share of what owns it.
 ///
 /// [`Holder::table`] gives the same table every time; a pin's memory depends on it.
 pub(crate) trait Holder {

@@ -19,7 +19,7 @@ impl<M> Table<M> {
         state::must(self.index.word(frame), Step::Use);
     }
 
-    /// Whether the page was used since that was asked last.
+    /// Whether the page was used since the last call of this.
     pub(crate) fn was_used(&self, frame: FrameNo) -> bool {
         self.word(frame).uses() > 0
     }

@@ -21,10 +21,11 @@
 //!
 //! A moved page that is pinned for a device is refused (`EBUSY`), so what a device writes into a region is not lost.
 //!
-//! What the program does to its region with the kernel's help is its own affair, and ends nothing. Locked (`mlock`), its
-//! pages can't be moved to an arena that is not: it is unlocked, and that is said. Read-only (`mprotect`), they can't be
-//! moved at all: they are copied, write-protected for that long. Neither readable, they stay. Merged with others that are
-//! alike (`MADV_MERGEABLE`, `PR_SET_MEMORY_MERGE`), they count as pinned: the kernel is told not to.
+//! The program may change its region by system calls, and nothing breaks. Pages of a locked region (`mlock`)
+//! can't be moved to an arena that is not locked: the region is unlocked, and a warning says so. Read-only
+//! pages (`mprotect`) can't be moved at all: they are copied, and are write-protected meanwhile. Pages that
+//! are not readable either stay. Pages merged with equal ones (`MADV_MERGEABLE`, `PR_SET_MEMORY_MERGE`) count
+//! as pinned: the kernel is told not to merge them.
 
 mod locked;
 
@@ -45,20 +46,21 @@ use std::sync::{Arc, OnceLock};
 /// or a pin of a transfer that has just ended, both gone within microseconds.
 const MOVE_TRIES: u32 = 100_000;
 
-/// After so many tries it may be that the page is merged with others, which ends when the kernel is told so.
+/// After so many tries the page may be merged with others, which ends when the kernel is told so.
 const UNMERGE_AT: u32 = 20;
 
-/// Whether a page that the kernel says was there already is there because it has just been moved there.
+/// Whether a page that was there already, as the kernel says, is there because it has just been moved
+/// there.
 ///
-/// Linux 6.18 (`move_pages`, since it moves several pages at a time) tries pages again that have changed under its hands, has
-/// then moved them, and takes the failure of the first try for one of the second: it goes to the same pages once more, and
-/// finds them there. So it tells of fewer than it has moved, and of `EEXIST` if it would be none. Eight threads on a region
-/// of eight budgets met it once in some minutes.
+/// Linux 6.18 (`move_pages`, since it moves several pages at a time) retries pages that changed while it
+/// moved them. It then has moved them, but takes the failure of the first try for one of the second, goes to
+/// the same pages once more, and finds them there. So it reports fewer than it has moved, and `EEXIST` if
+/// that would be none. Eight threads on a region of eight budgets met it once in some minutes.
 fn has_moved(to: usize, from: usize) -> bool {
     is_there(to) && !is_there(from)
 }
 
-/// The right to move a page of a region between there and its frame, and to read it in the frame.
+/// The right to move a page between its region and its frame, and to read it in the frame.
 #[derive(Clone, Copy)]
 pub(crate) struct InHand<'a> {
     pub(crate) memory: &'a RegionMemory,
@@ -78,7 +80,7 @@ pub(crate) enum Stuck {
 /// A page is moved by the userfaultfd of where it goes: the arena's, or the region's own if that is another.
 pub(crate) struct Exchange {
     uffd: Arc<Userfault>,
-    /// Of regions whose threads get a signal, from the first of them on.
+    /// For regions whose threads get a signal; made with the first of them.
     signals: OnceLock<Userfault>,
     /// Pages can be write-protected.
     can_write_protect: AtomicBool,
@@ -126,8 +128,8 @@ impl Exchange {
         &self.uffd
     }
 
-    /// There are so many frames: those that are new get memory, and may be exchanged from now on. If that
-    /// fails there is none of them yet, and the next call tries again.
+    /// There are now so many frames: the new ones get memory, and may be exchanged from now on. If that
+    /// fails there is none of the new ones yet, and the next call tries again.
     ///
     /// # Errors
     /// The system's.
@@ -181,7 +183,7 @@ impl Exchange {
     }
 
     /// Moves a page from its frame into its region, and wakes the threads that wait for it. `false`: the
-    /// system has no memory for that, and the page is in its frame still.
+    /// system has no memory for that, and the page is still in its frame.
     ///
     /// # Panics
     /// If there is no page in the frame, or one in the region.
@@ -198,7 +200,8 @@ impl Exchange {
                     self.vacate(std::slice::from_ref(page));
                     return true;
                 }
-                // A page lock, or a pin of a transfer that has just ended; no memory for the kernel's own.
+                // A page lock, or a pin of a transfer that has just ended; or the kernel has no memory for
+                // its own part.
                 Err(Some(libc::EBUSY)) if n == UNMERGE_AT => self.unmerge(page.memory),
                 Err(Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM)) => {}
                 Err(Some(libc::EINVAL)) if was_locked.is_none() => {
@@ -260,8 +263,8 @@ impl Exchange {
         is_copied
     }
 
-    /// Pages are about to leave their region: where they are put in the arena follows one another, as far as they have no
-    /// place there.
+    /// Pages are about to leave their region: those without a place in the arena get places that follow one
+    /// another.
     pub(crate) fn put_together(&self, pages: &[InHand<'_>]) {
         let mut left = pages;
         while !left.is_empty() {
@@ -269,7 +272,7 @@ impl Exchange {
         }
     }
 
-    /// Of how many pages, from the first on, each follows the one before it, and so does where it is in the arena.
+    /// How many pages, from the first on, follow one another both in the region and in the arena.
     pub(crate) fn run(&self, pages: &[InHand<'_>]) -> usize {
         let place = |page: &InHand<'_>| self.places().of(page.frame);
         let follows = |pair: &&[InHand<'_>]| {
@@ -288,7 +291,7 @@ impl Exchange {
         self.places().vacate(pages.iter().map(|page| page.frame));
     }
 
-    /// Of pages that are in both places, one memory each is given back.
+    /// Gives back one of the two memories of pages that are in both places.
     pub(crate) fn drop_copies<'a>(&self, copies: impl Iterator<Item = Copy<'a>> + Clone) {
         let mut drops = Drops::new();
         for copy in copies.clone() {
@@ -334,7 +337,7 @@ impl Exchange {
                 .move_pages(to, from, pages.len() * kernel_page())
         };
         let mut moved = moved / kernel_page();
-        // What it stopped at may be what it has just moved.
+        // The page at which it stopped may be one that it has just moved.
         while let Some(next) = pages.get(moved)
             && has_moved(next.memory.page(next.page), self.frame(next.frame))
         {
@@ -366,7 +369,8 @@ impl Exchange {
         is_copied
     }
 
-    /// Moves pages that follow one another out of their region. How many were; the next one is stuck.
+    /// Moves pages that follow one another out of their region. Returns how many were moved; the next
+    /// one is stuck.
     pub(crate) fn move_out(&self, pages: &[InHand<'_>]) -> (usize, Option<Stuck>) {
         let (mut done, mut tries, mut most) = (0, 0, pages.len());
         let (mut was_locked, mut was_unmerged) = (None, false);
@@ -389,7 +393,8 @@ impl Exchange {
             }
             tries += 1;
             match result.as_ref().map_err(io::Error::raw_os_error) {
-                // The kernel keeps memory that was made accessible at several times apart, and moves none across.
+                // The kernel keeps memory apart that was made accessible at different times, and moves
+                // nothing across.
                 Err(Some(libc::EINVAL)) if count > 1 => most = 1,
                 Err(Some(libc::EINVAL)) if was_locked.is_none() => {
                     was_locked = Some(self.unlock(page.memory))
@@ -408,7 +413,7 @@ impl Exchange {
                     self.places().seen([page.frame].into_iter());
                     (done, tries) = (done + 1, 0);
                 }
-                // The whole process has had its memory locked, and what was empty got some.
+                // The whole process had its memory locked, and what was empty got memory.
                 Err(Some(libc::EEXIST)) if tries < MOVE_TRIES && is_there(from) => {
                     let mut drops = Drops::new();
                     // SAFETY: the page is in its region only and ours alone, so there is no reference to this
@@ -438,7 +443,8 @@ impl Exchange {
         unsafe { std::slice::from_raw_parts(start, kernel_page()) }
     }
 
-    /// The pages of a region are no more, wherever they are; the frames of those that were in the region have zeros.
+    /// The pages of a region are gone, wherever they were; the frames of those that were in the region have
+    /// zeros.
     pub(crate) fn discard(&self, memory: &RegionMemory, pages: Range<u64>, frames: &[FrameNo]) {
         let start = pages.start as usize * kernel_page();
         let end = pages.end as usize * kernel_page();

@@ -6,12 +6,13 @@
 //!   places    0    1    2    3    4 …   a page's worth of addresses each; some more than there are frames
 //! ```
 //!
-//! One system call moves pages that follow one another if the places that they come from, or go to, do as well, and after
-//! each call all processors that run the process are interrupted. Frames that pages get when many threads read by turns are
-//! in no order. So a frame's number says nothing of where it is:
+//! One system call moves pages that follow one another if the places that they come from, or go to, do as
+//! well, and after each call all processors that run the process are interrupted. Frames that pages get while
+//! many threads read in turn are in no order. So a frame's number does not tell where it is:
 //!
 //! - Pages that leave their regions together get places side by side, whatever frames they have.
-//! - Free frames that are granted together exchange places among all free ones, so that theirs are side by side.
+//! - Free frames that are granted together exchange places with other free ones, so that their places are
+//!   side by side.
 //!
 //! A place changes only while no thread can have a right to the frame's bytes: while its page is in its
 //! region, or while it is free, which takes the core lock.
@@ -31,8 +32,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Frames are born this many in a row: 2 MiB of pages of 4 KiB.
 const ROW: u32 = 512;
 
-/// Places behind each row in which no frame is born. Without them few of the empty ones follow one another while most of
-/// memory is in the arena.
+/// Places behind each row in which no frame is born. Without them few of the empty places would be side by
+/// side while most of memory is in the arena.
 const SPARE: u32 = 64;
 
 /// Frames that there may be at most: 14 TiB in pages of 4 KiB, so that the places are less than 2^32.
@@ -49,11 +50,12 @@ pub(super) fn rows(frames: Range<u32>) -> impl Iterator<Item = Range<u32>> {
     rows.map(move |row| frames.start.max(row * ROW)..frames.end.min((row + 1) * ROW))
 }
 
-/// Bytes that this takes for a frame: two numbers, three bits with their summaries, and an eighth of a place more.
+/// Bytes that the places take for each frame: two numbers, three bits with their summaries, and an eighth of
+/// a place more.
 pub(crate) const PLACE_BYTES: u64 = 9;
 
-/// Places of free frames that get fresh memory with one system call: alone a page is 13 us with a second thread running,
-/// with 31 others 2 to 4.
+/// Places of free frames that get fresh memory with one system call. With a second thread running, a page
+/// takes 13 us alone, and 2 to 4 us together with 31 others.
 const STALE: usize = 32;
 
 /// Places of free frames whose memory was seen.
@@ -76,7 +78,7 @@ impl Stale {
         }
     }
 
-    /// In runs of such as follow one another.
+    /// As runs of places that follow one another.
     pub(super) fn runs(&mut self) -> impl Iterator<Item = &[u32]> + Clone {
         let places = &mut self.places[..self.count];
         places.sort_unstable();
@@ -86,9 +88,9 @@ impl Stale {
 
 /// The places of an arena's frames.
 pub(super) struct Places {
-    /// Of a frame: its place and one more, or 0 if it has none.
+    /// For each frame: its place plus one, or 0 if it has none.
     of: Reserved<AtomicU32>,
-    /// Of a place in [`Maps::free`]: its frame.
+    /// For each place in [`Maps::free`]: its frame.
     at: Reserved<AtomicU32>,
     maps: Mutex<Maps>,
 }
@@ -99,13 +101,13 @@ struct Maps {
     frames: u32,
     /// Places without memory.
     empty: FreeFrames,
-    /// Behind the place where the last page was put that left its region.
+    /// The place behind the one that the last page leaving its region got.
     next: u32,
     /// Places of free frames.
     free: FreeFrames,
     /// Places whose memory came out of a region.
     seen: FreeFrames,
-    /// Those of them that are of free frames: fewer than are refreshed at a time.
+    /// Those of them that belong to free frames: fewer than are refreshed at a time.
     stale: Stale,
 }
 
@@ -117,7 +119,7 @@ impl Maps {
         }
     }
 
-    /// Those that are to be refreshed now, and are fresh from now on.
+    /// The places that are to be refreshed now, and count as fresh from now on.
     fn take_stale(&mut self) -> Stale {
         let stale = std::mem::take(&mut self.stale);
         for &place in &stale.places[..stale.count] {
@@ -128,7 +130,7 @@ impl Maps {
 }
 
 impl Places {
-    /// For so many frames at most; none yet.
+    /// For at most so many frames; there are none yet.
     pub(super) fn new(frames_max: u32) -> io::Result<Places> {
         Ok(Places {
             of: Reserved::new(frames_max as usize)?,
@@ -150,7 +152,7 @@ impl Places {
         self.maps.lock().frames
     }
 
-    /// There are so many frames. Those that are new have memory where they are born, and are free.
+    /// There are now so many frames. The new ones have memory where they are born, and are free.
     pub(super) fn born(&self, frames: u32) {
         let maps = &mut *self.maps.lock();
         let places = PageCount(born_at(frames).into());
@@ -185,8 +187,8 @@ impl Places {
         }
     }
 
-    /// The frame is free, or will be before the core lock is let go. What is to be refreshed before that, as soon as there
-    /// is a batch.
+    /// The frame is free, or will be before the core lock is released. Returns what is to be refreshed before
+    /// that, as soon as there is a batch.
     #[must_use]
     pub(super) fn freed(&self, frame: FrameNo) -> Option<Stale> {
         let place = self.of(frame)?;
@@ -206,7 +208,7 @@ impl Places {
         self.at[place as usize].store(frame.0, Ordering::Relaxed);
     }
 
-    /// A free frame whose memory is given back: no other one exchanges places with it.
+    /// A free frame whose memory is given back: no other frame exchanges places with it.
     pub(super) fn given_back(&self, frame: FrameNo) {
         if let Some(place) = self.of(frame) {
             let maps = &mut *self.maps.lock();
@@ -215,8 +217,9 @@ impl Places {
         }
     }
 
-    /// Free frames are granted to pages that follow one another: their places do as well from now on if that can be had,
-    /// behind that of the frame `behind`. What is to be refreshed before they are used.
+    /// Free frames are granted to pages that follow one another: from now on their places do as well if
+    /// possible, behind the place of the frame `behind`. Returns what is to be refreshed before they are
+    /// used.
     #[must_use]
     pub(super) fn granted(&self, frames: &[FrameNo], behind: Option<FrameNo>) -> Option<Stale> {
         let maps = &mut *self.maps.lock();
@@ -230,7 +233,7 @@ impl Places {
         let mut last = behind.and_then(|frame| self.of(frame));
         for &frame in frames {
             let Some(own) = self.of(frame) else { continue };
-            // One that was given back, and is used again.
+            // A frame that was given back, and is used again.
             if !free.contains(FrameNo(own)) {
                 last = Some(own);
                 continue;
@@ -253,8 +256,8 @@ impl Places {
         }
     }
 
-    /// Gives places that follow one another to frames that have none. Of how many of them, from the first on, the places
-    /// do, those that had one before included.
+    /// Gives places that follow one another to frames that have none. Returns for how many of them, from the
+    /// first on, the places follow one another, including those that had one before.
     pub(super) fn put_together(&self, frames: impl Iterator<Item = FrameNo>) -> usize {
         let mut frames = frames;
         let Some(first) = frames.next() else { return 0 };
@@ -285,7 +288,8 @@ impl Places {
         1 + others.count()
     }
 
-    /// The memory of these frames is no more where it was: it is in their pages' regions, or given back.
+    /// The memory of these frames is no longer where it was: it is in their pages' regions, or given
+    /// back.
     pub(super) fn vacate(&self, frames: impl Iterator<Item = FrameNo>) {
         let maps = &mut *self.maps.lock();
         for frame in frames {

@@ -40,7 +40,7 @@ fn lock(table: &Table<Arena>, page: u64) -> ExclusivePin<&Table<Arena>> {
     pin
 }
 
-/// In a child that has only the forking thread: it may do no more than read a byte and leave.
+/// In a child that has only the forking thread: it may only read a byte and exit.
 #[test]
 fn a_forked_child_faults_at_the_first_touch_of_a_page_and_the_parent_keeps_it() {
     let (table, mut token) = table(1024, 4);
@@ -254,8 +254,8 @@ fn pages_can_be_pinned_while_a_thread_ends() {
     assert_eq!(SEEN.load(Ordering::Relaxed), 2);
 }
 
-/// The processor's own reordering, which no scheduler of threads shows. With a relaxed store in
-/// `Hazard::publish` this fails on two processors, nearly every time.
+/// The processor's own reordering, which a scheduler of threads does not show. With a relaxed store
+/// in `Hazard::publish` this fails on two processors, nearly every time.
 #[test]
 fn threads_never_see_another_page_nor_half_a_change() {
     const PAGES: u64 = 2;

@@ -1,4 +1,5 @@
-//! What is left of a cache in a forked child. The children here call what allocates, as the C library lets them.
+//! What is left of a cache in a forked child. The children here call code that allocates, which the C library
+//! allows.
 
 use crate::device::{Device, Threads, Uring};
 use crate::{Error, LogOrder, OpenOptions, PageCache, SwapFile};
@@ -7,7 +8,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs `child` in a forked child, which must end within a minute. What it answers, or the signal that ended it.
+/// Runs `child` in a forked child, which must end within a minute. Returns its answer, or the signal that
+/// ended it.
 fn fork(child: impl FnOnce() -> u8) -> Result<u8, i32> {
     // SAFETY: the child does what the C library allows: it allocates, and waits for no other thread.
     let pid = unsafe { libc::fork() };
@@ -122,7 +124,7 @@ fn a_forked_child_drops_a_region_and_its_parent_keeps_it() {
     assert!(region.as_slice().iter().all(|&byte| byte == 3));
 }
 
-/// A worker of a pool died without a word, and its pool waited for ever.
+/// A worker of a pool died without a message, and its pool waited for ever.
 #[test]
 fn a_forked_child_that_touches_a_region_says_why_it_ends() {
     let folder = folder();
@@ -231,7 +233,7 @@ fn a_swap_file_is_free_when_its_cache_has_ended_though_a_child_lives() {
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
 }
 
-/// It was refused them: another cache of "this process" wrote them.
+/// The child was refused: another cache of "this process" wrote them.
 #[test]
 fn a_forked_child_may_write_its_parents_files_in_a_cache_of_its_own_whatever_threads_it_lost() {
     let folder = folder();
@@ -241,7 +243,7 @@ fn a_forked_child_may_write_its_parents_files_in_a_cache_of_its_own_whatever_thr
     file.write_at(&[7; 8192], 0).unwrap();
     file.sync_data().unwrap();
     let mut file = Some(file);
-    // As if another thread were just at it.
+    // As if another thread were in the middle of it.
     let held = crate::files::writers::held_writers();
     let said = fork(|| {
         let own = PageCache::builder().memory(2 << 20).build().unwrap();

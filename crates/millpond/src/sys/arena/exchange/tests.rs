@@ -1,4 +1,4 @@
-//! What the kernel moved and did not tell of; pages that are in two places.
+//! What the kernel moved without reporting it; pages that are in two places.
 
 use super::*;
 use crate::sys::addresses::RegionBytes;
@@ -7,7 +7,8 @@ use millpond_core::units::{Bytes, PageSize};
 const PAGES: u64 = 4;
 const FRAMES: u32 = 64;
 
-/// Of an arena with memory for frames, of which there are none yet. `None`, and said why, where nothing can be moved.
+/// An exchange of an arena with memory for frames, but no frames yet. `None`, with a message, if nothing can
+/// be moved.
 fn without_frames() -> Option<Exchange> {
     let memory = Bytes(u64::from(FRAMES) * 4096);
     let (table, mut token) = Table::new(Arena::new(memory, PageSize::KIB_4, true).unwrap()).unwrap();
@@ -44,7 +45,7 @@ fn in_hand(region: &RegionBytes) -> Vec<InHand<'_>> {
     (0..PAGES).map(page).collect()
 }
 
-/// Moves pages as the kernel does that does not tell.
+/// Moves pages as a kernel does that does not report them.
 fn move_untold(exchange: &Exchange, pages: &[InHand<'_>], is_in: bool) {
     for page in pages {
         let (region, frame) = (page.memory.page(page.page), exchange.frame(page.frame));
@@ -111,7 +112,7 @@ fn frames_that_could_not_be_made_exchangeable_are_not_there_and_are_tried_again(
     drop(another);
     exchange.add_frames(FRAMES).unwrap();
     assert_eq!((exchange.places().frames(), is_there(start)), (FRAMES, true));
-    // Fewer are wanted meanwhile, or as many: nothing to do.
+    // Fewer are wanted meanwhile, or as many: then there is nothing to do.
     exchange.add_frames(FRAMES / 2).unwrap();
     assert_eq!(exchange.places().frames(), FRAMES);
 }
@@ -281,7 +282,7 @@ fn a_page_that_somebody_had_the_kernel_drop_is_not_copied_out_and_reads_as_zeros
     assert_eq!(region.bytes()[kernel_page()], 0);
 }
 
-/// Of one that was the same as its slot the cache would not have known that it is not any more.
+/// If the page was the same as its slot, the cache would not have known that it no longer is.
 #[test]
 fn pages_of_a_region_that_somebody_has_the_kernel_drop_read_as_zeros_or_as_they_were() {
     let folder = crate::scratch::folder();
@@ -308,8 +309,8 @@ fn pages_of_a_region_that_somebody_has_the_kernel_drop_read_as_zeros_or_as_they_
     }
 }
 
-/// The reader of the pipe got bytes of others: the kernel's reference to a page is no pin, so it was moved, and its memory
-/// became theirs.
+/// The reader of the pipe got bytes of other pages: the kernel's reference to a page is no pin, so the page
+/// was moved, and its memory became another page's.
 #[test]
 fn what_a_program_has_given_to_a_pipe_stays_what_it_was_whatever_its_memory_is_needed_for() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -338,7 +339,7 @@ fn what_a_program_has_given_to_a_pipe_stays_what_it_was_whatever_its_memory_is_n
     assert!(region.as_slice().iter().all(|&byte| byte == 0xAA));
 }
 
-/// The process was ended: the cache broke, and had a region.
+/// The process was killed: the cache broke, and had a region.
 #[test]
 fn where_the_system_has_no_memory_to_bring_a_page_whoever_touches_it_waits_until_there_is() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();

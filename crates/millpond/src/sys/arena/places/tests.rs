@@ -1,4 +1,4 @@
-//! Places against a naive model, and the smallest example of each rule.
+//! The places compared with a naive model, and the smallest example of each rule.
 
 use super::*;
 use proptest::prelude::*;
@@ -159,7 +159,8 @@ fn what_came_out_of_a_region_is_refreshed_before_it_is_used_again_a_batch_at_a_t
     let freed: Vec<_> = seen.iter().map(|&frame| of_stale(places.freed(frame))).collect();
     assert_eq!(freed[31], at[..32], "as soon as there is a batch");
     assert_eq!(freed.iter().filter(|batch| !batch.is_empty()).count(), 1);
-    // Eight are left. One is given back; the others are refreshed as soon as one of them is used.
+    // Eight are left. One is given back; the other seven are refreshed as soon as one of them is
+    // used.
     places.given_back(seen[35]);
     let rest = frames((100..140).filter(|n| *n != 135));
     let stale = of_stale(places.granted(&rest, None));
