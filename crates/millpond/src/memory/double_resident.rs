@@ -6,8 +6,8 @@
 //!   met    ◄─ the core wants to see their uses   as soon as there is a batch
 //! ```
 //!
-//! A line may have pages that are double-resident no more, or twice: whoever's turn comes looks. What is done then is in
-//! `driver/double_resident.rs`.
+//! A line may have pages that are double-resident no more, or the same page twice: that is checked when a page's turn
+//! comes. What is done then is in `driver/double_resident.rs`.
 
 use millpond_core::units::{PageCount, PageKey};
 use parking_lot::Mutex;
@@ -96,7 +96,7 @@ impl DoubleResident {
         }
     }
 
-    /// Its turn had come, and somebody else had it in hand.
+    /// Its turn had come, and another thread had it in hand.
     pub(crate) fn enqueue_again(&self, key: PageKey) {
         self.0.lock().old.push(key);
     }

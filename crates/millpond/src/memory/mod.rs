@@ -61,7 +61,7 @@ pub(crate) struct RegionInner {
     pub(crate) pages: Pages,
     pub(crate) tables: Tables,
     pub(crate) write_protect: WriteProtect,
-    /// Who goes through it.
+    /// The walks through it.
     pub(crate) around: Mutex<FaultAround>,
     /// It is being dropped: a fault that is read late, of a page that is there since, must bring nothing
     /// back.

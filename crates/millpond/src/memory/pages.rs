@@ -51,9 +51,9 @@ const MARK: u32 = 1 << 5;
 const LAZY: u32 = 1 << 4;
 /// Its frame's place in the arena has memory while it is in the region.
 const DOUBLE: u32 = 1 << 3;
-/// Nobody can write it in the region without a fault.
+/// No thread can write it in the region without a fault.
 const PROTECTED: u32 = 1 << 8;
-/// Its slot holds the same: nobody could write it since it was read from there, or written there.
+/// Its slot holds the same: no thread could write it since it was read from there, or written there.
 const SAME: u32 = 1 << 9;
 /// What is kept while the page is `Busy`, `Cached` or `Writing`, and only its holder changes.
 const KEPT: u32 = AHEAD | MARK | LAZY;

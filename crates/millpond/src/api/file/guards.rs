@@ -42,8 +42,8 @@ impl File {
         Ok(self.page_slowly(page, len)?.into_owned(&self.opened))
     }
 
-    /// Pins page number `page` for reading if it is in memory and free to be read at this moment; `None` if it is being read
-    /// from the device or not there, or if somebody has it for changing, the calling thread too, or waits to.
+    /// Pins page number `page` for reading if it is in memory and free to be read at this moment. `None` if it is not
+    /// there or is being read from the device, or if a thread, the calling one too, has it for changing or waits to.
     ///
     /// It waits for no device and no guard. Where the page is the one at which read-ahead goes on, that is started, under the
     /// core's lock. `None` starts nothing: [`File::prefetch`] has the page read.
@@ -127,8 +127,8 @@ impl File {
         }
     }
 
-    /// Locks page number `page` for changing it, after waiting for others who read or change it. It is read from the
-    /// device if it is not in memory. Pauses before if too much is dirty.
+    /// Locks page number `page` for changing it, after waiting for other threads that read or change it. It is
+    /// read from the device if it is not in memory. Pauses first if too much is dirty.
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file ([`File::page_mut_or_grow`] extends it);
@@ -152,7 +152,7 @@ impl File {
             self.engine()
                 .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
         }
-        // Whoever cuts the file inside the page takes the page first, so from here on this is where it ends.
+        // A thread that cuts the file inside the page takes the page first, so the end that is read here stays right.
         let len = self.page_len(page)?;
         Ok(PageMut::new(pin, len, &self.inner, page))
     }
@@ -165,9 +165,9 @@ impl File {
         Ok(self.page_mut(page)?.into_owned(&self.opened))
     }
 
-    /// Locks page number `page` for changing it if it is in memory and nobody uses it at this moment, the calling thread
-    /// neither; `None` if it is not, or is being written and must stay as it is meanwhile, or if whoever makes pages dirty
-    /// has to pause now.
+    /// Locks page number `page` for changing it if it is in memory and no thread, not even the calling one, uses it at
+    /// this moment. `None` if that is not so, if the page is being written and must stay as it is meanwhile, or if a
+    /// thread that makes pages dirty has to pause now.
     ///
     /// It waits for no device, no guard and no room; it takes the core's lock for a moment.
     ///
@@ -237,7 +237,7 @@ impl File {
                 continue;
             }
             match self.page_mut(page) {
-                // Somebody has cut it meanwhile.
+                // The file was cut meanwhile.
                 Err(Error::OutOfRange { .. }) => {}
                 Ok(guard) if (guard.len() as u64) < size => {}
                 locked => return locked,
@@ -265,7 +265,7 @@ impl File {
             other => {
                 self.leave_room(true);
                 drop(resize);
-                // Not while nobody else can change the length: whoever holds the page may want to.
+                // Only now that others can change the length again: the thread that holds the page may want to.
                 if let Lookup::Busy(frame) | Lookup::Loading(frame) = other? {
                     self.engine().wait_unused(&self.inner, frame, page);
                 }

@@ -19,13 +19,13 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
 
 impl File {
-    /// Forgets the pages that hold the bytes `range`, so that whoever reads them next asks the device; `..` means the
+    /// Forgets the pages that hold the bytes `range`, so that the next read of them asks the device; `..` means the
     /// whole file. Takes the length that the file has on the device, too. For files that others have changed: another
     /// program, another cache, the kernel.
     ///
     /// Returns how many pages of the range stay in memory because they are changed and not written yet: 0 after a
-    /// [`File::sync_data`], if nobody has changed the file since. Those are written over what others have put there, and
-    /// a file that others have cut stays as long as such a page needs it.
+    /// [`File::sync_data`], if no caller has changed the file since. Such pages are written over what others have put
+    /// there, and a file that others have cut stays as long as such a page needs it.
     ///
     /// Waits for [`PageRef`](crate::PageRef) guards and for transfers of the pages that go; not for
     /// [`PageMut`](crate::PageMut) guards, whose pages stay.

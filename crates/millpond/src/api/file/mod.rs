@@ -117,7 +117,8 @@ impl File {
         PageKey::new(self.inner.id, PageIndex(page))
     }
 
-    /// Waits for a page that is being loaded, in `call`. The core is told: what was read ahead has somebody who waits now.
+    /// Waits for a page that is being loaded, in `call`. The core is told, as the page may have been read
+    /// ahead: now a thread waits for it.
     #[cold]
     fn wait_loading(&self, frame: FrameNo, key: PageKey, call: Call) {
         explain::waits_in(call);
@@ -248,7 +249,7 @@ impl File {
     }
 
     /// Gives up what can't be written: the pages whose last write has failed are dropped, and with them the error that
-    /// every sync gives. They are read from the device again when somebody wants them, and are there what it has: the
+    /// every sync gives. They are read from the device again at their next use, and then hold what it has: the
     /// content before the change, or any part of it, or zeros. All other pages stay as they are, dirty or not, and so
     /// does the length. How many pages were dropped; 0 if none was known that can't be written.
     ///
@@ -261,7 +262,7 @@ impl File {
     pub fn discard_unwritten(&self) -> Result<u64> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
-        // Not while nobody else can change the length: whoever holds one of the pages may want to.
+        // Before others are kept from changing the length: a thread that holds one of the pages may want to.
         let given_up = self.engine().discard_failed(&self.inner)?;
         let _resize = self.inner.resize.lock();
         // What was appended and never written: the next sync promises the length all the same.

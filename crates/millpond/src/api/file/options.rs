@@ -75,8 +75,8 @@ impl OpenOptions {
     }
 
     /// Also for writing, and the file is made: one that exists already, a dangling link too, is an
-    /// [`Error::Open`](crate::Error::Open) of [`AlreadyExists`](std::io::ErrorKind::AlreadyExists). Of several who try it at
-    /// once one succeeds.
+    /// [`Error::Open`](crate::Error::Open) of [`AlreadyExists`](std::io::ErrorKind::AlreadyExists). Of several attempts
+    /// at once, one succeeds.
     pub fn create_new(mut self, create_new: bool) -> OpenOptions {
         self.making.new = create_new;
         if create_new { self.create(true) } else { self }
@@ -97,10 +97,10 @@ impl OpenOptions {
         self
     }
 
-    /// For this cache alone, as far as others ask: the file is locked until the last handle of it is dropped, so that
-    /// another process, or another cache of this one, that opens it so as well gets an error, as does this one if somebody
-    /// has it locked by `fcntl`. For handles that write. The lock is one of the open file (`F_OFD_SETLK`) on all of it; who
-    /// locks nothing is not kept from anything, and a child that was forked has no part in it.
+    /// For this cache alone, as far as others ask: the file is locked until its last handle is dropped. Another
+    /// process, or another cache of this one, gets an error if it opens the file with this option, too. So does this
+    /// cache if the file is locked by `fcntl` already. For handles that write. The lock is one of the open file
+    /// (`F_OFD_SETLK`) on all of it. It keeps out no process that does not lock, and a forked child has no part in it.
     pub fn exclusive(mut self, exclusive: bool) -> OpenOptions {
         self.exclusive = exclusive;
         self
@@ -108,7 +108,7 @@ impl OpenOptions {
 
     /// The file is opened for writing also if another cache of this process has it open for writing, with a
     /// [`Notice::WrittenTwice`](crate::host::Notice::WrittenTwice). Each of the two has its own pages and overwrites what the
-    /// other has written to the same page, so whoever says this sees to it that they write different pages, and that none
+    /// other has written to the same page. The caller makes sure that they write different pages, and that neither
     /// reads what the other writes without [`File::invalidate`](crate::File::invalidate).
     pub fn beside_other_caches(mut self, beside: bool) -> OpenOptions {
         self.beside_others = beside;

@@ -6,8 +6,8 @@
 //!                                        3 those that came back between 1 and 2, as they were, leave once more
 //! ```
 //!
-//! Nobody changes the length meanwhile. A write beside it comes, page by page, before it or after it: one that has its
-//! page before 1 goes with the rest, one that gets it later leaves it and waits for the end ([`Hole`]).
+//! No thread changes the length meanwhile. A write at the same time comes, page by page, before it or after it: a write
+//! that has its page before 1 goes with the rest; one that gets it later leaves it and waits for the end ([`Hole`]).
 
 use super::File;
 use crate::engine::driver::Dirtying;

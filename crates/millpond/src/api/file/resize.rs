@@ -56,7 +56,7 @@ impl File {
     fn cut(&self, len: u64) -> Result<()> {
         let size = self.engine().page_size.bytes();
         let (page, cut, old) = (len / size, (len % size) as usize, self.len());
-        // The page that stays in part is ours until everybody sees the new length.
+        // This thread holds the page that stays in part until every thread sees the new length.
         let pin = if cut > 0 {
             Some(self.lock_page(page)?)
         } else {
@@ -69,7 +69,7 @@ impl File {
         if refused.is_err() {
             self.inner.len.store(old, Ordering::SeqCst);
         } else {
-            // Not after a refusal: whoever has seen the new length must see this.
+            // Not after a refusal: a thread that has seen the new length must see this.
             self.inner.cut_from.store(0, Ordering::SeqCst);
         }
         let frame = pin.as_ref().map(ExclusivePin::frame);
@@ -119,9 +119,9 @@ impl File {
         Ok(())
     }
 
-    /// Before the file becomes longer than it is on the device: that the file system has files of `end` bytes. It would
-    /// refuse the writes in the background, when it is too late to tell who made them. The caller keeps others from
-    /// changing the length, and calls [`File::leave_room`] if it comes to nothing.
+    /// Before the file becomes longer than it is on the device: makes sure that the file system has files of `end`
+    /// bytes. Otherwise it would refuse the writes in the background, too late to tell the thread that made them. The
+    /// caller keeps others from changing the length, and calls [`File::leave_room`] if it comes to nothing.
     ///
     /// # Errors
     /// [`Error::FixedLength`]; [`Error::TooLong`]; [`Error::Write`] if the file system refuses.
@@ -145,7 +145,7 @@ impl File {
     }
 
     /// # Errors
-    /// [`Error::FixedLength`] if the file can't become `len` bytes long, whoever asks.
+    /// [`Error::FixedLength`] if the file can't become `len` bytes long, for any caller.
     fn check_elastic(&self, len: u64) -> Result<()> {
         if self.inner.is_fixed {
             return Err(Error::FixedLength {

@@ -35,8 +35,8 @@ impl File {
     }
 
     /// Whether some of its pages are changed and not on the device. Looks at each of its pages or at each frame,
-    /// whichever are fewer, and takes the core's lock for some of them at a time: some milliseconds for a gigabyte. By
-    /// the time it returns it may be otherwise, unless nobody writes to the file.
+    /// whichever are fewer, and takes the core's lock for some of them at a time: some milliseconds for a gigabyte. The
+    /// answer may be out of date by the time it returns, unless no thread writes to the file.
     ///
     /// # Errors
     /// [`Error::Poisoned`].

@@ -53,13 +53,13 @@ impl File {
         }
         self.engine()
             .check_guards(&self.inner, self.pages_of(offset..end), Waits::ForAll)?;
-        // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes whoever else
-        // changes the length.
+        // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes every other
+        // change of the length.
         let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
         self.write_all(buf, offset, &mut resize, Dirtying::Asked)
     }
 
-    /// As [`File::write_at`], for bytes whose writer was told already that they are written, and has nobody to be told
+    /// As [`File::write_at`], for bytes whose writer was told already that they are written and can't be told
     /// otherwise: what a kernel's cache writes back. A file that can't be written takes them all the same, for as long as
     /// memory has room beside what can't be written and what reads need. When there is none the device is asked once more,
     /// and waited for, for two seconds without any write or the option `alloc_timeout`, whichever is less.

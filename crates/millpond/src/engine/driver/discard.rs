@@ -14,8 +14,9 @@ use std::ops::Range;
 const DISCARD_BATCH: u64 = 1024;
 
 impl Engine {
-    /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for those who use
-    /// them. None comes into memory meanwhile: the file is closed, or shorter by now ([`Reach`](super::Reach)).
+    /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for the threads
+    /// that use them. None comes into memory meanwhile: the file is closed, or shorter by now
+    /// ([`Reach`](super::Reach)).
     pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {
         self.each_held(file, pages, |held| {
             loop {
@@ -42,8 +43,8 @@ impl Engine {
         Ok(first)
     }
 
-    /// Takes the clean ones of the pages out of memory, after waiting for those who read or write them. How many are
-    /// left, because they are dirty.
+    /// Takes the clean ones of the pages out of memory, after waiting for the threads that read or write them. Returns
+    /// how many are left because they are dirty.
     pub(crate) fn drop_clean(&self, file: &FileInner, pages: Range<u64>) -> Result<u64> {
         let mut left = 0;
         self.each_held(file, pages, |held| {
@@ -117,7 +118,7 @@ impl Engine {
         }
     }
 
-    /// Takes what nobody uses of `held` out of memory, and leaves in it what is still there, and where.
+    /// Takes the unused pages of `held` out of memory. `held` keeps the pages that are still there, and their frames.
     fn take_out(&self, file: &FileInner, held: &mut Vec<(PageKey, FrameNo)>, dirty_too: bool) {
         let mut later = AfterUnlock::default();
         {
@@ -158,8 +159,8 @@ impl Engine {
         self.finish(&mut later);
     }
 
-    /// Gives up the pages of the file that can't be written, after waiting for those who use them; what is written
-    /// meanwhile is kept. How many they were.
+    /// Gives up the pages of the file that can't be written, after waiting for the threads that use them; what is
+    /// written meanwhile is kept. Returns how many they were.
     pub(crate) fn discard_failed(&self, file: &FileInner) -> Result<u64> {
         let mut left: Vec<PageIndex> = self.core().manager.failed_pages(file.id).collect();
         let waits_for = |page: &PageIndex| self.check_guards(file, page.0..page.0 + 1, Waits::ForAll);

@@ -8,10 +8,10 @@
 //!
 //! To move a page makes each processor that runs the process forget where it was, by an interrupt: 12 us with a second
 //! thread running instead of 1.1 us, in a virtual machine, and it would have to be moved once in and once out. To put a
-//! copy where nothing was makes nobody forget anything (2.3 us), and the second memory is given back with those of others in
-//! one system call (1 us a page). A thread that only reads a page gets it *write-protected*, so that both memories stay
-//! equal and either may go; a write of it is a fault that opens it. One that is write-protected and no longer
-//! double-resident becomes so again when it is to leave, so what is only read is never moved.
+//! copy where nothing was makes no processor forget anything (2.3 us), and one system call gives back the second
+//! memories of many pages (1 us a page). A thread that only reads a page gets it *write-protected*, so that both
+//! memories stay equal and either may go; a write of it is a fault that opens it. One that is write-protected and no
+//! longer double-resident becomes so again when it is to leave, so what is only read is never moved.
 //!
 //! A page that was read and is write-protected stays double-resident until 128 others have come, and then is where
 //! its uses are seen: a touch of it is a soft fault, and without one it leaves from there without a copy. Of one that came back from its
@@ -89,8 +89,8 @@ fn end_double(pages: &Pages, page: u64) -> bool {
 }
 
 impl Engine {
-    /// Brings a page that we hold from its frame into its region, and wakes who waits for it there. `false`: it can't be
-    /// brought now, and [`Engine::stays_out`] is due.
+    /// Brings a page that we hold from its frame into its region, and wakes the threads that wait for it there.
+    /// `false`: it can't be brought now, and [`Engine::stays_out`] is due.
     pub(super) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) -> bool {
         let exchange = &self.regions().exchange;
         let protect = access == Access::Read && region.write_protect.decide();
@@ -110,8 +110,8 @@ impl Engine {
         }
     }
 
-    /// A page that somebody has touched is in its frame still, since the system has no memory: who waits for it touches it
-    /// again, and so on until there is some.
+    /// A page that a thread has touched stays in its frame, since the system has no memory. A thread that waits for it
+    /// touches it again, and so on until there is some.
     pub(super) fn stays_out(&self, region: &RegionInner, page: u64) {
         if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
             self.device.warn_soon(Warning::NoMemory { page });
@@ -120,8 +120,9 @@ impl Engine {
         self.regions().exchange.wake(&region.memory, page);
     }
 
-    /// A page has been brought, `is_new` to replacement. Those whose turn it is now give up one of their memories: new ones
-    /// that could not be written that in the region, where nobody sees their uses. Nobody who calls this has the core lock.
+    /// A page has been brought, `is_new` to replacement. The pages whose turn it is now give up one of their memories.
+    /// New ones that could not be written give up the one in the region, where their uses are not seen. The caller must
+    /// not have the core lock.
     pub(super) fn enqueue_double(&self, region: &RegionInner, page: u64, is_new: bool) {
         let residence = region.pages.residence(page);
         if !residence.is_double {
@@ -181,7 +182,7 @@ impl Engine {
             return self.settle(region, page, At::Mapped);
         }
         if !exchange.open(&region.memory, page) {
-            // Who was woken comes again.
+            // The thread that was woken comes again.
             return self.settle(region, page, At::Mapped);
         }
         region.write_protect.note_written();

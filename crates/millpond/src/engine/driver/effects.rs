@@ -32,7 +32,7 @@ pub(crate) struct AfterUnlock {
     /// Pages of regions whose next use is to be seen, and such as are to be written, with their frames: their checksums come
     /// first.
     pub(super) marked: Marked,
-    /// To be told when the lock has been let go: who is told may use the cache.
+    /// To be given when the lock has been let go: their receiver may use the cache.
     pub(super) warnings: Vec<Warning>,
     /// Pages of regions that are lost, and why: in our hands until that was said.
     pub(super) lost: Vec<(Arc<RegionInner>, u64, String)>,
@@ -249,7 +249,7 @@ impl Engine {
         for warning in later.warnings.drain(..) {
             self.device.warn(warning);
         }
-        // Whoever has touched such a page may end the process: it is said before he can.
+        // A thread that has touched such a page may end the process: the warning comes before it can.
         for (region, page, why) in later.lost.drain(..) {
             self.mark_lost(&region, page, &why);
         }

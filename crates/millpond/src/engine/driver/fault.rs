@@ -60,9 +60,9 @@ impl Waiting {
 /// A call that waits for a frame asks again after so long at most.
 const ASKS_EVERY: Duration = Duration::from_millis(250);
 
-/// How long who has `waited` for a frame waits before it asks again, where the core says `at_most`. That bound is for what
-/// nobody announces, a guard that is dropped, and asking has all of memory looked through: every 4 ms that was 20 to 40 %
-/// of a processor. So it costs a quarter more time, a quarter of a second at most.
+/// How long a call that has `waited` for a frame waits before it asks again, where the core says `at_most`. That bound
+/// is for what is not announced: a guard that is dropped. Each time the call asks, all of memory is looked through:
+/// every 4 ms that was 20 to 40 % of a processor. So it costs a quarter more time, a quarter of a second at most.
 pub(crate) fn until_asking(at_most: Duration, waited: Duration) -> Duration {
     at_most.max((waited / 4).min(ASKS_EVERY))
 }
@@ -73,8 +73,8 @@ pub(crate) const PAGES_MAX: u64 = 256;
 /// Which pages a fault may bring in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// Those of the file as it is when it is this fault's turn. Whoever cuts the file stores its new length before
-    /// he takes the core lock to discard what is behind, so nothing comes back afterwards.
+    /// Those of the file as it is when it is this fault's turn. A thread that cuts the file stores its new length
+    /// before it takes the core lock to discard what is behind, so nothing comes back afterwards.
     Inside,
     /// Any, if the file has at least so many bytes.
     Within(u64),
@@ -139,7 +139,7 @@ impl Engine {
             self.call_flags.check()?;
             let seen = self.memory_events.count();
             let (mut later, mut answer) = (AfterUnlock::default(), StepAnswer::default());
-            // Not under the lock, which whoever cleans memory needs.
+            // Not under the lock: a thread that cleans memory needs it.
             answer.room.reserve(count as usize);
             let has_reclaimed;
             {

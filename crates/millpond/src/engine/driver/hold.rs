@@ -1,5 +1,5 @@
-//! Waits for those who have a page in hand: known to the watchdog when they take long, and refused where the thread would
-//! wait for itself.
+//! Waits for threads that have a page in hand. The watchdog knows of a wait that takes long, and a wait of a thread for
+//! itself is refused.
 
 use super::Engine;
 use crate::device::Awaited;
@@ -25,7 +25,8 @@ impl Engine {
         wait_for(Some(&slow))
     }
 
-    /// Waits until nobody uses the page, which is in `frame`, as [`Table::wait_unused`](crate::frames::table::Table::wait_unused).
+    /// Waits until no thread uses the page, which is in `frame`, as
+    /// [`Table::wait_unused`](crate::frames::table::Table::wait_unused).
     pub(crate) fn wait_unused(&self, file: &FileInner, frame: FrameNo, page: u64) {
         let key = PageKey::new(file.id, PageIndex(page));
         self.watched(file, page, |slow| self.table.wait_unused(frame, key, slow));
@@ -46,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// A page of the file that somebody is changing now, if there is one.
+    /// A page of the file that a thread is changing now, if there is one.
     pub(super) fn page_in_change(&self, file: &FileInner) -> Option<u64> {
         let mut found = None;
         let pages = file.len().div_ceil(self.page_size.bytes());
@@ -59,7 +60,7 @@ impl Engine {
         look.ok().and(found)
     }
 
-    /// Whether all of the file was written but what somebody is changing now, and what can't be written.
+    /// Whether all of the file was written, except pages that a thread is changing now or that can't be written.
     pub(super) fn has_written_all_but_changed(&self, file: &FileInner) -> Result<bool> {
         let pages = file.len().div_ceil(self.page_size.bytes());
         let mut is_so = true;

@@ -153,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// A page that we hold is there; who has touched it meanwhile tries again.
+    /// A page that we hold becomes `to`, and is held no more. A thread that has touched it meanwhile tries again.
     pub(super) fn settle(&self, region: &RegionInner, page: u64, to: At) {
         if matches!(to, At::Mapped | At::Poisoned) {
             region.tables.note(page, &self.regions().tables);
@@ -198,7 +198,7 @@ impl Engine {
         core.pages.leaving.written = frames;
     }
 
-    /// The region will be used by nobody any more: no page comes from now on.
+    /// No thread will use the region any more: no page comes from now on.
     pub(crate) fn close_region(&self, region: &RegionInner) {
         let _core = self.core();
         region.closed.store(true, Ordering::Relaxed);
@@ -222,8 +222,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The content of these pages is of no use unless they are touched: those in their slots only are no more, those in
-    /// memory go without a write when it is needed. Those that somebody else has in hand stay as they are.
+    /// The content of these pages is of no use unless they are touched. Those only in their slots are no more; those in
+    /// memory go without a write when it is needed. Those that another thread has in hand stay as they are.
     pub(crate) fn region_free(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
         for at in pages.clone().step_by(RUN_MAX) {
             self.call_flags.check()?;
@@ -235,7 +235,7 @@ impl Engine {
     }
 
     fn free_some(&self, region: &RegionInner, pages: Range<u64>, later: &mut AfterUnlock) {
-        // A page that is nowhere can be taken only by who has the core.
+        // Only a thread that has the core lock can take a page that is nowhere.
         let (mut core, mut held) = (self.core(), Vec::new());
         for page in pages {
             match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
@@ -268,7 +268,7 @@ impl Engine {
         }
     }
 
-    /// Forgets pages up to one that somebody else has in hand: which.
+    /// Forgets pages, up to one that another thread has in hand. Returns the end of the forgotten ones.
     fn forget_some(&self, region: &RegionInner, pages: Range<u64>, later: &mut AfterUnlock) -> u64 {
         let mut core = self.core();
         let (mut held, mut unfilled) = (Vec::new(), Vec::new());
@@ -316,7 +316,7 @@ impl Frames<'_> {
         Some((regions.of(key.file())?, key.index().0))
     }
 
-    /// Whether this is a page of a region, and in it: nobody sees its uses there.
+    /// Whether this is a page of a region, and in it: its uses are not seen there.
     pub(super) fn is_in_region(&self, frame: FrameNo) -> bool {
         let (Some(regions), key) = (&self.engine.regions, self.table.key(frame)) else {
             return false;
@@ -372,8 +372,8 @@ impl Frames<'_> {
         Some(Leaving { region, page, frame })
     }
 
-    /// Takes pages in hand and out of their regions, neighbours together, except those that were used since the core asked,
-    /// or are in other hands.
+    /// Takes pages in hand and out of their regions, neighbours together, except those that were used since the core
+    /// asked or that another thread has in hand.
     fn hold_all_out(&self, lists: &mut Lists) {
         let Lists {
             leaving,
@@ -426,7 +426,7 @@ impl Frames<'_> {
         stuck.clear();
     }
 
-    /// Whether the page, which we hold, is what its slot holds; else it is dirty from now on, and nobody's.
+    /// Whether the page, which we hold, is what its slot holds. If not, it is dirty from now on, and held no more.
     fn is_as_written(&self, page: &Leaving) -> bool {
         let pages = &page.region.pages;
         let is_equal =
@@ -443,7 +443,7 @@ impl Frames<'_> {
         false
     }
 
-    /// Takes a page in hand and out of its region, unless it was used since the core asked, or is in other hands.
+    /// Takes a page in hand and out of its region, unless it was used since the core asked or another thread has it.
     fn hold_out(&self, region: &RegionInner, page: u64, frame: FrameNo) -> bool {
         if self.engine.table.was_used(frame) {
             return false;

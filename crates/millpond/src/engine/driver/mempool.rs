@@ -7,9 +7,9 @@
 //!                                  request is dropped
 //! ```
 //!
-//! Dillon 2000: what I/O needs it has, and nobody else can take it. What is here is never freed, so a page that
-//! has to be written is not held up by whoever uses up the machine's memory. More than was set aside, at a time, is asked
-//! of the system as everybody does; the figures are far above what a device has in its queue.
+//! Dillon 2000: I/O has the memory that it needs, and nothing else can take it. What is here is never freed, so a page
+//! that has to be written is not held up when others use up the machine's memory. More than was set aside, at a
+//! time, is allocated from the system as usual; the figures are far above what a device has in its queue.
 
 use super::effects::AfterUnlock;
 use crate::device::Request;

@@ -22,7 +22,7 @@
 //! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
 //! | `sync` | requests for durability |
-//! | `hold` | waits for those who have a page in hand |
+//! | `hold` | waits for threads that have a page in hand |
 //! | `discard` | pages of a file that is closed or cut leave memory |
 //! | `region` | faults on anonymous memory |
 //! | `swap_in` | its pages on their way back from swap |
@@ -265,7 +265,7 @@ impl Engine {
         self.finish(&mut later);
     }
 
-    /// Poisons the cache if there is a panic while the answer lives: of `who`.
+    /// Poisons the cache if there is a panic while the answer lives. `who`: what has panicked then, for the message.
     pub(crate) fn poison_on_panic(&self, who: &'static str) -> PoisonOnPanic<impl Fn(String)> {
         PoisonOnPanic {
             who,
@@ -274,10 +274,10 @@ impl Engine {
         }
     }
 
-    /// Nothing of the cache can be trusted any more: says so to everybody who waits, and to every later call.
+    /// Nothing of the cache can be trusted any more: says so to every thread that waits, and to every later call.
     pub(crate) fn poison(&self, why: String) {
         if self.regions.as_ref().is_some_and(Regions::any) {
-            // Nobody would serve its faults any more, and a thread that touches it can't be given an error.
+            // No thread would serve the region's faults any more, and a thread that touches it can't be given an error.
             // Past whatever may have redirected what this thread prints.
             let _ = writeln!(
                 io::stderr().lock(),
@@ -295,7 +295,7 @@ impl Engine {
         }
     }
 
-    /// Whoever waits looks whether what he waits for is overdue: the cache's thread may be what hangs.
+    /// A thread that waits looks whether what it waits for is overdue: the cache's thread may be what hangs.
     fn look(&self) {
         let _poisons = self.poison_on_panic("hook for warnings");
         self.device.look();

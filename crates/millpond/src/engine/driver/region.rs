@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a thread waits at most for a page that another has in hand before it looks again: nobody forgets to announce
-/// it, so this is for the day when somebody does.
+/// How long a thread waits at most for a page that another has in hand before it looks again. The other always
+/// announces the page, so this is only for a bug in which it does not.
 const SETTLED_WAIT: Duration = Duration::from_millis(100);
 
 /// A page that we hold, on its way back from its frame.
@@ -36,7 +36,7 @@ struct Back<'a> {
 
 /// What has become of a fault.
 pub(crate) enum Fault {
-    /// Served, or somebody else does.
+    /// Served, or another thread serves it.
     Served,
     /// No frame can be had: again when memory is there, or after so long.
     NoFrame(Duration),
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// A page that we hold comes back from its frame, and those behind it that whoever touched it will come to.
+    /// A page that we hold comes back from its frame, with those behind it that the touching thread will come to.
     fn soft_fault(&self, region: &RegionInner, page: u64, access: Access) {
         let ahead = region.pages.ahead(page);
         let mut count = region.around.lock().touched(PageIndex(page));
@@ -123,7 +123,7 @@ impl Engine {
             let mut later = AfterUnlock::default();
             {
                 let mut core = self.core();
-                // Whoever touched the page went on when it landed, and may have dropped the region since.
+                // The thread that touched the page went on when it landed, and may have dropped the region since.
                 if !region.closed.load(Ordering::Relaxed) {
                     let (file, at) = (region.id, PageIndex(page));
                     self.step(&mut core, Event::ReadAheadDue { file, at }, &mut later);
@@ -154,7 +154,7 @@ impl Engine {
                     true => hits += 1,
                     false => self.table.note_use(back.page.frame),
                 }
-                // Whoever was woken by its coming may wait again: for one that is write-protected, and that he writes.
+                // A thread that was woken when the page came may wait again, to write to a write-protected page.
                 self.settle(region, back.page.page, At::Mapped);
                 self.enqueue_double(region, back.page.page, false);
             }
@@ -282,8 +282,8 @@ impl Engine {
         }
     }
 
-    /// Nobody will have the page's content any more: whoever touches it gets `SIGBUS`, as soon as that was said. The page is
-    /// loading or nowhere, and in our hands.
+    /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
+    /// The page is loading or nowhere, and we hold it.
     pub(super) fn lose(&self, region: &Arc<RegionInner>, page: u64, why: String, later: &mut AfterUnlock) {
         later.warnings.push(Warning::PageLost {
             page,

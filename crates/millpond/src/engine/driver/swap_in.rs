@@ -95,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// Whoever touches this page of a region first asks for more; if it is not on its way, nobody does.
+    /// The first thread that touches this page of a region asks for more; if the page is not on its way, none does.
     pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
         if region.pages.at(page) == At::Busy {
             let (was_read, is_mark) = (false, true);
@@ -103,9 +103,9 @@ impl Engine {
         }
     }
 
-    /// Pages were read from their slots, or could not be. One that was touched goes there if it is what was written, else
-    /// whoever touches it gets `SIGBUS`. Those read ahead wait in their frames; if one of them is wrong they all go, and
-    /// whoever touches one has it read again.
+    /// Pages were read from their slots, or could not be. One that was touched goes into its region if it is what was
+    /// written; else a thread that touches it gets `SIGBUS`. Those read ahead wait in their frames. If one of them is
+    /// wrong they all go, and a thread that touches one has it read again.
     pub(super) fn swapped_in(&self, mut read: SwapRead, result: io::Result<usize>, later: &mut AfterUnlock) {
         let wrong = self.wrong(&mut read, result);
         let SwapRead {
@@ -148,8 +148,8 @@ impl Engine {
             self.table.finish_load(load);
         }
         self.step(&mut self.core(), Event::ReadDone { io, result: Ok(()) }, later);
-        // Not before the core knows: who discards pages discards none that is loading. From the last one on: whoever waits for
-        // the first, as most do, brings back with it what is there behind it.
+        // Not before the core knows: a thread that discards pages discards none that is loading. The last page first: a
+        // thread that waits for the first one, as most do, brings back with it what is there behind it.
         for page in pages.rev() {
             if stayed.contains(&page) {
                 self.stays_out(&region, page);

@@ -14,8 +14,8 @@ use millpond_core::writeback::SyncTicket;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// When a sync that has not ended looks for the first time whether somebody has a page in hand that it waits for; then after
-/// twice as long, as it looks at all pages of the file.
+/// When a sync that has not ended looks for the first time whether a thread has a page in hand that it waits for. It
+/// looks at all pages of the file, so the next look comes after twice as long.
 const LOOK_AT: Duration = Duration::from_millis(20);
 
 /// Requests for durability and how they ended.
@@ -36,7 +36,7 @@ pub(super) enum Answer {
     Ended(std::result::Result<(), IoError>, bool),
 }
 
-/// A request for durability that somebody waits for.
+/// A request for durability that a thread waits for.
 pub(crate) struct Syncing {
     ticket: SyncTicket,
     /// Whether the log could be made durable before.
@@ -159,7 +159,7 @@ impl Engine {
         self.page_in_change(file).map(|page| Awaited::Changed { page })
     }
 
-    /// Nobody waits for the answer any more, so nothing has to be done for it.
+    /// No thread waits for the answer any more, so nothing has to be done for it.
     fn give_up(&self, file: FileId, ticket: SyncTicket) {
         let mut later = AfterUnlock::default();
         {

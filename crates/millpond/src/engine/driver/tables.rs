@@ -7,8 +7,8 @@ use crate::memory::{At, RegionInner, Tables};
 const WORDS: usize = (crate::memory::TABLE_PAGES / 64) as usize;
 
 impl Engine {
-    /// Gives the table back if there are too many and none of its pages is there, nor in other hands. The caller has the core
-    /// lock, for without it nobody takes a page that is nowhere.
+    /// Gives the table back if there are too many, none of its pages is there, and no other thread has one in hand. The
+    /// caller has the core lock: without it no thread takes a page that is nowhere.
     pub(super) fn free_table(&self, region: &RegionInner, table: u64) {
         let (regions, pages) = (self.regions(), &region.pages);
         if !regions.tables.are_many() || !region.tables.is_there(table) {

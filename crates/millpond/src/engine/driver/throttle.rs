@@ -14,16 +14,16 @@ use std::time::Duration;
 /// Of what room is left beside pages that can't be written, so much is one call's: others look at the same time.
 const SHARE: u64 = 8;
 
-/// How soon whoever finds no room looks again: nothing beside the seconds that a try takes to come.
+/// How soon a thread that finds no room looks again: next to nothing beside the seconds until the next try.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How soon whoever has a page tried looks whether it was: nobody else is told.
+/// How soon a thread that has a page tried looks whether it was: nothing tells it so.
 const TRY: Duration = Duration::from_millis(1);
 
 /// What is to be told of pages that there is no room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dirtying {
-    /// An error, to whoever changes them.
+    /// An error, to the thread that changes them.
     Asked,
     /// Nothing: their writer was told long ago that they are written, and to refuse them is to lose them.
     Promised,
@@ -113,7 +113,7 @@ impl Engine {
             self.call_flags.check()?;
             let left = self.room(file);
             if left > 0 {
-                // Who is without room later waits anew.
+                // A thread that is without room later waits anew.
                 *self.full.lock() = None;
                 return Ok(most.min((left / SHARE).max(1) as usize));
             }
@@ -165,7 +165,7 @@ impl Engine {
         Ok(has_room && (!self.throttling.load(Ordering::Relaxed) || self.resume().is_none()))
     }
 
-    /// For how long there has been no room and nothing was written, whoever has looked.
+    /// For how long there has been no room and nothing was written, no matter which thread has looked.
     fn full_for(&self) -> Duration {
         let written = self.written_pages();
         let mut full = self.full.lock();
@@ -294,7 +294,7 @@ mod tests {
     use crate::{Error, OpenOptions, Options, PageCache};
     use millpond_core::units::Nanos;
 
-    /// Whoever holds guards of more changed pages than may be dirty waits for himself. He waited for ever.
+    /// A thread that holds guards of more changed pages than may be dirty waits for itself. It used to wait for ever.
     #[test]
     fn a_thread_that_holds_as_many_changed_pages_as_may_be_dirty_is_told_to_drop_some() {
         let folder = tempfile::tempdir().unwrap();

@@ -228,8 +228,8 @@ impl Engine {
         None
     }
 
-    /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor what was
-    /// read with it; whoever wants such a page reads it, and is told.
+    /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor does
+    /// what was read with it; a thread that wants such a page reads it, and is told.
     pub(crate) fn check_ahead(&self, unchecked: Unchecked, later: &mut AfterUnlock) {
         let (file, read) = match unchecked {
             Unchecked::Of(file, read) => (file, read),

@@ -5,14 +5,14 @@
 //!                                  │ no: asks the log, the page is held               │ no: as it was
 //!                                  ▼
 //!                         the log has come so far ──► Released: the core may ask again
-//!   pinned: whoever wants to change the page waits
+//!   pinned: a thread that wants to change the page waits
 //!     Copy   until the page was copied, after the core lock was let go; the device gets the copy
 //!     Wait   until the write is over; the device gets the page
 //! ```
 //!
 //! A page that is changed all the time may always be ahead of its log. When the log has come as far as was asked for the
 //! page, and the page has moved on, it is pinned without a write until the log has come so far once more, so that it
-//! can be written at all. Only with a log that can be asked, so that this does not wait for whoever changes the page.
+//! can be written at all. Only with a log that can be asked, so that this does not wait for a thread that changes it.
 //!
 //! The core does not ask for a held page again before it is released, so a page that waits costs one look each time that
 //! its log comes as far as was asked ([`Held`](crate::files::order::Held) lists them by record).
@@ -91,8 +91,8 @@ struct PinnedForLog {
     since: Instant,
 }
 
-/// How long a page is pinned for its log: some flushes of a log, and no more, in case the log waits for whoever wants to change
-/// the page. It ends at a tick, of which there is one each 100 ms while anything is dirty.
+/// How long a page is pinned for its log: some flushes of a log and no more, in case the log waits for a thread that
+/// wants to change the page. The pin ends at a tick; there is one each 100 ms while anything is dirty.
 const PINNED_MAX: Duration = Duration::from_millis(100);
 
 /// How many are at a time: few are changed so often.
