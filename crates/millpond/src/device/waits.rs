@@ -47,11 +47,11 @@ pub enum Awaited {
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Awaited::Page { page } => write!(f, "page {page}, which somebody has in hand: drop its guards"),
+            Awaited::Page { page } => write!(f, "page {page}, which a guard holds: drop its guards"),
             Awaited::Changed { page } => {
                 write!(
                     f,
-                    "page {page}, which somebody is changing, to be written: drop its guard"
+                    "page {page}, which a guard is changing, to be written: drop its guard"
                 )
             }
             Awaited::Log { wanted, durable } => {

@@ -111,7 +111,7 @@ impl fmt::Display for Warning {
             Warning::NoMemory { page } => {
                 return write!(
                     f,
-                    "the system has no memory to bring page {page} of a region back: whoever touches it waits until it has"
+                    "the system has no memory to bring page {page} of a region back: a thread that touches it waits until it has"
                 );
             }
             Warning::Waiting {
@@ -129,7 +129,7 @@ impl fmt::Display for Warning {
             Warning::PageLost { page, why } => {
                 return write!(
                     f,
-                    "page {page} of a region is lost: {why}; whoever touches it gets SIGBUS"
+                    "page {page} of a region is lost: {why}; a thread that touches it gets SIGBUS"
                 );
             }
         };
@@ -159,10 +159,10 @@ impl fmt::Display for Warning {
 /// What a transfer is for, in a sentence.
 fn purpose(reason: Reason) -> &'static str {
     match reason {
-        Reason::Fault => "which somebody waits for",
+        Reason::Fault => "which a caller waits for",
         Reason::ReadAhead => "ahead of a reader",
         Reason::Background => "in the background",
-        Reason::DirtierBlocked => "for somebody who waits to change pages",
+        Reason::DirtierBlocked => "for a caller that waits to change pages",
         Reason::Reclaim => "to get free memory",
         Reason::Sync => "for a sync",
         Reason::Swap => "to the swap file",

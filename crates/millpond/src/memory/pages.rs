@@ -157,7 +157,7 @@ impl Pages {
         let before = word.swap(to as u32 | kept, Ordering::AcqRel);
         debug_assert!(
             !matches!(at(before), At::Mapped | At::Cached),
-            "page {page} was {:?} and nobody's",
+            "page {page} was {:?} and not held",
             at(before)
         );
         before & WANTED != 0

@@ -283,7 +283,7 @@ fn lock_for_good(file: File) -> io::Result<FileLock<Descriptor>> {
     FileLock::new(Descriptor::new(file)).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(
             io::ErrorKind::ResourceBusy,
-            "somebody has it locked: each cache needs a swap file of its own",
+            "it is locked: each cache needs a swap file of its own",
         ),
         _ => error,
     })

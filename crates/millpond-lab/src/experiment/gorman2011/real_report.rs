@@ -235,7 +235,7 @@ const DEFINITIONS: [(&str, &str); 5] = [
     ("written by reclaim", "File pages that reclaim itself wrote."),
     (
         "foreground scans",
-        "Of all pages that reclaim looked at, the share that was looked at by whoever needed a page.",
+        "Of all pages that reclaim looked at, the share that was looked at by callers that needed a page.",
     ),
     (
         "freed of scanned",

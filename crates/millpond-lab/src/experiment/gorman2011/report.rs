@@ -166,7 +166,7 @@ const DEFINITIONS: [(&str, &str); 6] = [
     ),
     (
         "direct scans",
-        "Of all pages that reclaim looked at, the share that was looked at by whoever needed a frame, in whole percent, cut off.",
+        "Of all pages that reclaim looked at, the share that was looked at by callers that needed a frame, in whole percent, cut off.",
     ),
     (
         "kswapd freed",
@@ -176,7 +176,7 @@ const DEFINITIONS: [(&str, &str); 6] = [
         "direct stall",
         "Time between the begin and the end of direct reclaims, all together. In Millpond's row it is not measured.",
     ),
-    ("reclaimed", "Pages freed by reclaim, whoever did it."),
+    ("reclaimed", "Pages freed by reclaim, by any thread."),
     (
         "swap ins",
         "Pages read from swap, neighbours read along included.",

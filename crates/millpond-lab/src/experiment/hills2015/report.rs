@@ -241,7 +241,7 @@ fn storm_in_words(name: &RowName, names: &[RowName], metrics: &[Metric]) -> Opti
 const DEFINITIONS: [(&str, &str); 8] = [
     (
         "hard limit",
-        "So much may be dirty before whoever dirties waits. Below 1 MiB it counts as 1 MiB in Millpond.",
+        "So much may be dirty before a dirtier waits. Below 1 MiB it counts as 1 MiB in Millpond.",
     ),
     (
         "MB/s",
