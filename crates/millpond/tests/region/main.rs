@@ -105,7 +105,7 @@ fn refused(folder: &Path) -> Option<String> {
 fn when_free(build: impl Fn() -> Result<PageCache, Error>) -> Result<PageCache, Error> {
     loop {
         match build() {
-            Err(error) if error.to_string().contains("somebody has it locked") => {
+            Err(error) if error.to_string().contains("it is locked") => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             built => return built,
