@@ -22,6 +22,7 @@ use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use signal_hook::consts::SIGHUP;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -44,18 +45,20 @@ const INTERVALS: [Duration; 7] = [
     Duration::from_secs(10),
 ];
 
-/// Puts the terminal back.
-pub(crate) struct Screen(pub(crate) ratatui::DefaultTerminal);
+/// Puts the terminal back. Never dropped by itself: ratatui's own drop panics where there is no terminal any more to show the
+/// cursor on, and its panic hook panics once more, which is SIGABRT.
+pub(crate) struct Screen(pub(crate) ManuallyDrop<ratatui::DefaultTerminal>);
 
 impl Screen {
     pub(crate) fn enter() -> io::Result<Screen> {
-        Ok(Screen(ratatui::try_init()?))
+        Ok(Screen(ManuallyDrop::new(ratatui::try_init()?)))
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // There may be no terminal any more, and ratatui's own `restore` would panic saying so.
+        // There may be no terminal any more, and nothing that could be told so.
+        let _ = self.0.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
