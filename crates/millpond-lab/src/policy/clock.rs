@@ -1,0 +1,39 @@
+//! CLOCK: a list in order of arrival. A page that was used since the hand passed it last is passed once more, its bit
+//! cleared; the first one that was not used goes. A page comes in with its bit clear.
+
+use super::Policy;
+use super::lists::Lists;
+
+pub(super) struct Clock {
+    frames: u32,
+    lists: Lists<1>,
+    used: Vec<bool>,
+}
+
+impl Clock {
+    pub(super) fn new(pages: u32, frames: u32) -> Clock {
+        Clock {
+            frames,
+            lists: Lists::new(pages),
+            used: vec![false; pages as usize],
+        }
+    }
+}
+
+impl Policy for Clock {
+    fn access(&mut self, page: u32) -> bool {
+        if self.lists.has(0, page) {
+            self.used[page as usize] = true;
+            return true;
+        }
+        if self.lists.len(0) == self.frames {
+            while let Some(old) = self.lists.pop(0)
+                && std::mem::take(&mut self.used[old as usize])
+            {
+                self.lists.push(0, old);
+            }
+        }
+        self.lists.push(0, page);
+        false
+    }
+}
