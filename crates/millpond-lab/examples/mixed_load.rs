@@ -39,6 +39,7 @@ fn main() {
             frames: PageCount(65_536),
             comes: at(8),
             goes: at(16),
+            think: Nanos::ZERO,
             ends: at(24),
             stretch: Nanos::from_millis(100),
         };

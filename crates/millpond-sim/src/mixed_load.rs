@@ -24,6 +24,8 @@ pub struct MixedLoad {
     pub comes: Instant,
     /// See `comes`.
     pub goes: Instant,
+    /// What it does between two reads; zero: nothing.
+    pub think: Nanos,
     /// See `comes`.
     pub ends: Instant,
     /// How long a stretch is.
@@ -86,7 +88,7 @@ impl MixedLoad {
         world.add_process(Box::new(Writer::new(files, FILE, 64, seen.clone())));
         world.add_process(Box::new(Late {
             from: self.comes,
-            reader: Reader::new(read_file, READ_FILE.0, 7, self.goes, seen.clone()),
+            reader: Reader::new(read_file, READ_FILE.0, 7, self.goes, seen.clone()).thinking(self.think),
         }));
         let written = |world: &World| -> u64 {
             let bytes = &world.manager().stats().io_bytes;

@@ -17,7 +17,7 @@
 //!
 //! | `Regime` | limit in transit | what else a write waits for |
 //! |---|---|---|
-//! | `NoReader` | `in_transit_max` | |
+//! | `NoReader` | what the device drains within the goal, `in_transit_max` at most | |
 //! | `SideBySide` | steered by windows of reads, up to the knee | two reads, once one has missed the goal; its pacing |
 //! | `TimeSlices` | what the device writes in an eighth of the goal; half of it for background writes | the readers' slice; the first write of its stream |
 //! | `Batches` | four times `in_transit_max` | 128 reads in time for each late one |
@@ -262,9 +262,20 @@ impl GoalState {
     /// How many bytes of writes may be in transit now, for the writes that asked last.
     pub(super) fn in_transit_limit(&self, now: Instant, in_transit: &InTransit) -> Bytes {
         match self.regime(now, in_transit) {
-            Regime::NoReader | Regime::Batches => self.options.in_transit_max,
+            Regime::NoReader => self.limit_without_readers(),
+            Regime::Batches => self.options.in_transit_max,
             Regime::TimeSlices | Regime::SideBySide => self.limit_beside_readers(),
         }
+    }
+
+    /// What the device drains within seven eighths of the goal, less what the read itself takes: the reader that comes next
+    /// meets no more. Before its rate is known, what a new reader meets.
+    fn limit_without_readers(&self) -> Bytes {
+        let goal = self.goal().0;
+        let span = Nanos((goal - goal / 8).saturating_sub(self.unloaded.p99().0));
+        let drained = self.slices.drained_in(span).unwrap_or(LIMIT_START);
+        let least = self.options.in_transit_min;
+        drained.clamp(least, self.options.in_transit_max.max(least))
     }
 
     /// Where reads and writes are served side by side the tail steers it: with half of it for background writes the writers
@@ -296,7 +307,7 @@ impl GoalState {
         let writes = in_transit.writes();
         if self.regime(now, in_transit) == Regime::NoReader {
             self.forget_readers(now);
-            let most = self.options.in_transit_max.max(bytes);
+            let most = self.limit_without_readers().max(bytes);
             return Verdict::go_if(writes + bytes <= most);
         }
         self.class = match reason {

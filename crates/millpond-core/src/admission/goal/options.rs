@@ -10,8 +10,8 @@ pub struct GoalOptions {
     /// as long again. The engine measures the device and takes up to 60 ms for one that rotates. Where reads take more than
     /// a third of it even while nothing is written, the goal in force is three times what they take.
     pub read_latency: Nanos,
-    /// Bytes of writes that may be in transit while no reader is active: as many as keep the device busy, and no more than
-    /// the next reader can wait for. Default 8 MiB.
+    /// The most bytes of writes that may be in transit: without a reader what the device drains within the goal, but no more
+    /// than this. Default 8 MiB.
     pub in_transit_max: Bytes,
     /// The least that may be in transit, so that writers always progress. Default 64 KiB.
     pub in_transit_min: Bytes,

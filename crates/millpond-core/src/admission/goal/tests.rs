@@ -75,30 +75,49 @@ fn reads_without_writes_beside_them_say_nothing_about_the_limit() {
     assert_eq!(a.in_transit_limit(now), LIMIT_START);
 }
 
-#[test]
-fn with_no_reader_all_that_the_device_takes_may_go() {
-    let mut a = admission();
-    for _ in 0..8 {
-        assert_eq!(a.admit(Instant(0), Background, Bytes::from_mib(1)), Verdict::Go);
-        a.issued(Instant(0), Background, Bytes::from_mib(1));
+/// Writes of 64 KiB that the device works off one after the other, each in `took`.
+fn write_for_a_while(a: &mut Admission, now: &mut Instant, took: Nanos) {
+    for _ in 0..4_096 {
+        assert_eq!(a.admit(*now, Background, KIB_64), Verdict::Go);
+        a.issued(*now, Background, KIB_64);
+        let began = core::mem::replace(now, *now + took);
+        a.completed(*now, Background, KIB_64, began);
     }
+}
+
+/// A reader of five reads a second met 8 MiB each time: 51 ms at a goal of 2 ms.
+#[test]
+fn without_a_reader_no_more_is_in_transit_than_the_device_drains_within_the_goal() {
+    let limit_where_a_write_takes = |us| {
+        let (mut a, mut now) = (admission(), Instant(0));
+        assert_eq!(a.in_transit_limit(now), LIMIT_START, "its rate is not known");
+        write_for_a_while(&mut a, &mut now, Nanos::from_micros(us));
+        a.in_transit_limit(now)
+    };
     assert_eq!(
-        a.admit(Instant(0), Background, Bytes::from_mib(1)),
-        Verdict::Wait(None)
+        limit_where_a_write_takes(500),
+        Bytes::from_kib(224),
+        "7/8 of the goal"
     );
+    assert_eq!(
+        limit_where_a_write_takes(10),
+        Bytes::from_mib(8),
+        "no more than the setting"
+    );
+    assert_eq!(limit_where_a_write_takes(50_000), KIB_64, "one may always go");
 }
 
 #[test]
 fn a_reader_lowers_the_limit_at_once_and_its_leaving_raises_it_within_100_ms() {
     let mut a = admission();
-    read(&mut a, Instant(0), Instant(60_000));
-    assert_eq!(a.in_transit_limit(Instant(60_000)), LIMIT_START);
+    let mut now = Instant(0);
+    write_for_a_while(&mut a, &mut now, Nanos::from_micros(10));
+    read(&mut a, now, now + Nanos::from_micros(60));
+    now = now + Nanos::from_micros(60);
+    assert_eq!(a.in_transit_limit(now), LIMIT_START);
+    assert_eq!(a.in_transit_limit(now + Nanos::from_millis(49)), LIMIT_START);
     assert_eq!(
-        a.in_transit_limit(Instant(60_000) + Nanos::from_millis(49)),
-        LIMIT_START
-    );
-    assert_eq!(
-        a.in_transit_limit(Instant(60_000) + Nanos::from_millis(50)),
+        a.in_transit_limit(now + Nanos::from_millis(50)),
         Bytes::from_mib(8)
     );
 }

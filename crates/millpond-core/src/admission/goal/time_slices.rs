@@ -146,6 +146,12 @@ impl TimeSlices {
         Some(Bytes(rate * span.0 / 1_000_000))
     }
 
+    /// The bytes that the device writes in `span` as it is now, if that is known.
+    pub(super) fn drained_in(&self, span: Nanos) -> Option<Bytes> {
+        let rate = self.backlog.bytes_per_ms().or(self.rate.bytes_per_ms)?;
+        Some(Bytes(rate.saturating_mul(span.0) / 1_000_000))
+    }
+
     /// Whether a read that was issued then had something to wait for that was answered before.
     pub(super) fn had_backlog(&self, issued_at: Instant) -> bool {
         self.backlog.is_detected() && !self.backlog.is_level(issued_at)
