@@ -7,13 +7,14 @@
 //! Waiting is a value ([`Effect::Wait`], [`Effect::Pause`], [`Effects::next_tick`]), never a sleep. The same
 //! events at the same times give the same effects, bit for bit.
 
+use crate::admission::DeviceHints;
 use crate::dirty::DirtierId;
 use crate::io::{IoError, IoId, Reason};
 use crate::options::Options;
 use crate::readahead::Pattern;
 use crate::reclaim::stall::WaitReason;
 use crate::swap::SlotNo;
-use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex};
+use crate::units::{Bytes, DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex};
 use crate::writeback::SyncTicket;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -33,12 +34,22 @@ pub enum Intent {
 /// What happened in the world.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
+    /// A device is to be used under this number, the next one or one that no open file is on; or more is known of it. What was
+    /// learnt of it is forgotten. There is a device 0 from the start, of which nothing is known.
+    DeviceFound {
+        /// The number.
+        device: DeviceNo,
+        /// What is known of it.
+        hints: DeviceHints,
+    },
     /// A file is to be cached under this number. `pages` is its length, rounded up.
     Opened {
         /// The number, not in use.
         file: FileId,
         /// Pages up to the end of the file: read-ahead stops there.
         pages: PageCount,
+        /// Where it is: 0, or a device that was found before.
+        device: DeviceNo,
     },
     /// There is a swap file of so many slots: from 0, or behind those of the last one and a number of none. Before
     /// the first region.
@@ -47,6 +58,8 @@ pub enum Event<'a> {
         slots: PageCount,
         /// The one with the highest is filled first; those of the same take turns.
         priority: i16,
+        /// Where it is.
+        device: DeviceNo,
     },
     /// Anonymous memory is to be kept under this number: pages that no file has. None of them was touched yet. All
     /// regions together have no more pages than there are slots.
@@ -168,6 +181,8 @@ pub enum Event<'a> {
     },
     /// The device's part of a small fsync begins or has ended.
     DeviceSync {
+        /// The file.
+        file: FileId,
         /// Which of both.
         begun: bool,
     },

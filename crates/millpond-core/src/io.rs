@@ -1,6 +1,6 @@
 //! A transfer: its name, why it is made, how it can fail; and those between their start and their end.
 
-use crate::units::{FileId, FrameNo, Instant, PageIndex};
+use crate::units::{DeviceNo, FileId, FrameNo, Instant, PageIndex};
 use alloc::vec::Vec;
 
 /// Names a transfer between its start and its end.
@@ -70,6 +70,8 @@ impl Reason {
 pub struct Io {
     /// Why.
     pub reason: Reason,
+    /// Where.
+    pub device: DeviceNo,
     /// The file.
     pub file: FileId,
     /// The page of the first frame.

@@ -32,6 +32,15 @@ impl Latencies {
         self.total
     }
 
+    /// Each counts half from now on.
+    pub(crate) fn halve(&mut self) {
+        self.total = 0;
+        for count in &mut self.counts {
+            *count /= 2;
+            self.total += *count;
+        }
+    }
+
     /// Those of both.
     pub(crate) fn merge(&mut self, other: &Latencies) {
         for (own, others) in self.counts.iter_mut().zip(&other.counts) {

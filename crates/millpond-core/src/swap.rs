@@ -14,7 +14,7 @@
 //! have an unused one between them, so that no run goes from one to the other.
 
 use crate::memory::free::{FreeFrames, Purpose};
-use crate::units::{FrameNo, PageCount};
+use crate::units::{DeviceNo, FrameNo, PageCount};
 use alloc::vec::Vec;
 
 /// Slots of an area that are taken before it is the next one's turn.
@@ -29,6 +29,7 @@ struct Area {
     first: u32,
     slots: PageCount,
     priority: i16,
+    device: DeviceNo,
     free: FreeFrames,
 }
 
@@ -46,12 +47,12 @@ impl SwapSlots {
     /// A swap file of `slots` pages, empty.
     pub fn new(slots: PageCount) -> SwapSlots {
         let mut swap = SwapSlots::default();
-        swap.add(slots, 0);
+        swap.add(slots, 0, DeviceNo(0));
         swap
     }
 
     /// One more, and the number of its first slot: behind the last one's slots and an unused one.
-    pub fn add(&mut self, slots: PageCount, priority: i16) -> SlotNo {
+    pub fn add(&mut self, slots: PageCount, priority: i16, device: DeviceNo) -> SlotNo {
         let first = self
             .areas
             .last()
@@ -60,6 +61,7 @@ impl SwapSlots {
             first,
             slots,
             priority,
+            device,
             free: FreeFrames::new(slots),
         });
         SlotNo(first)
@@ -99,6 +101,18 @@ impl SwapSlots {
         let at = self.areas.partition_point(|area| area.first <= slot.0) - 1;
         let area = &mut self.areas[at];
         area.free.give(FrameNo(slot.0 - area.first));
+    }
+
+    /// Where the slot is that is taken next; where the first is when all are taken.
+    pub fn next_device(&self) -> DeviceNo {
+        let area = self.areas.get(self.turn().unwrap_or(0));
+        area.map_or(DeviceNo(0), |area| area.device)
+    }
+
+    /// Where a slot is.
+    pub fn device_of(&self, slot: SlotNo) -> DeviceNo {
+        let at = self.areas.partition_point(|area| area.first <= slot.0) - 1;
+        self.areas[at].device
     }
 
     /// How many there are.
@@ -161,8 +175,8 @@ mod tests {
     #[test]
     fn the_highest_priority_is_filled_first_and_equals_take_turns_in_blocks() {
         let mut swap = SwapSlots::new(PageCount(256));
-        let second = swap.add(PageCount(128), 5);
-        let third = swap.add(PageCount(128), 5);
+        let second = swap.add(PageCount(128), 5, DeviceNo(0));
+        let third = swap.add(PageCount(128), 5, DeviceNo(0));
         assert_eq!((second, third), (SlotNo(257), SlotNo(257 + 129)));
         let taken: alloc::vec::Vec<_> = (0..512).map(|_| swap.take().unwrap()).collect();
         let of = |slot: &SlotNo| [SlotNo(0), second, third].partition_point(|first| first <= slot) - 1;

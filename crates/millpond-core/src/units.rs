@@ -24,6 +24,24 @@ impl fmt::Debug for FrameNo {
     }
 }
 
+/// A device that files of a cache are on, or its swap. The driver chooses it, from 0 on without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DeviceNo(pub u32);
+
+impl fmt::Debug for DeviceNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device{}", self.0)
+    }
+}
+
+impl DeviceNo {
+    /// As an index.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A file known to a cache. The driver chooses it; below [`PageKey::FILES_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);

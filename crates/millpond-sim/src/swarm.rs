@@ -21,7 +21,7 @@ use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::manager::FRAMES_MIN;
 use millpond_core::options::{Options, Preset};
 use millpond_core::stats::Stats;
-use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize, Ratio};
+use millpond_core::units::{Bytes, DeviceNo, FileId, Instant, Nanos, PageCount, PageSize, Ratio};
 use millpond_core::writeback::RETRY_MAX;
 
 /// Any options that can be.
@@ -147,10 +147,15 @@ pub fn run(seed: u64) -> Report {
     };
     let set_count = world.alternatives.len();
     let mut world = World::new(world).unwrap_or_else(|e| panic!("the swarm draws only what can be: {e}"));
+    let mut devices = vec![DeviceNo(0)];
+    if seed.is_multiple_of(3) {
+        devices.push(world.add_disk(model(&mut Draw(seed)), None));
+    }
     let files: Vec<_> = (0..1 + draw.below(4))
-        .map(|_| {
+        .map(|n| {
             let pages = 1 + draw.below(frames.0 * 3);
-            (world.add_file(PageCount(pages)), pages)
+            let device = devices[n as usize % devices.len()];
+            (world.add_file_on(device, PageCount(pages)), pages)
         })
         .collect();
     for _ in 0..1 + draw.below(5) {

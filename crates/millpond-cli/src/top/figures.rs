@@ -141,6 +141,9 @@ pub(super) struct Device {
     pub(super) reads_in_transit: u64,
     pub(super) writes_in_transit: u64,
     pub(super) write_bytes_in_transit: u64,
+    pub(super) write_bytes_in_transit_limit: Option<u64>,
+    /// For what 99 of 100 reads of it take.
+    pub(super) goal_ns: Option<u64>,
     /// Since the beginning.
     pub(super) errors: u64,
 }
@@ -259,6 +262,8 @@ fn device(before: &Value, now: &Value, seconds: f64) -> Device {
         reads_in_transit: count(now, "reads_in_transit"),
         writes_in_transit: count(now, "writes_in_transit"),
         write_bytes_in_transit: count(now, "write_bytes_in_transit"),
+        write_bytes_in_transit_limit: now["write_bytes_in_transit_limit"].as_u64(),
+        goal_ns: now["read_goal_ns"].as_u64(),
         errors: count(now, "errors"),
     }
 }

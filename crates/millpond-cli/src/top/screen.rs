@@ -265,7 +265,7 @@ fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
     )];
     let goal = figures.reads.goal_ns;
     let shown = figures.devices.iter().take(most);
-    lines.extend(shown.map(|device| device_line(device, goal, name)));
+    lines.extend(shown.map(|device| device_line(device, device.goal_ns.or(goal), name)));
     if figures.devices.is_empty() {
         lines.push(Line::styled("nothing was read or written yet", DIM));
     }

@@ -5,7 +5,7 @@
 
 use super::bytes::BytesState;
 use super::goal::{Goal, GoalState};
-use super::{AdmissionOptions, InTransit, Verdict};
+use super::{AdmissionOptions, DeviceClass, DeviceHints, InTransit, Verdict};
 use crate::io::Reason;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
@@ -17,10 +17,20 @@ pub trait Form: Clone + fmt::Debug {
     fn admit(&mut self, now: Instant, reason: Reason, bytes: Bytes, in_transit: &InTransit) -> Verdict;
 
     /// Takes the settings, of forms that have some in the options.
-    fn retune(&mut self, _options: AdmissionOptions) {}
+    fn retune(&mut self, _options: AdmissionOptions) -> Retuned {
+        Retuned::AsBefore
+    }
 
-    /// A transfer was issued.
-    fn issued(&mut self, _now: Instant, _reason: Reason, _in_transit: &InTransit) {}
+    /// What is known of the device, before it is used.
+    fn found(&mut self, _hints: DeviceHints) {}
+
+    /// The kind of device, of forms that make a difference.
+    fn class(&self) -> Option<DeviceClass> {
+        None
+    }
+
+    /// A transfer of `bytes` was issued.
+    fn issued(&mut self, _now: Instant, _reason: Reason, _bytes: Bytes, _in_transit: &InTransit) {}
 
     /// A transfer that was issued at `issued_at` has ended.
     fn completed(
@@ -64,6 +74,15 @@ pub trait Form: Clone + fmt::Debug {
     }
 }
 
+/// What other settings came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Retuned {
+    /// What was learnt is kept.
+    AsBefore,
+    /// It begins anew, and knows nothing of the device.
+    Anew,
+}
+
 /// The form that the options name.
 #[derive(Clone, Debug)]
 pub enum Configured {
@@ -96,16 +115,35 @@ impl Form for Configured {
     }
 
     /// A goal that stays keeps what it has learnt.
-    fn retune(&mut self, options: AdmissionOptions) {
-        match (options, &self) {
-            (AdmissionOptions::Goal(new), Configured::Goal(form)) if form.options() == new => {}
-            _ => *self = Configured::new(options),
+    fn retune(&mut self, options: AdmissionOptions) -> Retuned {
+        match (options, &mut *self) {
+            (AdmissionOptions::Goal(new), Configured::Goal(form)) => form.retune(new),
+            _ => {
+                *self = Configured::new(options);
+                return Retuned::Anew;
+            }
+        }
+        Retuned::AsBefore
+    }
+
+    fn found(&mut self, hints: DeviceHints) {
+        if let Configured::Goal(form) = self {
+            form.found(hints);
         }
     }
 
-    fn issued(&mut self, _now: Instant, _reason: Reason, in_transit: &InTransit) {
-        if let Configured::Bytes(form) = self {
-            form.issued(in_transit);
+    fn class(&self) -> Option<DeviceClass> {
+        match self {
+            Configured::Goal(form) => Some(form.class()),
+            _ => None,
+        }
+    }
+
+    fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes, in_transit: &InTransit) {
+        match self {
+            Configured::Bytes(form) => form.issued(in_transit),
+            Configured::Goal(form) => form.issued(now, reason, bytes, in_transit),
+            Configured::Off => {}
         }
     }
 

@@ -125,6 +125,12 @@ impl InTransit {
         self.waits.within(now, span)
     }
 
+    /// When anything was last issued or ended.
+    pub fn last(&self) -> Instant {
+        let last = self.lanes.iter().filter_map(|lane| lane.issued.max(lane.done));
+        last.max().unwrap_or_default()
+    }
+
     /// When a write was last issued or ended.
     pub fn last_write(&self) -> Instant {
         let last = self.lanes(false).filter_map(|lane| lane.issued.max(lane.done));

@@ -21,6 +21,7 @@
 //! manager asks of one. The laboratory brings the kernels' so (`millpond-kernels`), and no cache can be set to one of them.
 
 pub mod bytes;
+mod class;
 mod form;
 pub mod goal;
 mod in_transit;
@@ -31,7 +32,8 @@ use crate::units::{Bytes, Instant};
 use bytes::BytesOptions;
 use goal::{Goal, GoalOptions};
 
-pub use form::{Configured, Form};
+pub use class::{DeviceClass, DeviceHints};
+pub use form::{Configured, Form, Retuned};
 pub use in_transit::InTransit;
 
 /// Which form, and its settings.
@@ -71,6 +73,7 @@ impl Verdict {
 pub struct Admission<F: Form = Configured> {
     in_transit: InTransit,
     form: F,
+    hints: DeviceHints,
     /// No single write is larger.
     write_bytes_max: Bytes,
 }
@@ -88,8 +91,20 @@ impl<F: Form> Admission<F> {
         Admission {
             in_transit: InTransit::default(),
             form,
+            hints: DeviceHints::default(),
             write_bytes_max,
         }
+    }
+
+    /// What is known of the device: the form begins anew with it; what is in transit stays counted.
+    pub fn found(&mut self, hints: DeviceHints) {
+        self.hints = hints;
+        self.form.found(hints);
+    }
+
+    /// The kind of device, of forms that make a difference.
+    pub fn class(&self) -> Option<DeviceClass> {
+        self.form.class()
     }
 
     /// The form.
@@ -100,7 +115,9 @@ impl<F: Form> Admission<F> {
     /// Takes other settings; what is in transit stays counted.
     pub fn retune(&mut self, options: AdmissionOptions, write_bytes_max: Bytes) {
         self.write_bytes_max = write_bytes_max;
-        self.form.retune(options);
+        if self.form.retune(options) == Retuned::Anew {
+            self.form.found(self.hints);
+        }
     }
 
     /// What is in transit.
@@ -173,7 +190,7 @@ impl<F: Form> Admission<F> {
         if reason == Reason::Fault {
             self.in_transit.waits.transfer_begun(now);
         }
-        self.form.issued(now, reason, &self.in_transit);
+        self.form.issued(now, reason, bytes, &self.in_transit);
     }
 
     /// A transfer that was issued at `issued_at` has ended.

@@ -36,7 +36,7 @@ use crate::memory::reserve::AllocationClass;
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
 use crate::swap::{SlotNo, SwapSlots};
-use crate::units::{FileId, FrameNo, PageIndex, PageKey};
+use crate::units::{DeviceNo, FileId, FrameNo, PageIndex, PageKey};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -89,8 +89,17 @@ pub(super) struct Swap {
 }
 
 impl Swap {
-    pub(super) fn added(&mut self, slots: PageCount, priority: i16) {
-        self.slots.get_or_insert_default().add(slots, priority);
+    pub(super) fn added(&mut self, slots: PageCount, priority: i16, device: DeviceNo) {
+        self.slots.get_or_insert_default().add(slots, priority, device);
+    }
+
+    /// Where the slot is that is taken next.
+    fn next_device(&self) -> DeviceNo {
+        self.slots.as_ref().map_or(DeviceNo(0), SwapSlots::next_device)
+    }
+
+    fn device_of(&self, slot: SlotNo) -> DeviceNo {
+        (self.slots.as_ref()).map_or(DeviceNo(0), |slots| slots.device_of(slot))
     }
 
     /// One more page is to be freed when it has been written.
@@ -127,7 +136,7 @@ impl<A: Form> Manager<A> {
         let slots = Slots(alloc::vec![NO_SLOT; pages.0 as usize]);
         self.swap.slots_bytes += (slots.0.capacity() * size_of::<u32>()) as u64;
         self.swap.regions += 1;
-        self.enter(file, pages, Some(slots));
+        self.enter(file, pages, DeviceNo(0), Some(slots));
         self.file(file).readahead = ReadAhead::that_learns(ahead::STREAMS_MAX);
     }
 
@@ -255,6 +264,7 @@ impl<A: Form> Manager<A> {
         self.stats.swap_ra += (frames.len() * usize::from(reason == Reason::ReadAhead)) as u64;
         let transfer = Io {
             reason,
+            device: self.swap.device_of(slot),
             file: first.file(),
             first: first.index(),
             frames,

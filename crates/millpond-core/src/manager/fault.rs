@@ -226,6 +226,7 @@ impl<A: Form> Manager<A> {
     ) {
         let transfer = Io {
             reason,
+            device: self.file(file).device,
             file,
             first,
             frames: granted,
@@ -338,7 +339,8 @@ impl<A: Form> Manager<A> {
         let io = self.ios.read_ahead_of(file, page);
         if let Some(io) = io.filter(|io| io.awaited.is_none()) {
             io.awaited = Some(cx.now);
-            self.admission.wait_begun(cx.now);
+            let device = io.device;
+            self.device(device).admission.wait_begun(cx.now);
         }
     }
 
@@ -355,20 +357,22 @@ impl<A: Form> Manager<A> {
     pub(super) fn read_done(&mut self, io: IoId, result: Result<(), IoError>, cx: &mut StepContext<'_>) {
         let io = self.ios.end(io);
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
-        self.admission.completed(cx.now, io.reason, bytes, io.issued_at);
         let took = cx.now.since(io.issued_at);
         self.stats.io_ended(io.reason, took);
+        let device = self.device(io.device);
+        (device.admission).completed(cx.now, io.reason, bytes, io.issued_at);
         if io.reason == Reason::Fault {
-            self.reads.add(cx.now, took);
+            device.reads.add(cx.now, took);
             self.read_took(io.file, took);
             if result.is_err() {
                 self.swap_in_failed(io.file, io.first);
             }
         }
         if let Some(since) = io.awaited {
-            self.reads.add(cx.now, cx.now.since(since));
+            let device = self.device(io.device);
+            device.reads.add(cx.now, cx.now.since(since));
+            device.admission.wait_ended(cx.now, io.reason, since);
             self.read_took(io.file, cx.now.since(since));
-            self.admission.wait_ended(cx.now, io.reason, since);
         }
         for &frame in &io.frames {
             if result.is_ok() {

@@ -147,8 +147,10 @@ impl<A: Form> Manager<A> {
             writing: self.writing,
             failed: self.flusher.failed(),
             dirtiers_blocked: self.blocked.len() as u64,
-            in_transit_writes: self.admission.in_transit().writes(),
-            in_transit_limit: self.admission.in_transit_limit(now),
+            in_transit_writes: (self.devices.iter())
+                .map(|device| device.admission.in_transit().writes())
+                .fold(Bytes(0), |sum, bytes| sum + bytes),
+            in_transit_limit: self.busiest().admission.in_transit_limit(now),
         }
     }
 
@@ -159,13 +161,13 @@ impl<A: Form> Manager<A> {
         values
     }
 
-    /// The goal for reads, if the form of admission has one.
+    /// The goal for reads of the busiest device, if the form of admission has one.
     pub fn inspect_goal(&self) -> Option<GoalInForce> {
         let Goal {
             in_force,
             setting,
             unloaded_p99,
-        } = self.admission.goal()?;
+        } = self.busiest().admission.goal()?;
         let us = |span: Nanos| span.0.div_ceil(1_000);
         Some(GoalInForce {
             goal: in_force,

@@ -22,7 +22,8 @@ pub struct FrameLook {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// Why the next write is to be made, if admission holds it back, and for how long it has.
+    /// Why the next write of a device is to be made, if admission holds it back, and for how long it has; of several
+    /// devices the longest.
     pub held_back: Option<(Reason, Nanos)>,
     /// For how long a sync has waited for pages that can't be written.
     pub sync_blocked: Option<Nanos>,
@@ -70,7 +71,9 @@ impl<A: Form> Manager<A> {
     /// Who waits at `now`.
     pub fn waiting(&self, now: Instant) -> Waiting {
         Waiting {
-            held_back: self.waits.now_held_back(now),
+            held_back: (self.devices.iter())
+                .filter_map(|device| device.held_back.at(now))
+                .max_by_key(|&(_, span)| span),
             sync_blocked: self.waits.now_sync_blocked(now),
             dirtiers_blocked: self.blocked.len() as u64,
             memory: self.memory_waiters,

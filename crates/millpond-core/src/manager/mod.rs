@@ -20,7 +20,7 @@
 //! let mut manager = Manager::new(Options::default(), PageCount(1024)).unwrap();
 //! let mut effects = Effects::default();
 //! let (now, file) = (Instant(0), FileId(0));
-//! manager.step(now, Event::Opened { file, pages: PageCount(10) }, &mut frames, &mut effects);
+//! manager.step(now, Event::Opened { file, pages: PageCount(10), device: DeviceNo(0) }, &mut frames, &mut effects);
 //! let fault = Event::Fault { file, first: PageIndex(7), count: 1, intent: Intent::Read };
 //! manager.step(now, fault, &mut frames, &mut effects);
 //! assert!(matches!(effects.list[0], Effect::Read { reason: Reason::Fault, first: PageIndex(7), .. }));
@@ -29,6 +29,7 @@
 mod anonymous;
 mod background;
 mod derived;
+mod devices;
 mod fault;
 mod inspect;
 mod look;
@@ -51,18 +52,19 @@ use crate::memory::free::FreeFrames;
 use crate::options::{OptionError, Options};
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
-use crate::recent::Recent;
 use crate::reclaim::trace::Trace;
 use crate::stats::Stats;
-use crate::units::{Bytes, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use crate::units::{Bytes, DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Flusher;
 use alloc::vec::Vec;
 use background::Reclaimer;
 use core::ops::Range;
+use devices::Device;
 use reclaim::ScanLists;
 use step::StepContext;
 
 pub use derived::{Derived, FRAMES_MAX, FRAMES_MIN, check_frames};
+pub use devices::DeviceLook;
 pub use inspect::{DerivedValue, GoalInForce};
 pub use look::{FrameLook, Waiting};
 pub use waits::Pressure;
@@ -94,6 +96,8 @@ const FREE: FrameState = FrameState {
 #[derive(Clone, Debug)]
 struct FileState {
     pages: PageCount,
+    /// Where it is; of a region its slots say it.
+    device: DeviceNo,
     readahead: ReadAhead,
     /// The page that last got a frame, and which: the next one is placed behind it.
     last_grant: Option<(PageIndex, FrameNo)>,
@@ -123,9 +127,9 @@ pub struct Occupancy {
     pub failed: PageCount,
     /// Dirtiers that wait.
     pub dirtiers_blocked: u64,
-    /// Bytes of writes in transit to the device.
+    /// Bytes of writes in transit to all devices.
     pub in_transit_writes: Bytes,
-    /// Bytes of writes that may be in transit now.
+    /// Bytes of writes that may be in transit now to the busiest device.
     pub in_transit_limit: Bytes,
 }
 
@@ -167,15 +171,13 @@ pub struct Manager<A: Form = Configured> {
     last_tick: Instant,
     waits: waits::Waits,
 
-    // Transfers, and what the device makes of them.
-    admission: Admission<A>,
+    // Transfers, and what the devices make of them.
+    devices: Vec<Device<A>>,
+    /// The admission of a device of which nothing is known.
+    blank: Admission<A>,
     ios: IoTable,
     /// Pages being written.
     writing: PageCount,
-    /// Where the last write ended.
-    stream_end: Option<(FileId, PageIndex)>,
-    /// Reads that a caller waited for.
-    reads: Recent,
 
     stats: Stats,
 }
@@ -199,6 +201,7 @@ impl<A: Form> Manager<A> {
     pub fn with_admission(options: Options, frames: PageCount, form: A) -> Result<Manager<A>, OptionError> {
         options.check()?;
         check_frames(frames)?;
+        let blank = Admission::with_form(form, options.flusher.write_max);
         Ok(Manager {
             derived: Derived::of(&options, frames),
             set_at: inspect::SetAt::default(),
@@ -220,22 +223,22 @@ impl<A: Form> Manager<A> {
             look_again: None,
             last_tick: Instant(0),
             waits: waits::Waits::default(),
-            admission: Admission::with_form(form, options.flusher.write_max),
+            devices: Vec::from([Device::new(blank.clone())]),
+            blank,
             ios: IoTable::new(options.flusher.write_max.to_pages(options.page_size).0 as usize),
             writing: PageCount(0),
-            stream_end: None,
-            reads: Recent::default(),
             stats: Stats::default(),
             options,
         })
     }
 
-    fn open(&mut self, file: FileId, pages: PageCount) {
-        self.flusher.open(file);
-        self.enter(file, pages, None);
+    fn open(&mut self, file: FileId, pages: PageCount, device: DeviceNo) {
+        assert!(device.index() < self.devices.len(), "{device:?} is not known");
+        self.flusher.open(file, device);
+        self.enter(file, pages, device, None);
     }
 
-    fn enter(&mut self, file: FileId, pages: PageCount, slots: Option<anonymous::Slots>) {
+    fn enter(&mut self, file: FileId, pages: PageCount, device: DeviceNo, slots: Option<anonymous::Slots>) {
         let at = file.0 as usize;
         if at >= self.files.len() {
             self.files.resize_with(at + 1, || None);
@@ -245,6 +248,7 @@ impl<A: Form> Manager<A> {
         }
         self.files[at] = Some(FileState {
             pages,
+            device,
             readahead: ReadAhead::default(),
             last_grant: None,
             refaults: 0,
@@ -263,8 +267,11 @@ impl<A: Form> Manager<A> {
         self.derive(cx);
         self.lru.set_replacement(self.options.replacement);
         self.flusher.retune(self.options.flusher);
-        self.admission
-            .retune(self.options.admission, self.options.flusher.write_max);
+        let write_max = self.options.flusher.write_max;
+        let devices = self.devices.iter_mut().map(|device| &mut device.admission);
+        for admission in devices.chain([&mut self.blank]) {
+            admission.retune(self.options.admission, write_max);
+        }
     }
 
     /// Re-derives all that depends on options and memory. Nothing else is looked at.
@@ -308,9 +315,10 @@ impl<A: Form> Manager<A> {
     fn issue(&mut self, io: Io, cx: &mut StepContext<'_>) -> (IoId, Range<u32>) {
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
         let frames = cx.effects.add_frames(io.frames.iter().copied());
-        self.admission.issued(io.issued_at, io.reason, bytes);
+        let admission = &mut self.device(io.device).admission;
+        admission.issued(io.issued_at, io.reason, bytes);
         if io.small_fsync {
-            self.admission.wait_begun(io.issued_at);
+            admission.wait_begun(io.issued_at);
         }
         self.stats.io_issued(io.reason, bytes.0);
         (self.ios.start(io), frames)

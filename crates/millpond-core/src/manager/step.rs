@@ -66,11 +66,19 @@ impl<A: Form> Manager<A> {
     /// What the event itself comes to, before anything is written.
     fn apply<F: FrameTable>(&mut self, event: Event<'_>, frames: &mut F, cx: &mut StepContext<'_>) {
         match event {
-            Event::Opened { file, pages } => {
+            Event::DeviceFound { device, hints } => {
                 cx.may_write = false;
-                self.open(file, pages);
+                self.device_found(device, hints);
             }
-            Event::SwapAdded { slots, priority } => self.swap.added(slots, priority),
+            Event::Opened { file, pages, device } => {
+                cx.may_write = false;
+                self.open(file, pages, device);
+            }
+            Event::SwapAdded {
+                slots,
+                priority,
+                device,
+            } => self.swap.added(slots, priority, device),
             Event::RegionOpened { file, pages } => {
                 cx.may_write = false;
                 self.open_region(file, pages);
@@ -132,8 +140,14 @@ impl<A: Form> Manager<A> {
                 self.tell_syncs(file, cx);
             }
             Event::Retry { file } => self.flusher.retry(cx.now, file),
-            Event::DeviceSync { begun: true } => self.admission.device_sync_begun(cx.now),
-            Event::DeviceSync { begun: false } => self.admission.device_sync_ended(cx.now),
+            Event::DeviceSync { file, begun } => {
+                let device = self.file(file).device;
+                let admission = &mut self.device(device).admission;
+                match begun {
+                    true => admission.device_sync_begun(cx.now),
+                    false => admission.device_sync_ended(cx.now),
+                }
+            }
             Event::Released { file, pages } => self.flusher.released(file, pages),
             Event::Discarded { file, pages } => self.discarded(file, pages, cx),
             Event::Reclaim => self.background_reclaim(frames, cx),

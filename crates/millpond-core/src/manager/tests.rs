@@ -12,7 +12,7 @@ use crate::event::{Effect, Effects, Event, Intent};
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{IoError, IoId, Reason};
 use crate::reclaim::stall::WaitReason;
-use crate::units::{Bytes, PageIndex, Ratio};
+use crate::units::{Bytes, DeviceNo, PageIndex, Ratio};
 use crate::writeback::SyncTicket;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -98,6 +98,7 @@ impl World {
         world.step(Event::Opened {
             file: FILE,
             pages: PageCount(100_000),
+            device: DeviceNo(0),
         });
         world
     }
@@ -296,7 +297,7 @@ fn sequential_misses_read_ahead_and_marks_ask_for_more() {
 fn who_waits_for_what_was_read_ahead_waits_for_the_device_from_then_on() {
     let mut w = World::new(Options::default(), 1024);
     w.fault(0, 1, Intent::Read);
-    let waits = |w: &World| w.manager.admission.in_transit().waits();
+    let waits = |w: &World| w.manager.devices[0].admission.in_transit().waits();
     assert_eq!(waits(&w), 1, "for the page itself");
     let page = PageIndex(7);
     for _ in 0..2 {

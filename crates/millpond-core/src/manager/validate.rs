@@ -73,7 +73,10 @@ impl<A: Form> Manager<A> {
         assert!(transfers.is_empty(), "in transit: {transfers:?}");
         assert_eq!(self.writing, PageCount(0), "pages being written");
         assert!(self.blocked.is_empty(), "paused: {:?}", self.blocked);
-        assert_eq!(self.admission.in_transit().all(), Bytes(0), "bytes in transit");
+        for device in &self.devices {
+            let in_transit = device.admission.in_transit().all();
+            assert_eq!(in_transit, Bytes(0), "bytes in transit");
+        }
         self.flusher.assert_idle();
     }
 }

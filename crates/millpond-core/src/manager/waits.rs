@@ -15,39 +15,44 @@ use crate::stats::Stats;
 use crate::units::{Bytes, Instant, Nanos, PageCount};
 use core::fmt;
 
-/// Since when something waits.
+/// Since when the next write of a device is held back, and why it is to be made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HeldBack(Option<(Reason, Instant)>);
+
+impl HeldBack {
+    /// The admission lets the next write, which is to be made for `reason`, not go now; `None`: it goes, or there is
+    /// none. The wait that is over with it.
+    pub(super) fn set(&mut self, now: Instant, reason: Option<Reason>) -> Option<(Reason, Nanos)> {
+        if let Some((before, _)) = self.0
+            && reason == Some(before)
+        {
+            return None;
+        }
+        let over = self.at(now);
+        self.0 = reason.map(|reason| (reason, now));
+        over
+    }
+
+    /// The wait of this moment, and for how long it has lasted.
+    pub(super) fn at(&self, now: Instant) -> Option<(Reason, Nanos)> {
+        self.0.map(|(reason, since)| (reason, now.since(since)))
+    }
+}
+
+/// Since when something else waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waits {
-    /// The next write, and why it is to be made.
-    held_back: Option<(Reason, Instant)>,
     /// A sync, for pages that can't be written at this moment.
     sync_blocked: Option<Instant>,
 }
 
 impl Waits {
-    /// The admission lets the next write, which is to be made for `reason`, not go now; `None`: it goes, or there is
-    /// none.
-    pub(super) fn held_back(&mut self, now: Instant, reason: Option<Reason>, stats: &mut Stats) {
-        if let Some((before, since)) = self.held_back {
-            if reason == Some(before) {
-                return;
-            }
-            stats.admission_waited(before, now.since(since));
-        }
-        self.held_back = reason.map(|reason| (reason, now));
-    }
-
     /// Whether a sync waits for pages that can't be written now.
     pub(super) fn sync_blocked(&mut self, now: Instant, is_blocked: bool, stats: &mut Stats) {
         if let Some(since) = self.sync_blocked {
             stats.sync_blocked_ns += now.since(since).0;
         }
         self.sync_blocked = is_blocked.then_some(now);
-    }
-
-    /// The write that is held back at `now`, by its reason, and for how long.
-    pub(super) fn now_held_back(&self, now: Instant) -> Option<(Reason, Nanos)> {
-        self.held_back.map(|(reason, since)| (reason, now.since(since)))
     }
 
     /// For how long a sync has been held at `now`.
@@ -66,11 +71,11 @@ pub struct Pressure {
     pub unclean: PageCount,
     /// From so many on the flusher writes.
     pub background: PageCount,
-    /// Bytes of writes in transit to the device.
+    /// Bytes of writes in transit to the busiest device.
     pub in_transit: Bytes,
     /// Bytes of writes that may be; `None` if the form of admission limits no bytes.
     pub in_transit_limit: Option<Bytes>,
-    /// What 99 of 100 reads of the last seconds did not exceed, of those that a caller waited for.
+    /// What 99 of 100 reads of the last seconds did not exceed there, of those that a caller waited for.
     pub read_p99: Option<Nanos>,
     /// The goal for that, if the form of admission has one.
     pub read_goal: Option<Nanos>,
@@ -79,21 +84,21 @@ pub struct Pressure {
 impl<A: Form> Manager<A> {
     /// What writers have before them at `now`.
     pub fn pressure(&self, now: Instant) -> Pressure {
-        let in_transit_limit = self.admission.in_transit_limit(now);
+        let busiest = self.busiest_device(now);
         Pressure {
             frames: self.derived.frames,
             unclean: self.unclean(),
             background: self.derived.dirty.background,
-            in_transit: self.admission.in_transit().writes(),
-            in_transit_limit: (in_transit_limit < Bytes(u64::MAX)).then_some(in_transit_limit),
-            read_p99: self.reads.p99(now),
-            read_goal: self.admission.goal().map(|goal| goal.in_force),
+            in_transit: busiest.in_transit,
+            in_transit_limit: busiest.in_transit_limit,
+            read_p99: busiest.read_p99,
+            read_goal: busiest.goal.map(|goal| goal.in_force),
         }
     }
 
-    /// What half of the reads of the last seconds did not exceed, of those that a caller waited for.
+    /// What half of the reads of the last seconds did not exceed on the busiest device, of those that a caller waited for.
     pub fn read_p50(&self, now: Instant) -> Option<Nanos> {
-        self.reads.p50(now)
+        self.busiest().reads.p50(now)
     }
 
     /// Nanoseconds for which the next write has been held back so far where `counts` says so of its reason, with the
@@ -104,8 +109,9 @@ impl<A: Form> Manager<A> {
             .into_iter()
             .filter(|&r| counts(r))
             .map(|r| ended[r as usize]);
-        let present = self.waits.held_back.filter(|&(reason, _)| counts(reason));
-        ended.sum::<u64>() + present.map_or(0, |(_, since)| now.since(since).0)
+        let present = self.devices.iter().filter_map(|device| device.held_back.at(now));
+        let present = present.filter(|&(reason, _)| counts(reason));
+        ended.chain(present.map(|(_, span)| span.0)).sum()
     }
 
     /// Nanoseconds for which syncs have waited so far for pages that can't be written, with the wait of this moment.
@@ -177,13 +183,18 @@ mod tests {
 
     #[test]
     fn a_wait_is_counted_for_the_reason_of_the_write_that_waits() {
-        let (mut waits, mut stats) = (Waits::default(), Stats::default());
-        waits.held_back(Instant(10), Some(Reason::Background), &mut stats);
-        waits.held_back(Instant(20), Some(Reason::Background), &mut stats);
+        let (mut held, mut stats) = (HeldBack::default(), Stats::default());
+        let mut set = |now, reason| {
+            if let Some((reason, waited)) = held.set(now, reason) {
+                stats.admission_waited(reason, waited);
+            }
+        };
+        set(Instant(10), Some(Reason::Background));
+        set(Instant(20), Some(Reason::Background));
         // A sync comes, and its write is next.
-        waits.held_back(Instant(30), Some(Reason::Sync), &mut stats);
-        waits.held_back(Instant(35), None, &mut stats);
-        waits.held_back(Instant(90), None, &mut stats);
+        set(Instant(30), Some(Reason::Sync));
+        set(Instant(35), None);
+        set(Instant(90), None);
         let of = |counts: [u64; Reason::COUNT]| {
             [
                 counts[Reason::Background as usize],

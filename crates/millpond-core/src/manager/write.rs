@@ -12,7 +12,7 @@ use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{Io, IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, Phase};
-use crate::units::{Bytes, FileId, FrameNo, Nanos, PageCount, PageIndex, PageKey};
+use crate::units::{Bytes, DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Job;
 use crate::writeback::{PageRun, cluster};
 
@@ -89,7 +89,7 @@ impl<A: Form> Manager<A> {
                 let reason = PauseReason {
                     unclean,
                     until,
-                    in_transit: self.admission.in_transit().writes(),
+                    in_transit: self.busiest().admission.in_transit().writes(),
                 };
                 cx.effects.list.push(Effect::Pause {
                     reason,
@@ -102,10 +102,34 @@ impl<A: Form> Manager<A> {
     /// Issues writes for as long as there is something to write and the admission lets it through.
     pub(super) fn pump<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         self.look_again = None;
-        self.admission
-            .set_dirtiers_waiting(cx.now, !self.blocked.is_empty());
+        let wait = !self.blocked.is_empty();
+        for device in &mut self.devices {
+            device.admission.set_dirtiers_waiting(cx.now, wait);
+        }
         // What a write that has ended made room for was waited for until now: the dirtier is woken in the same step.
-        let blocked = !self.blocked.is_empty() || cx.woke_dirtier;
+        let blocked = wait || cx.woke_dirtier;
+        let mut is_held_back = false;
+        for device in (0..self.devices.len() as u32).map(DeviceNo) {
+            is_held_back |= self.pump_device(device, blocked, frames, cx);
+        }
+        if is_held_back {
+            return;
+        }
+        let is_blocked = self.flusher.pass_needs_tick();
+        self.waits.sync_blocked(cx.now, is_blocked, &mut self.stats);
+        if is_blocked {
+            self.look_again = Some(cx.now + TICK_WHEN_BUSY);
+        }
+    }
+
+    /// The same for one device. Whether its admission holds the next write back.
+    fn pump_device<F: FrameTable>(
+        &mut self,
+        device: DeviceNo,
+        blocked: bool,
+        frames: &mut F,
+        cx: &mut StepContext<'_>,
+    ) -> bool {
         loop {
             let limits = self.derived.dirty.beside(self.flusher.failed());
             let untried = self.flusher.dirty().saturating_sub(self.flusher.in_backoff());
@@ -113,18 +137,16 @@ impl<A: Form> Manager<A> {
             let busy = BUSY.to_pages(self.options.page_size).0.min(limits.hard.0 * 3 / 4);
             let wanted = blocked && self.writing.0 < busy;
             let over = self.memory_waiters || wanted || untried > limits.background;
-            let Some(mut job) = self.flusher.job(cx.now, over, blocked) else {
+            let Some(mut job) = self.flusher.job(device, cx.now, over, blocked) else {
                 break;
             };
             if self.memory_waiters && job.reason != Reason::Sync {
                 // A caller that waits for a frame waits for this: it is reclaim that wants it.
                 job.reason = Reason::Reclaim;
             }
-            let write_max = self
-                .admission
-                .write_bytes(cx.now)
-                .to_pages(self.options.page_size)
-                .0;
+            let admission = &mut self.device(device).admission;
+            let holds_back = !job.small_fsync || admission.holds_small_fsyncs_back();
+            let write_max = admission.write_bytes(cx.now).to_pages(self.options.page_size).0;
             let write_max = match job.reason {
                 Reason::Sync => write_max,
                 _ => write_max.min(limits.hard.0 / 4),
@@ -132,19 +154,22 @@ impl<A: Form> Manager<A> {
             let contiguous = self.flusher.contiguous(&job, write_max.max(1));
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
-            let is_held_back = !job.small_fsync || self.admission.holds_small_fsyncs_back();
-            if is_held_back && let Verdict::Wait(until) = self.admission.admit(cx.now, job.reason, bytes) {
-                self.look_again = until;
-                self.waits.held_back(cx.now, Some(job.reason), &mut self.stats);
-                return;
+            let admission = &mut self.device(device).admission;
+            if holds_back && let Verdict::Wait(until) = admission.admit(cx.now, job.reason, bytes) {
+                self.look_again = self.look_again.into_iter().chain(until).min();
+                self.held_back(device, cx.now, Some(job.reason));
+                return true;
             }
             self.write(&job, count, frames, cx);
         }
-        self.waits.held_back(cx.now, None, &mut self.stats);
-        let is_blocked = self.flusher.pass_needs_tick();
-        self.waits.sync_blocked(cx.now, is_blocked, &mut self.stats);
-        if is_blocked {
-            self.look_again = Some(cx.now + TICK_WHEN_BUSY);
+        self.held_back(device, cx.now, None);
+        false
+    }
+
+    fn held_back(&mut self, device: DeviceNo, now: Instant, reason: Option<Reason>) {
+        let ended = self.device(device).held_back.set(now, reason);
+        if let Some((reason, waited)) = ended {
+            self.stats.admission_waited(reason, waited);
         }
     }
 
@@ -186,8 +211,10 @@ impl<A: Form> Manager<A> {
         }
         let pages = PageCount(cluster.len() as u64);
         let (reason, file, first) = (job.reason, job.file, job.first);
+        let device = self.file(file).device;
         let transfer = Io {
             reason,
+            device,
             file,
             first,
             frames: cluster,
@@ -196,14 +223,15 @@ impl<A: Form> Manager<A> {
             awaited: None,
         };
         let (io, frames) = self.issue(transfer, cx);
-        if self.stream_end != Some((file, first)) {
-            self.admission
-                .stream_begun(pages.to_bytes(self.options.page_size));
+        let bytes = pages.to_bytes(self.options.page_size);
+        let state = self.device(device);
+        if state.stream_end != Some((file, first)) {
+            state.admission.stream_begun(bytes);
         }
-        self.stream_end = Some((file, first.after(pages.0)));
+        state.stream_end = Some((file, first.after(pages.0)));
         self.flusher.issued(job, io, pages.0);
         self.writing += pages;
-        self.waits.held_back(cx.now, None, &mut self.stats);
+        self.held_back(device, cx.now, None);
         cx.effects.list.push(Effect::Write {
             io,
             reason,
@@ -226,14 +254,11 @@ impl<A: Form> Manager<A> {
         }
         let pages = PageCount(io.frames.len() as u64);
         self.stats.io_ended(io.reason, cx.now.since(io.issued_at));
-        self.admission.completed(
-            cx.now,
-            io.reason,
-            pages.to_bytes(self.options.page_size),
-            io.issued_at,
-        );
+        let bytes = pages.to_bytes(self.options.page_size);
+        let admission = &mut self.device(io.device).admission;
+        admission.completed(cx.now, io.reason, bytes, io.issued_at);
         if io.small_fsync {
-            self.admission.wait_ended(cx.now, io.reason, io.issued_at);
+            admission.wait_ended(cx.now, io.reason, io.issued_at);
         }
         self.writing -= pages;
         let result = if mutation::is(Mutation::DropDirtyPage) {

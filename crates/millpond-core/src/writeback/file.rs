@@ -3,7 +3,7 @@
 use crate::dirty::index::PageSet;
 use crate::io::{IoError, IoId};
 use crate::mutation::{self, Mutation};
-use crate::units::{Instant, Nanos, PageCount, PageIndex};
+use crate::units::{DeviceNo, Instant, Nanos, PageCount, PageIndex};
 use crate::writeback::SyncTicket;
 use alloc::vec::Vec;
 
@@ -64,6 +64,8 @@ pub(super) struct Failing {
 
 #[derive(Clone, Debug)]
 pub(super) struct FileWork {
+    /// Where it is.
+    pub(super) device: DeviceNo,
     /// Pages that are dirty and may be written, whether or not an older content is being written.
     pub(super) dirty: PageSet,
     /// Pages that are dirty and may not be written before the driver says so.
@@ -107,9 +109,10 @@ pub(super) struct FileWork {
 }
 
 impl FileWork {
-    pub(super) fn new() -> FileWork {
+    pub(super) fn new(device: DeviceNo) -> FileWork {
         let zero = PageIndex(0);
         FileWork {
+            device,
             dirty: PageSet::default(),
             log_blocked: PageSet::default(),
             retry_ready: PageSet::default(),

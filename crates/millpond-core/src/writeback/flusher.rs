@@ -15,16 +15,17 @@
 mod failed;
 mod jobs;
 mod log_blocked;
+mod queues;
 mod reclaim_flagged;
 
 use super::file::{FileWork, OrderKey, SyncPass};
 use super::{FlusherOptions, SMALL_FSYNC_MAX};
 use crate::io::{IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
-use crate::units::{FileId, Instant, PageCount, PageIndex, PageSize};
+use crate::units::{DeviceNo, FileId, Instant, PageCount, PageIndex, PageSize};
 use crate::writeback::{PageRun, SyncTicket};
-use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use queues::Queues;
 
 /// Pages that should be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,14 +69,10 @@ pub struct Flusher {
     options: FlusherOptions,
     page_size: PageSize,
     files: Vec<Option<FileWork>>,
-    /// Files with dirty pages, by [`OrderKey`].
-    order: BTreeSet<(OrderKey, FileId)>,
-    /// Counts those given out.
+    /// By [`DeviceNo`].
+    queues: Vec<Queues>,
+    /// Counts the [`OrderKey`]s given out.
     order_keys: u64,
-    reclaim_flagged: VecDeque<FileId>,
-    passes: VecDeque<FileId>,
-    retry_ready: VecDeque<FileId>,
-    write_behind: VecDeque<FileId>,
     /// Pages that are dirty; those of them that are left alone for a while; those that the device has refused, be they
     /// dirty or being written again.
     dirty: PageCount,
@@ -90,12 +87,8 @@ impl Flusher {
             options,
             page_size,
             files: Vec::new(),
-            order: BTreeSet::new(),
+            queues: Vec::new(),
             order_keys: 0,
-            reclaim_flagged: VecDeque::new(),
-            passes: VecDeque::new(),
-            retry_ready: VecDeque::new(),
-            write_behind: VecDeque::new(),
             dirty: PageCount(0),
             in_backoff: PageCount(0),
             failed: PageCount(0),
@@ -112,14 +105,17 @@ impl Flusher {
         self.dirty
     }
 
-    /// A file is there from now on.
-    pub fn open(&mut self, file: FileId) {
+    /// A file is there from now on, on this device.
+    pub fn open(&mut self, file: FileId, device: DeviceNo) {
         let at = file.0 as usize;
         if at >= self.files.len() {
             self.files.resize_with(at + 1, || None);
         }
         assert!(self.files[at].is_none(), "{file:?} is open already");
-        self.files[at] = Some(FileWork::new());
+        if device.index() >= self.queues.len() {
+            self.queues.resize_with(device.index() + 1, Queues::default);
+        }
+        self.files[at] = Some(FileWork::new(device));
     }
 
     /// A file is no more.
@@ -134,18 +130,17 @@ impl Flusher {
             work.is_clean() && work.in_transit.is_empty(),
             "{file:?} is closed with {work:?}"
         );
-        for queue in [
-            &mut self.reclaim_flagged,
-            &mut self.passes,
-            &mut self.retry_ready,
-            &mut self.write_behind,
-        ] {
-            queue.retain(|&f| f != file);
-        }
+        self.queues[work.device.index()].close(file);
     }
 
     fn work(&mut self, file: FileId) -> &mut FileWork {
         self.files[file.0 as usize].as_mut().expect("the file is open")
+    }
+
+    /// Those of the file's device.
+    fn queues_of(&mut self, file: FileId) -> &mut Queues {
+        let device = self.work(file).device;
+        &mut self.queues[device.index()]
     }
 
     fn insert(&mut self, now: Instant, file: FileId, page: PageIndex) {
@@ -166,7 +161,7 @@ impl Flusher {
         work.progress = true;
         if first {
             (work.order_key, work.slice_left, work.cursor) = (order_key, slice, PageIndex(0));
-            self.order.insert((order_key, file));
+            self.queues_of(file).order.insert((order_key, file));
             self.order_keys += 1;
         }
         self.dirty += PageCount(1);
@@ -181,7 +176,7 @@ impl Flusher {
             work.reclaim_flagged.remove(page);
             if work.dirty.is_empty() {
                 let key = (work.order_key, file);
-                self.order.remove(&key);
+                self.queues_of(file).order.remove(&key);
                 self.work(file).hurry = false;
             }
         } else if !work.log_blocked.remove(page) && !work.retry_ready.remove(page) {
@@ -208,7 +203,7 @@ impl Flusher {
             let work = self.work(file);
             if work.note_sequential(first, count, run) && !work.write_behind_queued {
                 work.write_behind_queued = true;
-                self.write_behind.push_back(file);
+                self.queues_of(file).write_behind.push_back(file);
             }
         }
     }
@@ -249,9 +244,9 @@ impl Flusher {
         if work.begin_pass(small_fsync_max) && !work.pass_queued {
             work.pass_queued = true;
             if work.pass.as_ref().is_some_and(|pass| pass.small_fsync) {
-                self.passes.push_front(file)
+                self.queues_of(file).passes.push_front(file)
             } else {
-                self.passes.push_back(file)
+                self.queues_of(file).passes.push_back(file)
             }
         }
     }
@@ -412,16 +407,7 @@ impl Flusher {
     pub fn assert_idle(&self) {
         assert_eq!(self.dirty, PageCount(0), "dirty pages");
         assert_eq!(self.failed, PageCount(0), "pages that can't be written");
-        let queues = [
-            &self.reclaim_flagged,
-            &self.passes,
-            &self.retry_ready,
-            &self.write_behind,
-        ];
-        assert!(
-            queues.iter().all(|queue| queue.is_empty()),
-            "reclaim-flagged, passes, retry-ready, write-behind: {queues:?}"
-        );
+        self.queues.iter().for_each(Queues::assert_empty);
         for work in self.files.iter().flatten() {
             let is_idle = work.pass.is_none() && work.next_tickets.is_empty() && work.in_transit.is_empty();
             assert!(is_idle, "{work:?}");
@@ -437,6 +423,7 @@ impl Flusher {
         for (at, work) in self.files.iter().enumerate() {
             let Some(work) = work else { continue };
             let file = FileId(at as u32);
+            let queues = &self.queues[work.device.index()];
             work.dirty.validate();
             work.validate_failed(file);
             work.validate_log_blocked(file);
@@ -444,22 +431,22 @@ impl Flusher {
             in_backoff += work.backoff.len();
             failed += work.backoff.len() + work.retried.len();
             assert_eq!(
-                self.order.contains(&(work.order_key, file)),
+                queues.order.contains(&(work.order_key, file)),
                 !work.dirty.is_empty(),
                 "{file:?} in the order"
             );
             assert_eq!(
-                self.passes.contains(&file),
+                queues.passes.contains(&file),
                 work.pass_queued,
                 "{file:?} among the passes"
             );
             assert_eq!(
-                self.retry_ready.contains(&file),
+                queues.retry_ready.contains(&file),
                 work.retry_ready_queued,
                 "{file:?} among the retry-ready"
             );
             assert_eq!(
-                self.reclaim_flagged.contains(&file),
+                queues.reclaim_flagged.contains(&file),
                 work.reclaim_flagged_queued,
                 "{file:?} among the reclaim-flagged"
             );
@@ -485,7 +472,7 @@ impl Flusher {
         assert_eq!(self.in_backoff.0, in_backoff, "pages in backoff in all");
         assert_eq!(self.failed.0, failed, "pages that can't be written in all");
         assert_eq!(
-            self.order.len(),
+            self.queues.iter().map(|queues| queues.order.len()).sum::<usize>(),
             self.files
                 .iter()
                 .flatten()

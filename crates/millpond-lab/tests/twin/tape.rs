@@ -45,8 +45,17 @@ impl Tape {
 /// The same event, for as long as the test runs.
 fn kept(event: &Event<'_>) -> Event<'static> {
     match *event {
-        Event::Opened { file, pages } => Event::Opened { file, pages },
-        Event::SwapAdded { slots, priority } => Event::SwapAdded { slots, priority },
+        Event::DeviceFound { device, hints } => Event::DeviceFound { device, hints },
+        Event::Opened { file, pages, device } => Event::Opened { file, pages, device },
+        Event::SwapAdded {
+            slots,
+            priority,
+            device,
+        } => Event::SwapAdded {
+            slots,
+            priority,
+            device,
+        },
         Event::RegionOpened { file, pages } => Event::RegionOpened { file, pages },
         Event::Changed { frames } => Event::Changed {
             frames: frames.to_vec().leak(),
@@ -88,7 +97,7 @@ fn kept(event: &Event<'_>) -> Event<'static> {
         Event::Sync { file, ticket } => Event::Sync { file, ticket },
         Event::SyncGivenUp { file, ticket } => Event::SyncGivenUp { file, ticket },
         Event::Retry { file } => Event::Retry { file },
-        Event::DeviceSync { begun } => Event::DeviceSync { begun },
+        Event::DeviceSync { file, begun } => Event::DeviceSync { file, begun },
         Event::Released { file, pages } => Event::Released {
             file,
             pages: pages.to_vec().leak(),

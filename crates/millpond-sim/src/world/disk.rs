@@ -80,18 +80,20 @@ impl<A: Form> World<A> {
         let bytes = PageCount(transfer.frames.len() as u64 - done)
             .to_bytes(page_size)
             .0;
-        let offset = self.files[key.file().0 as usize].start + (key.index().0 + done) * page_size.bytes();
+        let file = &self.files[key.file().0 as usize];
+        let (start, at) = (file.start, file.device.index());
+        let offset = start + (key.index().0 + done) * page_size.bytes();
         let id = self.next_id();
         let commands = bytes.div_ceil(COMMAND_BYTES_MAX.0);
         for n in 0..commands {
-            let at = n * COMMAND_BYTES_MAX.0;
+            let done = n * COMMAND_BYTES_MAX.0;
             let request = ModelRequest {
                 id,
                 write: transfer.is_write(),
-                offset: offset + at,
-                len: (bytes - at).min(COMMAND_BYTES_MAX.0) as u32,
+                offset: offset + done,
+                len: (bytes - done).min(COMMAND_BYTES_MAX.0) as u32,
             };
-            self.model.submit(self.now, request);
+            self.disks[at].model.submit(self.now, request);
         }
         transfer.left = commands as u32;
         self.requests.insert(id, Request::Transfer(transfer));
@@ -110,7 +112,8 @@ impl<A: Form> World<A> {
         };
         self.requests.insert(id, request);
         self.wait(pid, State::Flush(id), None);
-        self.model.flush(self.now, id);
+        let at = self.files[file.0 as usize].device.index();
+        self.disks[at].model.flush(self.now, id);
     }
 
     fn next_id(&mut self) -> u64 {
@@ -118,10 +121,12 @@ impl<A: Form> World<A> {
         self.next_request
     }
 
-    /// The model is done with some requests: answers them, now or, if the disk is slow or stuck, later.
+    /// The models are done with some requests: answers them, now or, if the disk is slow or stuck, later.
     pub(super) fn disk_has_news(&mut self) {
         let mut done = std::mem::take(&mut self.done);
-        self.model.advance(self.now, &mut done);
+        for disk in &mut self.disks {
+            disk.model.advance(self.now, &mut done);
+        }
         for completion in done.drain(..) {
             if let Some(Request::Transfer(transfer)) = self.requests.get_mut(&completion.id) {
                 transfer.left -= 1;
@@ -183,7 +188,7 @@ impl<A: Form> World<A> {
                 };
                 self.checker.flush_ended(&taken, flushed);
                 if is_brief {
-                    self.step(Event::DeviceSync { begun: false });
+                    self.step(Event::DeviceSync { file, begun: false });
                 }
                 if self.processes[pid].state == State::Flush(id) {
                     self.wake_one(pid);

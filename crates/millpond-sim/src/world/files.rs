@@ -6,22 +6,31 @@ use crate::process::{Failure, Op, State};
 use millpond_core::admission::Form;
 use millpond_core::event::Event;
 use millpond_core::manager::Derived;
-use millpond_core::units::{FileId, FrameNo, PageCount, PageIndex, PageKey};
+use millpond_core::units::{DeviceNo, FileId, FrameNo, PageCount, PageIndex, PageKey};
 use millpond_core::writeback::SyncTicket;
 
 impl<A: Form> World<A> {
-    /// Adds a file of `pages` pages, which lies behind those before it on the disk.
+    /// Adds a file of `pages` pages, which lies behind those before it on the first disk.
     pub fn add_file(&mut self, pages: PageCount) -> FileId {
+        self.add_file_on(DeviceNo(0), pages)
+    }
+
+    /// The same on another disk.
+    pub fn add_file_on(&mut self, device: DeviceNo, pages: PageCount) -> FileId {
+        let bytes = pages.to_bytes(self.manager.options().page_size);
+        let disk = &mut self.disks[device.index()];
+        let start = disk.end;
+        disk.end += bytes.0;
         let file = FileId(self.files.len() as u32);
         self.files.push(SimFile {
-            start: self.disk_end,
+            device,
+            start,
             mark: None,
             pages,
             latched: false,
             closing: None,
         });
-        self.disk_end += pages.to_bytes(self.manager.options().page_size).0;
-        self.step(Event::Opened { file, pages });
+        self.step(Event::Opened { file, pages, device });
         file
     }
 
@@ -70,7 +79,7 @@ impl<A: Form> World<A> {
         if at == 1 && !latched {
             self.processes[pid].at = 2;
             if self.processes[pid].is_brief {
-                self.step(Event::DeviceSync { begun: true });
+                self.step(Event::DeviceSync { file, begun: true });
             }
             self.flush(pid, file);
             return false;
@@ -137,8 +146,8 @@ impl<A: Form> World<A> {
         self.step(Event::Closed { file });
         let state = &mut self.files[file.0 as usize];
         (state.mark, state.latched, state.closing) = (None, false, None);
-        let pages = state.pages;
-        self.step(Event::Opened { file, pages });
+        let (pages, device) = (state.pages, state.device);
+        self.step(Event::Opened { file, pages, device });
         true
     }
 

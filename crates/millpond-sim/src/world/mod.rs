@@ -14,12 +14,12 @@ use super::process::{Op, Process, Script, State};
 use crate::disk::{Model, ModelCompletion};
 use crate::draw::Draw;
 use disk::Request;
-use millpond_core::admission::{Configured, Form};
+use millpond_core::admission::{Configured, DeviceHints, Form};
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::{Effects, Event};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
-use millpond_core::units::{Bytes, Instant, Nanos, PageCount, PageIndex};
+use millpond_core::units::{Bytes, DeviceNo, Instant, Nanos, PageCount, PageIndex};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -56,7 +56,7 @@ pub struct WorldOptions {
     pub alternatives: Vec<Options>,
     /// The pool.
     pub frames: PageCount,
-    /// The disk.
+    /// The first disk.
     pub model: Model,
     /// The processor.
     pub costs: Costs,
@@ -79,7 +79,8 @@ enum Entry {
 }
 
 struct SimFile {
-    /// Where its pages lie on the disk.
+    /// On which disk it is, and where its pages lie on it.
+    device: DeviceNo,
     start: u64,
     mark: Option<PageIndex>,
     pages: PageCount,
@@ -87,6 +88,12 @@ struct SimFile {
     latched: bool,
     /// The process that closes it and opens it again.
     closing: Option<usize>,
+}
+
+/// A disk, and where the last of its files ends.
+struct SimDisk {
+    model: Model,
+    end: u64,
 }
 
 /// A machine in virtual time. `A` is the form by which its manager admits writes.
@@ -97,10 +104,10 @@ pub struct World<A: Form = Configured> {
     manager: Manager<A>,
     effects: Effects,
     frames: SimFrames,
-    model: Model,
+    /// By number.
+    disks: Vec<SimDisk>,
     done: Vec<ModelCompletion>,
     files: Vec<SimFile>,
-    disk_end: u64,
     processes: Vec<Process>,
     requests: BTreeMap<u64, Request>,
     next_request: u64,
@@ -147,17 +154,16 @@ impl<A: Form> World<A> {
         for alternative in &options.alternatives {
             alternative.check()?;
         }
-        Ok(World {
+        let mut world = World {
             now: Instant(0),
             sequence: 0,
             queue: BinaryHeap::new(),
             manager: Manager::with_admission(options.options, options.frames, form)?,
             effects: Effects::default(),
             frames: SimFrames::default(),
-            model: options.model,
+            disks: Vec::new(),
             done: Vec::new(),
             files: Vec::new(),
-            disk_end: 0,
             processes: Vec::new(),
             requests: BTreeMap::new(),
             next_request: 0,
@@ -177,7 +183,22 @@ impl<A: Form> World<A> {
             held_max: 0,
             is_patient: false,
             checker: Checker::new(options.frames, options.validate_every),
-        })
+        };
+        world.add_disk(options.model, None);
+        Ok(world)
+    }
+
+    /// Adds a disk: files can be on it from now on. With a `goal` for reads of its own if that is not the options'.
+    pub fn add_disk(&mut self, model: Model, goal: Option<Nanos>) -> DeviceNo {
+        let device = DeviceNo(self.disks.len() as u32);
+        let hints = DeviceHints {
+            rotational: Some(model.facts().rotational),
+            read_latency: None,
+            goal,
+        };
+        self.disks.push(SimDisk { model, end: 0 });
+        self.step(Event::DeviceFound { device, hints });
+        device
     }
 
     /// Adds a process, which begins at once.
@@ -201,9 +222,9 @@ impl<A: Form> World<A> {
         &self.manager
     }
 
-    /// The disk.
+    /// The first disk.
     pub fn model(&self) -> &Model {
-        &self.model
+        &self.disks[0].model
     }
 
     /// The frames.
@@ -277,7 +298,12 @@ impl<A: Form> World<A> {
 
     fn next_event(&self) -> Option<Instant> {
         let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
-        [queued, self.model.next_event()].into_iter().flatten().min()
+        self.disk_event().into_iter().chain(queued).min()
+    }
+
+    /// When a disk is done with something.
+    fn disk_event(&self) -> Option<Instant> {
+        self.disks.iter().filter_map(|disk| disk.model.next_event()).min()
     }
 
     /// What happens next, at `next`; `false` if that is behind `until`.
@@ -295,7 +321,7 @@ impl<A: Form> World<A> {
             (0..self.processes.len()).for_each(|pid| self.check_progress(pid));
         }
         // What the disk has done by now comes before what wants to be done now.
-        if self.model.next_event().is_some_and(|d| d <= self.now) {
+        if self.disk_event().is_some_and(|at| at <= self.now) {
             self.disk_has_news();
         } else if let Some(Reverse((_, _, entry))) = self.queue.pop() {
             self.run_entry(entry);

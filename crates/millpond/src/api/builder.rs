@@ -22,7 +22,7 @@ use crate::observe::events;
 use crate::observe::record::Recorder;
 use crate::settings::MemoryRange;
 use crate::sys::arena::Arena;
-use millpond_core::admission::AdmissionOptions;
+use millpond_core::admission::{AdmissionOptions, DeviceHints};
 use millpond_core::event::Event;
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options, Preset};
@@ -329,8 +329,17 @@ impl Builder {
             whole.map_err(setup("making the frames exchangeable"))?;
             regions.doubles.fit(frames);
             regions.tables.fit(frames.0);
-            for (slots, priority) in regions.swap_areas() {
-                engine.tell(Event::SwapAdded { slots, priority });
+            for (slots, priority, file) in regions.swap_areas() {
+                let hints = || DeviceHints {
+                    rotational: Some(engine.device.facts(&file).rotational),
+                    ..DeviceHints::default()
+                };
+                let device = engine.device_entered(file.identity().device, hints);
+                engine.tell(Event::SwapAdded {
+                    slots,
+                    priority,
+                    device,
+                });
             }
         }
         let threads = Threads::start(&engine)?;

@@ -117,7 +117,7 @@ impl PageCache {
     /// What each device has done that has files of the cache, in the order in which they were met. As cheap as
     /// [`PageCache::stats`], without the core's lock.
     pub fn devices(&self) -> Vec<DeviceFigures> {
-        self.handle.engine.device.figures()
+        self.handle.engine.device_figures()
     }
 
     /// Where the control socket is, if [`Builder::control`](crate::Builder::control) or
@@ -142,7 +142,7 @@ impl PageCache {
 
     /// What the device of the first file with content is like, once that was measured or if it was given.
     pub fn calibration(&self) -> Option<Calibration> {
-        match *self.handle.calibrating.lock() {
+        match self.handle.calibrating.lock().setting {
             Calibrating::Done(calibration) => Some(calibration),
             Calibrating::Off | Calibrating::Due | Calibrating::Presumed => None,
         }

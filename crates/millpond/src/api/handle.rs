@@ -88,7 +88,7 @@ impl Handle {
         let cache = self.cache.clone();
         let facts = move || metrics::Facts {
             stats: cache.engine.stats(),
-            devices: cache.engine.device.figures(),
+            devices: cache.engine.device_figures(),
             name: cache.name.get().cloned(),
             age: cache.engine.age(),
             memory: cache.budget.lock().memory,
@@ -178,6 +178,7 @@ impl Handle {
             return Err(Error::OwnGuard { path, page });
         }
         engine.tell(Event::Closed { file: inner.id });
+        engine.device_left(inner.device().identity().device);
         engine.core().files[inner.id.0 as usize] = None;
         Ok(())
     }

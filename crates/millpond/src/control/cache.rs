@@ -1,7 +1,7 @@
 //! A running cache: the engine, and all that can be changed while it runs.
 
 use super::budget::Budget;
-use super::calibration::Calibrating;
+use super::calibration::{Calibrating, Calibrations};
 use super::follow::Follower;
 use crate::engine::driver::Engine;
 use crate::engine::threads::Threads;
@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 pub(crate) struct Cache {
     pub(crate) engine: Arc<Engine>,
     /// Whether the read latency goal is still the one for an unknown device.
-    pub(crate) calibrating: Mutex<Calibrating>,
+    pub(crate) calibrating: Mutex<Calibrations>,
     pub(crate) notices: Notices,
     pub(crate) memory_beyond_limit: bool,
     pub(crate) budget: Mutex<Budget>,
@@ -42,7 +42,7 @@ impl Cache {
     ) -> Arc<Cache> {
         Arc::new_cyclic(|me| Cache {
             engine,
-            calibrating: Mutex::new(calibrating),
+            calibrating: Mutex::new(Calibrations::new(calibrating)),
             notices,
             memory_beyond_limit,
             budget: Mutex::new(budget),

@@ -5,12 +5,14 @@
 //! ms with the reads there are. The goal for read latency follows from it. Until there is such a file, a
 //! device that says that it rotates has the longest goal: with that of a flash disk, writers beside a log had
 //! 5 MB/s of a modelled disk. A program that keeps a [`Calibration`] can give it to the next cache, which
-//! then measures nothing.
+//! then measures nothing. Each further device is measured likewise, and has a goal of its own for as long as none is set.
 
 use super::cache::Cache;
-use crate::device::{self, Calibration, Device, DeviceFile, GOAL_MAX, GoalSource, Op, Request, Segments};
+use crate::device::{
+    self, Calibration, Device, DeviceFile, GOAL_MAX, GOAL_MIN, GoalSource, Op, Request, Segments,
+};
 use crate::observe::history::By;
-use millpond_core::admission::AdmissionOptions;
+use millpond_core::admission::{AdmissionOptions, DeviceHints};
 use millpond_core::units::{Bytes, Nanos};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,6 +36,53 @@ const AROUND_FROM: Duration = Duration::from_millis(3);
 /// What the kernel reads around a page of a mapping (`VM_READAHEAD_PAGES`): 1 ms of a disk that rotates, where the way takes
 /// 5 to 10.
 const AROUND: Bytes = Bytes::from_kib(128);
+
+/// What was measured of the devices that files are on. The goal that follows from the first is the setting; others have
+/// their own.
+#[derive(Debug)]
+pub(crate) struct Calibrations {
+    pub(crate) setting: Calibrating,
+    devices: Vec<Measured>,
+}
+
+impl Calibrations {
+    pub(crate) fn new(setting: Calibrating) -> Calibrations {
+        Calibrations {
+            setting,
+            devices: Vec::new(),
+        }
+    }
+
+    /// A goal was set: nothing is measured for one any more.
+    pub(crate) fn goal_set(&mut self) {
+        if matches!(self.setting, Calibrating::Due | Calibrating::Presumed) {
+            self.setting = Calibrating::Off;
+        }
+        self.devices.clear();
+    }
+
+    /// The entry of the device, made where there is none.
+    fn device(&mut self, device: u64) -> usize {
+        let at = self.devices.iter().position(|measured| measured.device == device);
+        at.unwrap_or_else(|| {
+            self.devices.push(Measured {
+                device,
+                is_tried: false,
+                found: None,
+            });
+            self.devices.len() - 1
+        })
+    }
+}
+
+/// A device.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    device: u64,
+    /// Once, also where it comes to nothing.
+    is_tried: bool,
+    found: Option<Calibration>,
+}
 
 /// Whether there is one.
 #[derive(Debug)]
@@ -59,7 +108,7 @@ impl Cache {
         let Some(calibrating) = self.calibrating.try_lock() else {
             return Some(GoalSource::Unmeasured);
         };
-        Some(match *calibrating {
+        Some(match calibrating.setting {
             Calibrating::Done(found) if is(found.read_latency_goal()) => GoalSource::Measured(found),
             Calibrating::Due => GoalSource::Unmeasured,
             Calibrating::Presumed if is(GOAL_MAX) => GoalSource::Presumed,
@@ -71,30 +120,63 @@ impl Cache {
     /// Measures the device of a file of `len` bytes if that is due, and derives the goal from it.
     pub(crate) fn calibrate(&self, file: &Arc<DeviceFile>, len: u64) {
         let mut calibrating = self.calibrating.lock();
-        let is_due = match *calibrating {
-            Calibrating::Due => true,
-            Calibrating::Presumed => len >= FILE_BYTES_MIN,
-            Calibrating::Off | Calibrating::Done(_) => false,
+        let is_wanted = matches!(calibrating.setting, Calibrating::Due) || !calibrating.devices.is_empty();
+        let has_goal = || {
+            let admission = self.engine.core().manager.options().admission;
+            matches!(admission, AdmissionOptions::Goal(_))
         };
-        if !is_due {
-            return;
-        }
-        // Once, also where it comes to nothing.
-        *calibrating = Calibrating::Off;
-        if !matches!(
-            self.engine.core().manager.options().admission,
-            AdmissionOptions::Goal(_)
-        ) {
-            return;
-        }
-        if len < FILE_BYTES_MIN {
-            *calibrating = Calibrating::Presumed;
-            if self.engine.device.facts(file).rotational {
-                self.take_goal(GOAL_MAX);
+        if !is_wanted || !has_goal() {
+            if matches!(calibrating.setting, Calibrating::Due) {
+                calibrating.setting = Calibrating::Off;
             }
-        } else if let Some(calibration) = self.measure(file, len) {
-            *calibrating = Calibrating::Done(calibration);
-            self.take(calibration);
+            return;
+        }
+        let at = calibrating.device(file.identity().device);
+        if len < FILE_BYTES_MIN {
+            if matches!(calibrating.setting, Calibrating::Due) {
+                calibrating.setting = Calibrating::Presumed;
+                if self.engine.device.facts(file).rotational {
+                    self.take_goal(GOAL_MAX);
+                }
+            }
+            return;
+        }
+        if std::mem::replace(&mut calibrating.devices[at].is_tried, true) {
+            return;
+        }
+        let found = self.measure(file, len);
+        calibrating.devices[at].found = found;
+        if at == 0 {
+            let done = found.map_or(Calibrating::Off, Calibrating::Done);
+            calibrating.setting = done;
+            found.into_iter().for_each(|found| self.take(found));
+        }
+        drop(calibrating);
+        if found.is_some() {
+            let device = file.identity().device;
+            self.engine.device_measured(device, self.device_hints(file));
+        }
+    }
+
+    /// What is known of the device that the file is on.
+    pub(crate) fn device_hints(&self, file: &DeviceFile) -> DeviceHints {
+        let rotational = self.engine.device.facts(file).rotational;
+        let calibrating = self.calibrating.lock();
+        let devices = &calibrating.devices;
+        let device = file.identity().device;
+        let at = devices.iter().position(|measured| measured.device == device);
+        let found = match calibrating.setting {
+            Calibrating::Done(found) if devices.is_empty() => Some(found),
+            _ => at.and_then(|at| devices[at].found),
+        };
+        let presumed = if rotational { GOAL_MAX } else { GOAL_MIN };
+        let own = found.map_or(presumed, |found| found.read_latency_goal());
+        let nanos = |span: Duration| Nanos(span.as_nanos() as u64);
+        DeviceHints {
+            rotational: Some(rotational),
+            read_latency: found.map(|found| nanos(found.read_latency)),
+            // The first one's is the setting.
+            goal: at.filter(|&at| at > 0).map(|_| nanos(own)),
         }
     }
 

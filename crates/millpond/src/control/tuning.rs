@@ -13,7 +13,6 @@
 
 use super::budget::Budget;
 use super::cache::Cache;
-use crate::control::calibration::Calibrating;
 use crate::engine::driver::AfterUnlock;
 use crate::error::{Error, Result};
 use crate::host;
@@ -103,8 +102,9 @@ impl Cache {
             }
             let (memory, options) = (sets.memory.then_some(memory), sets.options.then_some(new.options));
             let change = self.apply(by, &mut budget, memory, options)?;
-            if sets.goal && matches!(*calibrating, Calibrating::Due | Calibrating::Presumed) {
-                *calibrating = Calibrating::Off;
+            if sets.goal {
+                calibrating.goal_set();
+                self.engine.goal_set();
             }
             (change, notices)
         };

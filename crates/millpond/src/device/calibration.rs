@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The goals that are chosen, for the quickest device and for the slowest.
-const GOAL_MIN: Duration = Duration::from_millis(2);
+pub(crate) const GOAL_MIN: Duration = Duration::from_millis(2);
 pub(crate) const GOAL_MAX: Duration = Duration::from_millis(60);
 
 /// The longest for a device that does not rotate: 16 times the 0.5 ms of a slow one. What is measured beside a load is the

@@ -55,6 +55,18 @@ impl DeviceFacts {
     }
 }
 
+/// The number of the disk whose queue the device's requests go through: its own, but for a partition.
+pub(crate) fn queue_of(device: u64) -> u64 {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let disk = disk_directory(Path::new(&format!("/sys/dev/block/{major}:{minor}")));
+    let number = disk.and_then(|disk| fs::read_to_string(disk.join("dev")).ok());
+    let of_disk = number.and_then(|number| {
+        let (major, minor) = number.trim().split_once(':')?;
+        Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+    });
+    of_disk.unwrap_or(device)
+}
+
 /// The disk's directory, for a disk or a partition of it.
 fn disk_directory(device: &Path) -> Option<PathBuf> {
     let device = device.canonicalize().ok()?;

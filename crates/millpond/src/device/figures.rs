@@ -7,12 +7,14 @@
 //!
 //! A cache may have files on several disks, and one slow disk must show as that disk. It is counted under the lock that
 //! the watchdog takes for each transfer anyway, in a list of as many entries as there are devices, two or three as a rule.
-//! Nothing is decided by it: admission has figures of its own.
+//! Nothing is decided by it: admission has figures of its own, of which some are
+//! added where they are shown (`engine/driver/devices.rs`).
 
 use super::{Asked, FileIdentity};
+use millpond_core::admission::DeviceClass;
 use millpond_core::io::Reason;
 use millpond_core::recent::Recent;
-use millpond_core::units::{Instant, Nanos};
+use millpond_core::units::{Bytes, Instant, Nanos};
 
 /// More devices than a host has: files on others are counted together with the last one.
 const DEVICES_MAX: usize = 64;
@@ -51,8 +53,14 @@ pub struct DeviceFigures {
     pub write_bytes_in_transit: u64,
     /// The median of the reads of the last one to two seconds that a thread needed at once.
     pub read_p50: Option<Nanos>,
-    /// What 99 of 100 of them did not.
+    /// What 99 of 100 of them did not exceed.
     pub read_p99: Option<Nanos>,
+    /// The goal for that, if the form of admission has one and a file on the device is open or was the last.
+    pub read_goal: Option<Nanos>,
+    /// Bytes of writes that may be under way, if the form of admission limits them.
+    pub write_bytes_in_transit_limit: Option<Bytes>,
+    /// What kind of device admission takes it for.
+    pub class: Option<DeviceClass>,
 }
 
 /// A transfer or call, as far as it is counted.

@@ -30,6 +30,7 @@ pub(crate) mod swap;
 mod tables;
 mod write_protect;
 
+use crate::device::DeviceFile;
 pub(crate) use bells::Bell;
 pub(crate) use double_resident::{DoubleResident, DoubleResidentBytes};
 pub use options::{Faults, RegionOptions};
@@ -126,9 +127,10 @@ impl Regions {
         (area.file.clone(), PageIndex(u64::from(slot.0 - area.first.0) + 1))
     }
 
-    /// Slots of each swap file, and its priority, in order.
-    pub(crate) fn swap_areas(&self) -> impl Iterator<Item = (PageCount, i16)> + '_ {
-        self.swap.iter().map(|area| (area.slots, area.priority))
+    /// Slots of each swap file, its priority, and the file, in order.
+    pub(crate) fn swap_areas(&self) -> impl Iterator<Item = (PageCount, i16, Arc<DeviceFile>)> + '_ {
+        let one = |area: &SwapArea| (area.slots, area.priority, area.file.device());
+        self.swap.iter().map(one)
     }
 
     /// The cache has been made: its swap files stay.

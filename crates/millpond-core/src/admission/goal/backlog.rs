@@ -16,7 +16,9 @@
 //!
 //! A read that is served in time says only that the rate is not too high, or that the cache still has room. So it is raised by
 //! a 64th then, after each such slice where nothing is known, and after up to 64 of them where the last raises by an eighth
-//! have made a read late.
+//! have made a read late. A rate that has been raised to what the device answers hides nothing: then there is no backlog any
+//! more, until one is detected again. So a disk that stalled once, and was taken for one with a cache, has it for some
+//! seconds.
 //!
 //! How full the cache is remains unknown; what matters is what has to be written before a read is served, and that is 0
 //! when one is. Only where a request costs a seek (a long goal) is it looked for: a flash disk that stalls for its own
@@ -161,7 +163,8 @@ impl Backlog {
     }
 
     /// A read of a slice was served, after `usual` of its own; `late`: later than the backlog explains.
-    pub(super) fn caught_up(&mut self, now: Instant, usual: Nanos, late: bool) {
+    /// The device answers `answered` bytes a millisecond at its best.
+    pub(super) fn caught_up(&mut self, now: Instant, usual: Nanos, late: bool, answered: Option<u64>) {
         let took = (self.round_time + now.since(self.last).0).saturating_sub(usual.0);
         let says_much = self.round >= SAMPLE_MIN && took > 0;
         let new = self.round.saturating_mul(1_000_000) / took.max(1);
@@ -183,6 +186,7 @@ impl Backlog {
                 self.slices += 1;
                 if self.slices >= self.hold {
                     (self.rate, self.slices) = (Some(old + old.div_ceil(RAISE)), 0);
+                    self.detected = answered.is_none_or(|answered| old < answered);
                 }
                 if old > self.late + self.late / 8 {
                     self.hold = 1;
@@ -238,7 +242,7 @@ mod tests {
     fn slices(backlog: &mut Backlog, ms: u64, count: u64) -> u64 {
         for n in 0..count {
             backlog.write_done(Bytes::from_mib(8), at(ms + 64 * n));
-            backlog.caught_up(at(ms + 64 * (n + 1)), Nanos::ZERO, false);
+            backlog.caught_up(at(ms + 64 * (n + 1)), Nanos::ZERO, false, None);
         }
         ms + 64 * count
     }
@@ -300,12 +304,12 @@ mod tests {
         let mut now = slices(&mut backlog, 0, 1);
         backlog.write_done(Bytes::from_mib(2), at(now));
         now += 1_000;
-        backlog.caught_up(at(now), Nanos::ZERO, true);
+        backlog.caught_up(at(now), Nanos::ZERO, true, None);
         assert_eq!(backlog.rate, Some(32 << 10), "a quarter");
         for _ in 0..150 {
             backlog.write_done(Bytes::from_kib(512), at(now));
             now += 4;
-            backlog.caught_up(at(now), Nanos::ZERO, false);
+            backlog.caught_up(at(now), Nanos::ZERO, false, None);
         }
         assert!(backlog.rate > Some(100 << 10), "{:?}", backlog.rate);
     }
@@ -323,14 +327,14 @@ mod tests {
         assert!(raised > 256 << 10, "by a 64th a slice: {raised}");
         backlog.write_done(Bytes::from_mib(8), at(now));
         now += 64;
-        backlog.caught_up(at(now), Nanos::ZERO, true);
+        backlog.caught_up(at(now), Nanos::ZERO, true, None);
         assert_eq!(backlog.bytes_per_ms(), Some(128 << 10));
         // And the next raise comes later the more often that was too much.
         for _ in 0..8 {
             now = slices(&mut backlog, now, 2);
             backlog.write_done(Bytes::from_mib(8), at(now));
             now += 64;
-            backlog.caught_up(at(now), Nanos::ZERO, true);
+            backlog.caught_up(at(now), Nanos::ZERO, true, None);
         }
         let before = backlog.bytes_per_ms();
         slices(&mut backlog, now, 32);
@@ -357,7 +361,7 @@ mod tests {
             now += 400;
         }
         backlog.write_done(Bytes::from_mib(64), at(now));
-        backlog.caught_up(at(now + 512), Nanos::ZERO, true);
+        backlog.caught_up(at(now + 512), Nanos::ZERO, true, None);
         let rate = backlog.bytes_per_ms().unwrap();
         assert!(rate >= 120 << 10, "{rate}");
     }

@@ -1,7 +1,7 @@
 //! A drive with a volatile write cache, by the millisecond's quarter.
 
-use super::super::{Admission, AdmissionOptions, Verdict};
-use super::GoalOptions;
+use super::super::Verdict;
+use super::tests::admission_of;
 use crate::io::Reason::{Background, Fault};
 use crate::units::{Bytes, Instant, Nanos};
 use alloc::collections::VecDeque;
@@ -30,11 +30,7 @@ struct Played {
 }
 
 fn play(seconds: u64, goal: Nanos) -> Played {
-    let options = GoalOptions {
-        read_latency: goal,
-        ..GoalOptions::default()
-    };
-    let mut a = Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1));
+    let mut a = admission_of(goal, true);
     let mut d = Drive::default();
     let (mut now, mut reads, mut written) = (Instant(0), Vec::new(), 0);
     let mut asked_again = None;

@@ -36,7 +36,7 @@
 //! | `unloaded` | the least goal that is of use | reads with no write beside them | Vegas' base round trip |
 //! | `write_rate` | what the device writes at its best | ends of writes | BBR's bottleneck rate |
 //!
-//! On a device where a request costs a seek (a long goal), at most two background writes are in transit beside a reader,
+//! On a device with an arm, where a request costs a seek, at most two background writes are in transit beside a reader,
 //! however short they are: what one costs does not depend on its size alone.
 //!
 //! The goal in force is never below three times what reads take while no write is in transit: on a disk that is slow or
@@ -71,7 +71,8 @@ mod unloaded;
 mod window;
 mod write_rate;
 
-use super::{InTransit, Verdict};
+use super::class::ClassDetector;
+use super::{DeviceClass, DeviceHints, InTransit, Verdict};
 use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
 use batches::{BatchSize, Batches};
@@ -94,9 +95,7 @@ pub(crate) const UNLOADED_P99S: u64 = 3;
 /// The limit that a new reader meets, before anything was measured, and the least with time slices.
 const LIMIT_START: Bytes = Bytes::from_kib(512);
 
-/// With this goal and longer ones the device is one where a write costs a seek, however short it is: that of reads of 2 ms.
-const SEEKS_FROM: Nanos = Nanos::from_millis(32);
-/// On such a device so many requests of background writes are in transit at most beside a reader. Of the size that they
+/// On a device with an arm so many requests of background writes are in transit at most beside a reader. Of the size that they
 /// have in a stream two are the limit; of single pages it has room for dozens, and a third of what a news server's disk did
 /// (Dillon 2000) was such writes, while 64 readers waited.
 const BESIDE_READERS: u32 = 2;
@@ -133,7 +132,7 @@ enum Regime {
 
 /// What a write is for, as far as its share and its limit depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Class {
+enum Purpose {
     /// A caller waits for it: a sync, reclaim, a dirtier that sleeps.
     Waited,
     Background,
@@ -147,6 +146,8 @@ struct Facts<'a> {
     goal: Nanos,
     /// The writers' share of the time, in percent.
     share: u32,
+    /// The device has one arm.
+    seeks: bool,
     in_transit: &'a InTransit,
 }
 
@@ -164,13 +165,16 @@ struct WaitEnd {
 #[derive(Clone, Debug)]
 pub struct GoalState {
     options: GoalOptions,
+    /// The goal of this device, where that is not the setting.
+    own_goal: Option<Nanos>,
+    class: ClassDetector,
     /// What may be in transit beside readers.
     limit: Bytes,
     sample: Sample,
     /// The window before missed the goal.
     missed_before: bool,
     /// What the writes that asked last are for.
-    class: Class,
+    purpose: Purpose,
     target_scale: TargetScale,
     knee: Knee,
     pacing: Pacing,
@@ -190,15 +194,17 @@ impl GoalState {
         );
         GoalState {
             options,
+            own_goal: None,
+            class: ClassDetector::default(),
             limit,
             sample: Sample::new(Instant(0)),
             missed_before: false,
-            class: Class::Background,
+            purpose: Purpose::Background,
             target_scale: TargetScale::new(),
             knee: Knee::new(),
             pacing: Pacing::new(),
             unloaded: UnloadedReads::new(),
-            slices: TimeSlices::new(options.read_latency >= SEEKS_FROM),
+            slices: TimeSlices::new(),
             batches: Batches::new(options.batch),
             stream_start: None,
         }
@@ -209,18 +215,47 @@ impl GoalState {
         self.options
     }
 
+    /// Takes other settings. What a device of this kind was found to do is kept only if they are the same.
+    pub(super) fn retune(&mut self, options: GoalOptions) {
+        if options == self.options {
+            return;
+        }
+        *self = GoalState {
+            own_goal: self.own_goal,
+            class: self.class.clone(),
+            ..GoalState::new(options)
+        };
+    }
+
+    /// What is known of the device, before it is used.
+    pub(super) fn found(&mut self, hints: DeviceHints) {
+        *self = GoalState {
+            own_goal: hints.goal,
+            ..GoalState::new(self.options)
+        };
+        self.class.found(hints);
+    }
+
+    /// The kind of device.
+    pub fn class(&self) -> DeviceClass {
+        self.class.class()
+    }
+
+    /// The goal as it was set, or as it follows from the device.
+    fn setting(&self) -> Nanos {
+        self.own_goal.unwrap_or(self.options.read_latency)
+    }
+
     /// The goal in force.
     pub fn goal(&self) -> Nanos {
-        self.options
-            .read_latency
-            .max(Nanos(self.unloaded.p99().0 * UNLOADED_P99S))
+        self.setting().max(Nanos(self.unloaded.p99().0 * UNLOADED_P99S))
     }
 
     /// The goal in force and what it follows from.
     pub fn explain_goal(&self) -> Goal {
         Goal {
             in_force: self.goal(),
-            setting: self.options.read_latency,
+            setting: self.setting(),
             unloaded_p99: self.unloaded.p99(),
         }
     }
@@ -239,14 +274,14 @@ impl GoalState {
 
     /// Whether a request costs a seek, however short it is.
     fn seeks(&self) -> bool {
-        self.options.read_latency >= SEEKS_FROM
+        self.class() == DeviceClass::Arm
     }
 
     /// The writers' share of the time, in percent.
     fn share(&self) -> u32 {
-        match self.class {
-            Class::Waited => self.options.share_waited,
-            Class::Background => self.options.share_background,
+        match self.purpose {
+            Purpose::Waited => self.options.share_waited,
+            Purpose::Background => self.options.share_background,
         }
     }
 
@@ -255,6 +290,7 @@ impl GoalState {
             now,
             goal: self.goal(),
             share: self.share(),
+            seeks: self.seeks(),
             in_transit,
         }
     }
@@ -269,22 +305,22 @@ impl GoalState {
     }
 
     /// What the device drains within seven eighths of the goal, less what the read itself takes: the reader that comes next
-    /// meets no more. Before its rate is known, what a new reader meets.
+    /// meets no more. The most, before 4 MiB were written and its rate is known.
     fn limit_without_readers(&self) -> Bytes {
         let goal = self.goal().0;
         let span = Nanos((goal - goal / 8).saturating_sub(self.unloaded.p99().0));
-        let drained = self.slices.drained_in(span).unwrap_or(LIMIT_START);
-        let least = self.options.in_transit_min;
-        drained.clamp(least, self.options.in_transit_max.max(least))
+        let (least, most) = (self.options.in_transit_min, self.options.in_transit_max);
+        let drained = self.slices.drained_in(span).unwrap_or(most);
+        drained.clamp(least, most.max(least))
     }
 
     /// Where reads and writes are served side by side the tail steers it: with half of it for background writes the writers
     /// of a real flash disk took 1.75 s instead of 1.27, at the same tail.
     fn limit_beside_readers(&self) -> Bytes {
-        match self.class {
+        match self.purpose {
             _ if !self.slices.favours_writes() => Bytes(self.knee.in_transit(self.range())),
-            Class::Waited => self.limit,
-            Class::Background => Bytes(self.limit.0 / 2),
+            Purpose::Waited => self.limit,
+            Purpose::Background => Bytes(self.limit.0 / 2),
         }
     }
 
@@ -310,9 +346,9 @@ impl GoalState {
             let most = self.limit_without_readers().max(bytes);
             return Verdict::go_if(writes + bytes <= most);
         }
-        self.class = match reason {
-            Reason::Background if !in_transit.dirtiers_wait() => Class::Background,
-            _ => Class::Waited,
+        self.purpose = match reason {
+            Reason::Background if !in_transit.dirtiers_wait() => Purpose::Background,
+            _ => Purpose::Waited,
         };
         let facts = self.facts(now, in_transit);
         if let Some(verdict) = self.batches.admit(facts, bytes, self.batch_size()) {
@@ -327,7 +363,7 @@ impl GoalState {
         if verdict.is_wait() {
             return verdict;
         }
-        let is_background = self.class == Class::Background;
+        let is_background = self.purpose == Purpose::Background;
         if self.seeks() && is_background && in_transit.write_requests() >= BESIDE_READERS {
             return Verdict::Wait(None);
         }
@@ -380,8 +416,15 @@ impl GoalState {
         self.pacing.forget_trial();
     }
 
+    /// A transfer of `bytes` was issued.
+    pub(super) fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes, in_transit: &InTransit) {
+        let is_read = reason == Reason::Fault && !self.slices.had_backlog(now);
+        self.class.issued(now, is_read, bytes, in_transit.all());
+    }
+
     /// A read has ended.
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
+        self.class.read_done(now, issued_at);
         self.add_unloaded(now, issued_at, in_transit);
         let end = WaitEnd {
             begun: issued_at,

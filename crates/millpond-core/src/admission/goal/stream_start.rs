@@ -67,6 +67,7 @@ mod tests {
             now: at(ms),
             goal: Nanos::from_millis(60),
             share: 80,
+            seeks: true,
             in_transit,
         };
         start.admit_next(facts, RATE)

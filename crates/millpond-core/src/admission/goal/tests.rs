@@ -9,11 +9,21 @@ const KIB_64: Bytes = Bytes::from_kib(64);
 const PAGE: Bytes = Bytes::from_kib(4);
 
 fn admission() -> Admission {
+    admission_of(Nanos::from_millis(2), false)
+}
+
+/// With this goal, on a disk that says that it rotates or that it does not.
+pub(super) fn admission_of(read_latency: Nanos, is_arm: bool) -> Admission {
     let options = GoalOptions {
-        read_latency: Nanos::from_millis(2),
+        read_latency,
         ..GoalOptions::default()
     };
-    Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1))
+    let mut admission = Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1));
+    admission.found(DeviceHints {
+        rotational: Some(is_arm),
+        ..DeviceHints::default()
+    });
+    admission
 }
 
 /// One read from `from` to `to`.
@@ -46,10 +56,10 @@ fn read_beside_writes(a: &mut Admission, from: Instant, to: Instant) {
 /// A goal below what the disk can do held the writers back for ever: 20 ms on a hard disk made 18 s into 386 s.
 #[test]
 fn a_goal_that_reads_miss_without_any_write_is_not_aimed_at() {
-    let mut a = admission();
+    let mut a = admission_of(Nanos::from_micros(500), false);
     let mut now = Instant(0);
-    for n in 0..3_000 {
-        let to = now + Nanos::from_millis(8);
+    for n in 0..8_000 {
+        let to = now + Nanos::from_micros(1_500);
         if n % 2 == 0 {
             read(&mut a, now, to);
         } else {
@@ -90,7 +100,11 @@ fn write_for_a_while(a: &mut Admission, now: &mut Instant, took: Nanos) {
 fn without_a_reader_no_more_is_in_transit_than_the_device_drains_within_the_goal() {
     let limit_where_a_write_takes = |us| {
         let (mut a, mut now) = (admission(), Instant(0));
-        assert_eq!(a.in_transit_limit(now), LIMIT_START, "its rate is not known");
+        assert_eq!(
+            a.in_transit_limit(now),
+            Bytes::from_mib(8),
+            "its rate is not known"
+        );
         write_for_a_while(&mut a, &mut now, Nanos::from_micros(us));
         a.in_transit_limit(now)
     };
@@ -221,11 +235,7 @@ fn a_disk_that_puts_writes_first(a: &mut Admission, reason: Reason, slices: u32)
 #[test]
 fn readers_have_more_while_no_caller_waits_for_the_writers() {
     let reads_in_a_slice = |reason| {
-        let options = GoalOptions {
-            read_latency: Nanos::from_millis(40),
-            ..GoalOptions::default()
-        };
-        let mut a = Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1));
+        let mut a = admission_of(Nanos::from_millis(40), true);
         a_disk_that_puts_writes_first(&mut a, reason, 200).1
     };
     assert!(
@@ -240,11 +250,7 @@ fn readers_have_more_while_no_caller_waits_for_the_writers() {
 /// Writes go on for as long as the read can still end within fifteen sixteenths of the goal.
 #[test]
 fn a_disk_that_puts_writes_first_is_found_out_and_its_writes_stop_in_time() {
-    let options = GoalOptions {
-        read_latency: Nanos::from_millis(40),
-        ..GoalOptions::default()
-    };
-    let mut a = Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1));
+    let mut a = admission_of(Nanos::from_millis(40), true);
     let (early, _) = a_disk_that_puts_writes_first(&mut a, Sync, 5);
     assert!(early < Nanos::from_millis(20), "a quarter of the goal: {early:?}");
     let (waited, _) = a_disk_that_puts_writes_first(&mut a, Sync, 200);
@@ -360,19 +366,15 @@ fn a_slice_that_no_write_has_ended_was_over_after_the_goal() {
 #[test]
 fn where_a_write_costs_its_way_two_that_nobody_waits_for_stand_beside_a_reader() {
     let now = Instant(1);
-    for (ms, most) in [(60, 2), (4, LIMIT_START.0 / PAGE.0)] {
-        let options = GoalOptions {
-            read_latency: Nanos::from_millis(ms),
-            ..GoalOptions::default()
-        };
-        let mut a = Admission::new(AdmissionOptions::Goal(options), Bytes::from_mib(1));
+    for (is_arm, most) in [(true, 2), (false, LIMIT_START.0 / PAGE.0)] {
+        let mut a = admission_of(Nanos::from_millis(60), is_arm);
         a.issued(now, Fault, PAGE);
         let mut issued = 0;
         while issued < 1_000 && a.admit(now, Background, PAGE) == Verdict::Go {
             a.issued(now, Background, PAGE);
             issued += 1;
         }
-        assert_eq!(issued, most, "with a goal of {ms} ms");
+        assert_eq!(issued, most, "an arm: {is_arm}");
         let waited_for = a.admit(now, Sync, PAGE);
         assert_eq!(
             waited_for == Verdict::Go,

@@ -107,14 +107,12 @@ pub(super) struct TimeSlices {
     rate: WriteRate,
     favours_writes: bool,
     detector: Detector,
-    /// Whether this may be a device with a cache that makes reads wait, and what it has answered and not yet written.
-    may_have_backlog: bool,
+    /// What a write cache has answered and not yet written.
     backlog: Backlog,
 }
 
 impl TimeSlices {
-    /// `may_have_backlog`: the device may be one with a cache that makes reads wait.
-    pub(super) fn new(may_have_backlog: bool) -> TimeSlices {
+    pub(super) fn new() -> TimeSlices {
         TimeSlices {
             read_slice: None,
             last_read_slice: Nanos::ZERO,
@@ -125,7 +123,6 @@ impl TimeSlices {
             rate: WriteRate::new(),
             favours_writes: false,
             detector: Detector::default(),
-            may_have_backlog,
             backlog: Backlog::new(),
         }
     }
@@ -208,7 +205,7 @@ impl TimeSlices {
         let is_unserved = !slice.is_level && in_transit.waits() > 0 && is_drained;
         let had_time = in_transit.last_write() <= slice.stopped + Nanos(goal.0 / 4);
         let is_late = now >= slice.stopped + goal;
-        if self.may_have_backlog && is_unserved && is_late && had_time && self.backlog.detect() {
+        if facts.seeks && is_unserved && is_late && had_time && self.backlog.detect() {
             self.backlog_is_found();
         }
         let (begun, longest) = if !self.backlog.is_detected() {
@@ -239,7 +236,7 @@ impl TimeSlices {
         // The goal is three reads at least; and what was in transit was written early in it, or should have been.
         let is_early = (is_drained && had_time) || slice.drain.0 < goal.0 / 4;
         let is_short = is_early && end == End::TimedOut && slice.ended < 2;
-        if self.may_have_backlog && self.backlog.read_slice_ended(slice.is_slow || is_short) {
+        if facts.seeks && self.backlog.read_slice_ended(slice.is_slow || is_short) {
             self.backlog_is_found();
         }
         // If no write has asked for a while the slice was over long before.
@@ -312,7 +309,7 @@ impl TimeSlices {
                 now.since(oldest).0 + drain + read.0 + others >= goal.0 - goal.0 / 16
             }
             // Here it is found out whether the device favours writes.
-            _ if self.may_have_backlog => in_transit.waiting(now).0 >= goal.0 / 4,
+            _ if facts.seeks => in_transit.waiting(now).0 >= goal.0 / 4,
             // The limit in transit keeps the goal, and a slice is for a read that it has failed.
             _ => in_transit.waiting(now) >= goal,
         }
@@ -392,7 +389,8 @@ impl TimeSlices {
                 }
                 if end.is_read {
                     let late = now.since(slice.level_at.max(slice.stopped)).0 > usual.0 + goal.0 / 4;
-                    self.backlog.caught_up(now, usual, late);
+                    let answered = self.rate.best;
+                    self.backlog.caught_up(now, usual, late, answered);
                     slice.is_slow = now.since(in_transit.last_write().max(slice.stopped)).0 >= goal.0 / 2;
                 }
                 // Of those that waited only the first had the seek.

@@ -66,11 +66,18 @@ impl<A: Form> Manager<A> {
             if self.swap.queue.len() < BATCH && self.reclaimer.is_awake() && !is_short {
                 return;
             }
-            let most = self.admission.write_bytes(cx.now).0.min(WRITE_MAX.0);
+            let device = self.swap.next_device();
+            let most = self
+                .device(device)
+                .admission
+                .write_bytes(cx.now)
+                .0
+                .min(WRITE_MAX.0);
             let most = Bytes(most).to_pages(page_size).0.max(1) as usize;
             let count = most.min(self.swap.queue.len());
             let bytes = PageCount(count as u64).to_bytes(page_size);
-            if let Verdict::Wait(until) = self.admission.admit(cx.now, Reason::Swap, bytes) {
+            let admission = &mut self.device(device).admission;
+            if let Verdict::Wait(until) = admission.admit(cx.now, Reason::Swap, bytes) {
                 let sooner = self.look_again.into_iter().chain(until).min();
                 self.look_again = sooner;
                 return;
@@ -149,6 +156,7 @@ impl<A: Form> Manager<A> {
         self.stats.pswpout += pages.0;
         let transfer = Io {
             reason: Reason::Swap,
+            device: self.swap.device_of(first),
             // Of several regions: it is not asked for.
             file: FileId(0),
             first: PageIndex(first.0.into()),
@@ -172,7 +180,9 @@ impl<A: Form> Manager<A> {
         let pages = PageCount(io.frames.len() as u64);
         let bytes = pages.to_bytes(self.options.page_size);
         self.stats.io_ended(io.reason, cx.now.since(io.issued_at));
-        self.admission.completed(cx.now, io.reason, bytes, io.issued_at);
+        self.device(io.device)
+            .admission
+            .completed(cx.now, io.reason, bytes, io.issued_at);
         self.swap.writing -= pages;
         for &frame in &io.frames {
             let is_tagged = core::mem::take(&mut self.states[frame.index()].free_on_clean);

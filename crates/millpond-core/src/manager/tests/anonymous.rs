@@ -45,6 +45,7 @@ impl Pond {
         pond.step(Event::SwapAdded {
             slots: pages,
             priority: 0,
+            device: DeviceNo(0),
         });
         pond.step(Event::RegionOpened { file: REGION, pages });
         pond

@@ -73,7 +73,11 @@ fn neighbours_come_down_to_the_low_mark_while_pages_of_a_file_that_does_not_come
     options.readahead = Options::default().readahead;
     let mut w = World::new(options, 1024);
     let pages = PageCount(100_000);
-    w.step(Event::Opened { file: SPOOL, pages });
+    w.step(Event::Opened {
+        file: SPOOL,
+        pages,
+        device: DeviceNo(0),
+    });
     // Every third page, so that nothing is read ahead.
     let kept = |n: u64| 3 * n;
     (0..100).for_each(|n| w.read(kept(n)));

@@ -194,8 +194,9 @@ impl Flusher {
         if old.since > order_key.since {
             (work.order_key, work.slice_left) = (order_key, slice);
             self.order_keys += 1;
-            self.order.remove(&(old, file));
-            self.order.insert((order_key, file));
+            let order = &mut self.queues_of(file).order;
+            order.remove(&(old, file));
+            order.insert((order_key, file));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Flusher, Job, OrderKey, Source};
 use crate::io::Reason;
-use crate::units::{FileId, Instant, PageIndex};
+use crate::units::{DeviceNo, FileId, Instant, PageIndex};
 
 /// Why pages are written for which no caller has asked.
 fn background(blocked: bool) -> Reason {
@@ -14,18 +14,28 @@ fn background(blocked: bool) -> Reason {
 }
 
 impl Flusher {
-    /// What should be written next. `over_background`: more is dirty than the limit allows. `blocked`: a
+    /// What should be written next to the device. `over_background`: more is dirty than the limit allows. `blocked`: a
     /// dirtier waits.
-    pub fn job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
-        self.pass_job()
-            .or_else(|| self.reclaim_flagged_job())
-            .or_else(|| self.retry_ready_job(blocked))
-            .or_else(|| self.order_job(now, over_background, blocked))
-            .or_else(|| self.write_behind_job(blocked))
+    pub fn job(
+        &mut self,
+        device: DeviceNo,
+        now: Instant,
+        over_background: bool,
+        blocked: bool,
+    ) -> Option<Job> {
+        let at = device.index();
+        if at >= self.queues.len() {
+            return None;
+        }
+        self.pass_job(at)
+            .or_else(|| self.reclaim_flagged_job(at))
+            .or_else(|| self.retry_ready_job(at, blocked))
+            .or_else(|| self.order_job(at, now, over_background, blocked))
+            .or_else(|| self.write_behind_job(at, blocked))
     }
 
-    fn pass_job(&mut self) -> Option<Job> {
-        while let Some(&file) = self.passes.front() {
+    fn pass_job(&mut self, at: usize) -> Option<Job> {
+        while let Some(&file) = self.queues[at].passes.front() {
             let work = self.work(file);
             if let Some(pass) = &mut work.pass {
                 if let Some(first) = pass.todo.next(pass.cursor) {
@@ -46,13 +56,13 @@ impl Flusher {
                 }
             }
             work.pass_queued = false;
-            self.passes.pop_front();
+            self.queues[at].passes.pop_front();
         }
         None
     }
 
-    fn retry_ready_job(&mut self, blocked: bool) -> Option<Job> {
-        while let Some(&file) = self.retry_ready.front() {
+    fn retry_ready_job(&mut self, at: usize, blocked: bool) -> Option<Job> {
+        while let Some(&file) = self.queues[at].retry_ready.front() {
             let work = self.work(file);
             if let Some(first) = work.retry_ready.next(work.retry_ready_from) {
                 return Some(Job {
@@ -66,16 +76,16 @@ impl Flusher {
             }
             // What is left is in other hands. A tick comes back to it.
             (work.retry_ready_from, work.retry_ready_queued) = (PageIndex(0), false);
-            self.retry_ready.pop_front();
+            self.queues[at].retry_ready.pop_front();
         }
         None
     }
 
-    fn order_job(&mut self, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
+    fn order_job(&mut self, at: usize, now: Instant, over_background: bool, blocked: bool) -> Option<Job> {
         let reason = background(blocked);
         // Each file is moved behind the others at most once in a search.
-        for _ in 0..self.order.len() {
-            let &(order_key, file) = self.order.first()?;
+        for _ in 0..self.queues[at].order.len() {
+            let &(order_key, file) = self.queues[at].order.first()?;
             let is_due = self.work(file).hurry || order_key.since + self.options.expire <= now;
             if !over_background && !is_due {
                 return None;
@@ -101,7 +111,7 @@ impl Flusher {
             } else {
                 now
             };
-            self.order.remove(&(order_key, file));
+            self.queues[at].order.remove(&(order_key, file));
             let order_key = OrderKey {
                 since,
                 number: self.order_keys,
@@ -109,7 +119,7 @@ impl Flusher {
             self.order_keys += 1;
             let work = self.work(file);
             (work.order_key, work.slice_left) = (order_key, slice);
-            self.order.insert((order_key, file));
+            self.queues[at].order.insert((order_key, file));
         }
         None
     }
@@ -129,8 +139,8 @@ impl Flusher {
             .flatten()
     }
 
-    fn write_behind_job(&mut self, blocked: bool) -> Option<Job> {
-        while let Some(&file) = self.write_behind.front() {
+    fn write_behind_job(&mut self, at: usize, blocked: bool) -> Option<Job> {
+        while let Some(&file) = self.queues[at].write_behind.front() {
             let work = self.work(file);
             let next = work
                 .dirty
@@ -149,7 +159,7 @@ impl Flusher {
             }
             work.write_behind.from = work.write_behind.from.max(work.write_behind.until);
             work.write_behind_queued = false;
-            self.write_behind.pop_front();
+            self.queues[at].write_behind.pop_front();
         }
         None
     }

@@ -63,7 +63,7 @@ impl Flusher {
         let work = self.work(file);
         if !work.retry_ready.is_empty() && !work.retry_ready_queued {
             work.retry_ready_queued = true;
-            self.retry_ready.push_back(file);
+            self.queues_of(file).retry_ready.push_back(file);
         }
     }
 }

@@ -25,13 +25,13 @@ impl Flusher {
         let work = self.work(file);
         if !work.reclaim_flagged.is_empty() && !work.reclaim_flagged_queued {
             work.reclaim_flagged_queued = true;
-            self.reclaim_flagged.push_back(file);
+            self.queues_of(file).reclaim_flagged.push_back(file);
         }
     }
 
     /// The next of them, or the first of its neighbours.
-    pub(super) fn reclaim_flagged_job(&mut self) -> Option<Job> {
-        while let Some(&file) = self.reclaim_flagged.front() {
+    pub(super) fn reclaim_flagged_job(&mut self, at: usize) -> Option<Job> {
+        while let Some(&file) = self.queues[at].reclaim_flagged.front() {
             let run = self.run_pages();
             let work = self.work(file);
             if let Some(page) = work.reclaim_flagged.next(work.reclaim_flagged_from) {
@@ -51,7 +51,7 @@ impl Flusher {
             // The end. What is left is in other hands, until a write ends or a tick comes, or was wanted meanwhile.
             (work.reclaim_flagged_from, work.reclaim_flagged_queued) = (PageIndex(0), false);
             let goes_on = core::mem::take(&mut work.reclaim_flagged_progress);
-            self.reclaim_flagged.pop_front();
+            self.queues[at].reclaim_flagged.pop_front();
             if goes_on {
                 self.queue_reclaim_flagged(file);
             }

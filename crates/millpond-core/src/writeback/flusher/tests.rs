@@ -2,12 +2,12 @@ mod failed;
 mod log_blocked;
 
 use super::*;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, DeviceNo, Nanos};
 
 fn flusher() -> Flusher {
     let mut f = Flusher::new(FlusherOptions::default(), PageSize::KIB_4);
     for n in 0..3 {
-        f.open(FileId(n));
+        f.open(FileId(n), DeviceNo(0));
     }
     f
 }
@@ -23,7 +23,7 @@ fn at(ms: u64) -> Instant {
 /// Issues what is next, in writes of at most 256 pages, and returns (file, reason, first, count) of each.
 fn drain(f: &mut Flusher, now: Instant, over: bool) -> Vec<(u32, Reason, u64, u64)> {
     let mut all = Vec::new();
-    while let Some(job) = f.job(now, over, false) {
+    while let Some(job) = f.job(DeviceNo(0), now, over, false) {
         let count = f.contiguous(&job, 256);
         f.issued(&job, IoId(all.len() as u32), count);
         all.push((job.file.0, job.reason, job.first.0, count));
@@ -38,7 +38,11 @@ fn files_leave_in_the_order_of_their_first_dirtied_page() {
     f.dirtied(at(2), FileId(0), PageIndex(5), 1);
     f.dirtied(at(1), FileId(1), PageIndex(9), 2);
     f.dirtied(at(3), FileId(1), PageIndex(3), 1);
-    assert_eq!(f.job(at(4), false, false), None, "below the limit and young");
+    assert_eq!(
+        f.job(DeviceNo(0), at(4), false, false),
+        None,
+        "below the limit and young"
+    );
     use Reason::Background;
     assert_eq!(
         drain(&mut f, at(4), true),
@@ -55,8 +59,8 @@ fn files_leave_in_the_order_of_their_first_dirtied_page() {
 fn a_page_of_30_seconds_leaves_below_the_limit() {
     let mut f = flusher();
     f.dirtied(at(0), FileId(0), PageIndex(5), 1);
-    assert_eq!(f.job(at(29_999), false, false), None);
-    assert!(f.job(at(30_000), false, false).is_some());
+    assert_eq!(f.job(DeviceNo(0), at(29_999), false, false), None);
+    assert!(f.job(DeviceNo(0), at(30_000), false, false).is_some());
 }
 
 #[test]
@@ -81,7 +85,7 @@ fn neighbours_of_a_flagged_page_are_those_of_one_write() {
     f.dirtied(at(1), FileId(0), PageIndex(200), 400);
     assert!(f.flag(FileId(0), PageIndex(300)));
     // The largest write is 256 pages and begins at a multiple of that.
-    let first = f.job(at(2), false, false).map(|job| job.first);
+    let first = f.job(DeviceNo(0), at(2), false, false).map(|job| job.first);
     assert_eq!(first, Some(PageIndex(256)));
 }
 
@@ -91,7 +95,7 @@ fn a_flagged_page_in_other_hands_is_passed_over_and_comes_again() {
     f.dirtied(at(1), FileId(0), PageIndex(3), 3);
     f.flag(FileId(0), PageIndex(4));
     let mut firsts = Vec::new();
-    while let Some(job) = f.job(at(2), false, false) {
+    while let Some(job) = f.job(DeviceNo(0), at(2), false, false) {
         f.passed_over(&job, 1);
         firsts.push(job.first.0);
         f.validate();
@@ -110,7 +114,7 @@ fn a_page_that_is_no_more_is_not_wanted_either() {
     f.discarded(FileId(0), PageIndex(3));
     f.validate();
     assert_eq!(
-        f.job(at(2), false, false),
+        f.job(DeviceNo(0), at(2), false, false),
         None,
         "the other page was not asked for"
     );
@@ -179,7 +183,7 @@ fn a_sync_ends_when_what_was_dirty_then_is_written() {
     let mut f = flusher();
     f.dirtied(at(0), FileId(0), PageIndex(0), 2);
     f.sync(FileId(0), SyncTicket(7));
-    let job = f.job(at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
     assert_eq!((job.reason, job.first.0), (Reason::Sync, 0));
     f.issued(&job, IoId(0), 2);
     // Dirtied again while it is written, and another page: that is the next pass' business.
@@ -231,15 +235,15 @@ fn pages_in_other_hands_are_passed_over_and_tried_again_at_a_tick() {
     let mut f = flusher();
     f.dirtied(at(0), FileId(0), PageIndex(0), 1);
     f.sync(FileId(0), SyncTicket(1));
-    let job = f.job(at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
     f.passed_over(&job, 1);
     // Once more from the start, as passes begin with progress; then it waits.
-    let again = f.job(at(1), false, false).unwrap();
+    let again = f.job(DeviceNo(0), at(1), false, false).unwrap();
     f.passed_over(&again, 1);
-    assert_eq!(f.job(at(1), false, false), None);
+    assert_eq!(f.job(DeviceNo(0), at(1), false, false), None);
     assert!(f.pass_needs_tick());
     f.tick(at(2));
-    assert!(f.job(at(2), false, false).is_some());
+    assert!(f.job(DeviceNo(0), at(2), false, false).is_some());
 }
 
 #[test]
@@ -250,7 +254,7 @@ fn a_search_with_every_page_in_other_hands_ends_until_a_tick() {
     }
     let pass_over_all = |f: &mut Flusher| {
         let mut jobs = 0;
-        while let Some(job) = f.job(at(1), true, false) {
+        while let Some(job) = f.job(DeviceNo(0), at(1), true, false) {
             f.passed_over(&job, 1);
             f.validate();
             jobs += 1;
@@ -275,7 +279,7 @@ fn a_small_fsync_goes_before_one_of_many_pages() {
         f.sync(FileId(n), SyncTicket(u64::from(n)));
     }
     let jobs = core::iter::from_fn(|| {
-        let job = f.job(at(2), false, false)?;
+        let job = f.job(DeviceNo(0), at(2), false, false)?;
         let count = f.contiguous(&job, 256);
         f.issued(&job, IoId(0), count);
         Some((job.file.0, job.small_fsync))
@@ -290,13 +294,13 @@ fn a_small_fsync_goes_before_one_of_many_pages() {
 fn what_is_small_is_a_matter_of_bytes() {
     let mut f = Flusher::new(FlusherOptions::default(), PageSize::from_bytes(64 << 10).unwrap());
     for (n, pages) in [(0, 5), (1, 4)] {
-        f.open(FileId(n));
+        f.open(FileId(n), DeviceNo(0));
         f.dirtied(at(0), FileId(n), PageIndex(0), pages);
         f.sync(FileId(n), SyncTicket(u64::from(n)));
     }
-    let job = f.job(at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
     assert_eq!((job.file, job.small_fsync), (FileId(1), true));
     f.issued(&job, IoId(0), 4);
-    let job = f.job(at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
     assert_eq!((job.file, job.small_fsync), (FileId(0), false));
 }

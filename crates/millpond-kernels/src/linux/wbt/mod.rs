@@ -48,7 +48,7 @@ impl Form for Wbt {
         }
     }
 
-    fn issued(&mut self, now: Instant, reason: Reason, _in_transit: &InTransit) {
+    fn issued(&mut self, now: Instant, reason: Reason, _bytes: Bytes, _in_transit: &InTransit) {
         match self {
             Wbt::Merged(wbt) if reason.is_read() => wbt.read_issued(now),
             _ => {}

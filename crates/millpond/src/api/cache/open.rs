@@ -217,9 +217,12 @@ impl PageCache {
             }
             core.files[at] = Some(inner.clone());
         }
+        let hints = || self.handle.device_hints(&inner.device());
+        let device = engine.device_entered(identity.device, hints);
         engine.tell(Event::Opened {
             file: id,
             pages: PageCount(len.div_ceil(engine.page_size.bytes())),
+            device,
         });
         files.open.insert(identity, (inner.clone(), 1));
         engine.note_opened(&inner);

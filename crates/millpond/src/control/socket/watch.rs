@@ -6,7 +6,7 @@
 
 use super::answer::{error, seconds};
 use crate::control::cache::Cache;
-use crate::device::{DeviceFigures, device_name};
+use crate::device::{DeviceClass, DeviceFigures, device_name};
 use crate::observe::contents::{FRAMES_MAX, FileContents, Order, Pages};
 use millpond_core::units::Nanos;
 use serde_json::{Value, json};
@@ -82,11 +82,19 @@ fn pages(pages: &Pages) -> Value {
 
 /// `devices`.
 pub(super) fn devices(cache: &Cache) -> Value {
-    let devices: Vec<_> = cache.engine.device.figures().iter().map(device).collect();
+    let devices: Vec<_> = cache.engine.device_figures().iter().map(device).collect();
     json!({
         "age_s": seconds(cache.engine.age()),
         "devices": devices,
     })
+}
+
+/// What people call it.
+fn class(class: DeviceClass) -> &'static str {
+    match class {
+        DeviceClass::Arm => "one arm",
+        DeviceClass::Channels => "many channels",
+    }
 }
 
 fn device(figures: &DeviceFigures) -> Value {
@@ -109,6 +117,9 @@ fn device(figures: &DeviceFigures) -> Value {
         "write_bytes_in_transit": figures.write_bytes_in_transit,
         "read_p50_ns": ns(figures.read_p50),
         "read_p99_ns": ns(figures.read_p99),
+        "read_goal_ns": ns(figures.read_goal),
+        "write_bytes_in_transit_limit": figures.write_bytes_in_transit_limit.map(|bytes| bytes.0),
+        "class": figures.class.map(class),
     })
 }
 

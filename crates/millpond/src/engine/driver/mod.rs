@@ -30,6 +30,7 @@
 //! | `double_resident` | how they come to a thread, and are in two places for a while |
 //! | `leave` | its pages on their way out |
 
+mod devices;
 mod discard;
 mod double_resident;
 mod effects;
@@ -67,6 +68,7 @@ use crate::observe::trace::Shards;
 use crate::sys::arena::Arena;
 use crate::sys::clock::Clock;
 use crate::sys::copies::Copies;
+use devices::DeviceNumbers;
 use mempool::Mempool;
 use millpond_core::event::{Effects, Event};
 use millpond_core::io::IoId;
@@ -94,6 +96,7 @@ pub(crate) struct Core {
     log_blocked: LogBlocked,
     pub(crate) files: Vec<Option<Arc<FileInner>>>,
     tickets: Tickets,
+    devices: DeviceNumbers,
     recorder: Option<Box<dyn Recorder>>,
 }
 
@@ -160,6 +163,7 @@ impl Engine {
             log_blocked: LogBlocked::default(),
             files: Vec::new(),
             tickets: Tickets::default(),
+            devices: DeviceNumbers::default(),
             recorder,
         };
         Engine {

@@ -186,11 +186,17 @@ impl Engine {
             false => {
                 // What the file system writes for it meets the same queue as the cache's own writes.
                 if small_fsync {
-                    self.tell(Event::DeviceSync { begun: true });
+                    self.tell(Event::DeviceSync {
+                        file: file.id,
+                        begun: true,
+                    });
                 }
                 let synced = explain::timed(Wait::Flush, || self.device.sync(&file.device()));
                 if small_fsync {
-                    self.tell(Event::DeviceSync { begun: false });
+                    self.tell(Event::DeviceSync {
+                        file: file.id,
+                        begun: false,
+                    });
                 }
                 synced
             }

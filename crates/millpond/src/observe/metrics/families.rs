@@ -454,6 +454,27 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
             family.sample("", &[("device", name)], value(device));
         }
     }
+    type Limit = fn(&DeviceFigures) -> Option<f64>;
+    let limits: [(&str, &str, Limit); 2] = [
+        (
+            "read_goal_seconds",
+            "What 99 of 100 reads of the device should not exceed.",
+            |d| d.read_goal.map(|goal| seconds(goal.0)),
+        ),
+        (
+            "writes_in_transit_limit_bytes",
+            "Bytes of writes that may be under way.",
+            |d| d.write_bytes_in_transit_limit.map(|limit| limit.0 as f64),
+        ),
+    ];
+    for (name, help, limit) in limits {
+        let mut family = text.family(&format!("millpond_device_{name}"), Gauge, help);
+        for (name, device) in names.iter().zip(devices) {
+            if let Some(value) = limit(device) {
+                family.sample("", &[("device", name)], value);
+            }
+        }
+    }
     let help =
         "Reads of pages that a caller needed at once; quantiles of the last 1 to 2 s, to a quarter more.";
     let mut family = text.family("millpond_device_waited_read_seconds", Summary, help);

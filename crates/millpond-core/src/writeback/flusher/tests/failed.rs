@@ -8,7 +8,7 @@ const NO_SPACE: IoError = IoError(28);
 /// A device that refuses the pages `bad`: does everything that may be written now, and says in which writes.
 fn serve(f: &mut Flusher, now: Instant, over: bool, bad: impl Fn(u64) -> bool) -> Vec<(u64, u64, bool)> {
     let mut all = Vec::new();
-    while let Some(job) = f.job(now, over, false) {
+    while let Some(job) = f.job(DeviceNo(0), now, over, false) {
         let count = f.contiguous(&job, 256);
         let io = IoId(all.len() as u32);
         f.issued(&job, io, count);
@@ -160,13 +160,13 @@ fn what_is_dirtied_after_a_failure_is_written_in_its_turn() {
 fn a_page_that_is_changed_while_its_write_fails_is_in_backoff_once() {
     let mut f = flusher();
     f.dirtied(at(0), FILE, PageIndex(5), 1);
-    let job = f.job(at(0), true, false).unwrap();
+    let job = f.job(DeviceNo(0), at(0), true, false).unwrap();
     f.issued(&job, IoId(0), 1);
     f.dirtied(at(0), FILE, PageIndex(5), 1);
     f.write_done(at(1), FILE, IoId(0), run(PageIndex(5), 1), Err(NO_SPACE));
     f.validate();
     assert_eq!((f.dirty(), f.in_backoff()), (PageCount(1), PageCount(1)));
-    assert_eq!(f.job(at(1), true, false), None);
+    assert_eq!(f.job(DeviceNo(0), at(1), true, false), None);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn pages_that_are_given_up_are_no_longer_an_error() {
 fn only_pages_that_were_refused_alone_count_as_pages_that_cannot_be_written() {
     let mut f = flusher();
     f.dirtied(at(0), FILE, PageIndex(0), 256);
-    let job = f.job(at(0), true, false).unwrap();
+    let job = f.job(DeviceNo(0), at(0), true, false).unwrap();
     f.issued(&job, IoId(0), 256);
     f.write_done(at(0), FILE, IoId(0), run(PageIndex(0), 256), Err(NO_SPACE));
     f.validate();
@@ -201,7 +201,7 @@ fn only_pages_that_were_refused_alone_count_as_pages_that_cannot_be_written() {
     assert_eq!((f.failed(), f.dirty()), (PageCount(1), PageCount(1)));
     // It counts while it is tried again.
     f.sync(FILE, SyncTicket(1));
-    let job = f.job(at(0), true, false).unwrap();
+    let job = f.job(DeviceNo(0), at(0), true, false).unwrap();
     f.issued(&job, IoId(0), 1);
     assert_eq!(
         (f.failed(), f.dirty(), f.in_backoff()),
@@ -229,7 +229,7 @@ fn a_page_that_lies_alone_costs_26_bytes_and_as_much_in_a_sync_and_while_it_is_t
     assert_eq!(per_page(&f), 26.0, "failed");
     f.sync(FILE, SyncTicket(1));
     assert_eq!(per_page(&f), 52.0, "failed, in a sync");
-    let job = f.job(at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
     f.issued(&job, IoId(0), 1);
     f.write_done(at(1), FILE, IoId(0), run(job.first, 1), Ok(()));
     assert_eq!(per_page(&f), 78.0 * 0.999, "tried again, in a sync");

@@ -7,7 +7,7 @@ const FILE: FileId = FileId(0);
 /// Holds everything that is to be written now; how many pages that is.
 fn hold_all(f: &mut Flusher, now: Instant, over: bool) -> u64 {
     let mut held = 0;
-    while let Some(job) = f.job(now, over, false) {
+    while let Some(job) = f.job(DeviceNo(0), now, over, false) {
         f.block_on_log(job.file, job.first);
         f.validate();
         held += 1;
@@ -51,7 +51,7 @@ fn a_sync_waits_for_pages_that_are_held_and_needs_no_tick_for_them() {
     f.write_done(at(4), FILE, IoId(0), run(PageIndex(0), 3), Ok(()));
     f.ended(FILE, |e| ended.push(e.ticket.0));
     assert_eq!(ended, [1]);
-    assert_eq!(f.job(at(50_000), false, false), None);
+    assert_eq!(f.job(DeviceNo(0), at(50_000), false, false), None);
     f.assert_idle();
 }
 
@@ -59,19 +59,19 @@ fn a_sync_waits_for_pages_that_are_held_and_needs_no_tick_for_them() {
 fn a_page_that_cannot_be_written_may_be_held_as_well() {
     let mut f = flusher();
     f.dirtied(at(0), FILE, PageIndex(3), 1);
-    let job = f.job(at(0), true, false).unwrap();
+    let job = f.job(DeviceNo(0), at(0), true, false).unwrap();
     f.issued(&job, IoId(0), 1);
     f.write_done(at(0), FILE, IoId(0), run(PageIndex(3), 1), Err(IoError(5)));
     f.sync(FILE, SyncTicket(1));
     assert_eq!(hold_all(&mut f, at(1), false), 1);
     assert_eq!((f.in_backoff(), f.failed()), (PageCount(0), PageCount(1)));
     f.tick(at(40_000));
-    assert_eq!(f.job(at(40_000), true, false), None);
+    assert_eq!(f.job(DeviceNo(0), at(40_000), true, false), None);
     f.released(FILE, &[PageIndex(3)]);
     assert_eq!(drain(&mut f, at(40_001), false).len(), 1);
     f.write_done(at(40_002), FILE, IoId(0), run(PageIndex(3), 1), Ok(()));
     f.ended(FILE, |_| {});
-    assert_eq!(f.job(at(50_000), false, false), None);
+    assert_eq!(f.job(DeviceNo(0), at(50_000), false, false), None);
     f.assert_idle();
 }
 
@@ -83,11 +83,11 @@ fn a_page_of_30_seconds_that_was_held_leaves_as_soon_as_it_may() {
     assert_eq!(hold_all(&mut f, at(30_000), false), 1);
     f.dirtied(at(30_400), FILE, PageIndex(6), 1);
     f.released(FILE, &[PageIndex(5)]);
-    let job = f.job(at(30_500), false, false).expect("it is due");
+    let job = f.job(DeviceNo(0), at(30_500), false, false).expect("it is due");
     assert_eq!(job.first, PageIndex(5));
     // It is being changed at this moment.
     f.passed_over(&job, 1);
-    assert_eq!(f.job(at(30_500), false, false), None);
+    assert_eq!(f.job(DeviceNo(0), at(30_500), false, false), None);
     f.tick(at(30_600));
     let left = drain(&mut f, at(30_600), false);
     assert_eq!(left, [(0, Reason::Background, 5, 1)], "the other is young");
@@ -104,7 +104,7 @@ fn a_request_that_is_given_up_leaves_nothing_to_do() {
     f.sync(FILE, SyncTicket(2));
     f.block_on_log(FILE, PageIndex(0));
     // In other hands.
-    while let Some(job) = f.job(at(1), false, false) {
+    while let Some(job) = f.job(DeviceNo(0), at(1), false, false) {
         f.passed_over(&job, 1);
     }
     assert!(f.pass_needs_tick());
@@ -113,12 +113,15 @@ fn a_request_that_is_given_up_leaves_nothing_to_do() {
     let mut ended = Vec::new();
     f.ended(FILE, |e| ended.push(e.ticket.0));
     assert_eq!(
-        f.job(at(2), false, false).map(|job| job.first),
+        f.job(DeviceNo(0), at(2), false, false).map(|job| job.first),
         Some(PageIndex(1))
     );
     f.sync_given_up(FILE, SyncTicket(2));
     f.validate();
-    assert_eq!((f.job(at(2), false, false), f.pass_needs_tick()), (None, false));
+    assert_eq!(
+        (f.job(DeviceNo(0), at(2), false, false), f.pass_needs_tick()),
+        (None, false)
+    );
     f.ended(FILE, |e| ended.push(e.ticket.0));
     assert_eq!(ended, [], "no caller waits for an answer");
     f.discarded(FILE, PageIndex(0));

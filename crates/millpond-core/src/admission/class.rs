@@ -1,0 +1,172 @@
+//! What kind of device it is: one arm that seeks, or many channels.
+//!
+//! What it decides: the [`DeviceClass`], on which it depends what a write costs the reads beside it. By what: how long reads
+//! of at most 64 KiB take that have the device to themselves; before there are enough of them what was measured or what the
+//! device says ([`DeviceHints`]). Never by the goal: 40 ms on a flash disk do not make it a disk, nor 20 ms a disk flash.
+//!
+//! Arms turn up as flash (a RAID controller, USB) and flash as arms (a virtual disk). The slowest quarter of its reads tells:
+//! an arm serves some from where it is, or from its buffer, but never three of four.
+
+use crate::latencies::Latencies;
+use crate::units::{Bytes, Instant, Nanos};
+
+/// Half a revolution of the fastest disk that was sold (15,000 a minute) is 2 ms; flash takes a twentieth of that.
+const SEEK_MIN: Nanos = Nanos::from_millis(2);
+/// So many reads say more than what was known before. Twice as many are kept, half of them with each new half.
+const READS: u32 = 32;
+/// A longer read takes long by its length.
+const READ_BYTES_MAX: Bytes = Bytes::from_kib(64);
+
+/// What kind of device it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DeviceClass {
+    /// A request costs a seek, however short it is, and there is one arm: a hard disk.
+    Arm,
+    /// Requests are worked on side by side, wherever they are: flash, or many disks.
+    #[default]
+    Channels,
+}
+
+/// What is known of a device before it was used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceHints {
+    /// Whether it says that it rotates; `None`: it says nothing.
+    pub rotational: Option<bool>,
+    /// What a short read anywhere took with nothing beside it, if that was measured.
+    pub read_latency: Option<Nanos>,
+    /// The goal for reads on this device, if that is not the setting.
+    pub goal: Option<Nanos>,
+}
+
+impl DeviceHints {
+    fn class(&self) -> DeviceClass {
+        let is_arm = match self.read_latency {
+            Some(took) => took >= SEEK_MIN,
+            None => self.rotational == Some(true),
+        };
+        if is_arm {
+            DeviceClass::Arm
+        } else {
+            DeviceClass::Channels
+        }
+    }
+}
+
+/// What is known of the class.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClassDetector {
+    class: DeviceClass,
+    reads: Latencies,
+    /// The read that has the device to itself, by when it was issued.
+    alone: Option<Instant>,
+}
+
+impl ClassDetector {
+    pub(super) fn class(&self) -> DeviceClass {
+        self.class
+    }
+
+    /// The device is another one.
+    pub(super) fn found(&mut self, hints: DeviceHints) {
+        *self = ClassDetector {
+            class: hints.class(),
+            ..ClassDetector::default()
+        };
+    }
+
+    /// A transfer of `bytes` was issued; `is_read`: a caller waits for it. With it `in_transit` are.
+    pub(super) fn issued(&mut self, now: Instant, is_read: bool, bytes: Bytes, in_transit: Bytes) {
+        let is_alone = is_read && bytes <= READ_BYTES_MAX && bytes == in_transit;
+        self.alone = is_alone.then_some(now);
+    }
+
+    /// A read has ended that was issued then.
+    pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant) {
+        if self.alone.take() != Some(issued_at) {
+            return;
+        }
+        self.reads.add(now.since(issued_at));
+        let total = self.reads.total();
+        if total >= READS {
+            let quarter = self.reads.nth_largest(total / 4 + 1);
+            self.class = match quarter {
+                Some(took) if took >= SEEK_MIN => DeviceClass::Arm,
+                _ => DeviceClass::Channels,
+            };
+        }
+        if total >= 2 * READS {
+            self.reads.halve();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: Bytes = Bytes::from_kib(4);
+
+    fn read(detector: &mut ClassDetector, us: u64, beside: Bytes) {
+        let (from, to) = (Instant(1), Instant(1) + Nanos::from_micros(us));
+        detector.issued(from, true, PAGE, PAGE + beside);
+        detector.read_done(to, from);
+    }
+
+    fn hints(rotational: Option<bool>, read_us: Option<u64>) -> DeviceHints {
+        DeviceHints {
+            rotational,
+            read_latency: read_us.map(Nanos::from_micros),
+            goal: None,
+        }
+    }
+
+    #[test]
+    fn what_was_measured_says_more_than_what_the_device_says() {
+        for (rotational, read_us, class) in [
+            (None, None, DeviceClass::Channels),
+            (Some(true), None, DeviceClass::Arm),
+            (Some(true), Some(90), DeviceClass::Channels),
+            (Some(false), Some(8_000), DeviceClass::Arm),
+        ] {
+            let mut detector = ClassDetector::default();
+            detector.found(hints(rotational, read_us));
+            assert_eq!(detector.class(), class, "{rotational:?}, {read_us:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_says_the_wrong_thing_is_found_out_by_reads_that_have_it_to_themselves() {
+        let mut detector = ClassDetector::default();
+        detector.found(hints(Some(true), None));
+        for _ in 0..READS {
+            read(&mut detector, 100, Bytes::from_mib(1));
+        }
+        assert_eq!(
+            detector.class(),
+            DeviceClass::Arm,
+            "beside others they say nothing"
+        );
+        for _ in 0..READS {
+            read(&mut detector, 100, Bytes(0));
+        }
+        assert_eq!(detector.class(), DeviceClass::Channels);
+        // Two of three from the drive's buffer.
+        for n in 0..4 * READS {
+            read(&mut detector, if n % 3 == 0 { 8_000 } else { 200 }, Bytes(0));
+        }
+        assert_eq!(detector.class(), DeviceClass::Arm);
+        for _ in 0..4 * READS {
+            read(&mut detector, 100, Bytes(0));
+        }
+        assert_eq!(detector.class(), DeviceClass::Channels, "what was learnt fades");
+    }
+
+    #[test]
+    fn flash_that_stalls_now_and_then_has_no_arm() {
+        let mut detector = ClassDetector::default();
+        for n in 0..8 * READS {
+            read(&mut detector, if n % 8 == 0 { 20_000 } else { 100 }, Bytes(0));
+            assert_eq!(detector.class(), DeviceClass::Channels);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Devices: each has a controller of its own, and what waits for one does not hold up what another would take.
+//!
+//! A driver says which device a file is on, and what is known of it, when the first of its files is opened
+//! ([`Event::DeviceFound`](crate::event::Event)). Once no file is on it any more its number may be another device's.
+
+use super::Manager;
+use super::waits::HeldBack;
+use crate::admission::goal::Goal;
+use crate::admission::{Admission, DeviceClass, DeviceHints, Form};
+use crate::mutation::{self, Mutation};
+use crate::recent::Recent;
+use crate::units::{Bytes, DeviceNo, FileId, Instant, Nanos, PageIndex};
+
+/// What the manager keeps for a device.
+#[derive(Clone, Debug)]
+pub(super) struct Device<A: Form> {
+    pub(super) admission: Admission<A>,
+    /// Where the last write ended.
+    pub(super) stream_end: Option<(FileId, PageIndex)>,
+    /// The next write, if the admission does not let it go yet.
+    pub(super) held_back: HeldBack,
+    /// Reads that a caller waited for.
+    pub(super) reads: Recent,
+}
+
+/// What a device does at a moment, for those that watch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DeviceLook {
+    /// Which.
+    pub device: DeviceNo,
+    /// Its kind, if the form of admission makes a difference.
+    pub class: Option<DeviceClass>,
+    /// Bytes of writes in transit.
+    pub in_transit: Bytes,
+    /// Bytes of writes that may be; `None` if the form of admission limits no bytes.
+    pub in_transit_limit: Option<Bytes>,
+    /// What half of the reads of the last seconds did not exceed, and 99 of 100, of those that a caller waited for.
+    pub read_p50: Option<Nanos>,
+    /// See `read_p50`.
+    pub read_p99: Option<Nanos>,
+    /// The goal for that, if the form of admission has one.
+    pub goal: Option<Goal>,
+}
+
+impl<A: Form> Device<A> {
+    pub(super) fn new(admission: Admission<A>) -> Device<A> {
+        Device {
+            admission,
+            stream_end: None,
+            held_back: HeldBack::default(),
+            reads: Recent::default(),
+        }
+    }
+
+    fn look(&self, device: DeviceNo, now: Instant) -> DeviceLook {
+        let limit = self.admission.in_transit_limit(now);
+        DeviceLook {
+            device,
+            class: self.admission.class(),
+            in_transit: self.admission.in_transit().writes(),
+            in_transit_limit: (limit < Bytes(u64::MAX)).then_some(limit),
+            read_p50: self.reads.p50(now),
+            read_p99: self.reads.p99(now),
+            goal: self.admission.goal(),
+        }
+    }
+}
+
+impl<A: Form> Manager<A> {
+    /// A device is to be used under this number, the next one or one of before, or more is known of it. What was learnt of it
+    /// is forgotten.
+    pub(super) fn device_found(&mut self, device: DeviceNo, hints: DeviceHints) {
+        if device.index() == self.devices.len() {
+            self.devices.push(Device::new(self.blank.clone()));
+        }
+        let found = self.devices.get_mut(device.index());
+        let found = found.unwrap_or_else(|| panic!("{device:?} leaves a gap"));
+        found.admission.found(hints);
+        found.reads = Recent::default();
+    }
+
+    /// What is kept for the device.
+    pub(super) fn device(&mut self, device: DeviceNo) -> &mut Device<A> {
+        let at = match mutation::is(Mutation::OneControllerForAll) {
+            true => 0,
+            false => device.index(),
+        };
+        &mut self.devices[at]
+    }
+
+    /// All devices at `now`, in order of their numbers.
+    pub fn devices(&self, now: Instant) -> impl Iterator<Item = DeviceLook> {
+        let numbered = (0..).map(DeviceNo).zip(&self.devices);
+        numbered.map(move |(no, device)| device.look(no, now))
+    }
+
+    /// The device with the most in transit, and of those with the same the one used last: what explains a pause.
+    pub(super) fn busiest(&self) -> &Device<A> {
+        let rank = |device: &&Device<A>| {
+            let in_transit = device.admission.in_transit();
+            (in_transit.writes(), in_transit.last())
+        };
+        let busiest = self.devices.iter().rev().max_by_key(rank);
+        busiest.expect("there is always one")
+    }
+
+    /// The same, for those that watch.
+    pub fn busiest_device(&self, now: Instant) -> DeviceLook {
+        let busiest = self.busiest();
+        let at = self
+            .devices
+            .iter()
+            .position(|device| core::ptr::eq(device, busiest));
+        busiest.look(DeviceNo(at.unwrap_or(0) as u32), now)
+    }
+}
