@@ -23,3 +23,20 @@ pub fn without_direct(file: DeviceFile, by_flag: bool) -> DeviceFile {
 pub mod http {
     pub use crate::observe::http::{Answer, Asked, Server};
 }
+
+/// How long the core lock is held, and waited for.
+#[cfg(feature = "lock-times")]
+pub mod lock_times {
+    use crate::PageCache;
+    pub use crate::engine::driver::Hold;
+
+    /// Notes the next `count` times that the cache's lock is held, and forgets those before.
+    pub fn note(cache: &PageCache, count: usize) {
+        cache.handle.engine.note_holds(count);
+    }
+
+    /// Those that were noted; notes no more.
+    pub fn take(cache: &PageCache) -> Vec<Hold> {
+        cache.handle.engine.take_holds()
+    }
+}

@@ -1,6 +1,6 @@
 //! What is known of a running cache: facts for those that show them (`observe`).
 
-use super::driver::Engine;
+use super::driver::{Engine, unlock_fair};
 use crate::device::Device;
 use crate::files::FileInner;
 use crate::observe::contents::{Contents, FileContents, Order, SLICE, Tally};
@@ -9,7 +9,6 @@ use crate::observe::stats::{FrameWaits, Stats};
 use millpond_core::frame::FrameTable;
 use millpond_core::io::Reason;
 use millpond_core::units::{Bytes, FileId, FrameNo, PageKey};
-use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -115,7 +114,7 @@ impl Engine {
             }
             tally.looked_at(end.saturating_sub(first));
             // A waiting thread goes first.
-            MutexGuard::unlock_fair(core);
+            unlock_fair(core);
         }
         self.count_refaults(&mut tally);
         let picked = tally.pick(count, order);
@@ -151,7 +150,7 @@ impl Engine {
                     tally.open(file, core.manager.refaults_of(file));
                 }
             }
-            MutexGuard::unlock_fair(core);
+            unlock_fair(core);
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod` | what the lock protects; `step`, the only place that calls the core |
+//! | `core_lock` | the lock itself |
 //! | `effects` | what an effect does under the lock, and what it leaves for after it |
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
 //! | `read` | missing pages of a file: frames, then bytes from the device, in one call |
@@ -30,6 +31,7 @@
 //! | `double_resident` | how they come to a thread, and are in two places for a while |
 //! | `leave` | its pages on their way out |
 
+mod core_lock;
 mod devices;
 mod discard;
 mod double_resident;
@@ -47,6 +49,9 @@ mod throttle;
 mod transfers;
 mod writes;
 
+#[cfg(feature = "lock-times")]
+pub use core_lock::times::Hold;
+pub(crate) use core_lock::unlock_fair;
 pub(crate) use effects::{AfterUnlock, StepAnswer};
 #[cfg(feature = "tokio")]
 pub(crate) use fault::PAGES_MAX;
@@ -75,7 +80,7 @@ use millpond_core::io::IoId;
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -98,6 +103,8 @@ pub(crate) struct Core {
     tickets: Tickets,
     devices: DeviceNumbers,
     recorder: Option<Box<dyn Recorder>>,
+    #[cfg(feature = "lock-times")]
+    holds: core_lock::times::Holds,
 }
 
 /// What all handles and threads of a cache share.
@@ -165,6 +172,8 @@ impl Engine {
             tickets: Tickets::default(),
             devices: DeviceNumbers::default(),
             recorder,
+            #[cfg(feature = "lock-times")]
+            holds: core_lock::times::Holds::default(),
         };
         Engine {
             table,
@@ -196,11 +205,6 @@ impl Engine {
         }
     }
 
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        hook::check_outside(self);
-        self.core.lock()
-    }
-
     /// Takes one event to the core and carries out what belongs under its lock.
     ///
     /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
@@ -213,6 +217,8 @@ impl Engine {
     /// The same, with an answer that has room for pages.
     fn step_into(&self, core: &mut Core, event: Event<'_>, later: &mut AfterUnlock, answer: &mut StepAnswer) {
         let _poisons = self.poison_on_panic("state machine");
+        #[cfg(feature = "lock-times")]
+        core.holds.steps(&event);
         if matches!(event, Event::Tick) {
             self.unpin_late(core);
             self.ask_again(core, later);
