@@ -1,7 +1,7 @@
 //! The cache's one thread: takes in completions, reclaims in the background, sends ticks.
 
 use crate::device::{Completion, Device};
-use crate::engine::driver::{AfterUnlock, Engine, until};
+use crate::engine::driver::{AfterUnlock, Engine, bump, until};
 use crate::sys::threads;
 use millpond_core::event::Event;
 use millpond_core::units::PageCount;
@@ -62,6 +62,8 @@ fn run(engine: &Engine) {
             let mut core = engine.core();
             for Completion { token, result } in done.drain(..) {
                 unchecked.extend(engine.completed(&mut core, token, result, &mut later));
+                // A batch may be all that the device had in transit: a miss waits for one of them at most.
+                bump(&mut core);
             }
         }
         for read in unchecked.drain(..) {

@@ -39,6 +39,17 @@ pub(crate) fn unlock_fair(core: CoreGuard<'_>) {
     drop(core);
 }
 
+/// Lets a thread that waits for the core lock have it, if there is one, and takes it again. One load if there is none.
+#[cfg(not(feature = "lock-times"))]
+pub(crate) fn bump(core: &mut CoreGuard<'_>) {
+    MutexGuard::bump(core);
+}
+
+#[cfg(feature = "lock-times")]
+pub(crate) fn bump(core: &mut CoreGuard<'_>) {
+    core.bump();
+}
+
 #[cfg(feature = "lock-times")]
 pub(crate) mod times {
     use super::{Core, Engine};
@@ -140,6 +151,15 @@ pub(crate) mod times {
                 waited: since - asked,
                 since,
             }
+        }
+
+        pub(super) fn bump(&mut self) {
+            let held = self.since.elapsed();
+            self.core.holds.end(self.waited, held);
+            let asked = Instant::now();
+            MutexGuard::bump(&mut self.core);
+            self.since = Instant::now();
+            self.waited = self.since - asked;
         }
     }
 

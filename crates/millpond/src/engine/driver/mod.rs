@@ -51,7 +51,7 @@ mod writes;
 
 #[cfg(feature = "lock-times")]
 pub use core_lock::times::Hold;
-pub(crate) use core_lock::unlock_fair;
+pub(crate) use core_lock::{bump, unlock_fair};
 pub(crate) use effects::{AfterUnlock, StepAnswer};
 #[cfg(feature = "tokio")]
 pub(crate) use fault::PAGES_MAX;
