@@ -154,11 +154,6 @@ impl TimeSlices {
         self.backlog.is_detected() && !self.backlog.is_level(issued_at)
     }
 
-    /// What the device writes at its best, in bytes a millisecond; more than any device if that is not known.
-    pub(super) fn best_bytes_per_ms(&self) -> u64 {
-        self.rate.best.unwrap_or(u64::MAX)
-    }
-
     /// What it writes now, in bytes a millisecond; 0 if that is not known.
     pub(super) fn bytes_per_ms(&self) -> u64 {
         self.rate.bytes_per_ms.unwrap_or(0)
