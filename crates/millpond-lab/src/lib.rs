@@ -22,7 +22,7 @@
 //!   5  backend  replay                              what a workload runs on; what other memories would have made of it
 //!   4  workload  testbed                            what is read and written; a modelled disk under the kernel's cache
 //!   3  machine  storage  setup  slowdisk  report    where a run is, what it opens; a disk as slow as its model; tables
-//!   2  measure                                      counters and latencies
+//!   2  measure  traces                              counters and latencies; files of others' traces
 //!   1  outcome  disk_model  memory_group  scratch  policy   what a run brings home; models by name; limits; folders; models of caches
 //!   0  error  program  watch  measure/heat    what all need
 //! ```
@@ -55,6 +55,7 @@ pub mod setup;
 pub mod slowdisk;
 pub mod storage;
 pub mod testbed;
+pub mod traces;
 pub mod watch;
 pub mod worker;
 pub mod workload;

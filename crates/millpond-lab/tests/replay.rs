@@ -10,14 +10,18 @@ use millpond::trace::Trace;
 use millpond::{OpenOptions, PageCache};
 use millpond_core::options::Preset;
 use millpond_core::units::{Bytes, PageSize};
+use millpond_lab::policy::Model;
 use millpond_lab::replay::{self, Load, Memory, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, table};
+use millpond_lab::traces;
 use millpond_lab::watch::Proceed;
 use millpond_lab::watch::Watch;
 use std::fs;
 use std::path::PathBuf;
 
 const MILLPOND: Policy = Policy::Preset(Preset::Millpond);
+const LRU: Policy = Policy::Count(Model::Lru);
+const OPT: Policy = Policy::Count(Model::Opt);
 
 fn options(memory: Vec<Memory>, policies: Vec<Policy>) -> ReplayOptions {
     ReplayOptions {
@@ -47,7 +51,7 @@ fn a_loop_of_four_pages_more_than_memory_misses_as_it_must() {
     let load = Load::of_pages("loop", &pages);
     assert_eq!((load.uses, load.distinct, load.first), (400, 100, 100));
     let memory = [96, 200].map(Memory::Pages).to_vec();
-    let points = run(&load, &options(memory, vec![Policy::Lru, Policy::Opt]));
+    let points = run(&load, &options(memory, vec![LRU, OPT]));
     let misses: Vec<Vec<u64>> = points
         .iter()
         .map(|point| point.runs.iter().map(|ran| ran.misses).collect())
@@ -110,10 +114,10 @@ fn apart() -> f64 {
     }
     let missed = cache.stats().counters.pgmajfault - before.pgmajfault;
     recording.stop().unwrap();
-    let load = Load::read(&trace).unwrap();
+    let load = Load::read(&trace, &traces::Options::default()).unwrap();
     assert_eq!(load.uses, 40_000);
     assert_eq!(load.recorded, Some((memory, missed)));
-    let options = options(vec![Memory::Budget(Bytes(memory))], vec![MILLPOND, Policy::Opt]);
+    let options = options(vec![Memory::Budget(Bytes(memory))], vec![MILLPOND, OPT]);
     let points = run(&load, &options);
     assert_eq!(
         points[0].frames,
@@ -173,12 +177,9 @@ fn threads_that_sync_cut_and_close_are_replayed_to_their_end() {
         }
     });
     recording.stop().unwrap();
-    let load = Load::read(&trace).unwrap();
+    let load = Load::read(&trace, &traces::Options::default()).unwrap();
     assert_eq!((load.files.len(), load.threads.len()), (3, 3));
-    let points = run(
-        &load,
-        &options(Vec::new(), vec![MILLPOND, Policy::Linux6, Policy::Lru]),
-    );
+    let points = run(&load, &options(Vec::new(), vec![MILLPOND, Policy::Linux6, LRU]));
     for ran in points.iter().map(|point| point.runs[0]) {
         assert!(ran.written.0 > 5 * 3 * 200_000, "{ran:?}");
     }
@@ -189,7 +190,7 @@ fn a_report_says_how_much_memory_is_enough_and_draws_it() {
     let pages: Vec<u32> = (0..30_000).map(|n| n * 7919 % 1000).collect();
     let load = Load::of_pages("a<b>.u32", &pages);
     let memory = [250, 500, 1000, 2000, 4000].map(Memory::Pages).to_vec();
-    let options = options(memory, vec![MILLPOND, Policy::Opt]);
+    let options = options(memory, vec![MILLPOND, OPT]);
     let points = run(&load, &options);
     let report = replay::report(&load, &options, &points);
     let text = table::text(&report);
@@ -228,9 +229,13 @@ fn what_can_not_be_replayed_says_why() {
         fs::write(&path, bytes).unwrap();
         path
     };
-    let why = |path: PathBuf| Load::read(&path).unwrap_err().to_string();
-    assert!(why(file("a", b"hello")).contains("it is no trace of `millpond record`"));
-    assert!(why(file("a.u32", b"hello")).contains("5 bytes are no whole number of pages"));
+    let why = |path: PathBuf| {
+        Load::read(&path, &traces::Options::default())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(why(file("a", b"hello")).contains("neither its name nor its content say what it is"));
+    assert!(why(file("a.u32", b"hello")).contains("5 bytes are no whole number of page numbers"));
     assert!(why(file("b", b"MPTRACE\x02")).contains("version 2"));
     assert!(why(folder.path().join("none")).contains("cannot read"));
     let empty = Load::of_pages("empty", &[]);
@@ -273,11 +278,8 @@ fn recorded_page_traces_miss_as_little_as_was_counted() {
             println!("skipped: {} is not there", path.display());
             continue;
         }
-        let load = Load::read(&path).unwrap();
-        let mut options = options(
-            vec![Memory::Pages(pages)],
-            vec![Policy::Opt, Policy::Lru, MILLPOND],
-        );
+        let load = Load::read(&path, &traces::Options::default()).unwrap();
+        let mut options = options(vec![Memory::Pages(pages)], vec![OPT, LRU, MILLPOND]);
         options.pace = Pace::None;
         let runs = run(&load, &options)[0].runs.clone();
         let ratio = |n: usize| runs[n].misses as f64 / load.uses as f64;
@@ -303,7 +305,7 @@ fn any_bytes_are_a_load_or_an_error() {
         }
         let path = folder.path().join("bytes");
         fs::write(&path, &bytes).unwrap();
-        let _ = Load::read(&path);
+        let _ = Load::read(&path, &traces::Options::default());
         let _ = Trace::parse(&bytes);
     }
 }

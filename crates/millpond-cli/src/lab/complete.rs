@@ -4,6 +4,7 @@ use crate::complete::words;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate as Candidate};
 use millpond_lab::backend::BACKENDS;
 use millpond_lab::experiment::{EXPERIMENTS, Experiment};
+use millpond_lab::traces::Format;
 use millpond_lab::{disk_model, replay};
 
 fn from_list(list: &'static str) -> ArgValueCandidates {
@@ -52,6 +53,12 @@ pub(crate) fn devices() -> ArgValueCandidates {
 /// The policies of `replay`.
 pub(crate) fn policies() -> ArgValueCandidates {
     from_list(replay::POLICIES)
+}
+
+/// The formats of traces.
+pub(crate) fn formats() -> ArgValueCandidates {
+    let candidate = |format: Format| Candidate::new(format.name());
+    ArgValueCandidates::new(move || Format::ALL.into_iter().map(candidate).collect())
 }
 
 fn of_experiments(words: &[String], of: impl Fn(&Experiment) -> &'static [&'static str]) -> Vec<Candidate> {

@@ -4,11 +4,13 @@ use super::output;
 use super::progress::Bar;
 use crate::failure::Failure;
 use crate::signals::Signals;
-use millpond::internal::quantity::{number_tick, size};
+use millpond::internal::quantity::{number_tick, parse_size, size, size_typed};
+use millpond_core::units::{Bytes, PageSize};
 use millpond_lab::LabError;
 use millpond_lab::disk_model::DiskModel;
 use millpond_lab::replay::{self, Load, Memory, POLICIES, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, json, table};
+use millpond_lab::traces::{self, Columns};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,9 +21,11 @@ Examples:
   millpond replay load.trace --memory 256M,512M,1G --report load.html
   millpond replay load.trace --memory 1G --policy millpond,linux-6,lru,opt --device nvme
   millpond replay pages.u32 --memory 1000pages,4000pages --pace none --json -
+  millpond replay w01.oracleGeneral.zst --policy opt,lru,arc,lirs,s3-fifo,clock2q+,millpond-rule
+  millpond replay usr_0.csv --page-size 16K                      MSR Cambridge; block requests are split into pages
 
-A trace is what `millpond record` has written, or a file of page numbers (32 bits, little endian, its name ends in .u32):
-reads of single pages. Time is virtual: the same trace gives the same numbers on every machine. docs/TRACES.md says what is
+A trace is what `millpond record` has written, or one of those that the field has: libCacheSim's oracleGeneral, csv and vscsi,
+MSR Cambridge's, what blkparse prints, fio's iolog, page numbers as text or of 32 bits (.u32); packed by zstd or not. Time is virtual: the same trace gives the same numbers on every machine. docs/TRACES.md says what is
 in a trace and what that means here.
 Exit codes: 0 done, 1 the trace can't be read, 2 bad command line, 130 interrupted.";
 
@@ -35,8 +39,8 @@ pub(crate) struct ReplayArgs {
     /// thirty-second of the pages that are used to all of them.
     #[arg(long, value_delimiter = ',', value_name = "SIZES")]
     memory: Vec<Memory>,
-    /// Policies, separated by commas: millpond, linux-6, linux-5, dillon-2000; lru and opt (the optimum that knows the
-    /// future) are counts of misses.
+    /// Policies, separated by commas: millpond, linux-6, linux-5, dillon-2000; counts of misses by models: opt (the optimum
+    /// that knows the future), lru, clock, two-lists, arc, lirs, s3-fifo, sieve, clock2q+, w-tinylfu, millpond-rule.
     #[arg(
         long,
         value_delimiter = ',',
@@ -45,6 +49,19 @@ pub(crate) struct ReplayArgs {
         add = super::complete::policies()
     )]
     policy: Vec<String>,
+    /// What the trace is, where its name and content don't say: u32, pages, oracle-general, csv, vscsi, msr, blkparse, iolog.
+    #[arg(long, value_name = "FORMAT", add = super::complete::formats())]
+    format: Option<String>,
+    /// The size of the pages that block requests are split into: 4K to 64K, a power of two.
+    #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_size)]
+    page_size: Bytes,
+    /// What the ids of oracle-general and csv are: object (a page each), sector (of 512 bytes) or byte. Default: object, or
+    /// what the head of a csv says.
+    #[arg(long, value_name = "KIND", value_parser = ["object", "sector", "byte"])]
+    ids: Option<String>,
+    /// The columns of a csv without a head, counted from 1: id=5,size=4,op=3.
+    #[arg(long, value_name = "COLUMNS")]
+    columns: Option<Columns>,
     /// The modelled disk: hdd, sata-ssd, nvme or ram, with its settings, such as hdd,wcache=64M.
     #[arg(long, default_value = "sata-ssd", value_name = "DEVICE", add = super::complete::disks())]
     device: String,
@@ -66,7 +83,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     for (option, path) in [("--json", json_file), ("--report", args.report.as_deref())] {
         path.map_or(Ok(()), |path| output::check(option, path))?;
     }
-    let load = Load::read(&args.trace)?;
+    let load = Load::read(&args.trace, &args.trace_options()?)?;
     let signals = Signals::catch()?;
     let points = replay::run(&load, &options, &mut Bar::new(&signals)).map_err(|error| {
         match (error, signals.caught()) {
@@ -116,6 +133,21 @@ fn drawn(load: &Load, options: &ReplayOptions, points: &[Point]) -> String {
 }
 
 impl ReplayArgs {
+    fn trace_options(&self) -> Result<traces::Options, Failure> {
+        let page_size = PageSize::from_bytes(self.page_size.0).ok_or_else(|| {
+            let given = size_typed(self.page_size);
+            Failure::bad_usage(format!(
+                "--page-size {given}: allowed are 4K, 8K, 16K, 32K and 64K"
+            ))
+        })?;
+        Ok(traces::Options {
+            format: self.format.as_deref().map(str::parse).transpose()?,
+            page_size,
+            ids: self.ids.as_deref().map(str::parse).transpose()?,
+            columns: self.columns,
+        })
+    }
+
     fn options(&self) -> Result<ReplayOptions, Failure> {
         let policies: Result<Vec<Policy>, _> = self.policy.iter().map(|name| name.parse()).collect();
         let policies = policies?;

@@ -2,12 +2,14 @@
 
 use super::Memory;
 use crate::error::{LabError, Result};
+use crate::policy::Use;
+use crate::traces::{self, Kind, Requests};
 use millpond::host;
 use millpond::internal::quantity::size;
 use millpond::trace::{Access, Trace, What};
 use millpond_core::units::{Bytes, FileId, Nanos, PageSize};
 use millpond_sim::Op;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -53,7 +55,7 @@ pub struct Load {
     /// Pages used, each time it is.
     pub uses: u64,
     /// The order in which they are: a number for each page, and whether its content is needed.
-    pub(super) order: Vec<(u32, bool)>,
+    pub order: Vec<Use>,
     /// Different pages.
     pub distinct: u64,
     /// Pages whose content is needed at their first use: no memory helps against these.
@@ -65,11 +67,11 @@ pub struct Load {
 }
 
 impl Load {
-    /// Reads a trace: one of `millpond record`, or page numbers of 32 bits, little endian, of one file that is only read.
+    /// Reads a trace: one of `millpond record`, or of another kind, read as `options` say.
     ///
     /// # Errors
     /// [`LabError::Io`] if it can't be read, [`LabError::BadValue`] if it is no trace.
-    pub fn read(path: &Path) -> Result<Load> {
+    pub fn read(path: &Path, options: &traces::Options) -> Result<Load> {
         let failed = |e: io::Error| LabError::path("cannot read", path, e);
         let mut file = File::open(path).map_err(failed)?;
         let name = path.display().to_string();
@@ -77,8 +79,7 @@ impl Load {
             option: "the trace",
             value: name.clone(),
             allowed: why,
-            instead: "give a trace of `millpond record`, or page numbers in a file whose name ends in .u32"
-                .into(),
+            instead: "record it again, or give a trace of another format".into(),
         };
         // First what it is: there are files without an end.
         let mut bytes = Vec::new();
@@ -86,9 +87,8 @@ impl Load {
             .take(BEGINNING)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
-        let is_list = path.extension().is_some_and(|end| end == "u32");
-        if !Trace::is_trace(&bytes) && !is_list {
-            return Err(bad("it is no trace of `millpond record`".into()));
+        if !Trace::is_trace(&bytes) {
+            return Ok(Load::of_requests(&name, &traces::read(path, options)?));
         }
         let most = host::memory_free().map_or(BYTES_MAX, |free| BYTES_MAX.min(free / BYTES_FOR_BYTE));
         file.take(most).read_to_end(&mut bytes).map_err(failed)?;
@@ -98,16 +98,40 @@ impl Load {
                 size(Bytes(most))
             )));
         }
-        if Trace::is_trace(&bytes) {
-            let trace = Trace::parse(&bytes).map_err(|e| bad(e.to_string()))?;
-            return Load::of_trace(&name, &trace);
+        let trace = Trace::parse(&bytes).map_err(|e| bad(e.to_string()))?;
+        Load::of_trace(&name, &trace)
+    }
+
+    /// Requests of one thread that does not think.
+    pub fn of_requests(name: &str, trace: &Requests) -> Load {
+        let mut load = Load::new(name, trace.page_size);
+        load.files = trace.files.clone();
+        load.threads = vec![Vec::new()];
+        load.notes = trace.notes.clone();
+        let mut order = Order::default();
+        for request in &trace.requests {
+            let access = Access {
+                at: Nanos::ZERO,
+                took: Nanos::ZERO,
+                thread: 0,
+                file: request.file,
+                page: request.page,
+                pages: request.pages,
+                what: match request.kind {
+                    Kind::Read => What::Read,
+                    Kind::Write {
+                        keeps_first,
+                        keeps_last,
+                    } => What::Write {
+                        keeps_first,
+                        keeps_last,
+                    },
+                },
+            };
+            load.add(0, Nanos::ZERO, &access, &mut order);
         }
-        if bytes.len() % 4 != 0 {
-            return Err(bad(format!("{} bytes are no whole number of pages", bytes.len())));
-        }
-        let page = |four: &[u8]| four.iter().rev().fold(0, |n, &byte| n << 8 | u32::from(byte));
-        let pages: Vec<u32> = bytes.chunks_exact(4).map(page).collect();
-        Ok(Load::of_pages(&name, &pages))
+        load.set_order(order);
+        load
     }
 
     /// Reads of single pages of a file, by one thread that does not think.
@@ -316,8 +340,8 @@ fn calls(first: u64, end: u64) -> impl Iterator<Item = (u64, u32)> {
 /// Pages by numbers without gaps, in the order in which they are used.
 #[derive(Default)]
 struct Order {
-    numbers: BTreeMap<(u32, u64), u32>,
-    uses: Vec<(u32, bool)>,
+    numbers: HashMap<(u32, u64), u32>,
+    uses: Vec<Use>,
     first: u64,
 }
 

@@ -4,7 +4,7 @@
 //!   trace ──► load: files, and what each thread does, with the time that it thinks in between
 //!               │
 //!               ├──► drive: the simulator's world with so many frames, that policy, that disk      for each
-//!               └──► bounds: least recently used, and the optimum that knows the future            memory and policy
+//!               └──► models of policies, the optimum that knows the future among them              memory and policy
 //!                                                                           │
 //!                                                     report: table, curves, how much memory it needs
 //! ```
@@ -12,7 +12,6 @@
 //! Time is virtual, so the same trace gives the same numbers everywhere. A thread does one thing after the other and waits for
 //! it, as it did when it was recorded; where it waits longer or shorter than then, what follows comes later or earlier.
 
-mod bounds;
 mod drive;
 mod load;
 mod plot;
@@ -24,6 +23,7 @@ pub use plot::plot;
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::machine;
+use crate::policy::Model;
 use crate::report::Report;
 use crate::watch::Proceed;
 use crate::watch::Watch;
@@ -36,7 +36,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Names of all policies, separated by commas.
-pub const POLICIES: &str = "millpond, linux-6, linux-5, dillon-2000, lru, opt";
+pub const POLICIES: &str = "millpond, linux-6, linux-5, dillon-2000, opt, lru, clock, two-lists, arc, lirs, s3-fifo, sieve, clock2q+, \
+     w-tinylfu, millpond-rule";
 
 /// Whose memory it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,10 +46,8 @@ pub enum Policy {
     Preset(Preset),
     /// The rules of Linux 5.9 to 6.x for file pages, the rest as the preset `linux-5`.
     Linux6,
-    /// One list in order of last use: misses only, one page at a time.
-    Lru,
-    /// Belady's optimum, which knows the future: misses only, one page at a time.
-    Opt,
+    /// A model of a policy of replacement alone: misses only, one page at a time.
+    Count(Model),
 }
 
 impl Policy {
@@ -57,8 +56,7 @@ impl Policy {
         match self {
             Policy::Preset(preset) => preset.name(),
             Policy::Linux6 => "linux-6",
-            Policy::Lru => "lru",
-            Policy::Opt => "opt",
+            Policy::Count(model) => model.name(),
         }
     }
 
@@ -73,7 +71,7 @@ impl Policy {
                 }),
                 ..Preset::Linux5.options()
             },
-            Policy::Lru | Policy::Opt => return None,
+            Policy::Count(_) => return None,
         };
         Some(Options { page_size, ..options })
     }
@@ -84,7 +82,8 @@ impl FromStr for Policy {
 
     fn from_str(name: &str) -> Result<Policy> {
         let presets = Preset::ALL.into_iter().map(Policy::Preset);
-        let mut all = presets.chain([Policy::Linux6, Policy::Lru, Policy::Opt]);
+        let models = Model::ALL.into_iter().map(Policy::Count);
+        let mut all = presets.chain([Policy::Linux6]).chain(models);
         all.find(|policy| policy.name() == name)
             .ok_or_else(|| LabError::UnknownName {
                 what: "policy",
@@ -254,15 +253,13 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
                 Proceed::Stop => Err(LabError::Interrupted),
             };
             at(0.0)?;
-            runs.push(match policy.options(load.page_size) {
-                Some(policy) => drive::run(load, policy, frames, options, &mut at)?,
-                None => Ran {
-                    misses: match policy {
-                        Policy::Opt => bounds::optimum(&load.order, frames.0),
-                        _ => bounds::lru(&load.order, frames.0),
-                    },
+            runs.push(match (policy, policy.options(load.page_size)) {
+                (_, Some(policy)) => drive::run(load, policy, frames, options, &mut at)?,
+                (Policy::Count(model), None) => Ran {
+                    misses: model.misses(&load.order, frames.0, &mut at)?,
                     ..Ran::default()
                 },
+                (_, None) => Ran::default(),
             });
         }
         let bytes = memory.bytes(load.page_size);

@@ -86,7 +86,7 @@ fn ratio(load: &Load, ran: &Ran) -> f64 {
 }
 
 fn is_run(policy: Policy) -> bool {
-    !matches!(policy, Policy::Lru | Policy::Opt)
+    !matches!(policy, Policy::Count(_))
 }
 
 fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
@@ -253,8 +253,8 @@ const DEFINITIONS: [(&str, &str); 7] = [
     ),
     ("took", "Virtual time from the first call to the end of the last."),
     (
-        "opt, lru",
-        "Counts of one page at a time without read-ahead: the optimum that knows the future, and one list in order of \
-             last use. A policy that reads ahead can miss less than the optimum does.",
+        "opt, lru, arc …",
+        "Counts by models that take one page at a time and read nothing ahead; opt is the optimum that knows the future, \
+             millpond-rule Millpond's replacement alone. A policy that reads ahead can miss less than the optimum does.",
     ),
 ];

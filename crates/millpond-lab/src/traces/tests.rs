@@ -1,0 +1,379 @@
+//! A small file of each format, what is wrong in one, and any bytes at all.
+
+use super::*;
+use proptest::prelude::*;
+
+const MOST: u64 = 1 << 20;
+
+fn read_as(name: &str, bytes: impl AsRef<[u8]>, options: &Options) -> Result<Requests, String> {
+    parse(Path::new(name), bytes.as_ref().to_vec(), options, MOST)
+}
+
+fn read(name: &str, bytes: impl AsRef<[u8]>) -> Requests {
+    read_as(name, bytes, &Options::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn error(name: &str, bytes: impl AsRef<[u8]>) -> String {
+    read_as(name, bytes, &Options::default()).unwrap_err()
+}
+
+/// File, first page, pages, and `r`, `w`, or `W` of a write that keeps some of its first or last page.
+fn shown(requests: &Requests) -> Vec<String> {
+    let kind = |kind: &Kind| match kind {
+        Kind::Read => 'r',
+        Kind::Write {
+            keeps_first: false,
+            keeps_last: false,
+        } => 'w',
+        Kind::Write { .. } => 'W',
+    };
+    let all = requests.requests.iter();
+    all.map(|r| format!("{}:{}+{}{}", r.file, r.page, r.pages, kind(&r.kind)))
+        .collect()
+}
+
+fn oracle(records: &[(u64, u32)]) -> Vec<u8> {
+    let record = |&(id, size): &(u64, u32)| {
+        let mut bytes = 7_u32.to_le_bytes().to_vec();
+        bytes.extend(id.to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend((-1_i64).to_le_bytes());
+        bytes
+    };
+    records.iter().flat_map(record).collect()
+}
+
+/// Command, sectors' first, bytes, in both versions.
+fn vscsi(version: u16, records: &[(u16, u64, u32)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for &(command, block, len) in records {
+        let words = |words: &[u32], to: &mut Vec<u8>| words.iter().for_each(|w| to.extend(w.to_le_bytes()));
+        let kinds = |to: &mut Vec<u8>| {
+            to.extend(command.to_le_bytes());
+            to.extend((version << 8).to_le_bytes());
+        };
+        if version == 2 {
+            kinds(&mut bytes);
+            words(&[1, len, 1], &mut bytes);
+        } else {
+            words(&[1, len, 1], &mut bytes);
+            kinds(&mut bytes);
+        }
+        bytes.extend(block.to_le_bytes());
+        bytes.extend(vec![0; if version == 2 { 16 } else { 8 }]);
+    }
+    bytes
+}
+
+#[test]
+fn page_numbers_are_pages() {
+    let pages: Vec<u8> = [7_u32, 3, 7].iter().flat_map(|page| page.to_le_bytes()).collect();
+    assert_eq!(shown(&read("a.u32", pages)), ["0:7+1r", "0:3+1r", "0:7+1r"]);
+    let text = read("a.txt", "# pages\n7\n\n0x10\r\n7");
+    assert_eq!(
+        (text.format, shown(&text)),
+        (
+            Format::Pages,
+            ["0:7+1r", "0:16+1r", "0:7+1r"].map(String::from).to_vec()
+        )
+    );
+    assert_eq!(
+        error("a.u32", [0; 5]),
+        "5 bytes are no whole number of page numbers of 4 bytes"
+    );
+    assert_eq!(
+        error("a.txt", "1\n2\nx3\n"),
+        "line 3: the page is `x3`, which is no number below 2^64"
+    );
+}
+
+#[test]
+fn objects_of_oracle_general_are_pages_unless_they_are_addresses() {
+    let bytes = oracle(&[(u64::MAX, 100), (8, 8192), (u64::MAX, 1)]);
+    let objects = read("a.oracleGeneral.bin", &bytes);
+    assert_eq!(shown(&objects), ["0:0+1r", "0:1+1r", "0:0+1r"]);
+    let options = Options {
+        ids: Some(Ids::Sector),
+        ..Options::default()
+    };
+    let error = read_as("a.oracleGeneral", &bytes, &options).unwrap_err();
+    assert_eq!(
+        error,
+        "record 0: sector 18446744073709551615 is beyond 2^64 bytes"
+    );
+    let sectors = read_as("a.oracleGeneral", oracle(&[(8, 8192)]), &options).unwrap();
+    assert_eq!(shown(&sectors), ["0:1+2r"]);
+}
+
+#[test]
+fn packed_files_are_unpacked_and_not_beyond_what_there_is_memory_for() {
+    // Once as a frame, and once as two behind a skippable one.
+    let raw: Vec<u8> = [7_u32, 3, 7].iter().flat_map(|page| page.to_le_bytes()).collect();
+    let frame = raw_frame(&raw);
+    assert_eq!(shown(&read("a.u32.zst", &frame)), ["0:7+1r", "0:3+1r", "0:7+1r"]);
+    let skippable = [
+        &[0x5e, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9],
+        &frame[..],
+        &frame[..],
+    ]
+    .concat();
+    assert_eq!(read("a.u32.zst", skippable).requests.len(), 6);
+    let torn = error("a.u32.zst", &frame[..frame.len() - 3]);
+    assert!(
+        torn.starts_with("it is packed by zstd, and can't be unpacked: "),
+        "{torn}"
+    );
+    let error = parse(Path::new("a.u32"), frame, &Options::default(), 11).unwrap_err();
+    assert_eq!(
+        error,
+        "unpacked it is longer than 11 B, for which there is memory here"
+    );
+}
+
+/// A frame of zstd whose only block is not compressed: magic, one segment with a length of one byte, the block's head.
+fn raw_frame(content: &[u8]) -> Vec<u8> {
+    let head = ((content.len() as u32) << 3 | 1).to_le_bytes();
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x20, content.len() as u8];
+    frame.extend(&head[..3]);
+    frame.extend(content);
+    frame
+}
+
+#[test]
+fn columns_are_those_that_the_head_names_or_the_user() {
+    let named = read("a.csv", "time, op, size, lbn\n1, 40, 8192, 8\n2, 42, 512, 16\n");
+    assert_eq!(
+        (named.format, shown(&named)),
+        (Format::Csv, ["0:1+2r", "0:2+1W"].map(String::from).to_vec())
+    );
+    let objects = read("b.csv", "ts,obj_id,obj_size\n1,apple,5\n2,77,5\n3,apple,5\n");
+    assert_eq!(shown(&objects), ["0:0+1r", "0:1+1r", "0:0+1r"]);
+    let options = Options {
+        format: Some(Format::Csv),
+        columns: Some("id=2,op=1".parse().unwrap()),
+        ids: Some(Ids::Byte),
+        ..Options::default()
+    };
+    assert_eq!(
+        shown(&read_as("c", "w\t4096\nr\t0\n", &options).unwrap()),
+        ["0:1+1W", "0:0+1r"]
+    );
+    assert_eq!(
+        error("b.csv", "id,size\n1,5\n2\n"),
+        "line 3: 1 columns, and the size is in the 2th"
+    );
+    assert_eq!(
+        error("b.csv", "id,op\n1,erase\n"),
+        "line 2: the operation is `erase`, allowed are r, read, get, w, write, set, put and SCSI's numbers"
+    );
+    let unnamed = read_as(
+        "d.csv",
+        "1,2\n",
+        &Options {
+            columns: None,
+            ..options
+        },
+    )
+    .unwrap_err();
+    assert!(
+        unnamed.starts_with("line 1: `1,2` names no column of ids; --columns"),
+        "{unnamed}"
+    );
+    for wrong in ["", "id", "id=0", "size=1", "id=1,what=2"] {
+        assert!(wrong.parse::<Columns>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn scsi_traces_have_two_versions() {
+    for version in [1, 2] {
+        let bytes = vscsi(version, &[(0x28, 16, 4096), (0x2a, 16, 4096), (0x35, 0, 0)]);
+        let trace = read("a.vscsi", &bytes);
+        assert_eq!(shown(&trace), ["0:2+1r", "0:2+1w"], "{version}");
+        assert_eq!(trace.notes, ["left out: 1 requests that neither read nor write"]);
+        assert_eq!(read("by content", &bytes).format, Format::Vscsi);
+        assert!(error("a.vscsi", &bytes[..bytes.len() - 1]).contains("no whole number of records"));
+    }
+    assert_eq!(
+        error("a.vscsi", [9; 80]),
+        "its records have neither version 1 nor 2"
+    );
+}
+
+#[test]
+fn cambridge_traces_have_a_file_for_each_disk() {
+    let trace = read(
+        "usr_0.csv",
+        "128166372003061629,usr,0,Read,8192,4096,41286\n128166372016853766,usr,1,Write,0,6144,1963\n",
+    );
+    assert_eq!(
+        (trace.format, shown(&trace)),
+        (Format::Msr, ["0:2+1r", "1:0+2W"].map(String::from).to_vec())
+    );
+    assert_eq!(trace.files, [3, 2]);
+    assert_eq!(
+        error("usr_0.csv", "1,usr,0,Read,0,1,1\n1,usr,0,Erase,0,1,1"),
+        "line 2: the type is `Erase`, allowed are Read and Write"
+    );
+    assert_eq!(
+        error("usr_0.csv", "1,usr,0,Read,0,1,1\n1,usr,0"),
+        "line 2: 3 fields, a record has 7"
+    );
+}
+
+const EVENTS: &str = "\
+  8,0    3        1     0.000000000   697  Q   R 16 + 8 [kjournald]
+  8,0    3        2     0.000001829   697  G   R 16 + 8 [kjournald]
+  8,0    3        3     0.000002197   697  P   N [kjournald]
+  8,0    3        4     0.000005533   697  D   R 16 + 8 [kjournald]
+  8,16   3        5     0.000010000   697  Q  WS 1 + 2 [kjournald]
+  8,0    0        1     0.000010100     0  m   N cfq697 dispatch
+  8,0    3        6     0.000010200   697  Q FN [kjournald]
+  8,0    3        7     0.000010300   697  C   R 16 + 8 [0]
+CPU0 (8,0):
+ Reads Queued:           1,        4KiB  Writes Queued:           1,        1KiB
+Total (8,0):
+";
+
+#[test]
+fn of_blkparse_each_request_counts_once() {
+    let trace = read("sda.txt", EVENTS);
+    assert_eq!(
+        (trace.format, shown(&trace)),
+        (Format::Blkparse, ["0:2+1r", "1:0+1W"].map(String::from).to_vec())
+    );
+    assert_eq!(trace.notes, ["left out: 1 requests that neither read nor write"]);
+    let issued: String = EVENTS
+        .lines()
+        .filter(|line| !line.contains(" Q "))
+        .map(|line| line.to_owned() + "\n")
+        .collect();
+    assert_eq!(shown(&read("sda.txt", issued)), ["0:2+1r"]);
+    assert_eq!(
+        error("sda.blkparse", "8,0 3 1 0.0 697 G R 16 + 8 [x]"),
+        "no event is of a request that is queued, issued or done"
+    );
+    assert_eq!(
+        error("sda.blkparse", "8,0 3 1 0.0 697 Q R x + 8 [x]"),
+        "line 1: the sector is `x`, which is no number below 2^64"
+    );
+    assert_eq!(
+        error("sda.blkparse", format!("what is this\n{EVENTS}")),
+        "line 1: `what is this` is no event"
+    );
+}
+
+#[test]
+fn logs_of_fio_name_their_files() {
+    let second = "fio version 2 iolog\na add\nb add\na open\na read 4096 8192\nb write 0 4096\na wait 100 0\na trim 0 4096\na sync 0 0\na close\n";
+    let trace = read("log", second);
+    assert_eq!(
+        (trace.format, shown(&trace)),
+        (Format::Iolog, ["0:1+2r", "1:0+1w"].map(String::from).to_vec())
+    );
+    assert_eq!(trace.notes, ["left out: 1 requests that trim"]);
+    let third = "fio version 3 iolog\n0 a add\n1 a open\n17 a write 100 10\n18 a close\n";
+    assert_eq!(shown(&read("log", third)), ["0:0+1W"]);
+    assert_eq!(
+        error("log", "fio version 4 iolog\n"),
+        "line 1: `fio version 4 iolog`, known are versions 2 and 3 of fio's iolog"
+    );
+    assert_eq!(
+        error("log", "fio version 2 iolog\na read 0\n"),
+        "line 2: read has an offset and a length"
+    );
+    assert_eq!(
+        error("log", "fio version 2 iolog\na jump 0 1\n"),
+        "line 2: the action `jump` is not known"
+    );
+}
+
+#[test]
+fn a_file_that_says_nothing_of_itself_is_refused_unless_told() {
+    let error = error("a.bin", oracle(&[(1, 1)]));
+    assert!(
+        error.starts_with("neither its name nor its content say what it is; --format takes u32, pages"),
+        "{error}"
+    );
+    let options = Options {
+        format: Some(Format::OracleGeneral),
+        ..Options::default()
+    };
+    assert_eq!(
+        read_as("a.bin", oracle(&[(1, 1)]), &options)
+            .unwrap()
+            .requests
+            .len(),
+        1
+    );
+    for format in Format::ALL {
+        assert_eq!(format.name().parse::<Format>().unwrap(), format);
+    }
+}
+
+#[test]
+fn pages_have_the_size_that_is_asked_for() {
+    let options = Options {
+        page_size: PageSize::from_bytes(16384).unwrap(),
+        ..Options::default()
+    };
+    let trace = read_as("usr.csv", "1,usr,0,Read,8192,16384,1\n", &options).unwrap();
+    assert_eq!(shown(&trace), ["0:0+2r"]);
+}
+
+/// Something like a line of some format, with numbers that may be anything.
+fn line() -> impl Strategy<Value = String> {
+    let number = prop_oneof![Just(0), Just(u64::MAX), 0..1_u64 << 20, any::<u64>()];
+    let word = prop_oneof![
+        Just("Read"),
+        Just("write"),
+        Just("W"),
+        Just("Q"),
+        Just("x"),
+        Just("é"),
+        Just("")
+    ];
+    (0..8_u8, number.clone(), number, word).prop_map(|(kind, a, b, word)| match kind {
+        0 => format!("1,usr,0,{word},{a},{b},1"),
+        1 => format!("8,{} 0 1 0.0 1 {word} {word} {a} + {b} [x]", a % 20),
+        2 => format!("{word} read {a} {b}"),
+        3 => format!("{a}"),
+        4 => format!("fio version {} iolog", a % 5),
+        5 => format!("{word},{a},{b}"),
+        6 => "time,id,size,op".into(),
+        _ => word.to_owned(),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_bytes_are_a_trace_or_an_error(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        lines in prop::collection::vec(line(), 0..12),
+        is_packed in any::<bool>(),
+    ) {
+        let packed = |bytes: &[u8]| raw_frame(&bytes[..bytes.len().min(255)]);
+        let mut torn = packed(&bytes);
+        torn.truncate(bytes.first().map_or(7, |&byte| usize::from(byte)).max(4));
+        let text = lines.join("\n").into_bytes();
+        for bytes in [if is_packed { packed(&bytes) } else { bytes }, torn, text] {
+            for format in Format::ALL.into_iter().map(Some).chain([None]) {
+                for ids in [None, Some(Ids::Sector), Some(Ids::Byte)] {
+                    let options = Options { format, ids, ..Options::default() };
+                    if let Ok(trace) = read_as("any", &bytes, &options) {
+                        let pages: u64 = trace.requests.iter().map(|request| u64::from(request.pages)).sum();
+                        // A request may have a GiB: no time for that here.
+                        if pages < 100_000 {
+                            prop_assert_eq!(trace.uses().len() as u64, pages);
+                        }
+                        for request in &trace.requests {
+                            prop_assert!(request.page + u64::from(request.pages) <= trace.files[request.file as usize]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
