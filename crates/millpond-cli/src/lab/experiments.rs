@@ -11,7 +11,9 @@ use millpond::internal::quantity::{parse_size, parse_time};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
 use millpond_lab::backend::BACKENDS;
-use millpond_lab::experiment::{self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020};
+use millpond_lab::experiment::{
+    self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020, policies,
+};
 use millpond_lab::program::Program;
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::testbed;
@@ -74,6 +76,8 @@ Examples:
   millpond lab run gorman2011 --on kernel,engine --device hdd    the same loads on today's kernel and the engine, as root
   millpond lab run kim2020 --on sim --workload toy-detect,hot-cold    what comes back from swap, patch by patch
   millpond lab run kim2020 --on kernel,engine --device sata-ssd --workload hot-cold,ebizzy-2048-0.7-1    as root
+  millpond lab run policies --traces folder                misses of ten policies on recorded traces, and the gap each leaves
+  millpond lab run policies --workload zipf --scale 1000 --sizes 0.3,3,60
 
 While a row of the engine runs, `millpond stat 1`, `inspect` and `set` work on its cache.
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
@@ -139,6 +143,12 @@ struct RunArgs {
     /// How the file system answers reclaim, in gorman2011: xfs, ext3, ext4, btrfs. Default: xfs.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FS")]
     filesystem: String,
+    /// Of policies: traces, or folders of traces, separated by commas; docs/TRACES.md has the formats. Default: synthetic loads.
+    #[arg(long, value_delimiter = ',', value_name = "PATHS", value_hint = clap::ValueHint::AnyPath)]
+    traces: Vec<PathBuf>,
+    /// Of policies: sizes of memory in percent of a trace's pages, separated by commas. Default: 1,10,25.
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT")]
+    sizes: Vec<f64>,
     /// Print more, separated by commas: post (as the post shows it, the post's own beside it), reasons (axboe2016: why the
     /// device was asked), trace (gorman2011: what reclaim met and did), lists (kim2020: every page of the post's examples).
     #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = ["post", "reasons", "trace", "lists"])]
@@ -221,6 +231,7 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
             "gorman2011" => gorman2011::run(&args.gorman2011()?, &mut bar),
             "dillon2000" => dillon2000::run(&args.dillon2000()?, &mut bar),
             "kim2020" => kim2020::run(&args.kim2020(), &mut bar),
+            "policies" => policies::run(&args.policies(), &mut bar),
             _ => axboe2016::run(&args.axboe2016()?, &mut bar),
         }
     };
@@ -301,7 +312,7 @@ impl RunArgs {
         let has: &[&str] = match name {
             "gorman2011" => &gorman2011::TABLES,
             "kim2020" => &kim2020::TABLES,
-            "hills2015" | "dillon2000" => &[],
+            "hills2015" | "dillon2000" | "policies" => &[],
             _ => &axboe2016::TABLES,
         };
         match self.table.iter().find(|table| !has.contains(&table.as_str())) {
@@ -366,6 +377,18 @@ impl RunArgs {
             seed: self.seed,
             command: command_line(std::env::args().skip(1)),
             ..kim2020::Options::default()
+        }
+    }
+
+    fn policies(&self) -> policies::Options {
+        policies::Options {
+            traces: self.traces.clone(),
+            sizes: self.sizes.clone(),
+            models: self.variant.clone(),
+            workloads: self.workload.clone(),
+            scale: self.scale.unwrap_or(1.0),
+            seed: self.seed,
+            command: command_line(std::env::args().skip(1)),
         }
     }
 

@@ -12,6 +12,7 @@ pub mod gorman2011;
 pub mod hills2015;
 pub mod kim2020;
 mod parallel;
+pub mod policies;
 
 use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
@@ -35,6 +36,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     dillon2000::EXPERIMENT,
     hills2015::EXPERIMENT,
     kim2020::EXPERIMENT,
+    policies::EXPERIMENT,
 ];
 
 /// An experiment, as `lab list` shows it.
