@@ -202,15 +202,47 @@ fn what_somebody_has_left_is_ended_and_what_can_not_be_says_why() {
 }
 
 #[test]
+fn a_block_trace_of_others_is_counted_by_the_policies_that_are_named() {
+    let folder = scratch();
+    let path = folder.path().join("usr_0.csv");
+    let line = |n: u64| format!("1,usr,0,Read,{},8192,1\n", n % 300 * 8192);
+    std::fs::write(&path, (0..900).map(line).collect::<String>()).unwrap();
+    let output = millpond(&[
+        "replay",
+        path.to_str().unwrap(),
+        "--policy",
+        "opt,lru,lirs,millpond-rule",
+        "--memory",
+        "300pages",
+        "--json",
+        "-",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let misses: Vec<f64> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|metric| metric["metric"] == "misses_pages")
+        .map(|metric| metric["value"].as_f64().unwrap())
+        .collect();
+    // A loop over 600 pages, twice as long as memory: LRU misses all of its 1800 uses.
+    assert_eq!(misses.len(), 4);
+    assert_eq!(misses[1], 1800.0);
+    assert!(misses[0] < misses[2] && misses[2] < 1300.0, "{misses:?}");
+}
+
+#[test]
 fn a_replay_of_nonsense_says_what_is_wrong() {
     let folder = scratch();
     let path = folder.path().join("x");
     std::fs::write(&path, "hello").unwrap();
     let path = path.to_str().unwrap();
     for (arguments, words) in [
-        (vec!["replay", path], "it is no trace of `millpond record`"),
         (
-            vec!["replay", path, "--policy", "clock"],
+            vec!["replay", path],
+            "neither its name nor its content say what it is",
+        ),
+        (
+            vec!["replay", path, "--policy", "mru"],
             "allowed: millpond, linux-6",
         ),
         (
@@ -218,6 +250,15 @@ fn a_replay_of_nonsense_says_what_is_wrong() {
             "unknown model of a disk",
         ),
         (vec!["replay", path, "--memory", "lots"], "--memory"),
+        (
+            vec!["replay", path, "--format", "msr"],
+            "line 1: 1 fields, a record has 7",
+        ),
+        (
+            vec!["replay", path, "--format", "csv", "--columns", "id=0"],
+            "give a column counted from 1",
+        ),
+        (vec!["replay", path, "--page-size", "5K"], "allowed are 4K, 8K"),
     ] {
         let output = millpond(&arguments);
         assert_eq!(
