@@ -225,14 +225,21 @@ impl Builder {
 
     pub(super) fn finish(mut self, format: Format) -> Requests {
         let files = close_gaps(&mut self.requests);
-        let notes = self.skipped.iter();
+        let skipped = self.skipped.iter();
+        let mut notes: Vec<String> = skipped
+            .map(|(why, count)| format!("left out: {count} requests {why}"))
+            .collect();
+        if !self.objects.is_empty() {
+            notes.push(
+                "objects are pages in the order of their first use: what a run reads ahead of these says nothing, counts do"
+                    .into(),
+            );
+        }
         Requests {
             format,
             page_size: self.page_size,
             files,
-            notes: notes
-                .map(|(why, count)| format!("left out: {count} requests {why}"))
-                .collect(),
+            notes,
             requests: self.requests,
         }
     }

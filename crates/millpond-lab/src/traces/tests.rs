@@ -92,6 +92,11 @@ fn objects_of_oracle_general_are_pages_unless_they_are_addresses() {
     let bytes = oracle(&[(u64::MAX, 100), (8, 8192), (u64::MAX, 1)]);
     let objects = read("a.oracleGeneral.bin", &bytes);
     assert_eq!(shown(&objects), ["0:0+1r", "0:1+1r", "0:0+1r"]);
+    assert!(
+        objects.notes[0].starts_with("objects are pages in the order"),
+        "{:?}",
+        objects.notes
+    );
     let options = Options {
         ids: Some(Ids::Sector),
         ..Options::default()
