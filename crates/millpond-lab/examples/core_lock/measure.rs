@@ -5,6 +5,7 @@ use millpond::internal::lock_times::{self, Hold};
 use millpond::{Advice, OpenOptions, PageCache};
 use millpond_sim::draw::Draw;
 use parking_lot::{Condvar, Mutex};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 const PAGE: u64 = 4096;
 const MEMORY: u64 = 256 << 20;
 const FILE: u64 = 4 << 30;
-/// How often a load is run; the run with the fewest nanoseconds an operation counts, as another program only adds.
+/// How often a load is run; the run that takes the least of the processors counts, as another program only adds.
 const RUNS: usize = 3;
 /// Of the holds this part is left out, the longest: the holder had lost its processor.
 const PREEMPTED: f64 = 0.002;
@@ -62,14 +63,15 @@ pub(crate) struct Measured {
     load: Load,
     threads: u64,
     operations: u64,
-    took: Duration,
+    /// Of a processor, of all its threads.
+    ran: Duration,
     pub(crate) holds: BTreeMap<&'static str, Vec<Hold>>,
 }
 
 /// The best of some runs.
 pub(crate) fn run(dir: &Path, load: Load, threads: u64) -> Measured {
     let runs = (0..RUNS).map(|seed| run_once(dir, load, threads, seed as u64));
-    runs.min_by_key(|run| run.took).unwrap()
+    runs.min_by_key(|run| run.ran).unwrap()
 }
 
 fn run_once(dir: &Path, load: Load, threads: u64, seed: u64) -> Measured {
@@ -110,24 +112,25 @@ fn run_once(dir: &Path, load: Load, threads: u64, seed: u64) -> Measured {
         }
     };
     let each = load.operations() / threads;
-    let took = std::thread::scope(|scope| {
-        for n in 0..threads {
+    let ran = std::thread::scope(|scope| {
+        let start = |n| {
             let (work, barrier) = (&work, &barrier);
             scope.spawn(move || {
                 // Memory is full then, and what is measured is the rule.
                 work(n + 100, each);
                 barrier.wait();
                 barrier.wait();
+                let began = clock_gettime(ClockId::ThreadCPUTime);
                 work(n, each);
-                barrier.wait();
-            });
-        }
+                let ended = clock_gettime(ClockId::ThreadCPUTime);
+                Duration::try_from(ended - began).unwrap()
+            })
+        };
+        let running: Vec<_> = (0..threads).map(start).collect();
         barrier.wait();
         lock_times::note(&cache, 4 << 20);
-        let began = Instant::now();
         barrier.wait();
-        barrier.wait();
-        began.elapsed()
+        running.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     let mut holds: BTreeMap<&'static str, Vec<Hold>> = BTreeMap::new();
     for hold in lock_times::take(&cache) {
@@ -137,7 +140,7 @@ fn run_once(dir: &Path, load: Load, threads: u64, seed: u64) -> Measured {
         load,
         threads,
         operations: each * threads,
-        took,
+        ran,
         holds,
     }
 }
@@ -167,7 +170,7 @@ impl Measured {
 
     /// Nanoseconds of a processor that an operation takes outside the lock, with one thread.
     pub(crate) fn outside_ns(&self) -> f64 {
-        let operation = self.took.as_nanos() as f64 * self.threads as f64 / self.operations as f64;
+        let operation = self.ran.as_nanos() as f64 / self.operations as f64;
         let own = self
             .holds
             .keys()
@@ -183,13 +186,13 @@ impl Measured {
             load,
             threads,
             operations,
-            took,
+            ran,
             holds,
         } = self;
         println!(
-            "\n{}; threads: {threads}; {:.2} us an operation and thread",
+            "\n{}; threads: {threads}; {:.2} us of a processor an operation",
             load.name(),
-            took.as_nanos() as f64 / 1e3 * *threads as f64 / *operations as f64
+            ran.as_nanos() as f64 / 1e3 / *operations as f64
         );
         println!(
             "| event | holds an operation | events a hold | held us, p50 | mean | p99 | us an operation | waited us, mean | p99 |"
