@@ -6,7 +6,7 @@
 //! the least and the greatest exactly.
 //!
 //! The percentiles are over operations, not over time: a reader that waits for each answer before it asks
-//! again asks less often while answers are slow. The series over time show what this hides.
+//! again asks less often while answers are slow. The median over time and the series over time show what this hides.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -120,6 +120,20 @@ impl Latencies {
         (self.count() > 0).then(|| self.sum_ns as f64 / self.count() as f64 / 1e3)
     }
 
+    /// The latency, in microseconds, of the operation that is under way at a moment drawn at random: half of all the time
+    /// that operations took is in shorter ones.
+    pub fn median_over_time_us(&self) -> Option<f64> {
+        let ns = |value: u64| value.clamp(self.least_ns, self.greatest_ns);
+        let mut left = self.sum_ns / 2;
+        let under_way = self.histogram.iter_recorded().find(|values| {
+            let took = u128::from(ns(values.value_iterated_to())) * u128::from(values.count_at_value());
+            let is_it = took >= left;
+            left = left.saturating_sub(took);
+            is_it
+        });
+        under_way.map(|values| ns(values.value_iterated_to()) as f64 / 1e3)
+    }
+
     /// The least in microseconds.
     pub fn min_us(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.least_ns as f64 / 1e3)
@@ -209,6 +223,16 @@ mod tests {
         assert_eq!(latencies.percentile_us(0.99), Some(5000.0));
         let p50 = latencies.percentile_us(0.5).unwrap();
         assert!((p50 - 30.0).abs() < 0.1, "{p50}");
+    }
+
+    #[test]
+    fn over_time_one_long_read_outweighs_many_short_ones() {
+        let latencies = of_micros((0..99).map(|_| 50).chain([10_000]));
+        assert!((latencies.percentile_us(0.5).unwrap() - 50.0).abs() < 0.1);
+        assert_eq!(latencies.median_over_time_us(), Some(10_000.0));
+        let even = of_micros((0..99).map(|_| 50).chain([4_000]));
+        assert!((even.median_over_time_us().unwrap() - 50.0).abs() < 0.1);
+        assert_eq!(Latencies::new().median_over_time_us(), None);
     }
 
     #[test]

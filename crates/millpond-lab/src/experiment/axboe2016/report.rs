@@ -158,6 +158,7 @@ fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]
     let more = [
         column("hits", BOTH, "reader_hits_percent"),
         column("mean", BOTH, "reader_latency_mean_us"),
+        column("p50 over time", BOTH, "reader_latency_over_time_p50_us"),
         column("p90", BOTH, "reader_latency_p90_us"),
         column("p95", BOTH, "reader_latency_p95_us"),
         column("writing only", BOTH, "writers_write_seconds"),

@@ -54,6 +54,7 @@ impl Read {
         }
         push("max", self.misses.max_us());
         push("mean", self.misses.mean_us());
+        push("over_time_p50", self.misses.median_over_time_us());
         if let Some(us) = self.hits.percentile_us(0.5) {
             outcome.push("reader_hit_latency_p50_us", "us", us);
         }
