@@ -14,7 +14,7 @@
 //!   4  reclaim  writeback                            what to do at the cold end; which dirty page is written
 //!   3  lru  dirty  swap                              which page leaves; how many may be dirty; where it goes
 //!   2  memory  admission  readahead  recent  stats   frames; the device; streams; what is counted
-//!   1  frame  list  io  latencies  range             what the world lends; transfers; ranges of options
+//!   1  frame  list  io  latencies  range  reuse      what the world lends; transfers; ranges of options
 //!   0  units  page  mutation                         the vocabulary
 //! ```
 #![no_std]
@@ -41,6 +41,7 @@ pub mod range;
 pub mod readahead;
 pub mod recent;
 pub mod reclaim;
+pub mod reuse;
 pub mod stats;
 pub mod swap;
 pub mod units;

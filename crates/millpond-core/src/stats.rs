@@ -62,6 +62,8 @@ macro_rules! stats {
 stats! {
     /// Pages that a caller needed and that were not in memory.
     pgmajfault,
+    /// Pages of files that were read from their device, whether a caller waited for them or they were read ahead.
+    page_misses,
     /// Frames granted, for whatever reason.
     pgalloc,
     /// Frames that became free.

@@ -261,6 +261,7 @@ impl<A: Form> Manager<A> {
     ) {
         self.stats.pgmajfault += u64::from(reason == Reason::Fault);
         self.stats.pswpin += frames.len() as u64;
+        self.note_missed(first.file(), frames.len() as u64);
         self.stats.swap_ra += (frames.len() * usize::from(reason == Reason::ReadAhead)) as u64;
         let transfer = Io {
             reason,

@@ -144,7 +144,7 @@ impl<A: Form> Manager<A> {
             Some((_, refault)) => refault,
             None => {
                 let refault = self.lru.refault(key);
-                self.file(key.file()).refaults += u64::from(refault.distance().is_some());
+                self.note_refault(key.file(), refault.distance(), cx.now);
                 refault
             }
         };
@@ -166,6 +166,7 @@ impl<A: Form> Manager<A> {
         self.stats.pgalloc += 1;
         self.states[frame.index()] = FREE;
         self.transition(frame, PageEvent::Granted);
+        self.reuse.came(frame, cx.now);
         let refault = if is_new_memory {
             refault.of_new_memory()
         } else {
@@ -224,6 +225,8 @@ impl<A: Form> Manager<A> {
         granted: alloc::vec::Vec<FrameNo>,
         cx: &mut StepContext<'_>,
     ) {
+        self.stats.page_misses += granted.len() as u64;
+        self.note_missed(file, granted.len() as u64);
         let transfer = Io {
             reason,
             device: self.file(file).device,

@@ -52,12 +52,6 @@ impl<A: Form> Manager<A> {
         self.states.len() as u32
     }
 
-    /// Missing pages of the file that had been in memory and left a shadow, since it was opened.
-    pub fn refaults_of(&self, file: FileId) -> u64 {
-        let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
-        state.map_or(0, |state| state.refaults)
-    }
-
     /// Whether it is anonymous memory and not a file.
     pub fn is_anonymous(&self, file: FileId) -> bool {
         self.is_region(file)

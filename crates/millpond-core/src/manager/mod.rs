@@ -34,6 +34,7 @@ mod fault;
 mod inspect;
 mod look;
 mod reclaim;
+mod reuse;
 mod step;
 mod validate;
 mod waits;
@@ -53,6 +54,7 @@ use crate::options::{OptionError, Options};
 use crate::page::{PageEvent, Phase};
 use crate::readahead::ReadAhead;
 use crate::reclaim::trace::Trace;
+use crate::reuse::Reuse;
 use crate::stats::Stats;
 use crate::units::{Bytes, DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Flusher;
@@ -101,8 +103,8 @@ struct FileState {
     readahead: ReadAhead,
     /// The page that last got a frame, and which: the next one is placed behind it.
     last_grant: Option<(PageIndex, FrameNo)>,
-    /// Pages that were missing and had left a shadow, also if there was no frame for one that was read ahead.
-    refaults: u64,
+    /// How its pages leave and come back.
+    reuse: Reuse,
     /// Where its pages are in the swap file, if it is anonymous memory.
     slots: Option<anonymous::Slots>,
 }
@@ -178,6 +180,7 @@ pub struct Manager<A: Form = Configured> {
     ios: IoTable,
     /// Pages being written.
     writing: PageCount,
+    reuse: reuse::State,
 
     stats: Stats,
 }
@@ -227,6 +230,7 @@ impl<A: Form> Manager<A> {
             blank,
             ios: IoTable::new(options.flusher.write_max.to_pages(options.page_size).0 as usize),
             writing: PageCount(0),
+            reuse: reuse::State::new(frames),
             stats: Stats::default(),
             options,
         })
@@ -251,7 +255,7 @@ impl<A: Form> Manager<A> {
             device,
             readahead: ReadAhead::default(),
             last_grant: None,
-            refaults: 0,
+            reuse: Reuse::default(),
             slots,
         });
     }
@@ -376,5 +380,6 @@ impl<A: Form> Manager<A> {
             + self.ios.metadata_bytes()
             + self.swap.metadata_bytes()
             + self.trace.metadata_bytes()
+            + self.reuse.metadata_bytes()
     }
 }

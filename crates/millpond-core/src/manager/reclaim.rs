@@ -216,6 +216,7 @@ impl<A: Form> Manager<A> {
             if is_evicted {
                 self.transition(frame, PageEvent::Evicted);
                 self.lru.evicted(frame, key);
+                self.note_evicted(frame, key.file(), cx.now);
                 self.release(frame, cx);
                 freed += 1;
             } else {
@@ -319,6 +320,7 @@ impl<A: Form> Manager<A> {
             self.free.extend(PageCount(new));
         }
         self.lru.resize(count);
+        self.resize_reuse(cx.now);
         self.shrink(cx);
         self.derive(cx);
     }

@@ -2,6 +2,7 @@
 
 mod anonymous;
 mod reclaim;
+mod reuse;
 mod write;
 
 use super::*;

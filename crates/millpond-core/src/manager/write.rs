@@ -360,6 +360,7 @@ impl<A: Form> Manager<A> {
             self.discarded_of_region(file, pages, cx);
             return self.wake_all(cx);
         }
+        self.file(file).reuse.discarded(pages.len() as u64);
         for &(page, frame) in pages {
             self.flusher.discarded(file, page);
             self.transition(frame, PageEvent::Discarded);

@@ -8,7 +8,7 @@ use crate::observe::explain::{self, Wait, WriteFigures};
 use crate::observe::stats::{FrameWaits, Stats};
 use millpond_core::frame::FrameTable;
 use millpond_core::io::Reason;
-use millpond_core::units::{Bytes, FileId, FrameNo, PageKey};
+use millpond_core::units::{Bytes, FileId, FrameNo, PageCount, PageKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -116,7 +116,7 @@ impl Engine {
             // A waiting thread goes first.
             unlock_fair(core);
         }
-        self.count_refaults(&mut tally);
+        self.add_open_files(&mut tally);
         let picked = tally.pick(count, order);
         let files: Vec<Option<Arc<FileInner>>> = {
             let core = self.core();
@@ -128,10 +128,16 @@ impl Engine {
                 // If it was closed meanwhile, what it had is not a region's.
                 return tally.is_anonymous(file).then_some(contents);
             };
+            let len = inner.len();
+            let pages = PageCount(len.div_ceil(self.page_size.bytes()));
+            let missing = pages.saturating_sub(contents.pages.resident());
             Some(FileContents {
                 path: Some(inner.path.clone()),
                 device: Some(inner.device().identity().device),
-                len: inner.len(),
+                len,
+                reuse: contents
+                    .reuse
+                    .of_what_is_missing(missing, PageCount(frames.into())),
                 ..contents
             })
         };
@@ -140,14 +146,14 @@ impl Engine {
     }
 
     /// Looks at each open file, a slice at a time as well.
-    fn count_refaults(&self, tally: &mut Tally) {
+    fn add_open_files(&self, tally: &mut Tally) {
         let known = self.core().files.len().max(tally.files());
         for first in (0..known).step_by(SLICE as usize) {
             let core = self.core();
             for at in first..known.min(first + SLICE as usize) {
                 let file = FileId(at as u32);
                 if tally.is_anonymous(file) || core.files.get(at).is_some_and(Option::is_some) {
-                    tally.open(file, core.manager.refaults_of(file));
+                    tally.open(file, core.manager.reuse_of(file));
                 }
             }
             unlock_fair(core);

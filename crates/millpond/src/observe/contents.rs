@@ -32,6 +32,7 @@
 
 use millpond_core::manager::FrameLook;
 use millpond_core::page::Phase;
+pub use millpond_core::reuse::{More, ReuseFigures};
 use millpond_core::units::{FileId, PageCount};
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -145,8 +146,8 @@ pub struct FileContents {
     pub len: u64,
     /// Its pages.
     pub pages: Pages,
-    /// Pages that were missing and had been in memory, since it was opened.
-    pub refaults: u64,
+    /// How its pages leave and come back, since it was opened: whether memory is too small for it.
+    pub reuse: ReuseFigures,
 }
 
 /// What is in memory. See the module for what it costs and how exact it is.
@@ -179,8 +180,8 @@ pub(crate) struct Tally {
     contents: Contents,
     /// By the number of the file.
     files: Vec<Counted>,
-    /// Files and regions that are open, and the pages of each that came back.
-    open: Vec<(FileId, u64)>,
+    /// Files and regions that are open, and how the pages of each come back.
+    open: Vec<(FileId, ReuseFigures)>,
 }
 
 impl Tally {
@@ -225,20 +226,20 @@ impl Tally {
         self.files.get(file.0 as usize).copied().unwrap_or_default()
     }
 
-    /// The file is open, and so many of its pages came back.
-    pub(crate) fn open(&mut self, file: FileId, refaults: u64) {
-        self.open.push((file, refaults));
+    /// The file is open, and its pages come back like this.
+    pub(crate) fn open(&mut self, file: FileId, reuse: ReuseFigures) {
+        self.open.push((file, reuse));
     }
 
     /// The `count` files that are first in `order`, without what only the file knows.
     pub(crate) fn pick(&self, count: usize, order: Order) -> Vec<(FileId, FileContents)> {
-        let described = |&(file, refaults): &(FileId, u64)| {
+        let described = |&(file, reuse): &(FileId, ReuseFigures)| {
             let contents = FileContents {
                 path: None,
                 device: None,
                 len: 0,
                 pages: self.counted(file).pages,
-                refaults,
+                reuse,
             };
             (file, contents)
         };
@@ -249,7 +250,7 @@ impl Tally {
                 Order::Resident => file.pages.resident().0,
                 Order::Dirty => file.pages.unsaved().0,
                 Order::Tagged => file.pages.tagged.0,
-                Order::Refaults => file.refaults,
+                Order::Refaults => file.reuse.refaults,
             };
             Reverse((first, file.pages.resident().0))
         });
@@ -340,7 +341,7 @@ mod tests {
         }
         let contents = cache.contents(9, Order::Refaults);
         assert_eq!(contents.files[0].path.as_deref(), Some(large.path()));
-        let of_files: u64 = contents.files.iter().map(|file| file.refaults).sum();
+        let of_files: u64 = contents.files.iter().map(|file| file.reuse.refaults).sum();
         let all = cache.stats().replacement.workingset_refault_file;
         assert!(of_files == all && all > 0, "{all}: {contents:?}");
     }

@@ -62,7 +62,7 @@ fn file(file: &FileContents, names: &mut HashMap<u64, String>) -> Value {
     let mut name = |device| names.entry(device).or_insert_with(|| device_name(device)).clone();
     value["device"] = file.device.map(&mut name).into();
     value["bytes"] = file.len.into();
-    value["refaults"] = file.refaults.into();
+    value["refaults"] = file.reuse.refaults.into();
     value
 }
 

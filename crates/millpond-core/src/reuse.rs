@@ -1,0 +1,321 @@
+//! Whether memory is large enough, and for which file: how old pages are when they are evicted, and how old when they are
+//! wanted again.
+//!
+//! ```text
+//!   came in ─────── in memory ───────► evicted ─────── away ───────► refault
+//!      └───────── eviction age ───────────┘                             │
+//!      └───────────────────────── refault age ──────────────────────────┘
+//!                                         └── refault distance: pages evicted meanwhile
+//! ```
+//!
+//! 1. *Eviction age* (the term of CacheLib): for how long a page was in memory. A sample of the frames, 1024 at most, each
+//!    remember when their page came. Hits don't come here, so the age counts from the page's arrival, not its last use.
+//! 2. *Refault age*: the same when the page is missed, the time away included. A shadow has its place in the order of
+//!    evictions (`lru::workingset`); 128 marks of that order with their times, which reach back over two memories, turn it
+//!    into a time.
+//! 3. *Refault distance*: with so many pages more the page would still have been there (the derivation is that of Linux'
+//!    `mm/workingset.c`). Each file has counts of the last ones, by eighths of memory: so much more memory would have kept
+//!    nine in ten of them. That is an upper bound, since more memory also evicts less; another is what of the file is not
+//!    in memory.
+//! 4. Shadows are kept for about a memory of evictions, and half of those that are a memory old are gone. What comes back
+//!    later leaves no trace but this: more of the file is read than it has pages. The excess is a lower bound.
+//!
+//! A file has 100 bytes of this, all others have together 9 KiB, and an event costs some ten instructions.
+
+use crate::units::{FrameNo, Instant, Nanos, PageCount};
+use alloc::vec::Vec;
+
+/// Frames that remember when their page came, at most: some hundred of a file that has a tenth of memory.
+const SAMPLED_MAX: u64 = 1024;
+
+/// Marks of the order of evictions.
+const MARKS: u64 = 128;
+
+/// Marks for a memory of evictions: they reach back over twice as many, and so further than shadows.
+const MARKS_A_MEMORY: u64 = 64;
+
+/// Parts of memory by which distances are counted.
+const PARTS: usize = 8;
+
+/// Counts of distances are halved at so many: a share of them is then good to about a per cent.
+const DISTANCES_MAX: u32 = 4096;
+
+/// Ages of about so many pages make the present one.
+const AGES: i64 = 128;
+
+/// A frame whose page came before that was noted.
+const UNKNOWN: Instant = Instant(u64::MAX);
+
+/// When pages came, and when those that left did: of all files together.
+#[derive(Clone, Debug)]
+pub struct Turnover {
+    /// When the page came, of each frame whose number is a multiple of `1 << shift`.
+    came: Vec<Instant>,
+    shift: u32,
+    /// Evictions since memory had another size.
+    evictions: u64,
+    /// When there had been as many as each of the last multiples of `step`.
+    marks: [Instant; MARKS as usize],
+    step: u64,
+}
+
+impl Turnover {
+    /// No page came and none left.
+    pub fn new(frames: PageCount) -> Turnover {
+        let mut turnover = Turnover {
+            came: Vec::new(),
+            shift: 0,
+            evictions: 0,
+            marks: [Instant(0); MARKS as usize],
+            step: 1,
+        };
+        turnover.resized(frames, PageCount(0), Instant(0));
+        turnover
+    }
+
+    /// Memory is `frames` pages from now on, in frames below `known`: what is known of the order of evictions is forgotten, as
+    /// distances have another measure now.
+    pub fn resized(&mut self, frames: PageCount, known: PageCount, now: Instant) {
+        let known = known.max(frames).0;
+        let shift = known.div_ceil(SAMPLED_MAX).next_power_of_two().ilog2();
+        let sampled = (known.div_ceil(1 << shift)) as usize;
+        if shift != self.shift || sampled != self.came.len() {
+            self.came.clear();
+            self.came.resize(sampled, UNKNOWN);
+            self.shift = shift;
+        }
+        self.step = frames.0.div_ceil(MARKS_A_MEMORY).max(1);
+        self.evictions = 0;
+        self.marks[0] = now;
+    }
+
+    /// A page comes into the frame.
+    #[inline]
+    pub fn came(&mut self, frame: FrameNo, now: Instant) {
+        if let Some(at) = self.sampled(frame) {
+            self.came[at] = now;
+        }
+    }
+
+    /// The page in the frame is evicted: its age, if the frame is one of the sample.
+    #[inline]
+    pub fn evicted(&mut self, frame: FrameNo, now: Instant) -> Option<Nanos> {
+        self.evictions += 1;
+        if self.evictions.is_multiple_of(self.step) {
+            self.marks[(self.evictions / self.step % MARKS) as usize] = now;
+        }
+        let came = self.came[self.sampled(frame)?];
+        (came != UNKNOWN).then(|| now.since(came))
+    }
+
+    /// For how long a page has been away that left `distance` evictions ago; `None` if that was before the marks begin.
+    pub fn away(&self, distance: PageCount, now: Instant) -> Option<Nanos> {
+        let left = self.evictions.checked_sub(distance.0)?;
+        let (mark, part) = (left / self.step, left % self.step);
+        let last = self.evictions / self.step;
+        if last - mark >= MARKS {
+            return None;
+        }
+        let at = |mark: u64| self.marks[(mark % MARKS) as usize];
+        // Between two marks evictions are taken to have been alike.
+        let (end, evictions) = if mark == last {
+            (now, (self.evictions % self.step).max(1))
+        } else {
+            (at(mark + 1), self.step)
+        };
+        let between = u128::from(end.since(at(mark)).0) * u128::from(part) / u128::from(evictions);
+        Some(now.since(at(mark) + Nanos(between as u64)))
+    }
+
+    #[inline]
+    fn sampled(&self, frame: FrameNo) -> Option<usize> {
+        let at = frame.index() >> self.shift;
+        (at << self.shift == frame.index() && at < self.came.len()).then_some(at)
+    }
+
+    /// Bytes that this takes beside itself.
+    pub fn metadata_bytes(&self) -> u64 {
+        (self.came.capacity() * size_of::<Instant>()) as u64
+    }
+}
+
+/// The age of pages at present: the geometric mean of the last ones, in which one that slept for an hour counts little.
+#[derive(Clone, Copy, Debug, Default)]
+struct Age {
+    /// The mean of the logarithms to base 2, in 2^-16.
+    log: i64,
+    ages: i64,
+}
+
+impl Age {
+    fn add(&mut self, age: Nanos) {
+        let ns = age.0.max(1);
+        let log = ns.ilog2();
+        // Straight from one power to the next: an error of a sixteenth, of which `get` takes back its part.
+        let fraction = (u128::from(ns) << 16 >> log) as i64 - (1 << 16);
+        self.ages = (self.ages + 1).min(AGES);
+        self.log += ((i64::from(log) << 16) + fraction - self.log) / self.ages;
+    }
+
+    fn get(&self) -> Option<Nanos> {
+        let (log, fraction) = (self.log >> 16, self.log & 0xffff);
+        let ns = ((1 << 16) + fraction as u128) << log >> 16;
+        (self.ages > 0).then_some(Nanos(ns as u64))
+    }
+}
+
+/// How pages of a file, or of all files of a kind, leave and come back.
+#[derive(Clone, Debug, Default)]
+pub struct Reuse {
+    misses: u64,
+    evicted: u64,
+    refaults: u64,
+    kept_by_double: u64,
+    /// Pages that were in memory and went by the user's will: they may be missed once more.
+    discarded: u64,
+    /// Misses beyond what pages, discards and refaults account for.
+    forgotten: u64,
+    eviction_age: Age,
+    away: Age,
+    /// The last refaults, by their distance in eighths of memory; the last count is of all that are further.
+    distances: [u32; PARTS + 1],
+}
+
+impl Reuse {
+    /// So many pages of a file of `len` are read from the device, or from swap. How many more than before must have been in
+    /// memory too long ago to be remembered.
+    pub fn missed(&mut self, pages: u64, len: PageCount) -> u64 {
+        self.misses += pages;
+        let excess = self.misses.saturating_sub(len.0 + self.discarded + self.refaults);
+        let more = excess.saturating_sub(self.forgotten);
+        self.forgotten += more;
+        more
+    }
+
+    /// Pages of one of these files are read, and so many of them are forgotten.
+    pub fn one_missed(&mut self, pages: u64, forgotten: u64) {
+        self.misses += pages;
+        self.forgotten += forgotten;
+    }
+
+    /// Pages have gone that were not evicted.
+    pub fn discarded(&mut self, pages: u64) {
+        self.discarded += pages;
+    }
+
+    /// A page was evicted, at this age if that is known.
+    pub fn evicted(&mut self, age: Option<Nanos>) {
+        self.evicted += 1;
+        if let Some(age) = age {
+            self.eviction_age.add(age);
+        }
+    }
+
+    /// A page comes back that was evicted `distance` evictions ago, in a memory of `frames`.
+    pub fn refaulted(&mut self, distance: PageCount, frames: PageCount, away: Option<Nanos>) {
+        self.refaults += 1;
+        self.kept_by_double += u64::from(distance <= frames);
+        if let Some(away) = away {
+            self.away.add(away);
+        }
+        let part = distance.0.saturating_sub(1) * PARTS as u64 / frames.0.max(1);
+        self.distances[part.min(PARTS as u64) as usize] += 1;
+        if self.distances.iter().sum::<u32>() >= DISTANCES_MAX {
+            self.distances.iter_mut().for_each(|count| *count /= 2);
+        }
+    }
+
+    /// Memory has another size: what is known of distances is in parts of the old one.
+    pub fn resized(&mut self) {
+        self.distances = [0; PARTS + 1];
+    }
+
+    /// The figures, in a memory of `frames`.
+    pub fn figures(&self, frames: PageCount) -> ReuseFigures {
+        ReuseFigures {
+            misses: self.misses,
+            evicted: self.evicted,
+            refaults: self.refaults,
+            refaults_kept_by_double: self.kept_by_double,
+            refaults_forgotten: self.forgotten,
+            eviction_age: self.eviction_age.get(),
+            away: self.away.get(),
+            more: self.more(frames),
+        }
+    }
+
+    /// How much more memory would have kept nine in ten of the last refaults.
+    fn more(&self, frames: PageCount) -> More {
+        let all: u64 = self.distances.iter().map(|&count| u64::from(count)).sum();
+        if all == 0 {
+            return More::None;
+        }
+        let mut kept = 0;
+        for (part, &count) in self.distances[..PARTS].iter().enumerate() {
+            kept += u64::from(count);
+            if kept * 10 >= all * 9 {
+                return More::Pages(PageCount((frames.0 * (part as u64 + 1)).div_ceil(PARTS as u64)));
+            }
+        }
+        More::AboveDouble
+    }
+}
+
+/// How much more memory would have kept nine in ten of the pages that came back lately, at most: it would also have had to
+/// evict less in between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum More {
+    /// None: no page came back.
+    #[default]
+    None,
+    /// So many pages more, to an eighth of memory: the number is the upper end.
+    Pages(PageCount),
+    /// More than as much again, which is as far as shadows reach.
+    AboveDouble,
+}
+
+/// How pages of a file, or of all files of a kind, leave and come back. Counters are since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ReuseFigures {
+    /// Pages that were read from the device, or from swap, whether a caller waited for them or they were read ahead.
+    pub misses: u64,
+    /// Pages that were evicted.
+    pub evicted: u64,
+    /// Missing pages that had been in memory and left a shadow, read again or overwritten.
+    pub refaults: u64,
+    /// Of these, pages that would have been there with twice the memory.
+    pub refaults_kept_by_double: u64,
+    /// At least so many misses were of pages that had been in memory too long ago to be remembered: as many more than the file
+    /// has pages.
+    pub refaults_forgotten: u64,
+    /// How long pages were in memory that were evicted lately, from when they came: a geometric mean. `None` if no frame of the
+    /// sample had one.
+    pub eviction_age: Option<Nanos>,
+    /// For how long pages had been away that came back lately: a geometric mean. `None` if there were none.
+    pub away: Option<Nanos>,
+    /// How much more memory would have kept nine in ten of them, at most.
+    pub more: More,
+}
+
+impl ReuseFigures {
+    /// How old pages were when they came back: the age at eviction and the time away.
+    pub fn refault_age(&self) -> Option<Nanos> {
+        let away = self.away?;
+        Some(self.eviction_age.unwrap_or_default() + away)
+    }
+
+    /// The same of a file of which no more than `rest` is missing, in a memory of `frames`: with so much more all of it would
+    /// be there.
+    pub fn of_what_is_missing(self, rest: PageCount, frames: PageCount) -> ReuseFigures {
+        let more = match self.more {
+            More::Pages(pages) => More::Pages(pages.min(rest)),
+            More::AboveDouble if rest <= frames => More::Pages(rest),
+            other => other,
+        };
+        ReuseFigures { more, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;
