@@ -252,6 +252,8 @@ fn metrics_are_in_the_format_of_prometheus_and_move_by_what_was_done() {
         "millpond_vmstat_workingset_refault_file_total",
         "millpond_kswapd_awake_seconds_total",
         "millpond_admission_wait_seconds_total{reason=\"background\"}",
+        "millpond_refaults_total{kind=\"file\"}",
+        "millpond_eviction_age_seconds{kind=\"region\"}",
     ] {
         assert!(after.contains_key(name), "{name} is not in {after:?}");
     }
@@ -259,6 +261,16 @@ fn metrics_are_in_the_format_of_prometheus_and_move_by_what_was_done() {
         .keys()
         .find(|name| name.starts_with("millpond_device_written_bytes_total{device="));
     assert_eq!(after[device.unwrap()], (3 * PAGE) as f64);
+    let mut page = [0; PAGE];
+    for _ in 0..5 {
+        file.read_at(&mut page, 0).unwrap();
+    }
+    let read = parse(&get(address, "/metrics").1);
+    assert_eq!(
+        read["millpond_page_requests_total"] - after["millpond_page_requests_total"],
+        5.0
+    );
+    assert_eq!(read["millpond_page_misses_total"], 0.0);
     // The name of a file is not disclosed.
     assert!(
         !get(address, "/metrics")

@@ -8,6 +8,7 @@ use crate::observe::explain::{self, Wait, WriteFigures};
 use crate::observe::stats::{FrameWaits, Stats};
 use millpond_core::frame::FrameTable;
 use millpond_core::io::Reason;
+use millpond_core::page::PageKind;
 use millpond_core::units::{Bytes, FileId, FrameNo, PageCount, PageKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +40,9 @@ impl Engine {
         Stats {
             counters: *manager.stats(),
             replacement: *manager.lru_statistics(),
+            page_requests: self.requests.total(),
+            reuse_of_files: manager.reuse_of_kind(PageKind::File),
+            reuse_of_regions: manager.reuse_of_kind(PageKind::Anonymous),
             refault_costs: manager.refault_costs(),
             occupancy: manager.occupancy(now),
             pressure: manager.pressure(now),
@@ -135,6 +139,7 @@ impl Engine {
                 path: Some(inner.path.clone()),
                 device: Some(inner.device().identity().device),
                 len,
+                requests: inner.requests.total(),
                 reuse: contents
                     .reuse
                     .of_what_is_missing(missing, PageCount(frames.into())),

@@ -7,6 +7,7 @@
 //! | `order` | how far a log is durable, and which pages wait for it |
 //! | `check` | what a user checks of pages |
 //! | `hole` | pages that are on their way out |
+//! | `requests` | how many of its pages calls have asked for |
 //! | `writers` | which cache of the process writes which file |
 //!
 //! Its length is here twice: as users see it (`len`), and as the file on the device has it (`room`), which goes ahead
@@ -15,6 +16,7 @@
 pub(crate) mod check;
 mod hole;
 pub(crate) mod order;
+pub(crate) mod requests;
 pub(crate) mod writeback_rules;
 pub(crate) mod writers;
 
@@ -28,6 +30,7 @@ use crate::observe::explain::{self, Wait};
 use hole::Hole;
 use millpond_core::units::FileId;
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use requests::FileRequests;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -82,6 +85,7 @@ pub(crate) struct FileInner {
     pub(crate) hole: Hole,
     /// The page whose use asks for the next read-ahead.
     pub(crate) readahead_mark: AtomicU64,
+    pub(crate) requests: FileRequests,
     /// Some of its pages could not be written, when the core was asked last: a thread that changes the file
     /// asks it first.
     pub(crate) failing: AtomicBool,
@@ -117,6 +121,7 @@ impl FileInner {
             resize: Mutex::new(()),
             hole: Hole::default(),
             readahead_mark: AtomicU64::new(u64::MAX),
+            requests: FileRequests::default(),
             failing: AtomicBool::new(false),
             sync_error: OnceLock::new(),
             stuck: OnceLock::new(),

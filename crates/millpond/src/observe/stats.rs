@@ -21,6 +21,7 @@ pub use millpond_core::dirty::limits::Thresholds;
 pub use millpond_core::lru::{RefaultCosts, Statistics as ReplacementCounters};
 pub use millpond_core::manager::{Derived, Occupancy, Pressure, Waiting};
 pub use millpond_core::memory::watermark::Watermarks;
+pub use millpond_core::reuse::{More, ReuseFigures};
 pub use millpond_core::stats::Stats as Counters;
 use millpond_core::units::{Bytes, Nanos, PageCount};
 use std::fmt;
@@ -34,6 +35,13 @@ pub struct Stats {
     pub counters: Counters,
     /// Counters of the replacement.
     pub replacement: ReplacementCounters,
+    /// Pages of files whose content a call has asked for, in memory or not: those that were read or lent, and those that a
+    /// write changed a part of. The pages that had to be read for them are [`page_misses`](Counters::page_misses).
+    pub page_requests: u64,
+    /// How pages of files leave and come back; by file in [`contents`](crate::contents).
+    pub reuse_of_files: ReuseFigures,
+    /// How pages of regions do.
+    pub reuse_of_regions: ReuseFigures,
     /// What refaults of files and of regions cost at present, and whose pages stay longer for it.
     pub refault_costs: RefaultCosts,
     /// How full the pool is and with what.
@@ -77,6 +85,25 @@ pub struct Stats {
     pub device: String,
 }
 
+impl Stats {
+    /// The share of the pages that calls asked for which memory served: neither read from the device for the call nor ahead
+    /// of it, 0 to 1. `None` if none was asked for.
+    ///
+    /// This is `1 - page_misses / page_requests` since the cache was made; of two `Stats` the same of the differences is that of
+    /// the time in between. `cachestat` counts so for the kernel: a scan that is read ahead is no hit. Regions are not in
+    /// it, since a touch of memory is not seen.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        hit_ratio(self.page_requests, self.counters.page_misses)
+    }
+}
+
+/// The share of `requests` that was served without one of the `misses`.
+pub(crate) fn hit_ratio(requests: u64, misses: u64) -> Option<f64> {
+    // More may have been read ahead than was asked for yet.
+    let served = requests.saturating_sub(misses) as f64;
+    (requests > 0).then(|| served / requests as f64)
+}
+
 /// How long calls that needed frames have waited for them, because reclaim had none at once. What a call waits because
 /// too much is dirty is not among it: [`balance_dirty_pauses`](Counters::balance_dirty_pauses).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -117,6 +144,7 @@ impl fmt::Display for Stats {
             ("swap_used_pages", self.swap_used.0),
             ("swap_total_pages", self.swap_total.0),
             ("swap_ra_hit", self.swap_ahead_hits),
+            ("page_requests", self.page_requests),
             ("warnings", self.warnings),
             ("guard_wait_ns", ns(self.guard_wait)),
             ("log_wait_ns", ns(self.log_wait)),

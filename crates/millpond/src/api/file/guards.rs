@@ -24,6 +24,7 @@ impl File {
         if self.engine().call_flags.is_usual()
             && let Some(pin) = self.engine().table.hit(self.key(page))
         {
+            self.found();
             self.passed(page);
             return Ok(PageRef::new(pin, len, self.key(page)));
         }
@@ -91,6 +92,7 @@ impl File {
             return Ok(None);
         };
         let _noted = self.begin(page << self.engine().page_size.shift(), len, false)?;
+        self.found();
         self.passed(page);
         Ok(Some(pin))
     }
@@ -104,6 +106,7 @@ impl File {
             self.engine().call_flags.check()?;
             match self.pin(self.key(page), Call::Read(len)) {
                 Lookup::Found(pin) => {
+                    self.found();
                     self.passed(page);
                     return Ok(PageRef::new(pin, len, self.key(page)));
                 }
@@ -116,7 +119,10 @@ impl File {
                         continue;
                     }
                     match self.engine().pin_missing(&self.inner, page)? {
-                        Missing::Read(pin) => return Ok(PageRef::new(pin, len, self.key(page))),
+                        Missing::Read(pin) => {
+                            self.missed(1);
+                            return Ok(PageRef::new(pin, len, self.key(page)));
+                        }
                         Missing::There => {}
                         Missing::Outside => {
                             self.page_len(page)?;
@@ -318,6 +324,7 @@ impl File {
             match self.lock(key, call) {
                 Lookup::Found(mut pin) => {
                     if !self.inner.hole.takes(page, &mut pin) {
+                        self.found();
                         return Ok(pin);
                     }
                     if pin.first_dirty() {

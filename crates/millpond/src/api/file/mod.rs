@@ -113,6 +113,20 @@ impl File {
         Ok(self.note_bytes(offset, len, writes))
     }
 
+    /// A page that a call has asked for was in memory, or on its way there.
+    #[inline]
+    fn found(&self) {
+        let is_sample = self.engine().requests.found();
+        self.inner.requests.found(is_sample);
+    }
+
+    /// So many pages that a call has asked for were not.
+    #[cold]
+    fn missed(&self, pages: u64) {
+        self.engine().requests.add(pages);
+        self.inner.requests.missed(pages);
+    }
+
     fn key(&self, page: u64) -> PageKey {
         PageKey::new(self.inner.id, PageIndex(page))
     }

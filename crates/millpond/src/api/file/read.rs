@@ -110,6 +110,7 @@ impl File {
                 Lookup::Found(pin) => {
                     buf.put(done, &pin[from..from + n]);
                     drop(pin);
+                    self.found();
                     self.passed(page);
                     done += n;
                 }
@@ -158,17 +159,19 @@ impl File {
         explain::waits_in(call);
         let shift = self.engine().page_size.shift();
         let end = offset + wanted as u64;
-        let mut copied = 0;
+        let (mut copied, mut pages) = (0, 0);
         let copy = |page: PageIndex, bytes: &[u8]| {
             let start = page.0 << shift;
             let (from, to) = (start.max(offset), (start + bytes.len() as u64).min(end));
             let source = &bytes[(from - start) as usize..(to - start) as usize];
             buf.put((from - offset) as usize, source);
             copied += source.len();
+            pages += 1;
         };
         let missing = self
             .engine()
             .read_missing(&self.inner, page..last + 1, Reach::Inside, copy)?;
+        self.missed(pages);
         Ok(match missing {
             Missing::Read(()) => Some(copied),
             Missing::There => Some(0),

@@ -142,7 +142,12 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
             self.file.lock(key, self.target.call)
         };
         match locked {
-            Lookup::Found(pin) => Ok(self.fill_locked(pin)),
+            Lookup::Found(pin) => {
+                if self.needs_old() {
+                    self.file.found();
+                }
+                Ok(self.fill_locked(pin))
+            }
             Lookup::Loading(_) | Lookup::Busy(_) if has_pages => Ok(Next::Ends),
             Lookup::Loading(frame) | Lookup::Busy(frame) => {
                 self.file.wait_loading(frame, key, self.target.call);

@@ -301,6 +301,10 @@ fn stat(cache: &Cache) -> Value {
             "swap_used": stats.swap_used.0,
             "swap_total": stats.swap_total.0,
         },
+        "reuse": {
+            "files": watch::reuse(&stats.reuse_of_files),
+            "regions": watch::reuse(&stats.reuse_of_regions),
+        },
         "waiting": watch::waiting(&stats.waiting),
         "counters": counters,
     })

@@ -7,7 +7,7 @@
 use super::answer::{error, seconds};
 use crate::control::cache::Cache;
 use crate::device::{DeviceClass, DeviceFigures, device_name};
-use crate::observe::contents::{FRAMES_MAX, FileContents, Order, Pages};
+use crate::observe::contents::{FRAMES_MAX, FileContents, More, Order, Pages, ReuseFigures};
 use millpond_core::units::Nanos;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -62,8 +62,31 @@ fn file(file: &FileContents, names: &mut HashMap<u64, String>) -> Value {
     let mut name = |device| names.entry(device).or_insert_with(|| device_name(device)).clone();
     value["device"] = file.device.map(&mut name).into();
     value["bytes"] = file.len.into();
-    value["refaults"] = file.reuse.refaults.into();
+    value["requests"] = file.requests.into();
+    let reuse = reuse(&file.reuse);
+    for (name, figure) in reuse.as_object().into_iter().flatten() {
+        value[name] = figure.clone();
+    }
     value
+}
+
+/// How pages leave and come back: pages, and ns.
+pub(super) fn reuse(reuse: &ReuseFigures) -> Value {
+    let ns = |span: Option<Nanos>| span.map(|span| span.0);
+    json!({
+        "misses": reuse.misses,
+        "evicted": reuse.evicted,
+        "refaults": reuse.refaults,
+        "refaults_kept_by_double": reuse.refaults_kept_by_double,
+        "refaults_forgotten": reuse.refaults_forgotten,
+        "eviction_age_ns": ns(reuse.eviction_age),
+        "away_ns": ns(reuse.away),
+        "more_pages": match reuse.more {
+            More::Pages(pages) => Some(pages.0),
+            More::None | More::AboveDouble => None,
+        },
+        "more_than_double": reuse.more == More::AboveDouble,
+    })
 }
 
 /// In pages.
@@ -135,7 +158,7 @@ pub(super) fn waiting(waiting: &crate::observe::stats::Waiting) -> Value {
 }
 
 /// Counters that are not the core's own: of the replacement, and what threads have waited for frames.
-pub(super) fn more_counters(stats: &crate::Stats) -> [(&'static str, u64); 14] {
+pub(super) fn more_counters(stats: &crate::Stats) -> [(&'static str, u64); 15] {
     let (lru, waits) = (&stats.replacement, &stats.frame_waits);
     let ns = |span: std::time::Duration| span.as_nanos() as u64;
     [
@@ -153,5 +176,6 @@ pub(super) fn more_counters(stats: &crate::Stats) -> [(&'static str, u64); 14] {
         ("frame_wait_ns", ns(waits.total)),
         ("direct_reclaim_ns", ns(waits.reclaiming)),
         ("swap_ra_hit", stats.swap_ahead_hits),
+        ("page_requests", stats.page_requests),
     ]
 }

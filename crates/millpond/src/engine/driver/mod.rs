@@ -64,6 +64,7 @@ use crate::device::Watched;
 use crate::engine::call_flags::{CallFlags, PoisonOnPanic};
 use crate::files::FileInner;
 use crate::frames::event_count::EventCount;
+use crate::frames::requests::Requests;
 use crate::frames::table::{Table, WriteToken};
 use crate::host::hook;
 use crate::memory::Regions;
@@ -118,6 +119,8 @@ pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
     pub(crate) call_flags: CallFlags,
+    /// Pages that calls have asked for.
+    pub(crate) requests: Requests,
     /// What is recorded of calls, on its way to a trace.
     #[cfg(feature = "trace")]
     pub(crate) calls: Shards,
@@ -151,6 +154,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// # Errors
+    /// If the kernel gives no addresses.
     pub(crate) fn new(
         table: Arc<Table<Arena>>,
         token: WriteToken,
@@ -159,7 +164,7 @@ impl Engine {
         recorder: Option<Box<dyn Recorder>>,
         regions: Option<Regions>,
         is_huge: bool,
-    ) -> Engine {
+    ) -> io::Result<Engine> {
         let page_size = manager.options().page_size;
         let core = Core {
             manager,
@@ -175,7 +180,7 @@ impl Engine {
             #[cfg(feature = "lock-times")]
             holds: core_lock::times::Holds::default(),
         };
-        Engine {
+        Ok(Engine {
             table,
             device,
             regions,
@@ -183,6 +188,7 @@ impl Engine {
             clock: Clock::new(),
             page_size,
             call_flags: CallFlags::new(),
+            requests: Requests::new()?,
             #[cfg(feature = "trace")]
             calls: Shards::default(),
             core: Mutex::new(core),
@@ -202,7 +208,7 @@ impl Engine {
             stopping: AtomicBool::new(false),
             #[cfg(test)]
             allocations: AtomicU64::new(0),
-        }
+        })
     }
 
     /// Takes one event to the core and carries out what belongs under its lock.

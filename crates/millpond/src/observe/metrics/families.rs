@@ -9,7 +9,7 @@ use millpond_core::io::Reason;
 use millpond_core::units::{Nanos, PageCount, PageSize};
 
 /// Nanoseconds in the base unit.
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
@@ -37,6 +37,7 @@ pub(super) fn text(facts: &Facts) -> String {
     memory(stats, facts.page_size, &mut text);
     reads_and_transit(stats, &facts.devices, &mut text);
     plain_counters(stats, &mut text);
+    super::reuse::families(stats, &mut text);
     by_reason(stats, &mut text);
     waits(stats, &mut text);
     devices(&facts.devices, &mut text);

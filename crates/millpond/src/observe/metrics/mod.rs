@@ -13,6 +13,7 @@
 //! [`PageCache::stats`]: crate::PageCache::stats
 
 mod families;
+mod reuse;
 mod text;
 
 use crate::device::DeviceFigures;
