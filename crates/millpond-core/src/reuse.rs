@@ -309,6 +309,7 @@ impl ReuseFigures {
     /// be there.
     pub fn of_what_is_missing(self, rest: PageCount, frames: PageCount) -> ReuseFigures {
         let more = match self.more {
+            _ if rest == PageCount(0) => More::None,
             More::Pages(pages) => More::Pages(pages.min(rest)),
             More::AboveDouble if rest <= frames => More::Pages(rest),
             other => other,

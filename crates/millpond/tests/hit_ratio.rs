@@ -80,10 +80,10 @@ fn threads_that_have_ended_are_counted() {
             scope.spawn(|| (0..10_000).for_each(|n| drop(file.page(n % 8).unwrap())));
         }
     });
-    assert_eq!(counts(&cache).0, 40_000);
     // One request in 256 is counted of a file that has many.
     let of_file = cache.contents(1, Order::Resident).files[0].requests;
-    assert!(of_file.abs_diff(40_000) < 2_000, "{of_file}");
+    assert!(of_file.abs_diff(40_000) < 4_000, "{of_file}");
+    assert_eq!(counts(&cache).0, of_file);
 }
 
 /// The question that `contents`, `top` and `stat --files` answer.

@@ -133,6 +133,11 @@ fn so_much_more_memory_would_have_kept_nine_in_ten() {
     assert_eq!(few_missing(More::AboveDouble, 60), More::Pages(PageCount(60)));
     assert_eq!(few_missing(More::AboveDouble, 65), More::AboveDouble);
     assert_eq!(few_missing(More::None, 65), More::None);
+    assert_eq!(
+        few_missing(More::AboveDouble, 0),
+        More::None,
+        "all of it is there by now"
+    );
     let figures = refaults([20, 64, 65, 90]).figures(FRAMES);
     assert_eq!((figures.refaults, figures.refaults_kept_by_double), (4, 2));
 }

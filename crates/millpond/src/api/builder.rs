@@ -323,7 +323,7 @@ impl Builder {
         // It takes memory by the frame, which can't be refused: after all that can.
         let manager = Manager::new(options, frames)?;
         let engine = Engine::new(table, token, manager, device, self.recorder, regions, is_huge);
-        let engine = Arc::new(engine.map_err(setup("reserving addresses for counts"))?);
+        let engine = Arc::new(engine);
         if let Some(regions) = &engine.regions {
             let whole = engine.exchange_frames(frames.0 as u32);
             whole.map_err(setup("making the frames exchangeable"))?;

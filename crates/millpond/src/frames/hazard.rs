@@ -114,7 +114,10 @@ impl Hazard {
     /// or the thread has no record.
     #[inline]
     pub(crate) fn publish(address: usize) -> Option<Hazard> {
-        let number = thread_record()?;
+        let mut number = RECORD.try_with(Cell::get).ok()?;
+        if number == NO_RECORD {
+            number = take_record()?;
+        }
         let record = RECORDS.records.get(number)?;
         // Acquire: H5. The first slot is free unless the thread holds other pins.
         let slot = match record.slots[0].load(Ordering::Acquire) {
@@ -157,20 +160,6 @@ impl Record {
             .iter()
             .position(|slot| slot.load(Ordering::Acquire) == 0)
     }
-}
-
-/// The number of the calling thread's record, which no other thread has meanwhile; `None` if there are no more.
-#[inline]
-pub(crate) fn thread_record() -> Option<usize> {
-    match RECORD.try_with(Cell::get).ok()? {
-        NO_RECORD => take_record(),
-        number => Some(number),
-    }
-}
-
-/// How many records were ever taken.
-pub(crate) fn records_used() -> usize {
-    RECORDS.used.load(Ordering::Acquire)
 }
 
 /// Calls `visit` with every address in every slot. Reads one line for each thread that there was at a

@@ -5,7 +5,6 @@ pub(crate) mod event_count;
 pub(crate) mod hazard;
 pub(crate) mod index;
 pub(crate) mod own;
-pub(crate) mod requests;
 pub(crate) mod state;
 pub(crate) mod sync;
 pub(crate) mod table;

@@ -148,7 +148,7 @@ pub struct FileContents {
     /// Its pages.
     pub pages: Pages,
     /// Pages of it that calls have asked for, as [`page_requests`](crate::stats::Stats::page_requests), since it was opened:
-    /// exact up to 8192, then to about 3 %; zero for a region.
+    /// exact up to 8192, then to a few per cent; zero for a region.
     pub requests: u64,
     /// How its pages leave and come back, since it was opened: whether memory is too small for it.
     pub reuse: ReuseFigures,

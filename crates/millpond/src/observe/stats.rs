@@ -36,7 +36,7 @@ pub struct Stats {
     /// Counters of the replacement.
     pub replacement: ReplacementCounters,
     /// Pages of files whose content a call has asked for, in memory or not: those that were read or lent, and those that a
-    /// write changed a part of. The pages that had to be read for them are [`page_misses`](Counters::page_misses).
+    /// write changed a part of. Exact up to 8192 of a file, then to a few per cent. The pages that had to be read for them are [`page_misses`](Counters::page_misses).
     pub page_requests: u64,
     /// How pages of files leave and come back; by file in [`contents`](crate::contents).
     pub reuse_of_files: ReuseFigures,

@@ -116,15 +116,13 @@ impl File {
     /// A page that a call has asked for was in memory, or on its way there.
     #[inline]
     fn found(&self) {
-        let is_sample = self.engine().requests.found();
-        self.inner.requests.found(is_sample);
+        self.inner.requests.found(&self.engine().requests);
     }
 
     /// So many pages that a call has asked for were not.
     #[cold]
     fn missed(&self, pages: u64) {
-        self.engine().requests.add(pages);
-        self.inner.requests.missed(pages);
+        self.inner.requests.add(pages, &self.engine().requests);
     }
 
     fn key(&self, page: u64) -> PageKey {

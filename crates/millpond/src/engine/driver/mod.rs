@@ -63,8 +63,8 @@ pub(crate) use throttle::Dirtying;
 use crate::device::Watched;
 use crate::engine::call_flags::{CallFlags, PoisonOnPanic};
 use crate::files::FileInner;
+use crate::files::requests::Requests;
 use crate::frames::event_count::EventCount;
-use crate::frames::requests::Requests;
 use crate::frames::table::{Table, WriteToken};
 use crate::host::hook;
 use crate::memory::Regions;
@@ -119,7 +119,7 @@ pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
     pub(crate) call_flags: CallFlags,
-    /// Pages that calls have asked for.
+    /// Pages of files that calls have asked for.
     pub(crate) requests: Requests,
     /// What is recorded of calls, on its way to a trace.
     #[cfg(feature = "trace")]
@@ -154,8 +154,6 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// # Errors
-    /// If the kernel gives no addresses.
     pub(crate) fn new(
         table: Arc<Table<Arena>>,
         token: WriteToken,
@@ -164,7 +162,7 @@ impl Engine {
         recorder: Option<Box<dyn Recorder>>,
         regions: Option<Regions>,
         is_huge: bool,
-    ) -> io::Result<Engine> {
+    ) -> Engine {
         let page_size = manager.options().page_size;
         let core = Core {
             manager,
@@ -180,7 +178,7 @@ impl Engine {
             #[cfg(feature = "lock-times")]
             holds: core_lock::times::Holds::default(),
         };
-        Ok(Engine {
+        Engine {
             table,
             device,
             regions,
@@ -188,7 +186,7 @@ impl Engine {
             clock: Clock::new(),
             page_size,
             call_flags: CallFlags::new(),
-            requests: Requests::new()?,
+            requests: Requests::default(),
             #[cfg(feature = "trace")]
             calls: Shards::default(),
             core: Mutex::new(core),
@@ -208,7 +206,7 @@ impl Engine {
             stopping: AtomicBool::new(false),
             #[cfg(test)]
             allocations: AtomicU64::new(0),
-        })
+        }
     }
 
     /// Takes one event to the core and carries out what belongs under its lock.
