@@ -42,6 +42,80 @@ fn a_process_that_is_watched() {
     caches::serve([]);
 }
 
+/// Not a test either: a file that loops beyond memory, and a small one that is in use.
+#[test]
+fn a_process_whose_memory_is_too_small_for_one_file() {
+    if caches::wanted().is_none() {
+        return;
+    }
+    let folder = scratch();
+    let cache = PageCache::builder()
+        .memory(16 << 20)
+        .control(true)
+        .build()
+        .unwrap();
+    let open = |name: &str, bytes: usize| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, vec![1; bytes]).unwrap();
+        cache.open(path, OpenOptions::new()).unwrap()
+    };
+    let (looped, hot) = (open("looped", 24 << 20), open("hot", 1 << 20));
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0.. {
+                if ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                drop(looped.page(n % (24 << 8)).unwrap());
+                drop(hot.page(n * 7 % 256).unwrap());
+            }
+        });
+        caches::serve([]);
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// A user's question: is memory too small, and for whom?
+#[test]
+fn the_screen_and_stat_say_for_which_file_memory_is_too_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let caches = CacheProcess::start("a_process_whose_memory_is_too_small_for_one_file", folder, 1);
+    // An interval after the first laps: what comes back is known by then.
+    let screen = says(folder, "top 1 --count 3 --json");
+    let last: Value = serde_json::from_str(screen.lines().last().unwrap()).unwrap();
+    let file = |name: &str| {
+        let files = last["files"].as_array().unwrap();
+        let is_it = |file: &&Value| file["path"].as_str().unwrap().ends_with(name);
+        files.iter().find(is_it).unwrap().clone()
+    };
+    let (looped, hot) = (file("looped"), file("hot"));
+    println!(
+        "{}\n{}",
+        says(folder, "top --once"),
+        says(folder, "stat --files 1 1")
+    );
+    assert!(
+        last["fit"]["file"].as_str().unwrap().ends_with("looped"),
+        "{last}"
+    );
+    assert!(hot["hit_ratio"].as_f64().unwrap() > 0.97, "{hot}");
+    assert!(looped["hit_ratio"].as_f64().unwrap() < 0.9, "{looped}");
+    // 24 MiB and 1 MiB, of which about 15.5 MiB are in memory.
+    let more = looped["more_bytes"].as_u64().unwrap() >> 20;
+    assert!((1..=12).contains(&more), "{looped}");
+    let table = says(folder, "stat --files 1 1");
+    let verdict = table.lines().next().unwrap();
+    assert!(
+        verdict.contains("memory is too small for") && verdict.contains("looped"),
+        "{table}"
+    );
+    let line = says(folder, "stat 1 1");
+    assert!(line.contains(" hits "), "{line}");
+    caches.end();
+}
+
 fn start(folder: &Path, count: u32) -> CacheProcess {
     CacheProcess::start("a_process_that_is_watched", folder, count)
 }
@@ -159,7 +233,7 @@ fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
         "millpond top  ",
         "DEVICE ",
         "WAITS ",
-        "FILE (2 open, by in memory)",
+        "FILE (by in memory)",
         "clean-0",
     ] {
         assert!(screen.contains(part), "{part} is not in\n{screen}");

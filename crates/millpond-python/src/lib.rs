@@ -154,6 +154,9 @@ impl Pond {
         dict.set_item("resident_bytes", used * page)?;
         dict.set_item("faults", stats.counters.pgmajfault)?;
         dict.set_item("swap_ins", stats.counters.pswpin)?;
+        let reuse = &stats.reuse_of_regions;
+        dict.set_item("refaults", reuse.refaults)?;
+        dict.set_item("refaults_kept_by_double", reuse.refaults_kept_by_double)?;
         dict.set_item("swap_outs", stats.counters.pswpout)?;
         dict.set_item("swap_outs_failed", stats.counters.pswpout_failed)?;
         dict.set_item("swap_used_bytes", stats.swap_used.0 * page)?;

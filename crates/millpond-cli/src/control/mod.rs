@@ -7,12 +7,14 @@ mod find;
 mod inspect;
 mod reclaim;
 mod record;
+mod reuse;
 mod set;
 mod stat;
 
 pub(crate) use find::{CachesArgs, caches, running};
 pub(crate) use inspect::{InspectArgs, inspect};
 pub(crate) use record::{RecordArgs, record};
+pub(crate) use reuse::{Fit, Reuse, percent};
 pub(crate) use set::{SetArgs, set};
 pub(crate) use stat::{Span, StatArgs, interval, stat};
 

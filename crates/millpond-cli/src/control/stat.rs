@@ -1,6 +1,6 @@
 //! `millpond stat`: what a running cache does, a line at a time, as `vmstat` shows a kernel's.
 
-use super::{Cache, Which, count, reclaim};
+use super::{Cache, Which, count, reclaim, reuse};
 use crate::failure::Failure;
 use millpond::internal::quantity::{micros, number, parse_time, size};
 use millpond_core::io::Reason;
@@ -17,10 +17,12 @@ Examples:
   millpond stat 500ms 20 --json
   millpond stat --reasons 5     the transfers by why they are made, and what waited for admission
   millpond stat --reclaim 5     what reclaim met at the cold end of memory, and what it did with it
+  millpond stat --files 5       whether memory is large enough, and for which file it is not
 
 Columns:
   MiB of pages now   free, active, inact(ive), dirty, wback (being written)
-  reads a second     fault: a caller waits for the page; ahead: read ahead
+  reads a second     fault: a caller waits for the page; ahead: read ahead; hits: the share of the pages asked for that
+                     memory served, in per cent (`-`: none was asked for)
   writes a second    backg: in the background; dirtr: a dirtier waits; recl: for reclaim; sync
   MiB a second       read, written
   pages a second     scan: looked at by reclaim; freed by it
@@ -46,6 +48,9 @@ pub(crate) struct StatArgs {
     /// A table of what reclaim met at the cold end of memory and what it did there, with the last samples.
     #[arg(long, conflicts_with = "reasons")]
     reclaim: bool,
+    /// A table of the files of which most pages come back after they were evicted: for which memory is too small.
+    #[arg(long, conflicts_with_all = ["reasons", "reclaim"])]
+    files: bool,
     #[command(flatten)]
     which: Which,
     /// One JSON object a line: what there is now, and of every counter by how much it grew a second.
@@ -61,6 +66,7 @@ impl StatArgs {
             count: None,
             reasons: false,
             reclaim: false,
+            files: false,
             which,
             json: false,
         }
@@ -106,6 +112,7 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
             now: &now,
         };
         match (args.json, args.reclaim, args.reasons) {
+            _ if args.files => write!(stdout, "{}", reuse::shown(&span, args.json))?,
             (true, true, _) => writeln!(stdout, "{now}")?,
             (true, false, _) => writeln!(stdout, "{}", span.json())?,
             (false, true, _) => write!(stdout, "{}", reclaim::table(&span))?,
@@ -125,14 +132,18 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
 
 fn ask(cache: &mut Cache, args: &StatArgs) -> Result<Value, Failure> {
     let question = if args.reclaim { "reclaim" } else { "stat" };
-    Ok(cache.ask(question)?.1)
+    let mut answer = cache.ask(question)?.1;
+    if args.files {
+        answer["files"] = cache.ask(reuse::QUESTION)?.1;
+    }
+    Ok(answer)
 }
 
 /// Two lines as wide as those below them.
 const HEADING: &str = concat!(
-    "---------- MiB of pages now --------- - reads/s - ------- writes/s ------ -- MiB/s -- - pages/s -  adm -dirtiers- ",
+    "---------- MiB of pages now --------- ---- reads/s ---- ------- writes/s ------ -- MiB/s -- - pages/s -  adm -dirtiers- ",
     "------- reads ------ ---- transit --\n",
-    "   free  active   inact   dirty wback fault ahead backg dirtr  recl  sync  read  writ  scan freed ms/s pause  now ",
+    "   free  active   inact   dirty wback fault ahead  hits backg dirtr  recl  sync  read  writ  scan freed ms/s pause  now ",
     "   p50    p99   goal     now   limit\n"
 );
 
@@ -180,9 +191,16 @@ impl Span<'_> {
                 size(Bytes(bytes)).replace([' ', 'i', 'B'], "")
             })
         };
+        let asked = ["page_requests", "page_misses"];
+        let [asked_for, missed] = asked.map(|name| self.grown(name) as u64);
+        let [requests_ever, misses_ever] = asked.map(|name| count(&self.now["counters"], name));
+        let hits = match reuse::hit_ratio_lately((asked_for, missed), (requests_ever, misses_ever)) {
+            Some(ratio) => reuse::percent(Some(ratio)).replace('%', ""),
+            None => "-".into(),
+        };
         let held_back = self.rates("admission_wait_ns", |_| true) / 1e6;
         format!(
-            "{:>7} {:>7} {:>7} {:>7} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>4} {:>5} \
+            "{:>7} {:>7} {:>7} {:>7} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>4} {:>5} \
              {:>4} {:>6} {:>6} {:>6} {:>7} {:>7}",
             mib("free"),
             mib("active"),
@@ -191,6 +209,7 @@ impl Span<'_> {
             mib("writing"),
             requests(Reason::Fault),
             requests(Reason::ReadAhead),
+            hits,
             requests(Reason::Background),
             requests(Reason::DirtierBlocked),
             requests(Reason::Reclaim),
@@ -287,6 +306,7 @@ mod tests {
                 "io_requests_fault": 100 * times, "io_bytes_fault": (4 << 20) * times, "io_ns_fault": 200_000 * times,
                 "io_requests_sync": 6 * times, "io_bytes_sync": (3 << 20) * times, "io_ns_sync": 60_000_000 * times,
                 "admission_waits_sync": 2 * times, "admission_wait_ns_sync": 500_000_000 * times,
+                "page_requests": 400 * times, "page_misses": 103 * times,
                 "io_ns_max_sync": 7, "pgscan_kswapd": 40 * times, "pgsteal_kswapd": 30 * times,
                 "balance_dirty_pauses": 4 * times
             }
@@ -309,6 +329,7 @@ mod tests {
             ("inact", "2.0"),
             ("wback", "0.2"),
             ("fault", "50"),
+            ("hits", "74.2"),
             ("sync", "3.0"),
             ("read", "2.0"),
             ("writ", "1.5"),

@@ -8,7 +8,7 @@
 //! Sizes are bytes, times nanoseconds, rates are for a second. What a cache of an older
 //! version does not answer is 0 or missing here.
 
-use crate::control::{Cache, Span, count, list, shown, text};
+use crate::control::{Cache, Fit, Reuse, Span, count, list, shown, text};
 use crate::failure::Failure;
 use millpond_core::io::Reason;
 use serde::Serialize;
@@ -57,7 +57,8 @@ impl Sample {
         let nothing = json!({ "age_s": 0.0, "counters": {}, "devices": [] });
         Sample {
             stat: nothing.clone(),
-            devices: nothing,
+            devices: nothing.clone(),
+            files: nothing,
             ..self.clone()
         }
     }
@@ -76,6 +77,7 @@ pub(crate) struct Figures {
     pub(super) memory_bytes: u64,
     pub(super) memory: Memory,
     pub(super) rates: Rates,
+    pub(super) fit: Fit,
     pub(super) reads: Reads,
     pub(super) devices: Vec<Device>,
     pub(super) waits: Vec<Wait>,
@@ -169,7 +171,10 @@ pub(super) struct File {
     pub(super) dirty: u64,
     pub(super) writing: u64,
     pub(super) second_chance: u64,
+    /// Since it was opened.
     pub(super) refaults: u64,
+    #[serde(flatten)]
+    pub(super) reuse: Reuse,
 }
 
 impl Figures {
@@ -179,6 +184,7 @@ impl Figures {
             before: &before.stat,
             now: &now.stat,
         };
+        let files = files(&before.files, &now.files);
         let devices = |n: &Value| device(&before.devices, n, span.seconds());
         Figures {
             program: shown(text(&now.about, "program")),
@@ -211,7 +217,8 @@ impl Figures {
             waits: waits(&span, &now.stat["waiting"]),
             order: text(&now.files, "order").into(),
             files_open: count(&now.files, "files_open"),
-            files: files(&now.files),
+            fit: Fit::of(&span, files.iter().map(|file| (&*file.path, &file.reuse))),
+            files,
         }
     }
 }
@@ -354,7 +361,7 @@ fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
     waits
 }
 
-fn files(files: &Value) -> Vec<File> {
+fn files(before: &Value, files: &Value) -> Vec<File> {
     let page = count(files, "page_bytes");
     let one = |file: &Value| {
         let bytes = |name: &str| count(file, name) * page;
@@ -367,6 +374,7 @@ fn files(files: &Value) -> Vec<File> {
             writing: bytes("writing"),
             second_chance: bytes("tagged"),
             refaults: count(file, "refaults"),
+            reuse: Reuse::of(before, file, page),
         }
     };
     list(files, "files").iter().map(one).collect()

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   title            which cache
-//!   memory           a bar of its states, the limits for dirty pages, rates
+//!   memory           a bar of its states, the limits for dirty pages, rates, whether it is large enough
 //!   devices          latency against the goal, in transit against its limit
 //!   waits            who, why, for how long
 //!   files            as many as fit
@@ -13,6 +13,7 @@
 //! are filled; wider ones give their room to paths. Sizes without a unit are MiB, and with a `G` GiB.
 
 use super::figures::{Device, Figures, File, Memory, ORDERS, Wait};
+use crate::control::percent;
 use millpond::internal::quantity::{micros, number, number_tick, size};
 use millpond_core::units::Bytes;
 use ratatui::style::{Color, Modifier, Style};
@@ -53,7 +54,8 @@ pub(super) fn lines(figures: &Figures, standing: &Standing, width: u16, height: 
     let mut lines = vec![title(figures, standing, width)];
     lines.extend(memory(&figures.memory, width));
     lines.push(rates(figures));
-    // At 24 lines: title 1, memory 4, devices 4, waits 6, files 8, keys 1. Each of the middle ones gets a part of more.
+    lines.push(fit(figures, width));
+    // At 24 lines: title 1, memory 5, devices 4, waits 6, files 7, keys 1. Each of the middle ones gets a part of more.
     let more = height - usize::from(HEIGHT_MIN);
     lines.extend(devices(figures, 2 + more / 8, width));
     lines.extend(waits(&figures.waits, 5 + more / 4, width));
@@ -254,6 +256,25 @@ fn rates(figures: &Figures) -> Line<'static> {
     ))
 }
 
+/// Whether memory is large enough, and for which file it is not.
+fn fit(figures: &Figures, width: usize) -> Line<'static> {
+    let fit = &figures.fit;
+    let ratios = format!(
+        "hits {} ({} since the start); ",
+        percent(fit.hit_ratio),
+        percent(fit.hit_ratio_ever)
+    );
+    let Some(file) = &fit.file else {
+        return Line::from(ratios + &fit.verdict);
+    };
+    let (before, after) = ("too small for ", format!(": {}", fit.verdict));
+    let room = width.saturating_sub(ratios.len() + before.len() + after.len());
+    Line::from(vec![
+        Span::raw(ratios),
+        Span::styled(format!("{before}{}{after}", last_of(file, room)), ALARM),
+    ])
+}
+
 fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
     let name = width - 63;
     let mut lines = vec![heading(
@@ -346,37 +367,81 @@ fn waits(waits: &[Wait], most: usize, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
+/// From so many columns on a line of a file has all there is.
+const WIDTH_ALL: usize = 104;
+
 fn files(figures: &Figures, room: usize, width: usize) -> Vec<Line<'static>> {
-    let path = width - 53;
     let order = ORDERS.iter().find(|(name, _)| *name == figures.order);
     let order = order.map_or(figures.order.as_str(), |(_, shown)| shown);
-    let mut lines = vec![heading(
-        format!(
-            "{:>9} {:>9} {:>9} {:>10} {:>9}   {:path$}",
-            "in memory",
-            "dirty",
-            "writing",
-            "2nd chance",
-            "refaults",
-            format!("FILE ({} open, by {order})", figures.files_open)
-        ),
-        width,
-    )];
-    lines.extend(figures.files.iter().take(room).map(|file| file_line(file, path)));
+    let heads = File::HEADS.map(str::to_owned);
+    let all = format!("FILE ({} open, by {order})", figures.files_open);
+    let mut line = file_line(heads, figures, width);
+    let left = width.saturating_sub(line.len());
+    line += &match all.len() > left {
+        true => first_of(&format!("FILE (by {order})"), left),
+        false => all,
+    };
+    let mut lines = vec![heading(line, width)];
+    for file in figures.files.iter().take(room) {
+        let mut line = file_line(file.cells(), figures, width);
+        line += &last_of(&file.path, width.saturating_sub(line.chars().count()));
+        lines.push(Line::from(line));
+    }
     lines
 }
 
-fn file_line(file: &File, path: usize) -> Line<'static> {
-    let part = |value: u64| if value == 0 { "-".into() } else { bytes(value) };
-    Line::from(format!(
-        "{:>9} {:>9} {:>9} {:>10} {:>9}   {}",
-        part(file.resident),
-        part(file.dirty),
-        part(file.writing),
-        part(file.second_chance),
-        rate(file.refaults as f64),
-        last_of(&file.path, path)
-    ))
+impl File {
+    const HEADS: [&'static str; 9] = [
+        "in memory",
+        "dirty",
+        "hits",
+        "refaults",
+        "evicted",
+        "back",
+        "wants",
+        "2nd chance",
+        "writing",
+    ];
+
+    fn cells(&self) -> [String; 9] {
+        let part = |value: u64| if value == 0 { "-".into() } else { bytes(value) };
+        let span = |ns: Option<u64>| match ns {
+            Some(ns) if ns >= 120_000_000_000 => age(ns as f64 / 1e9),
+            ns => time(ns),
+        };
+        [
+            part(self.resident),
+            part(self.dirty),
+            percent(self.reuse.hit_ratio),
+            rate(self.refaults as f64),
+            span(self.reuse.eviction_age_ns),
+            span(self.reuse.refault_age_ns),
+            self.reuse.more(),
+            part(self.second_chance),
+            part(self.writing),
+        ]
+    }
+}
+
+/// A narrow screen has no room for what is being written, and has pages on their second chance only in their order.
+fn file_line(cells: [String; 9], figures: &Figures, width: usize) -> String {
+    let [
+        resident,
+        dirty,
+        hits,
+        refaults,
+        evicted,
+        back,
+        more,
+        second,
+        writing,
+    ] = cells;
+    let unclean = match () {
+        () if width >= WIDTH_ALL => format!("{dirty:>8} {writing:>8} {second:>10}"),
+        () if figures.order == "tagged" => format!("{second:>10}"),
+        () => format!("{dirty:>8}"),
+    };
+    format!("{resident:>9} {unclean} {hits:>5} {refaults:>8} {evicted:>7} {back:>7} {more:>8}  ")
 }
 
 fn keys_line(figures: &Figures, width: usize) -> Line<'static> {

@@ -37,6 +37,8 @@ _COUNTED = (
     "resident_bytes",
     "faults",
     "swap_ins",
+    "refaults",
+    "refaults_kept_by_double",
     "swap_outs",
     "swap_outs_failed",
     "swap_used_bytes",
@@ -228,7 +230,8 @@ def stats():
     """What the open ponds of this process, and those that still have arrays, have done: a dictionary of sums.
 
     ponds, arrays; memory_bytes (their budgets), resident_bytes (pages in memory); faults (pages that were needed and not
-    there), swap_ins, swap_outs, swap_outs_failed (pages of 4 KiB); swap_used_bytes, swap_total_bytes; warnings.
+    there), swap_ins, swap_outs, swap_outs_failed (pages of 4 KiB); refaults (pages that came back soon after they had to leave) and
+    refaults_kept_by_double (of those, pages that twice the budget would have kept); swap_used_bytes, swap_total_bytes; warnings.
 
         >>> a = millpond.ones(1_000_000, memory="16M")
         >>> did = millpond.stats()
