@@ -17,7 +17,11 @@ fn loop_and_hot(loop_pages: u64, laps: u64) -> (World, [ReuseFigures; 2]) {
         let pages = PageCount(pages);
         w.step(match file {
             FILE => Event::Resized { file, pages },
-            _ => Event::Opened { file, pages },
+            _ => Event::Opened {
+                file,
+                pages,
+                device: DeviceNo(0),
+            },
         });
     }
     for n in 0..laps * loop_pages {
