@@ -7,6 +7,7 @@ mod support;
 
 use millpond::internal::{Recorder, Step};
 use millpond::{Error, LogOrder, OpenOptions, PageCache};
+use millpond_core::admission::AdmissionOptions;
 use millpond_core::event::Event;
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::sync::Arc;
@@ -185,4 +186,37 @@ fn a_file_that_is_open_already_needs_no_name_and_shares_its_pages_with_those_ope
     // What the last handle has left is on the device.
     let again = cache.open_file(third, OpenOptions::new()).unwrap();
     assert_eq!(again.page(1).unwrap()[..], [7; 904]);
+}
+
+/// The second device had the goal of the first: a flash disk beside a hard disk that of the hard disk.
+#[test]
+fn each_device_has_a_goal_of_its_own_until_one_is_set() {
+    let folders = [Place::Disk.folder(), Place::Memory.folder()];
+    let cache = PageCache::builder().memory(8 << 20).build().unwrap();
+    let files = folders.each_ref().map(|folder| {
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        let file = cache.open(&path, OpenOptions::new()).unwrap();
+        file.read_at(&mut [0; 4096], 0).unwrap();
+        file
+    });
+    let goals = || {
+        let figures = cache.devices();
+        let goals = figures.iter().map(|figures| figures.read_goal.unwrap().0);
+        goals.collect::<Vec<_>>()
+    };
+    assert_eq!(goals().len(), 2, "{:?}", cache.devices());
+    let classes = cache.devices();
+    assert!(
+        classes.iter().all(|figures| figures.class.is_some()),
+        "{classes:?}"
+    );
+    let mut options = cache.options();
+    if let AdmissionOptions::Goal(goal) = &mut options.admission {
+        goal.read_latency = millpond_core::units::Nanos(76_543_210);
+    }
+    cache.set_options(options).unwrap();
+    assert_eq!(goals(), [76_543_210; 2]);
+    drop(files);
+    assert_eq!(goals(), [76_543_210; 2], "they are known still");
 }

@@ -160,41 +160,6 @@ fn a_device_that_rotates_has_the_longest_goal_until_there_is_something_to_read()
     }
 }
 
-/// The second device had the goal of the first: a flash disk beside a hard disk that of the hard disk.
-#[test]
-fn each_device_has_a_goal_of_its_own_until_one_is_set() {
-    let folders = [Place::Disk.folder(), Place::Memory.folder()];
-    let counts = Counts::default();
-    let cache = counts.builder().build().unwrap();
-    let files = folders.each_ref().map(|folder| {
-        let path = folder.path().join("file");
-        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
-        let file = open(&cache, &path);
-        file.read_at(&mut [0; 4096], 0).unwrap();
-        file
-    });
-    let goals = || {
-        let figures = cache.devices();
-        let goals = figures.iter().map(|figures| figures.read_goal.unwrap().0);
-        goals.collect::<Vec<_>>()
-    };
-    assert_eq!(goals().len(), 2, "{:?}", cache.devices());
-    assert!(counts.take()[0] > 26, "both were measured");
-    let classes = cache.devices();
-    assert!(
-        classes.iter().all(|figures| figures.class.is_some()),
-        "{classes:?}"
-    );
-    let mut options = cache.options();
-    if let AdmissionOptions::Goal(goal) = &mut options.admission {
-        goal.read_latency = millpond_core::units::Nanos(76_543_210);
-    }
-    cache.set_options(options).unwrap();
-    assert_eq!(goals(), [76_543_210; 2]);
-    drop(files);
-    assert_eq!(goals(), [76_543_210; 2], "they are known still");
-}
-
 /// As it is measured of the modelled disk.
 const ROTATES: millpond::device::Calibration = millpond::device::Calibration {
     facts: millpond::device::DeviceFacts::MEMORY,

@@ -3,8 +3,9 @@
 use super::RegionError;
 use crate::disk::{Model, ModelRequest};
 use crate::swap::Swap;
+use millpond_core::event::Event;
 use millpond_core::io::IoId;
-use millpond_core::units::{FrameNo, Instant, Nanos};
+use millpond_core::units::{DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount};
 use std::collections::BTreeMap;
 
 const PAGE: u64 = 4096;
@@ -25,6 +26,24 @@ pub(super) struct Disk {
     /// In memory: when each ends.
     ends: BTreeMap<(Instant, u64), ()>,
     next_id: u64,
+}
+
+/// The disk has a swap file of so many slots.
+pub(super) fn swap_added(slots: PageCount) -> Event<'static> {
+    Event::SwapAdded {
+        slots,
+        priority: 0,
+        device: DeviceNo(0),
+    }
+}
+
+/// It has a file of so many pages.
+pub(super) fn opened(file: FileId, pages: PageCount) -> Event<'static> {
+    Event::Opened {
+        file,
+        pages,
+        device: DeviceNo(0),
+    }
 }
 
 impl Disk {

@@ -20,7 +20,7 @@ use frames::{At, Frames, REGION};
 use millpond_core::event::{Effect, Effects, Event, Intent, Waiters};
 use millpond_core::manager::Manager;
 use millpond_core::options::{OptionError, Options};
-use millpond_core::units::{DeviceNo, FileId, Instant, Nanos, PageCount, PageIndex, PageKey};
+use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageIndex, PageKey};
 use std::collections::BTreeSet;
 
 const FILE: FileId = FileId(1);
@@ -148,20 +148,10 @@ impl Region {
             file_reads: 0,
             soft_faults: 0,
         };
-        let slots = PageCount(options.slots);
-        region.step(Event::SwapAdded {
-            slots,
-            priority: 0,
-            device: DeviceNo(0),
-        });
+        region.step(disk::swap_added(PageCount(options.slots)));
         let pages = PageCount(options.pages);
         region.step(Event::RegionOpened { file: REGION, pages });
-        let pages = PageCount(options.file_pages);
-        region.step(Event::Opened {
-            file: FILE,
-            pages,
-            device: DeviceNo(0),
-        });
+        region.step(disk::opened(FILE, PageCount(options.file_pages)));
         Ok(region)
     }
 
