@@ -58,7 +58,7 @@ fn the_engines_machine_does_the_same_again_in_the_simulators_frames() {
         answers().count()
     );
     // A recording in which little happens shows little.
-    assert_eq!(events.len(), 18, "{events:?}");
+    assert_eq!(events.len(), 19, "{events:?}");
     assert_eq!(effects.len(), 11, "{effects:?}");
     assert!(uses > 0 && kept > 0 && busy > 0);
 
