@@ -5,7 +5,7 @@ use super::{Format, binary, csv};
 use std::path::Path;
 
 /// So much of a file is looked at.
-const BEGIN: usize = 4096;
+pub(super) const BEGIN: usize = 4096;
 
 /// By its name, `.zst` aside. `.csv` and `.txt` are of several formats.
 pub(super) fn by_name(path: &Path) -> Option<Format> {

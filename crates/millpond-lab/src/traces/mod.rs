@@ -170,15 +170,33 @@ const BYTES_FOR_BYTE: u64 = 8;
 /// or too long for the memory that is free.
 pub fn read(path: &Path, options: &Options) -> Result<Requests> {
     let failed = |e| LabError::path("cannot read", path, e);
-    let most = host::memory_free().map_or(BYTES_MAX, |free| BYTES_MAX.min(free / BYTES_FOR_BYTE));
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
-    parse(path, bytes, options, most).map_err(|why| LabError::BadValue {
+    let bad = |why| LabError::BadValue {
         option: "the trace",
         value: path.display().to_string(),
         allowed: why,
         instead: "docs/TRACES.md has the formats".into(),
+    };
+    let mut file = File::open(path).map_err(failed)?;
+    // First what it is: there are files without an end.
+    let mut bytes = Vec::new();
+    let mut begin = (&mut file).take(detect::BEGIN as u64);
+    begin.read_to_end(&mut bytes).map_err(failed)?;
+    if !zstd::is_packed(&bytes) {
+        format_of(path, &bytes, options).map_err(bad)?;
+    }
+    let most = host::memory_free().map_or(BYTES_MAX, |free| BYTES_MAX.min(free / BYTES_FOR_BYTE));
+    file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    parse(path, bytes, options, most).map_err(bad)
+}
+
+/// What the options say, else the name, else the content.
+fn format_of(path: &Path, bytes: &[u8], options: &Options) -> Result<Format, String> {
+    let format = options.format.or_else(|| detect::by_name(path));
+    format.or_else(|| detect::by_content(bytes)).ok_or_else(|| {
+        format!(
+            "it is no trace that is known: neither its name nor its content say what it is; --format takes {}",
+            Format::names()
+        )
     })
 }
 
@@ -197,16 +215,7 @@ fn parse(path: &Path, bytes: Vec<u8>, options: &Options, most: u64) -> Result<Re
     if bytes.len() as u64 > most {
         return Err(too_long());
     }
-    let format = options
-        .format
-        .or_else(|| detect::by_name(path))
-        .or_else(|| detect::by_content(&bytes))
-        .ok_or_else(|| {
-            format!(
-                "neither its name nor its content say what it is; --format takes {}",
-                Format::names()
-            )
-        })?;
+    let format = format_of(path, &bytes, options)?;
     let mut to = Builder::new(options.page_size);
     match format {
         Format::U32 => binary::u32(&bytes, &mut to)?,

@@ -118,6 +118,10 @@ pub(crate) fn single(tree: &str) -> Vec<(String, String)> {
 pub(crate) fn uses(code: &str) -> Vec<(usize, bool, &str)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {
+        // `pub struct Reuse {` is none.
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
         let before = code[..at].rsplit(['\n', ';', '{', '}']).next().unwrap().trim();
         if !before.is_empty() && !before.starts_with("pub") && !before.ends_with(']') {
             continue;
