@@ -49,13 +49,6 @@ impl Latencies {
         self.total += other.total;
     }
 
-    /// What more than one in a hundred exceed beyond what chance explains, by two standard errors of their number: of 20 the
-    /// second largest, of 100 the fourth, of 10,000 the 121st. The 99th percentile where there are many, and no jump on the way
-    /// there. `None` of none.
-    pub(crate) fn tail(&self) -> Option<Nanos> {
-        self.nth_largest((self.total + 20 * self.total.isqrt()) / 100 + 1)
-    }
-
     /// The `nth` largest, the first being 1, to a quarter more; `None` if there are fewer.
     pub(crate) fn nth_largest(&self, nth: u32) -> Option<Nanos> {
         let mut left = nth.max(1);
@@ -95,33 +88,6 @@ mod tests {
         let p95 = latencies.nth_largest(50).unwrap_or_default().0 / 1_000;
         assert!((950..1200).contains(&p95), "{p95}");
         assert_eq!(latencies.nth_largest(1_001), None);
-    }
-
-    #[test]
-    fn the_tail_is_the_99th_percentile_within_what_chance_explains() {
-        let with_late = |reads: u32, late: u32| {
-            let mut latencies = Latencies::default();
-            for n in 0..reads {
-                latencies.add(Nanos::from_millis(if n < late { 50 } else { 1 }));
-            }
-            latencies.tail() > Some(Nanos::from_millis(10))
-        };
-        for (reads, late) in [(20, 2), (100, 4), (400, 9), (10_000, 121)] {
-            assert!(with_late(reads, late), "{late} of {reads}");
-            assert!(!with_late(reads, late - 1), "{late} of {reads}, but for one");
-        }
-    }
-
-    #[test]
-    fn halves_are_forgotten_last_where_there_were_many() {
-        let mut latencies = Latencies::default();
-        for _ in 0..5 {
-            latencies.add(Nanos::from_micros(10));
-        }
-        latencies.add(Nanos::from_millis(10));
-        latencies.halve();
-        assert_eq!(latencies.total(), 2);
-        assert!(latencies.nth_largest(1) < Some(Nanos::from_micros(20)));
     }
 
     #[test]

@@ -238,8 +238,7 @@ fn half_of_the_reads_beside_a_drive_with_a_volatile_cache_keep_the_goal() {
         let (half, tail) = (beside.percentile(50), beside.percentile(90));
         assert!(half <= GOAL, "{mib} MiB, {readers}: {half:?}");
         assert!(tail <= Nanos(GOAL.0 * 5 / 2), "{mib} MiB, {readers}: {tail:?}");
-        // Twice what the fault had.
-        assert!(count > (if readers == 1 { 14.0 } else { 48.0 }) * beside.seconds);
+        assert!(count > (if readers == 1 { 14.0 } else { 100.0 }) * beside.seconds);
         assert!(beside.seconds < 4.0 * alone, "{mib} MiB: {} s", beside.seconds);
     }
 }

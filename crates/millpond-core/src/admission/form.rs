@@ -49,6 +49,9 @@ pub trait Form: Clone + fmt::Debug {
     /// The device's part of a small fsync has ended.
     fn device_sync_ended(&mut self, _now: Instant, _in_transit: &InTransit) {}
 
+    /// The write just issued, of `bytes`, does not begin where the one before it ended.
+    fn stream_begun(&mut self, _bytes: Bytes) {}
+
     /// How many bytes of writes may be in transit; a form that counts requests says no number.
     fn in_transit_limit(&self, _now: Instant, _in_transit: &InTransit) -> Bytes {
         Bytes(u64::MAX)
@@ -170,6 +173,12 @@ impl Form for Configured {
     fn device_sync_ended(&mut self, now: Instant, in_transit: &InTransit) {
         if let Configured::Goal(form) = self {
             form.device_sync_done(now, in_transit);
+        }
+    }
+
+    fn stream_begun(&mut self, bytes: Bytes) {
+        if let Configured::Goal(form) = self {
+            form.stream_begun(bytes);
         }
     }
 

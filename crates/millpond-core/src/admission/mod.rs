@@ -179,6 +179,11 @@ impl<F: Form> Admission<F> {
         self.form.admit(now, reason, bytes, &self.in_transit)
     }
 
+    /// The write just issued, of `bytes`, does not begin where the one before it ended.
+    pub fn stream_begun(&mut self, bytes: Bytes) {
+        self.form.stream_begun(bytes);
+    }
+
     /// A transfer was issued.
     pub fn issued(&mut self, now: Instant, reason: Reason, bytes: Bytes) {
         self.in_transit.issued(now, reason, bytes);

@@ -9,12 +9,14 @@ use crate::admission::goal::Goal;
 use crate::admission::{Admission, DeviceClass, DeviceHints, Form};
 use crate::mutation::{self, Mutation};
 use crate::recent::Recent;
-use crate::units::{Bytes, DeviceNo, Instant, Nanos};
+use crate::units::{Bytes, DeviceNo, FileId, Instant, Nanos, PageIndex};
 
 /// What the manager keeps for a device.
 #[derive(Clone, Debug)]
 pub(super) struct Device<A: Form> {
     pub(super) admission: Admission<A>,
+    /// Where the last write ended.
+    pub(super) stream_end: Option<(FileId, PageIndex)>,
     /// The next write, if the admission does not let it go yet.
     pub(super) held_back: HeldBack,
     /// Reads that a caller waited for.
@@ -45,6 +47,7 @@ impl<A: Form> Device<A> {
     pub(super) fn new(admission: Admission<A>) -> Device<A> {
         Device {
             admission,
+            stream_end: None,
             held_back: HeldBack::default(),
             reads: Recent::default(),
         }

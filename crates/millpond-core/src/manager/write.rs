@@ -223,6 +223,12 @@ impl<A: Form> Manager<A> {
             awaited: None,
         };
         let (io, frames) = self.issue(transfer, cx);
+        let bytes = pages.to_bytes(self.options.page_size);
+        let state = self.device(device);
+        if state.stream_end != Some((file, first)) {
+            state.admission.stream_begun(bytes);
+        }
+        state.stream_end = Some((file, first.after(pages.0)));
         self.flusher.issued(job, io, pages.0);
         self.writing += pages;
         self.held_back(device, cx.now, None);

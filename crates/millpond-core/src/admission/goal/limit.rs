@@ -1,43 +1,34 @@
 //! The limit in transit beside readers: a congestion window in bytes, steered by the tail of read latencies.
 //!
-//! What it decides: how many bytes of writes may be in transit. By what: the tail of the reads since the limit or the pacing
-//! rate was changed last, each counting half with every second, looked at after 100 ms and 20 reads; whether a write was held
-//! back by the limit; the knee. In the literature: a delay-based congestion window, as Vegas has it; `blk-wbt` steers so by
-//! the minimum.
+//! What it decides: how many bytes of writes may be in transit. By what: the tail (p99, or p95 of less than 200) of the
+//! reads of a window of at least 100 ms and 20 reads, whether a write was held back by the limit, and the knee. In the
+//! literature: a delay-based congestion window, as Vegas has it; `blk-wbt` steers so by the minimum.
 //!
 //! ```text
-//!   tail              0 ─────────── 3/4 ─────────── goal ──────────►
-//!   step                     Up             Stay            Down
-//!                   if a write was held back         towards 7/8 of the goal, in proportion,
-//!                   and the knee lets it             by half at most up or down
+//!   tail of the window            0 ─────────── 3/4 ─────────── target ──────────►
+//!   step                               Up               Stay             Down
+//!                             if a write was held back                towards 7/8 of the target, in proportion,
+//!                             and the knee lets it                    by half at most up or down
 //! ```
 //!
-//! One histogram gives the tail. It is emptied when what it tells of is changed, so no read is held against a limit that it
-//! did not meet; and it grows while nothing is, so that of 500 reads a second, 50 in 100 ms, the 99th percentile is kept all
-//! the same. While the knee or the pacing is being tried, the limit stands still; a goal that is missed ends the trial.
+//! The target is the goal, or less while too many reads are late (`target_scale`). With a short goal a window also drives the
+//! knee's trials and the pacing; with time slices the limit does not follow windows, but what the device writes.
 
 use super::knee::Range;
 use super::pacing::{Reads, WindowEnd};
+use super::window::Window;
 use super::{GoalState, LIMIT_START};
-use crate::admission::DeviceClass;
-use crate::latencies::Latencies;
 use crate::units::{Bytes, Instant, Nanos};
 
-/// The shortest time after which latencies are judged, as `blk-wbt`'s.
+/// The shortest window over which latencies are judged, as `blk-wbt`'s.
 const WINDOW_MIN: Nanos = Nanos::from_millis(100);
-/// A window needs so many reads to be judged: the tail of fewer says nothing.
+/// A window needs so many reads to be judged: a percentile of fewer says nothing.
 const WINDOW_READS_MIN: u32 = 20;
-/// After so long each read counts half.
-const HALF_LIFE: Nanos = Nanos::from_secs(1);
 
-/// The window that runs, and the reads since something was changed.
+/// The window that runs: its reads, and what they can say of the limit.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    tail: Latencies,
-    halved: Instant,
-    since: Instant,
-    reads: u32,
-    sum: Nanos,
+    reads: Window,
     /// A read had writes beside it: only then do they say something about the limit.
     beside_writes: bool,
     /// A write waited for the limit: only then does a larger one change anything.
@@ -47,53 +38,21 @@ pub(super) struct Sample {
 impl Sample {
     pub(super) fn new(since: Instant) -> Sample {
         Sample {
-            tail: Latencies::default(),
-            halved: since,
-            since,
-            reads: 0,
-            sum: Nanos::ZERO,
+            reads: Window::new(since),
             beside_writes: false,
             limited: false,
         }
     }
 
-    fn add(&mut self, now: Instant, latency: Nanos, beside_writes: bool) {
-        if now.since(self.halved) >= HALF_LIFE {
-            self.tail.halve();
-            self.halved = now;
-        }
-        self.tail.add(latency);
-        (self.reads, self.sum.0) = (self.reads + 1, self.sum.0 + latency.0);
-        self.beside_writes |= beside_writes;
-    }
-
     fn is_over(&self, now: Instant) -> bool {
-        self.reads >= WINDOW_READS_MIN && now.since(self.since) >= WINDOW_MIN
-    }
-
-    fn tail(&self) -> Nanos {
-        self.tail.tail().unwrap_or_default()
-    }
-
-    /// What a read of the window took on average.
-    fn mean(&self) -> Nanos {
-        Nanos(self.sum.0 / u64::from(self.reads.max(1)))
-    }
-
-    /// The next window begins, with the reads so far, or without them where something was changed.
-    fn next(&mut self, now: Instant, is_changed: bool) {
-        let (tail, halved) = (core::mem::take(&mut self.tail), self.halved);
-        *self = Sample::new(now);
-        if !is_changed {
-            (self.tail, self.halved) = (tail, halved);
-        }
+        self.reads.reads() >= WINDOW_READS_MIN && now.since(self.reads.since) >= WINDOW_MIN
     }
 }
 
 /// What a window calls for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// Reads have missed the goal.
+    /// Reads have missed the target.
     Down,
     Stay,
     /// They were well inside it, and more would be written.
@@ -103,72 +62,80 @@ enum Step {
 impl GoalState {
     /// A caller has waited for `latency`, with writes beside it or not. At the end of a window the limit follows.
     pub(super) fn judge(&mut self, now: Instant, latency: Nanos, beside_writes: bool) {
-        self.sample.add(now, latency, beside_writes);
-        if beside_writes {
-            self.knee.read_done(latency > self.goal());
+        self.sample.beside_writes |= beside_writes;
+        self.sample.reads.add(latency);
+        let favours_writes = self.slices.favours_writes();
+        let goal = self.goal();
+        if beside_writes && !favours_writes {
+            self.target_scale.add(now, latency, goal);
+            self.knee.read_done(latency > goal);
         }
         if !self.sample.is_over(now) {
             return;
         }
-        if !self.sample.beside_writes {
-            return self.sample.next(now, true);
+        let sample = core::mem::replace(&mut self.sample, Sample::new(now));
+        if !sample.beside_writes {
+            return;
         }
-        let before = (self.limit, self.pacing.bytes_per_ms());
-        match self.slices.favours_writes() {
-            true => self.follow_rate(),
-            false => self.steer(now),
+        if favours_writes {
+            self.follow_rate();
+        } else {
+            self.steer(now, &sample);
         }
-        self.sample
-            .next(now, before != (self.limit, self.pacing.bytes_per_ms()));
     }
 
     /// With time slices: what the device writes in an eighth of the goal.
     fn follow_rate(&mut self) {
-        let wanted = self.least().max(LIMIT_START.0);
+        self.knee.forget_trial();
+        self.pacing.forget();
+        let wanted = self.least().max(LIMIT_START);
         // A little less, and the second of two writes in transit no longer fits: the disk would lose a revolution.
-        if wanted.abs_diff(self.limit.0) > self.limit.0 / 8 {
+        if wanted.0.abs_diff(self.limit.0) > self.limit.0 / 8 {
             self.step_to(wanted);
         }
     }
 
-    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal, but
+    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the target, but
     /// to no more than the knee.
-    fn steer(&mut self, now: Instant) {
-        let (goal, seen) = (self.goal(), self.sample.tail());
-        let step = self.step(seen, goal);
+    fn steer(&mut self, now: Instant, sample: &Sample) {
+        let (target, seen) = (self.target_scale.apply(self.goal()), sample.reads.tail());
+        let step = self.step(seen, target, sample.limited);
         let missed_before = core::mem::replace(&mut self.missed_before, step == Step::Down);
-        // What would only be taken back is not given before it is known whether less would do.
-        let is_settled = match step {
-            Step::Down => false,
-            Step::Stay => self.sample.limited,
-            Step::Up => missed_before,
-        };
-        if self.class() == DeviceClass::Channels {
+        if !self.seeks() {
+            // What would only be taken back is not given before it is known whether less would do.
+            let is_settled = match step {
+                Step::Down => false,
+                Step::Stay => sample.limited,
+                Step::Up => missed_before,
+            };
             if is_settled && self.pacing.is_at_full_rate() {
                 let rate = self.slices.bytes_per_ms();
-                self.knee.begin_trial(now, goal, self.range(), rate);
+                self.knee.begin_trial(now, self.goal(), self.range(), rate);
             }
-            self.pace(now, is_settled);
+            self.pace(now, sample, is_settled);
         }
-        let is_tried = self.knee.is_trying() || self.pacing.is_trying();
-        match step {
-            Step::Down => self.knee.drop_trial(),
-            Step::Up if !is_tried => {}
-            Step::Up | Step::Stay => return,
+        let is_due = match step {
+            Step::Down => true,
+            Step::Stay => false,
+            Step::Up => !self.knee.is_trying(),
+        };
+        if is_due {
+            let aimed = u128::from(target.0 - target.0 / 8);
+            let wanted = u128::from(self.limit.0) * aimed / u128::from(seen.0.max(1));
+            let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+            let most = self.knee.bytes().unwrap_or(u64::MAX);
+            self.step_to(Bytes(wanted.min(most)));
         }
-        let aimed = u128::from(goal.0 - goal.0 / 8);
-        let wanted = u128::from(self.limit.0) * aimed / u128::from(seen.0.max(1));
-        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
-        self.step_to(wanted.min(self.knee.bytes().unwrap_or(u64::MAX)));
     }
 
-    fn step(&self, seen: Nanos, goal: Nanos) -> Step {
-        let is_well_inside = seen.0 < goal.0 - goal.0 / 4;
-        // Where there are many channels it is tried first whether more makes writes faster.
-        let may_grow = || self.class() == DeviceClass::Arm || self.knee.may_grow(self.range());
-        if seen > goal {
+    /// For a tail of `seen`; `limited`: a write was held back.
+    fn step(&self, seen: Nanos, target: Nanos, limited: bool) -> Step {
+        let is_well_inside = seen.0 < target.0 - target.0 / 4;
+        // With a short goal it is tried first whether more makes writes faster.
+        let may_grow = || self.seeks() || self.knee.may_grow(self.range());
+        if seen > target {
             Step::Down
-        } else if is_well_inside && self.sample.limited && may_grow() {
+        } else if is_well_inside && limited && may_grow() {
             Step::Up
         } else {
             Step::Stay
@@ -176,9 +143,9 @@ impl GoalState {
     }
 
     /// Tells the pacing what the window has shown. `is_settled`: the goal was kept, and the limit stays.
-    fn pace(&mut self, now: Instant, is_settled: bool) {
+    fn pace(&mut self, now: Instant, sample: &Sample, is_settled: bool) {
         let is_tried = self.knee.is_trying();
-        let has_missed = self.sample.tail() > self.goal();
+        let has_missed = sample.reads.tail() > self.goal();
         let reads = if has_missed && !is_tried && self.limit <= self.options.in_transit_min {
             Reads::Missed
         } else if has_missed {
@@ -190,9 +157,9 @@ impl GoalState {
         };
         let end = WindowEnd {
             reads,
-            waited: self.sample.limited,
+            waited: sample.limited,
             device_rate: self.slices.bytes_per_ms(),
-            mean: self.sample.mean(),
+            mean: sample.reads.mean(),
             share: self.share(),
         };
         self.pacing.window_ended(now, end);
@@ -201,19 +168,20 @@ impl GoalState {
         }
     }
 
-    /// What the device writes in an eighth of the goal: to hold back more gains a read no more than that eighth, and a disk that rotates serves waiting reads between two
-    /// short writes, at half an actuator's round a read.
-    fn least(&self) -> u64 {
+    /// What the device writes in an eighth of the goal: to hold back more gains a read no more than that eighth, and a disk
+    /// that rotates serves waiting reads between two short writes, at half an actuator's round a read.
+    fn least(&self) -> Bytes {
         let in_eighth = self.slices.written_in(Nanos(self.goal().0 / 8));
-        in_eighth.map_or(0, |bytes| bytes.0)
+        let min = self.options.in_transit_min;
+        in_eighth.map_or(min, |bytes| bytes.max(min))
     }
 
     /// Towards `wanted`, by at most a half down and a half up at once.
-    fn step_to(&mut self, wanted: u64) {
+    fn step_to(&mut self, wanted: Bytes) {
         let limit = self.limit.0;
-        let wanted = wanted.clamp(limit / 2, limit + limit / 2);
+        let wanted = wanted.0.clamp(limit / 2, limit + limit / 2);
         let min = self.options.in_transit_min;
-        let least = self.least().min(self.knee.bytes().unwrap_or(u64::MAX));
+        let least = self.least().0.min(self.knee.bytes().unwrap_or(u64::MAX));
         self.limit = Bytes(wanted.max(least)).clamp(min, self.options.in_transit_max.max(min));
     }
 

@@ -1,37 +1,38 @@
 //! Millpond's default form: writes fill what a goal for read latency leaves.
 //!
-//! What it decides: how many bytes of writes may be in transit to a device, and when the next write goes. By what: how long
-//! reads take, what the device writes, why a write is made. In the literature: a congestion controller (Vegas, BBR) whose
-//! path is the device's queue and whose signal is the tail of read latencies; where a disk has one arm, a proportional-share
-//! scheduler (BFQ) before it.
+//! What it decides: how many bytes of writes may be in transit, and when the next write goes. By what: how long reads
+//! take, what the device writes, why a write is made. In the literature: a congestion controller (Vegas, BBR) whose path
+//! is the device's queue and whose signal is the tail of read latencies; on devices that favour writes, a
+//! proportional-share scheduler (BFQ) beside it.
 //!
 //! ```text
-//!             no read for 50 ms                                   by the class of the device, never by the goal
-//!   NoReader ◄─────────────────► SideBySide ◄───────────────────► TimeSlices
-//!      │          a read             │     an arm that serves        │
-//!      │                             │     new writes before reads   │
-//!   drained within              limit, by the tail              slices in turn, by the
-//!   the goal                    of reads (Vegas)                 goal and shares (DRR)
-//!                                    │                               │
-//!              channels: knee, pacing┘ (BBR)      arm: two writes    └ backlog of a write cache (leaky bucket)
+//!   NoReader ── a read ──► SideBySide ◄── what is written while a read waits ──► TimeSlices
+//!      ▲                       ▲                                                     ▲
+//!      │                       └──────────────────────────┬──────────────────────────┘
+//!      │                     readers are too slow: back   │   where `admission.batch` is set
+//!      │                     for a second                 ▼
+//!      │                                               Batches
+//!      └── no read for 50 ms, from all three
 //! ```
 //!
 //! | `Regime` | limit in transit | what else a write waits for |
 //! |---|---|---|
 //! | `NoReader` | what the device drains within the goal, `in_transit_max` at most | |
-//! | `SideBySide`, many channels | steered by the tail of reads, up to the knee | a read that has missed the goal; its pacing |
-//! | `SideBySide`, an arm | steered by the tail of reads; two background writes | two reads, once one has waited a quarter of the goal |
-//! | `TimeSlices`, an arm | what the device writes in an eighth of the goal; half of it for background writes | the readers' slice |
+//! | `SideBySide` | steered by windows of reads, up to the knee | two reads, once one has missed the goal; its pacing |
+//! | `TimeSlices` | what the device writes in an eighth of the goal; half of it for background writes | the readers' slice; the first write of its stream |
+//! | `Batches` | four times `in_transit_max` | 128 reads in time for each late one |
 //!
 //! | file | decides | by what | known as |
 //! |---|---|---|---|
-//! | `../class` | one arm, or many channels | reads alone in the device, what it says | |
-//! | `limit` | bytes in transit beside readers | the tail of reads against the goal | Vegas' congestion window |
+//! | `limit` | bytes in transit beside readers | the tail of 100 ms of reads against the goal | delay-based congestion window |
+//! | `target_scale` | the part of the goal that windows are held to | late reads of 400 | |
 //! | `knee` | the most in transit that is of use | rates of writes with two limits in turn | Kleinrock's knee; a paired trial |
 //! | `pacing` | when the next write goes | whether the goal is kept, reads' mean | BBR's pacing rate |
-//! | `favours_writes` | whether an arm serves new writes before waiting reads | bytes written meanwhile | a detector |
+//! | `favours_writes` | whether the device serves new writes before waiting reads | bytes written meanwhile | a detector |
 //! | `time_slices` | whose slice it is | how long reads have waited, shares | BFQ's slices, DRR's deficit |
+//! | `stream_start` | how long a stream's first write is alone | the device's rate | |
 //! | `backlog` | what a write cache has still to write | answered bytes, reads that are late | a leaky bucket |
+//! | `batches` | whether 128 reads have paid for a burst of writes | reads in time and late | BFQ's slices |
 //! | `unloaded` | the least goal that is of use | reads with no write beside them | Vegas' base round trip |
 //! | `write_rate` | what the device writes at its best | ends of writes | BBR's bottleneck rate |
 //!
@@ -49,6 +50,9 @@
 mod backlog;
 #[cfg(test)]
 mod backlog_tests;
+mod batches;
+#[cfg(test)]
+mod batches_tests;
 mod favours_writes;
 mod knee;
 #[cfg(test)]
@@ -58,19 +62,25 @@ mod options;
 mod pacing;
 #[cfg(test)]
 mod pacing_tests;
+mod stream_start;
+mod target_scale;
 #[cfg(test)]
 mod tests;
 mod time_slices;
 mod unloaded;
+mod window;
 mod write_rate;
 
 use super::class::ClassDetector;
 use super::{DeviceClass, DeviceHints, InTransit, Verdict};
 use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
+use batches::{BatchSize, Batches};
 use knee::Knee;
 use limit::Sample;
 use pacing::Pacing;
+use stream_start::StreamStart;
+use target_scale::TargetScale;
 use time_slices::TimeSlices;
 use unloaded::UnloadedReads;
 
@@ -79,9 +89,9 @@ pub use options::GoalOptions;
 /// For so long after a read the reader is taken to be still there. Linux uses 100 ms ("other I/O");
 /// half of it leaves the other half to come back to full speed within 100 ms.
 const READER_SPAN: Nanos = Nanos::from_millis(50);
-/// The least goal, in unloaded p95s. With two of them a goal of 20 ms made the modelled disk's writers take 300 s instead of
+/// The least goal, in unloaded p99s. With two of them a goal of 20 ms made the modelled disk's writers take 300 s instead of
 /// 18, as every write was followed by a seek; with three it is 54 s.
-pub(crate) const UNLOADED_P95S: u64 = 3;
+pub(crate) const UNLOADED_P99S: u64 = 3;
 /// The limit that a new reader meets, before anything was measured, and the least with time slices.
 const LIMIT_START: Bytes = Bytes::from_kib(512);
 
@@ -90,27 +100,31 @@ const LIMIT_START: Bytes = Bytes::from_kib(512);
 /// (Dillon 2000) was such writes, while 64 readers waited.
 const BESIDE_READERS: u32 = 2;
 
+/// So many times `in_transit_max` may be in a batch: a reader that comes meanwhile waits once, for all of it.
+const BATCHED: u64 = 4;
+
 /// The largest page.
 const PAGE_MAX: u64 = 64 << 10;
 
 /// The goal for reads, and what it follows from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Goal {
-    /// The setting, or three unloaded p95s where that is more.
+    /// The setting, or three unloaded p99s where that is more.
     pub in_force: Nanos,
     /// What was set.
     pub setting: Nanos,
-    /// What 95 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
-    pub unloaded_p95: Nanos,
+    /// What 99 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
+    pub unloaded_p99: Nanos,
 }
 
-/// Which rules hold. It follows, at each event, from whether readers are active and from what is known of
-/// the device.
+/// Which rules hold. It follows, at each event, from whether readers are active and from what is known of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Regime {
     /// No caller has read, or waited for a small fsync, within [`READER_SPAN`].
     NoReader,
-    /// The device has an arm and serves new writes before reads that wait: the next write of a stream is always nearest.
+    /// Readers and writers have the device to themselves in turn, as `admission.batch` asks for.
+    Batches,
+    /// The device serves new writes before reads that wait.
     TimeSlices,
     /// The device serves reads and writes side by side, as far as is known.
     SideBySide,
@@ -132,6 +146,8 @@ struct Facts<'a> {
     goal: Nanos,
     /// The writers' share of the time, in percent.
     share: u32,
+    /// The device has one arm.
+    seeks: bool,
     in_transit: &'a InTransit,
 }
 
@@ -159,10 +175,14 @@ pub struct GoalState {
     missed_before: bool,
     /// What the writes that asked last are for.
     purpose: Purpose,
+    target_scale: TargetScale,
     knee: Knee,
     pacing: Pacing,
     unloaded: UnloadedReads,
     slices: TimeSlices,
+    batches: Batches,
+    /// The last write, if it began a stream.
+    stream_start: Option<StreamStart>,
 }
 
 impl GoalState {
@@ -180,10 +200,13 @@ impl GoalState {
             sample: Sample::new(Instant(0)),
             missed_before: false,
             purpose: Purpose::Background,
+            target_scale: TargetScale::new(),
             knee: Knee::new(),
             pacing: Pacing::new(),
-            unloaded: UnloadedReads::default(),
+            unloaded: UnloadedReads::new(),
             slices: TimeSlices::new(),
+            batches: Batches::new(options.batch),
+            stream_start: None,
         }
     }
 
@@ -225,7 +248,7 @@ impl GoalState {
 
     /// The goal in force.
     pub fn goal(&self) -> Nanos {
-        self.setting().max(Nanos(self.unloaded.p95().0 * UNLOADED_P95S))
+        self.setting().max(Nanos(self.unloaded.p99().0 * UNLOADED_P99S))
     }
 
     /// The goal in force and what it follows from.
@@ -233,18 +256,25 @@ impl GoalState {
         Goal {
             in_force: self.goal(),
             setting: self.setting(),
-            unloaded_p95: self.unloaded.p95(),
+            unloaded_p99: self.unloaded.p99(),
         }
     }
 
     fn regime(&self, now: Instant, in_transit: &InTransit) -> Regime {
         if !in_transit.reader_active(now, READER_SPAN) {
             Regime::NoReader
+        } else if self.batches.decide() {
+            Regime::Batches
         } else if self.slices.favours_writes() {
             Regime::TimeSlices
         } else {
             Regime::SideBySide
         }
+    }
+
+    /// Whether a request costs a seek, however short it is.
+    fn seeks(&self) -> bool {
+        self.class() == DeviceClass::Arm
     }
 
     /// The writers' share of the time, in percent.
@@ -260,6 +290,7 @@ impl GoalState {
             now,
             goal: self.goal(),
             share: self.share(),
+            seeks: self.seeks(),
             in_transit,
         }
     }
@@ -268,6 +299,7 @@ impl GoalState {
     pub(super) fn in_transit_limit(&self, now: Instant, in_transit: &InTransit) -> Bytes {
         match self.regime(now, in_transit) {
             Regime::NoReader => self.limit_without_readers(),
+            Regime::Batches => self.options.in_transit_max,
             Regime::TimeSlices | Regime::SideBySide => self.limit_beside_readers(),
         }
     }
@@ -276,14 +308,14 @@ impl GoalState {
     /// meets no more. The most, before 4 MiB were written and its rate is known.
     fn limit_without_readers(&self) -> Bytes {
         let goal = self.goal().0;
-        let span = Nanos((goal - goal / 8).saturating_sub(self.unloaded.p95().0));
+        let span = Nanos((goal - goal / 8).saturating_sub(self.unloaded.p99().0));
         let (least, most) = (self.options.in_transit_min, self.options.in_transit_max);
         let drained = self.slices.drained_in(span).unwrap_or(most);
         drained.clamp(least, most.max(least))
     }
 
-    /// Where reads and writes are served side by side the tail of reads steers it: with half of it for background writes the
-    /// writers of a real flash disk took 1.75 s instead of 1.27, at the same tail.
+    /// Where reads and writes are served side by side the tail steers it: with half of it for background writes the writers
+    /// of a real flash disk took 1.75 s instead of 1.27, at the same tail.
     fn limit_beside_readers(&self) -> Bytes {
         match self.purpose {
             _ if !self.slices.favours_writes() => Bytes(self.knee.in_transit(self.range())),
@@ -310,7 +342,7 @@ impl GoalState {
     ) -> Verdict {
         let writes = in_transit.writes();
         if self.regime(now, in_transit) == Regime::NoReader {
-            self.forget_readers();
+            self.forget_readers(now);
             let most = self.limit_without_readers().max(bytes);
             return Verdict::go_if(writes + bytes <= most);
         }
@@ -318,48 +350,64 @@ impl GoalState {
             Reason::Background if !in_transit.dirtiers_wait() => Purpose::Background,
             _ => Purpose::Waited,
         };
-        let verdict = match self.class() {
-            DeviceClass::Arm => self.admit_in_slice(now, bytes, in_transit),
-            DeviceClass::Channels => self.admit_beside_reads(now, in_transit),
-        };
+        let facts = self.facts(now, in_transit);
+        if let Some(verdict) = self.batches.admit(facts, bytes, self.batch_size()) {
+            self.forget_trials();
+            return verdict;
+        }
+        let verdict = self.slices.admit(facts, bytes);
         if verdict.is_wait() {
             return verdict;
         }
-        let (writes, limit) = (in_transit.writes(), self.limit_beside_readers());
+        let verdict = self.admit_behind_stream_start(facts);
+        if verdict.is_wait() {
+            return verdict;
+        }
+        let is_background = self.purpose == Purpose::Background;
+        if self.seeks() && is_background && in_transit.write_requests() >= BESIDE_READERS {
+            return Verdict::Wait(None);
+        }
+        let limit = self.limit_beside_readers();
         let is_limited = writes > Bytes(0) && writes + bytes > limit;
         self.sample.limited |= is_limited;
         let has_room_for_two = writes.0 + 2 * bytes.0 <= limit.0;
         self.knee.asked(now, is_limited, has_room_for_two);
+        if writes == Bytes(0) {
+            // Whatever came in between: the head is elsewhere.
+            self.stream_begun(bytes);
+        }
         if is_limited {
             return Verdict::Wait(None);
         }
         self.pacing.admit(now, bytes)
     }
 
-    /// On a device with an arm: in the writers' slice, and of background writes no more than [`BESIDE_READERS`].
-    fn admit_in_slice(&mut self, now: Instant, bytes: Bytes, in_transit: &InTransit) -> Verdict {
-        let verdict = self.slices.admit(self.facts(now, in_transit), bytes);
-        let is_background = self.purpose == Purpose::Background;
-        if verdict == Verdict::Go && is_background && in_transit.write_requests() >= BESIDE_READERS {
-            return Verdict::Wait(None);
+    /// As many bytes as the device writes in the time that is set.
+    fn batch_size(&self) -> BatchSize {
+        let most = self.options.in_transit_max;
+        BatchSize {
+            total: self.slices.written_in(self.options.batch).unwrap_or(most),
+            in_transit: Bytes(most.0 * BATCHED),
+        }
+    }
+
+    fn admit_behind_stream_start(&mut self, facts: Facts<'_>) -> Verdict {
+        let Some(start) = &mut self.stream_start else {
+            return Verdict::Go;
+        };
+        let verdict = start.admit_next(facts, self.slices.best_bytes_per_ms());
+        if verdict == Verdict::Go {
+            self.stream_start = None;
         }
         verdict
     }
 
-    /// On one with many channels: always, unless the limit has failed a read. Then nothing goes until one has ended, for
-    /// another goal at most.
-    fn admit_beside_reads(&self, now: Instant, in_transit: &InTransit) -> Verdict {
-        let (goal, waited) = (self.goal().0, in_transit.waiting(now).0);
-        match (goal..2 * goal).contains(&waited) {
-            true => Verdict::Wait(Some(now + Nanos(2 * goal - waited))),
-            false => Verdict::Go,
-        }
-    }
-
     /// No reader is active any more: what is known of the last ones says nothing of the next.
-    fn forget_readers(&mut self) {
+    fn forget_readers(&mut self, now: Instant) {
         self.slices.forget_readers();
+        self.batches.forget_readers(now);
         self.forget_trials();
+        self.stream_start = None;
     }
 
     /// What runs compares nothing any more.
@@ -376,17 +424,7 @@ impl GoalState {
 
     /// A read has ended.
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant, in_transit: &InTransit) {
-        let class = self.class();
         self.class.read_done(now, issued_at);
-        if self.class() != class {
-            // What was learnt by the other rules says nothing.
-            *self = GoalState {
-                own_goal: self.own_goal,
-                class: self.class.clone(),
-                unloaded: self.unloaded.clone(),
-                ..GoalState::new(self.options)
-            };
-        }
         self.add_unloaded(now, issued_at, in_transit);
         let end = WaitEnd {
             begun: issued_at,
@@ -420,16 +458,30 @@ impl GoalState {
     /// A read that a caller has waited for since `begun` has ended.
     fn add_unloaded(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
         if in_transit.writes() == Bytes(0) && !self.slices.had_backlog(begun) {
-            self.unloaded.add(now.since(begun.max(in_transit.last_write())));
+            self.unloaded
+                .add(now, now.since(begun.max(in_transit.last_write())));
         }
     }
 
     fn wait_ended(&mut self, now: Instant, end: WaitEnd, in_transit: &InTransit) {
-        if self.class() == DeviceClass::Arm {
-            let facts = self.facts(now, in_transit);
-            self.slices.wait_ended(facts, end, self.limit);
+        let facts = self.facts(now, in_transit);
+        let latency = now.since(end.begun);
+        self.batches.wait_ended(latency <= facts.goal);
+        if self.batches.decide() {
+            return;
         }
-        self.judge(now, now.since(end.begun), end.beside_writes);
+        // Of little in transit it is nothing special that as much was written meanwhile.
+        let limit = match self.knee.bytes() {
+            Some(_) => self.limit.max(LIMIT_START),
+            None => self.limit,
+        };
+        self.slices.wait_ended(facts, end, limit);
+        self.judge(now, latency, end.beside_writes);
+    }
+
+    /// The write just issued does not begin where the one before it ended.
+    pub(super) fn stream_begun(&mut self, bytes: Bytes) {
+        self.stream_start = self.slices.favours_writes().then(|| StreamStart::new(bytes));
     }
 
     /// A write has ended.

@@ -1,41 +1,54 @@
 //! What reads take while no write is in transit: below that no goal is of use.
 //!
-//! What it decides: the unloaded p95; the goal in force is three times that at least. A higher percentile of several readers is
-//! what they make each other wait, and no property of the device. By what: the latencies of reads during
-//! which no write was in transit, the last 200 to 400 of them. In the literature: Vegas' base round trip, BBR's `RTprop`.
+//! What it decides: the unloaded p99; the goal in force is three times that at least. By what: the latencies of reads
+//! during which no write was in transit, 200 at a time. In the literature: Vegas' base round trip, BBR's `RTprop`.
+//!
+//! The p99 of some reads is what one of them took, and on a busy machine that is now and then three times what it is
+//! otherwise: a goal of 500 us became 960 us so, for seconds. So it is the middle of the last three.
 
-use crate::latencies::Latencies;
-use crate::units::Nanos;
+use super::window::{WINDOW_READS_P99, Window};
+use crate::units::{Instant, Nanos};
 
-/// So many reads have a tail that one of them does not make.
-const READS_MIN: u32 = 64;
-/// When there are so many each counts half.
-const READS_MAX: u32 = 400;
+/// So many reads have a tail.
+const READS: u32 = WINDOW_READS_P99;
+/// Fewer do after so long.
+const READS_MIN: u32 = 20;
+const SPAN: Nanos = Nanos::from_secs(2);
 
 /// Reads during which no write was in transit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct UnloadedReads {
-    reads: Latencies,
-    p95: Nanos,
+    reads: Window,
+    /// The last last, oldest first; 0 before there were any.
+    last: [Nanos; 3],
 }
 
 impl UnloadedReads {
-    pub(super) fn add(&mut self, latency: Nanos) {
-        self.reads.add(latency);
-        if self.reads.total() >= READS_MIN {
-            self.p95 = self
-                .reads
-                .nth_largest(self.reads.total() / 20 + 1)
-                .unwrap_or_default();
-        }
-        if self.reads.total() >= READS_MAX {
-            self.reads.halve();
+    pub(super) fn new() -> UnloadedReads {
+        UnloadedReads {
+            reads: Window::new(Instant(0)),
+            last: [Nanos::ZERO; 3],
         }
     }
 
-    /// 0 before there were enough reads.
-    pub(super) fn p95(&self) -> Nanos {
-        self.p95
+    pub(super) fn add(&mut self, now: Instant, latency: Nanos) {
+        self.reads.add(latency);
+        let is_long = now.since(self.reads.since) >= SPAN;
+        if self.reads.reads() >= READS || (is_long && self.reads.reads() >= READS_MIN) {
+            let [_, second, third] = self.last;
+            self.last = match third {
+                Nanos::ZERO => [self.reads.tail(); 3],
+                _ => [second, third, self.reads.tail()],
+            };
+            self.reads = Window::new(now);
+        }
+    }
+
+    /// The middle of the last three; 0 before there were enough reads.
+    pub(super) fn p99(&self) -> Nanos {
+        let mut last = self.last;
+        last.sort_unstable();
+        last[1]
     }
 }
 
@@ -43,23 +56,23 @@ impl UnloadedReads {
 mod tests {
     use super::*;
 
-    /// A goal of 500 us became 960 us by it, for seconds.
+    fn p99_after(reads: &mut UnloadedReads, us: u64) -> Nanos {
+        for _ in 0..READS {
+            reads.add(Instant(0), Nanos::from_micros(us));
+        }
+        reads.p99()
+    }
+
     #[test]
-    fn one_read_out_of_the_usual_changes_nothing_and_what_stays_is_learnt() {
-        let mut reads = UnloadedReads::default();
-        for n in 0..READS_MIN {
-            assert_eq!(reads.p95(), Nanos::ZERO);
-            reads.add(Nanos::from_micros(if n == 7 { 400 } else { 100 }));
-        }
-        let usual = reads.p95();
-        assert!((100..130).contains(&(usual.0 / 1_000)), "{usual:?}");
-        for _ in 0..READS_MIN {
-            reads.add(Nanos::from_micros(400));
-        }
-        assert!(reads.p95() >= Nanos::from_micros(400));
-        for _ in 0..4 * READS_MAX {
-            reads.add(Nanos::from_micros(100));
-        }
-        assert_eq!(reads.p95(), usual);
+    fn one_tail_out_of_the_usual_changes_nothing_and_two_do() {
+        let mut reads = UnloadedReads::new();
+        assert_eq!(reads.p99(), Nanos::ZERO);
+        let usual = p99_after(&mut reads, 100);
+        assert!(usual >= Nanos::from_micros(100));
+        assert_eq!(p99_after(&mut reads, 400), usual);
+        assert_eq!(p99_after(&mut reads, 100), usual);
+        assert_eq!(p99_after(&mut reads, 100), usual);
+        assert_eq!(p99_after(&mut reads, 400), usual);
+        assert!(p99_after(&mut reads, 400) >= Nanos::from_micros(400));
     }
 }
