@@ -35,10 +35,6 @@ const SLOW_DAY: Duration = Duration::from_secs(900);
 type Test = (&'static str, &'static str);
 
 const SWARM: Test = ("swarm", "no_world_of_the_swarm_loses_a_write_or_stops");
-const DEVICES: Test = (
-    "devices",
-    "a_reader_of_one_disk_costs_the_writers_of_the_other_nothing",
-);
 const LATCHED: Test = (
     "faults",
     "syncs::a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_is_opened_anew",
@@ -102,7 +98,6 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::ReserveForAll => &[SWARM],
         M::ShrinkForgotten => &[SWARM],
         M::TransitLeaks => &[SWARM],
-        M::OneControllerForAll => &[DEVICES],
         M::ThrottleForever => &[SWARM],
         M::LoseWakeup => &[("shuttle", "waits::end_of_a_load_wakes_who_waits_for_it")],
         M::SyncNotEndedByCut => &[(
@@ -130,12 +125,11 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
 const BUILDS: [(&str, &[&str]); 3] = [
     ("millpond-core", &["--lib"]),
     ("millpond", &["--lib", "--tests"]),
-    ("millpond-sim", &["--test", "swarm", "--test", "devices"]),
+    ("millpond-sim", &["--test", "swarm"]),
 ];
 
 /// What `MILLPOND_MUTATIONS=all` runs.
-const SUITES: [&str; 17] = [
-    "devices",
+const SUITES: [&str; 16] = [
     "region",
     "millpond_core",
     "millpond",
