@@ -72,6 +72,8 @@ mutations! {
     ShrinkForgotten = "shrink-forgotten",
     /// Bytes in transit are not all taken off when a write ends.
     TransitLeaks = "transit-leaks",
+    /// What is in transit to one device is counted for all.
+    OneControllerForAll = "one-controller-for-all",
     /// Once a dirtier has paused, none goes on.
     ThrottleForever = "throttle-forever",
     /// A caller that waits for a page is not woken when its load, its write or its owner's turn ends.

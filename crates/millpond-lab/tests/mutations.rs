@@ -35,6 +35,10 @@ const SLOW_DAY: Duration = Duration::from_secs(900);
 type Test = (&'static str, &'static str);
 
 const SWARM: Test = ("swarm", "no_world_of_the_swarm_loses_a_write_or_stops");
+const DEVICES: Test = (
+    "devices",
+    "readers_of_two_disks_of_different_kinds_have_each_the_goal_of_its_disk",
+);
 const LATCHED: Test = (
     "faults",
     "syncs::a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_is_opened_anew",
@@ -98,6 +102,7 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::ReserveForAll => &[SWARM],
         M::ShrinkForgotten => &[SWARM],
         M::TransitLeaks => &[SWARM],
+        M::OneControllerForAll => &[DEVICES],
         M::ThrottleForever => &[SWARM],
         M::LoseWakeup => &[("shuttle", "waits::end_of_a_load_wakes_who_waits_for_it")],
         M::SyncNotEndedByCut => &[(
@@ -125,11 +130,12 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
 const BUILDS: [(&str, &[&str]); 3] = [
     ("millpond-core", &["--lib"]),
     ("millpond", &["--lib", "--tests"]),
-    ("millpond-sim", &["--test", "swarm"]),
+    ("millpond-sim", &["--test", "swarm", "--test", "devices"]),
 ];
 
 /// What `MILLPOND_MUTATIONS=all` runs.
-const SUITES: [&str; 16] = [
+const SUITES: [&str; 17] = [
+    "devices",
     "region",
     "millpond_core",
     "millpond",

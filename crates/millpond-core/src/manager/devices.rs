@@ -7,6 +7,7 @@ use super::Manager;
 use super::waits::HeldBack;
 use crate::admission::goal::Goal;
 use crate::admission::{Admission, DeviceClass, DeviceHints, Form};
+use crate::mutation::{self, Mutation};
 use crate::recent::Recent;
 use crate::units::{Bytes, DeviceNo, FileId, Instant, Nanos, PageIndex};
 
@@ -81,7 +82,11 @@ impl<A: Form> Manager<A> {
 
     /// What is kept for the device.
     pub(super) fn device(&mut self, device: DeviceNo) -> &mut Device<A> {
-        &mut self.devices[device.index()]
+        let at = match mutation::is(Mutation::OneControllerForAll) {
+            true => 0,
+            false => device.index(),
+        };
+        &mut self.devices[at]
     }
 
     /// All devices at `now`, in order of their numbers.
