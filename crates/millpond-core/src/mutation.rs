@@ -90,6 +90,10 @@ mutations! {
     PoisonWakesNobody = "poison-wakes-nobody",
     /// A page of a region that is written after it was read is taken for one that was not.
     OldTwinIsKept = "old-twin-is-kept",
+    /// What became of pages that bimodal insertion has let in says nothing about how many are let in.
+    BimodalShareIsFixed = "bimodal-share-is-fixed",
+    /// A refault of a page that was active moves the target of the inactive list up, too.
+    TargetOnlyRises = "target-only-rises",
 }
 
 /// Whether this process shall make the mistake.

@@ -115,21 +115,6 @@ impl Preset {
     }
 }
 
-impl Options {
-    /// Millpond's own for a cache with anonymous memory: [`MillpondOptions::with_regions`], and half as much memory between
-    /// the watermarks. Pages of regions are refaulted, so a frame that is free in vain costs as much as a frame less; and what
-    /// the watermarks are for, a writer at the speed of memory, raises them (`memory::boost`).
-    pub fn with_regions() -> Options {
-        Options {
-            replacement: Replacement::Millpond(MillpondOptions::with_regions()),
-            watermarks: WatermarkRule::Millpond {
-                scale: Ratio::per_mille(4),
-            },
-            ..Options::default()
-        }
-    }
-}
-
 impl Default for Options {
     fn default() -> Self {
         Options {

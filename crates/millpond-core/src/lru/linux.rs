@@ -17,7 +17,7 @@
 //! the same transitions, late. What differs: a page that would have been moved by its second use is still on the
 //! inactive list when others are counted, and it enters the active list in the order of the scan.
 
-use super::lists::List;
+use super::lists::{List, Past};
 use super::options::{Detection, InactiveRatio, LinuxOptions};
 use super::workingset::Distance;
 use super::{Lru, Refault, Scanned, offered};
@@ -120,7 +120,7 @@ impl Lru {
         let page = self.pages.page(frame);
         page.touched |= page.usage_count + frames.test_and_clear_accessed(frame) > 0;
         page.usage_count = 0;
-        page.workingset = true;
+        page.past = Past::Demoted;
         self.pages.move_to_warm(frame, List::Active, List::Inactive);
     }
 

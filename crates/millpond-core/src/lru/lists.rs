@@ -36,6 +36,17 @@ enum Place {
     Isolated,
 }
 
+/// What the active list says of a page since it came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Past {
+    /// Nothing.
+    New,
+    /// Bimodal insertion put it there, and it was neither seen in use nor demoted yet.
+    Bimodal,
+    /// It was demoted.
+    Demoted,
+}
+
 /// What is remembered of a page while it is in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
@@ -43,8 +54,7 @@ pub(super) struct Page {
     /// Used since it was read, or since it was last looked at: Linux's referenced bit. A page that was only
     /// read ahead starts without.
     pub(super) touched: bool,
-    /// Was on the active list once since it came in.
-    pub(super) workingset: bool,
+    pub(super) past: Past,
     /// Laps that it has still earned: uses beyond the first, less the laps that they were spent on (`usage_count` of
     /// PostgreSQL, GCLOCK).
     pub(super) usage_count: u8,
@@ -53,7 +63,7 @@ pub(super) struct Page {
 const UNKNOWN: Page = Page {
     place: Place::Unknown,
     touched: false,
-    workingset: false,
+    past: Past::New,
     usage_count: 0,
 };
 
@@ -126,7 +136,7 @@ impl Pages {
         *page = Page {
             place: Place::On(list),
             touched,
-            workingset: false,
+            past: Past::New,
             usage_count,
         };
         self.lists.push_warm(list as usize, frame);

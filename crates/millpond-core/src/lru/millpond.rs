@@ -4,7 +4,7 @@
 //!   new ─► window ─► inactive ── cold end: used? ── no ─► victim
 //!                     ▲   ▲            │ yes
 //!        no count left│   │            ▼
-//!    active cold end ─┘   └── no ─── active ◄── probe: room? a recent refault, or bimodal insertion
+//!    active cold end ─┘   └── no ─── active ◄── probe: a recent refault, or bimodal insertion
 //! ```
 //!
 //! 1. A new page is in its *correlated-reference window* for 1 % of memory in insertions. Uses meanwhile are one burst with
@@ -18,33 +18,36 @@
 //!    known to be used is not known to be unused. Such a lap shows one use at most, so its accessed bit weighs four, up to a
 //!    usage count of eight. From a count of five on the scan skips the page, as a look costs a move and a soft fault; its
 //!    neighbours are looked at with it (`sampling_batch`).
-//! 3. A *recent refault*, of a page missed within memory's size in evictions, belongs on the active list. It gets there if
-//!    the inactive list is above its target (then there is room), or else by an *admission probe*: of up to four pages at
-//!    the active cold end, each of which pays one of its usage count, the first with none is demoted, and the page takes its
-//!    place. If there is none it starts inactive. It enters with a usage count of one, so that it is not the next to go. In
-//!    a cache with regions it probes up to 16, where there is room as well: unused pages go sooner, and the room stays the
-//!    inactive list's.
-//! 4. *Bimodal insertion*: of pages without a shadow one in 32, so many in a row, enters the active list in the same way,
-//!    after a probe of one page and with a usage count of none. It is one in four while less than half of memory is active,
-//!    but not of memory touched for the first time, which cannot have been missed. In a loop longer than memory this is what
-//!    makes a part of it stay: what is kept is used once a lap and keeps its place, where a list would hold nothing in time.
-//!    In a cache with regions it is one in 37, and one in two while little is active or the inactive list is half as long
-//!    again as its target.
-//! 5. The target moves by 0.2 % of memory at a *ghost hit*, the refault of a page that a list 5 % of memory longer would have
-//!    kept: up if it was evicted without having been active, down if it had been.
+//! 3. A *recent refault*, of a page missed within memory's size in evictions, belongs on the active list. It makes an
+//!    *admission probe*: of up to four pages at the active cold end, each of which pays one of its usage count, the first
+//!    with none is demoted, and the page takes its place. If there is none it enters only if there is room: the inactive
+//!    list is above its target. Else it starts inactive. It enters with a usage count of one, so that it is not the next to
+//!    go.
+//! 4. *Bimodal insertion*: of pages without a recent shadow a *share* enters the active list in the same way, after a probe
+//!    of one page where there is no room, and with a usage count of none. In a loop longer than memory this is what makes a
+//!    part of it stay: what is kept is used once a lap and keeps its place, where a list would hold nothing in time.
+//!    The share climbs by what became of them: each that is used before it is demoted raises it, each that is demoted
+//!    unused lowers it. A hash of its key says whether a page is drawn, another one each time that so many pages as memory
+//!    holds were missed: no loop can keep step with it, and there are always new ones to learn from. Memory that is touched for the first time is not drawn: it was not missed.
+//! 5. The target is between nothing and all of memory. It moves at a *ghost hit*, the refault of a page that a list 5 % of
+//!    memory longer would have kept: up if it was evicted without having been active, down if it had been. Both ghost lists
+//!    are as long, so that both steps are (ARC weighs its steps by the lengths). A step is an eighth of the square root of
+//!    memory, and a page at least: then hits that say nothing move the target by 3 % of memory in the time in which memory
+//!    is replaced, whatever its size, as `n` steps up and down at random lead `sqrt(n)` steps away.
 //! 6. Pages of a *no-reuse file*, next to none of which is used again while others' pages are (`refault_rate`), have their
 //!    window on a list of their own, which ends at the cold end of the inactive list: they are the next victims (`no_reuse`).
 //! 7. Of files' pages and regions' pages those that cost more to refault stay longer (`cost`).
 //!
 //! Decision 0002 compares it with the field's others; the probes are what is new.
 
-use super::lists::List;
+use super::lists::{List, Past};
 use super::no_reuse::Sorting;
 use super::options::{MillpondOptions, Replacement};
-use super::workingset::Distance;
+use super::workingset::{Distance, mix};
 use super::{Lru, Refault, Scanned, offered};
 use crate::frame::FrameTable;
-use crate::units::{FileId, FrameNo, PageCount};
+use crate::mutation::{self, Mutation};
+use crate::units::{FileId, FrameNo, PageCount, PageIndex, PageKey};
 use alloc::vec::Vec;
 
 /// Active pages after which the scan takes a victim from the inactive list even if that is below its target: it bounds
@@ -58,48 +61,50 @@ const VAIN_MAX: u32 = 32;
 const BIMODAL_ROW_SHARE: u64 = 2048;
 const BIMODAL_ROW_MAX: u64 = 64;
 
-/// How far an admission probe goes.
-#[derive(Clone, Copy)]
-struct Probe {
-    /// It looks at so many pages of the active cold end at most.
-    pages: u32,
-    /// Also where there is room.
-    always: bool,
-}
+/// All pages without a recent shadow, as a share: what 16 bits of a hash can say.
+const SHARE_ALL: u32 = 1 << 16;
+/// The share of them that bimodal insertion draws at first: nothing is known, so half.
+const SHARE_START: u32 = SHARE_ALL / 2;
+/// The least: with none drawn, nothing would be learnt. From an eighth of it to four times as much the traces of decision
+/// 0002 do not tell it apart.
+pub(super) const SHARE_MIN: u32 = SHARE_ALL / 256;
+/// How far one page moves the share. From a 16th to a 256th the traces do not tell it apart.
+const SHARE_STEP: u32 = SHARE_ALL / 64;
 
-impl Probe {
-    /// One page, where there is no room.
-    const ONE: Probe = Probe {
-        pages: 1,
-        always: false,
-    };
-}
+/// Parts of a page in which the target is counted.
+const PARTS: u64 = 256;
+/// A step of the target is the square root of memory divided by this; from 2 to 16 the traces do not tell it apart.
+const STEP_DIVISOR: u64 = 8;
 
 /// What the rule remembers besides the lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct State {
-    /// The inactive list's length aimed at, per mille of memory: a share, so that it means the same when memory is
-    /// made larger or smaller. No meaning by another rule.
-    target_per_mille: u32,
-    /// Pages without a shadow, to count out those that bimodal insertion activates.
-    without_shadow: u32,
+    /// The inactive list's length aimed at, in 256ths of a page. No meaning by another rule.
+    pub(super) target: u64,
+    /// Of 2^16 pages without a recent shadow bimodal insertion draws so many.
+    pub(super) share: u32,
+    /// Pages without a recent shadow so far.
+    drawn: u64,
     /// Active pages that the scan looked at since its last victim.
     vain: u32,
-    /// Of those that probes look at, so many were looked at before their turn.
+    /// Active pages that sampling batches looked at beyond the share of the probes that began them.
     looked_ahead: u64,
     /// Pages on lists when the last batch of the scan had taken its victims.
-    after_scan: u64,
+    pub(super) after_scan: u64,
     pub(super) sorting: Sorting,
 }
 
 impl State {
-    pub(super) fn new(replacement: &Replacement) -> State {
+    pub(super) fn new(replacement: &Replacement, memory: PageCount) -> State {
         State {
-            target_per_mille: match replacement {
+            target: match replacement {
                 Replacement::Linux(_) => 0,
-                Replacement::Millpond(options) => options.inactive_start_per_mille,
+                Replacement::Millpond(options) => {
+                    memory.0 * PARTS * u64::from(options.inactive_start_per_mille) / 1000
+                }
             },
-            without_shadow: 0,
+            share: SHARE_START,
+            drawn: 0,
             vain: 0,
             looked_ahead: 0,
             after_scan: u64::MAX,
@@ -107,25 +112,46 @@ impl State {
         }
     }
 
-    /// Memory has another size: what the last scan left says nothing about what the next one leaves.
-    pub(super) fn resized(&mut self) {
+    /// Memory has another size: the target is the same share of it, and what the last scan left says nothing about what the
+    /// next one leaves.
+    pub(super) fn resized(&mut self, before: PageCount, now: PageCount) {
+        let scaled = u128::from(self.target) * u128::from(now.0) / u128::from(before.0.max(1));
+        self.target = (scaled as u64).min(now.0 * PARTS);
         self.after_scan = u64::MAX;
     }
 
-    pub(super) fn inactive_target(&self, memory: PageCount) -> PageCount {
-        PageCount(memory.0 * u64::from(self.target_per_mille) / 1000)
+    pub(super) fn inactive_target(&self) -> PageCount {
+        PageCount(self.target / PARTS)
     }
 
-    pub(super) fn validate(&self, replacement: &Replacement) {
-        if let Replacement::Millpond(options) = replacement {
-            let range = options.inactive_min_per_mille..=options.inactive_max_per_mille;
-            let target = self.target_per_mille;
-            assert!(
-                range.contains(&target),
-                "target {target} per mille is not in {range:?}"
-            );
+    /// A page that bimodal insertion put on the active list was used there, or is demoted unused.
+    fn judge(&mut self, is_used: bool) {
+        self.share = match is_used {
+            true => self.share + SHARE_STEP,
+            false => self.share.saturating_sub(SHARE_STEP),
         }
+        .clamp(SHARE_MIN, SHARE_ALL);
     }
+
+    pub(super) fn validate(&self, memory: PageCount) {
+        let (target, share) = (self.target, self.share);
+        assert!(target <= memory.0 * PARTS, "target {target} of {memory:?}");
+        assert!(share <= SHARE_ALL, "share {share}");
+    }
+}
+
+/// Rule 5: a step of the target, in parts of a page.
+fn target_step(memory: PageCount) -> u64 {
+    // The root of memory in 256ths of 256ths of a page is in 256ths of a page.
+    ((memory.0 * PARTS * PARTS).isqrt() / STEP_DIVISOR).max(PARTS)
+}
+
+/// Rule 4: what the key draws of 2^16, in this epoch. Pages of a row draw alike.
+fn draw(key: PageKey, memory: PageCount, epoch: u64) -> u32 {
+    let in_a_row = (memory.0 / BIMODAL_ROW_SHARE).clamp(1, BIMODAL_ROW_MAX);
+    let row = PageIndex(key.index().0 >> in_a_row.ilog2());
+    // The table of shadows takes the upper bits.
+    u32::from(mix(PageKey::new(key.file(), row).to_bits() ^ mix(epoch)) as u16)
 }
 
 impl Lru {
@@ -138,11 +164,11 @@ impl Lru {
     ) -> bool {
         if u64::from(distance.of_class) <= options.ghost_window.of(self.memory.0) {
             self.ghost_hit(options, file);
-            let (target, step) = (self.millpond.target_per_mille, options.inactive_step_per_mille);
-            self.millpond.target_per_mille = if distance.workingset {
-                target.saturating_sub(step).max(options.inactive_min_per_mille)
+            let (target, step) = (self.millpond.target, target_step(self.memory));
+            self.millpond.target = if distance.workingset && !mutation::is(Mutation::TargetOnlyRises) {
+                target.saturating_sub(step)
             } else {
-                (target + step).min(options.inactive_max_per_mille)
+                (target + step).min(self.memory.0 * PARTS)
             };
         }
         u64::from(distance.pages) <= self.memory.0
@@ -151,29 +177,22 @@ impl Lru {
     pub(super) fn millpond_insert(
         &mut self,
         options: &MillpondOptions,
-        frame: FrameNo,
+        (frame, key): (FrameNo, PageKey),
         refault: Refault,
         first_use: bool,
         frames: &mut impl FrameTable,
     ) {
         if refault.recent {
-            let probe = Probe {
-                pages: options.probe_pages,
-                always: options.probe_always,
-            };
-            if self.probe_for_room(options, probe, frames) {
+            let has_room = self.has_room();
+            if self.probe(options, options.probe_pages, frames) || has_room {
                 self.pages.admit(frame, List::Active, first_use, 1);
                 self.statistics.workingset_activate_file += 1;
                 self.statistics.workingset_restore_file += u64::from(refault.workingset);
                 return;
             }
-        } else {
-            let one_in = if !refault.begins && self.is_active_short(options) {
-                options.admit_epsilon_one_in_when_short
-            } else {
-                options.admit_epsilon_one_in
-            };
-            if self.admit_bimodal(options, one_in, frame, first_use, frames) {
+        } else if !refault.begins {
+            let share = self.millpond.share;
+            if self.admit_bimodal(options, share, (frame, key), first_use, frames) {
                 return;
             }
         }
@@ -181,53 +200,63 @@ impl Lru {
         self.end_window(options, frames);
     }
 
-    /// Rule 4, bimodal insertion: one in so many pages without a shadow is admitted to the active list. Whether it was.
+    /// Rule 4, bimodal insertion: a share of pages without a recent shadow is admitted to the active list. Whether it was.
     pub(super) fn admit_bimodal(
         &mut self,
         options: &MillpondOptions,
-        one_in: u32,
-        frame: FrameNo,
+        share: u32,
+        (frame, key): (FrameNo, PageKey),
         first_use: bool,
         frames: &mut impl FrameTable,
     ) -> bool {
-        self.millpond.without_shadow = self.millpond.without_shadow.wrapping_add(1);
-        let in_a_row = (self.memory.0 / BIMODAL_ROW_SHARE).clamp(1, BIMODAL_ROW_MAX);
-        let is_counted_out = (self.millpond.without_shadow >> in_a_row.ilog2()).is_multiple_of(one_in);
-        let is_admitted = is_counted_out && self.probe_for_room(options, Probe::ONE, frames);
+        let epoch = self.millpond.drawn / self.memory.0.max(1);
+        self.millpond.drawn += 1;
+        let is_admitted =
+            draw(key, self.memory, epoch) < share && (self.has_room() || self.probe(options, 1, frames));
         if is_admitted {
             self.pages.admit(frame, List::Active, first_use, 0);
+            self.pages.page(frame).past = Past::Bimodal;
             self.statistics.bimodal_activate_file += 1;
         }
         is_admitted
     }
 
-    /// Rule 3, the admission probe: demotes the first page at the active cold end without a second chance, if there is no
-    /// room on the active list. Whether a page may enter it now.
-    fn probe_for_room(
-        &mut self,
-        options: &MillpondOptions,
-        probe: Probe,
-        frames: &mut impl FrameTable,
-    ) -> bool {
-        let has_room = self.has_room();
-        if has_room && !probe.always {
-            return true;
+    /// Rule 4: what became of a page that bimodal insertion put on the active list, if this is one.
+    pub(super) fn judge_bimodal(&mut self, frame: FrameNo, is_used: bool) {
+        let page = self.pages.page(frame);
+        if page.past == Past::Bimodal {
+            page.past = Past::New;
+            if !mutation::is(Mutation::BimodalShareIsFixed) {
+                self.millpond.judge(is_used);
+            }
         }
-        let mut scanned = Scanned::default();
-        // The pages of a sampling batch were looked at instead of those that this probe would have come to.
-        let ahead = self.millpond.looked_ahead.min(probe.pages.into());
-        let most = u64::from(probe.pages) - ahead;
+    }
+
+    /// Rule 3, the admission probe: demotes the first of so many pages at the active cold end without a second chance.
+    /// Whether there was one.
+    fn probe(&mut self, options: &MillpondOptions, pages: u32, frames: &mut impl FrameTable) -> bool {
+        let (mut scanned, most) = (Scanned::default(), u64::from(pages));
         while scanned.refilled < most && scanned.deactivated == 0 {
             let Some(frame) = self.pages.cold(List::Active) else {
                 break;
             };
+            let left = most - scanned.refilled;
+            if self.millpond.looked_ahead > 0 && self.is_batch(options, frame, frames) {
+                // Earlier batches looked at more pages than their probes may: the next one waits until that is made up for.
+                self.millpond.looked_ahead = self.millpond.looked_ahead.saturating_sub(left);
+                break;
+            }
             self.rotate_or_demote(options, frame, frames, &mut scanned);
         }
-        self.millpond.looked_ahead =
-            self.millpond.looked_ahead - ahead + scanned.refilled.saturating_sub(most);
+        self.millpond.looked_ahead += scanned.refilled.saturating_sub(most);
         self.statistics.pgrefill += scanned.refilled;
         self.statistics.pgdeactivate += scanned.deactivated;
-        has_room || scanned.deactivated > 0
+        scanned.deactivated > 0
+    }
+
+    /// Whether a look at this page of the active list is one at its neighbours, too.
+    fn is_batch(&mut self, options: &MillpondOptions, frame: FrameNo, frames: &impl FrameTable) -> bool {
+        !frames.tracks_accesses(frame) && self.pages.page(frame).usage_count < options.skip_scan_threshold
     }
 
     /// Whether the active list can take a page and still leave the inactive one its target when the scan has done its
@@ -236,20 +265,11 @@ impl Lru {
     fn has_room(&self) -> bool {
         let (inactive, active) = (self.inactive().0, self.active().0);
         let after_scan = self.millpond.after_scan.min(inactive + active);
-        (after_scan.saturating_sub(active)) * 1000 > self.memory.0 * u64::from(self.millpond.target_per_mille)
-    }
-
-    /// Whether there is room for pages about which nothing is known: the active list is short of half of memory, or the
-    /// inactive one longer than it need be by so much.
-    fn is_active_short(&self, options: &MillpondOptions) -> bool {
-        let (inactive, active) = (self.inactive().0, self.active().0);
-        let aim = self.memory.0 * u64::from(self.millpond.target_per_mille);
-        let long = u64::from(options.admit_inactive_percent);
-        active * 2 < self.memory.0 || long > 0 && inactive * 100_000 > aim * long
+        after_scan.saturating_sub(active) * PARTS > self.millpond.target
     }
 
     fn is_inactive_above_target(&self) -> bool {
-        self.inactive().0 * 1000 > self.memory.0 * u64::from(self.millpond.target_per_mille)
+        self.inactive().0 * PARTS > self.millpond.target
     }
 
     /// Rule 1: pages whose window has ended go on, without the uses of their burst. One insertion makes
@@ -369,6 +389,9 @@ impl Lru {
         let before = self.pages.page(frame).usage_count;
         let stays = if frames.tracks_accesses(frame) {
             let seen = frames.test_and_clear_accessed(frame);
+            if seen > 0 {
+                self.refault_rates.refaulted(frames.key(frame).file());
+            }
             let page = self.pages.page(frame);
             // The usage count of a page of a region is not cut to what a file's may be.
             let uses = (before + seen).min(options.usage_count_max.max(before));
@@ -386,12 +409,14 @@ impl Lru {
         };
         scanned.refilled += 1;
         if stays {
+            self.judge_bimodal(frame, true);
             self.pages.move_to_warm(frame, List::Active, List::Active);
             scanned.rotated += 1;
         } else if self.rotate_for_its_cost(frame, List::Active, frames) {
             scanned.rotated += 1;
         } else {
-            self.pages.page(frame).workingset = true;
+            self.judge_bimodal(frame, false);
+            self.pages.page(frame).past = Past::Demoted;
             self.pages.move_to_warm(frame, List::Active, List::Inactive);
             scanned.deactivated += 1;
         }

@@ -38,7 +38,7 @@ use crate::frame::FrameTable;
 use crate::units::{FileId, FrameNo, PageCount, PageKey};
 use alloc::vec::Vec;
 use cost::Cost;
-use lists::Pages;
+use lists::{Pages, Past};
 use refault_rate::RefaultRates;
 use workingset::Workingset;
 
@@ -157,7 +157,7 @@ impl Lru {
         assert_in_range(&replacement);
         let count = frame_count(frames);
         Lru {
-            millpond: millpond::State::new(&replacement),
+            millpond: millpond::State::new(&replacement, frames),
             replacement,
             memory: frames,
             pages: Pages::new(count),
@@ -174,10 +174,10 @@ impl Lru {
     /// the table of shadows is built anew: 30 to 50 ns a frame on a busy machine.
     pub fn resize(&mut self, frames: PageCount) {
         let count = frame_count(frames);
+        self.millpond.resized(self.memory, frames);
         self.memory = frames;
         self.pages.grow(count);
         self.workingset.resize(count);
-        self.millpond.resized();
     }
 
     /// Pages are replaced by another rule from now on. They stay in memory and keep their lists, as do shadows; what the
@@ -200,7 +200,7 @@ impl Lru {
         }
         self.replacement = replacement;
         self.linux = linux::State::default();
-        self.millpond = millpond::State::new(&replacement);
+        self.millpond = millpond::State::new(&replacement, self.memory);
         self.cost = Cost::default();
     }
 
@@ -237,7 +237,7 @@ impl Lru {
         }
     }
 
-    /// A page comes into memory. `first_use`: it is brought in by the read or write that touches it, not ahead of it;
+    /// The page `key` comes into memory. `first_use`: it is brought in by the read or write that touches it, not ahead of it;
     /// that use must not be in the frame's word, where uses are counted from here on.
     ///
     /// # Panics
@@ -245,6 +245,7 @@ impl Lru {
     pub fn insert(
         &mut self,
         frame: FrameNo,
+        key: PageKey,
         refault: Refault,
         first_use: bool,
         frames: &mut impl FrameTable,
@@ -252,7 +253,7 @@ impl Lru {
         match self.replacement {
             Replacement::Linux(_) => self.linux_insert(frame, refault, first_use),
             Replacement::Millpond(options) => {
-                self.millpond_insert(&options, frame, refault, first_use, frames);
+                self.millpond_insert(&options, (frame, key), refault, first_use, frames);
             }
         }
     }
@@ -328,7 +329,7 @@ impl Lru {
     /// If the page is not isolated.
     pub fn evicted(&mut self, frame: FrameNo, key: PageKey) {
         self.pages.forget_isolated(frame);
-        let workingset = self.pages.page(frame).workingset;
+        let workingset = self.pages.page(frame).past == Past::Demoted;
         let before = matches!(
             self.replacement,
             Replacement::Linux(LinuxOptions {
@@ -401,7 +402,7 @@ impl Lru {
     pub fn inactive_target(&self) -> Option<PageCount> {
         match self.replacement {
             Replacement::Linux(_) => None,
-            Replacement::Millpond(_) => Some(self.millpond.inactive_target(self.memory)),
+            Replacement::Millpond(_) => Some(self.millpond.inactive_target()),
         }
     }
 
@@ -425,6 +426,12 @@ impl Lru {
         self.pages.metadata_bytes() + self.workingset.metadata_bytes()
     }
 
+    /// From now on no page enters the active list by bimodal insertion, so that pages leave in the order in which they came.
+    #[cfg(test)]
+    pub(crate) fn admit_none(&mut self) {
+        self.millpond.share = 0;
+    }
+
     /// Re-derives all counters and checks every list and shadow. Cost: proportional to memory.
     ///
     /// # Panics
@@ -432,7 +439,7 @@ impl Lru {
     pub fn validate(&self) {
         self.pages.validate();
         self.workingset.validate();
-        self.millpond.validate(&self.replacement);
+        self.millpond.validate(self.memory);
         if let Replacement::Linux(_) = self.replacement {
             for list in [List::Window, List::NoReuse] {
                 assert_eq!(self.pages.len(list), 0, "Linux has no {list:?} list");

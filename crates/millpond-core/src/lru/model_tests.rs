@@ -36,25 +36,15 @@ impl Random {
                 refaults_deactivate: self.one_in(2),
             });
         }
-        let inactive_min_per_mille = 1 + self.below(200);
-        let inactive_max_per_mille = inactive_min_per_mille + self.below(700);
-        let spread = inactive_max_per_mille - inactive_min_per_mille;
         Replacement::Millpond(MillpondOptions {
             window: crate::units::Ratio::percent(self.below(11)),
-            inactive_start_per_mille: inactive_min_per_mille + self.below(spread + 1),
-            inactive_min_per_mille,
-            inactive_max_per_mille,
-            inactive_step_per_mille: self.below(101),
+            inactive_start_per_mille: self.below(1001),
             ghost_window: crate::units::Ratio::percent(self.below(101)),
             usage_count_max: 1 + self.below(3) as u8,
             region_usage_count_max: 1 + self.below(15) as u8,
             accessed_bit_weight: 1 + self.below(15) as u8,
             skip_scan_threshold: 1 + self.below(16) as u8,
             probe_pages: 1 + self.below(8),
-            probe_always: self.one_in(2),
-            admit_epsilon_one_in: 1 + self.below(40),
-            admit_epsilon_one_in_when_short: 1 + self.below(8),
-            admit_inactive_percent: self.below(4) * 100,
             scan_balance_max_per_mille: self.below(951),
         })
     }
@@ -72,9 +62,10 @@ struct Pair {
 
 impl Pair {
     fn new(seed: u64, replacement: Replacement, memory: u64) -> Pair {
-        let model = Model::new(replacement, memory);
+        let mut model = Model::new(replacement, memory);
         let mut lru = Lru::new(replacement, PageCount(PAGES.into()));
         lru.resize(PageCount(memory));
+        model.target = model.target_of(PAGES.into()) * memory / u64::from(PAGES);
         Pair {
             seed,
             lru,
@@ -95,8 +86,7 @@ impl Pair {
             0 => {
                 let memory = 1 + u64::from(random.below(PAGES));
                 self.lru.resize(PageCount(memory));
-                self.model.memory = memory;
-                self.model.after_scan = u64::MAX;
+                self.model.resize(memory);
             }
             1 if random.one_in(4) => {
                 let replacement = random.replacement();
@@ -160,7 +150,8 @@ impl Pair {
                 };
                 self.frames.uses[n as usize] = 0;
                 self.model.words[n as usize] = 0;
-                self.lru.insert(frame, refault, first_use, &mut self.frames);
+                self.lru
+                    .insert(frame, key(n), refault, first_use, &mut self.frames);
                 self.model.insert(n, refault, first_use);
             }
         }
@@ -178,7 +169,7 @@ impl Pair {
         }
         assert_eq!(lru.isolated().0, model.isolated.len() as u64, "seed {seed}");
         if let Some(target) = lru.inactive_target() {
-            assert_eq!(target.0, model.memory * model.target / 1000, "seed {seed}");
+            assert_eq!(target.0, model.target / 256, "seed {seed}");
         }
         assert_eq!(self.frames.uses, model.words, "seed {seed}");
     }

@@ -7,17 +7,17 @@
 //!
 //! 1. Only pages that are read because a caller wants them, and that are no recent refaults. Their window is as long as that
 //!    of other pages; their uses meanwhile are one burst, and are dropped.
-//! 2. One in 32 enters the active list as pages of any file do, also while less than half of memory is active: the active
-//!    list is not filled with a file that is not used again.
+//! 2. Of them bimodal insertion draws the least share: the active list is not filled with a file that is not used again.
 //! 3. Once in the life of an open file, when it is found to be one: until the inactive list has been looked at once, unused
 //!    pages of other files go to its warm end, so that what came in of the file before goes first. At most 32 such pages in a
 //!    row are looked at for a victim.
 
 use super::lists::List;
+use super::millpond::SHARE_MIN;
 use super::options::{MillpondOptions, Replacement};
 use super::{Lru, Refault};
 use crate::frame::FrameTable;
-use crate::units::{FileId, FrameNo};
+use crate::units::{FileId, FrameNo, PageKey};
 
 /// Pages that go round before one is a victim in any case: it bounds the work for a victim where little of the file is
 /// there. A batch of Linux.
@@ -58,11 +58,12 @@ impl Lru {
     ///
     /// # Panics
     /// As [`Lru::insert`].
-    pub fn insert_no_reuse(&mut self, frame: FrameNo, frames: &mut impl FrameTable) {
+    pub fn insert_no_reuse(&mut self, frame: FrameNo, key: PageKey, frames: &mut impl FrameTable) {
         let Replacement::Millpond(options) = self.replacement else {
-            return self.insert(frame, Refault::NEW, true, frames);
+            return self.insert(frame, key, Refault::NEW, true, frames);
         };
-        if self.admit_bimodal(&options, options.admit_epsilon_one_in, frame, true, frames) {
+        let share = self.millpond.share.min(SHARE_MIN);
+        if self.admit_bimodal(&options, share, (frame, key), true, frames) {
             return;
         }
         self.statistics.no_reuse_file += 1;

@@ -3,7 +3,7 @@
 //! A closed set: what Linux did, by version, and Millpond's own. Every field says its unit, default, range
 //! and source. [`Replacement::check`] names the field, the value and the range when one is out of it.
 
-use crate::range::{self, Limit, Number, Number::Share, OutOfRange, Row, count, percent};
+use crate::range::{self, Number, Number::Share, OutOfRange, Row, count, percent};
 use crate::units::{Bytes, PageSize, Ratio};
 
 /// How pages are chosen for eviction.
@@ -106,15 +106,8 @@ pub struct MillpondOptions {
     /// The correlated-reference window (LRU-K, 2Q), in insertions, as a share of memory: all uses of a new page within it
     /// count as the one that brought it in. A burst of touches says nothing about reuse. Default 1 %; 0 to 10 %.
     pub window: Ratio,
-    /// Length of the inactive list that is aimed at first, per mille of memory. Default 100; between
-    /// `inactive_min` and `inactive_max`.
+    /// Length of the inactive list that is aimed at first, per mille of memory. Default 100; 0 to 1000.
     pub inactive_start_per_mille: u32,
-    /// The shortest that the aim may become, per mille. Default 20; 1 to `inactive_max`.
-    pub inactive_min_per_mille: u32,
-    /// The longest that the aim may become, per mille. Default 500; `inactive_min` to 900.
-    pub inactive_max_per_mille: u32,
-    /// How far one ghost hit moves the aim, per mille. Default 2; 0 (never) to 100.
-    pub inactive_step_per_mille: u32,
     /// A refault is a ghost hit, which moves the aim, if no more than this share of memory was evicted of its class (never
     /// active, or once active) in between: a little longer list of that class would have kept it. Default 5 %;
     /// 0 to 100 %.
@@ -132,39 +125,10 @@ pub struct MillpondOptions {
     /// The admission probe: how many pages at the cold end of the active list a refaulted page looks at. It takes the place
     /// of the first whose usage count is 0; that of the others goes down by one. Default 4 pages; 1 to 32.
     pub probe_pages: u32,
-    /// It probes although the active list has room: active pages that are no longer used then go sooner, and the inactive
-    /// list keeps the room. Default false.
-    pub probe_always: bool,
-    /// Bimodal insertion (BIP): of pages without a shadow one in this many, which is 1/epsilon, may probe one active page.
-    /// It keeps a part of a loop that is longer than memory. Default 32, in a cache with regions 37; 1 or more.
-    pub admit_epsilon_one_in: u32,
-    /// The same while the active list holds less than half of the memory. Default 4; 1 or more.
-    pub admit_epsilon_one_in_when_short: u32,
-    /// The same while the inactive list is longer than this many percent of its aim. Default 0: never;
-    /// up to 1000.
-    pub admit_inactive_percent: u32,
     /// Scan balance by refault cost (as Linux' `lru_note_cost`): of files' pages and regions' pages in one memory, those whose
     /// reads take longer are favoured. So many of 1000 would-be victims are kept for another lap, at most. Default 875; 0 (the
     /// cost of reads does not matter) to 950.
     pub scan_balance_max_per_mille: u32,
-}
-
-impl MillpondOptions {
-    /// The rule for a pool with anonymous pages in it: the aim of the inactive list moves more slowly, a refaulted page
-    /// probes in any case, and pages without a shadow fill what the inactive list does not need. Measured on
-    /// Kim 2020's loads (decision 0010).
-    pub fn with_regions() -> MillpondOptions {
-        MillpondOptions {
-            inactive_start_per_mille: 120,
-            inactive_step_per_mille: 1,
-            probe_pages: 16,
-            probe_always: true,
-            admit_epsilon_one_in: 37,
-            admit_epsilon_one_in_when_short: 2,
-            admit_inactive_percent: 150,
-            ..MillpondOptions::default()
-        }
-    }
 }
 
 impl Default for MillpondOptions {
@@ -172,19 +136,12 @@ impl Default for MillpondOptions {
         MillpondOptions {
             window: Ratio::percent(1),
             inactive_start_per_mille: 100,
-            inactive_min_per_mille: 20,
-            inactive_max_per_mille: 500,
-            inactive_step_per_mille: 2,
             ghost_window: Ratio::percent(5),
             usage_count_max: 3,
             region_usage_count_max: 8,
             accessed_bit_weight: 4,
             skip_scan_threshold: 5,
             probe_pages: 4,
-            probe_always: false,
-            admit_epsilon_one_in: 32,
-            admit_epsilon_one_in_when_short: 4,
-            admit_inactive_percent: 0,
             scan_balance_max_per_mille: 875,
         }
     }
@@ -195,26 +152,14 @@ impl Default for MillpondOptions {
 pub static RANGES: &[Row<MillpondOptions>] = &[
     Row::new("replacement.window", percent(0), percent(10), |o| Some(Share(o.window))),
     Row::new("replacement.ghost_window", percent(0), percent(100), |o| Some(Share(o.ghost_window))),
-    Row::new("replacement.inactive_max_per_mille", count(1), count(900), |o| n(o.inactive_max_per_mille)),
-    Row::new("replacement.inactive_min_per_mille", count(1), Limit::Option("replacement.inactive_max_per_mille"),
-        |o| n(o.inactive_min_per_mille)),
-    Row::new("replacement.inactive_start_per_mille",
-        Limit::Option("replacement.inactive_min_per_mille"), Limit::Option("replacement.inactive_max_per_mille"),
-        |o| n(o.inactive_start_per_mille)),
-    Row::new("replacement.inactive_step_per_mille", count(0), count(100), |o| n(o.inactive_step_per_mille)),
+    Row::new("replacement.inactive_start_per_mille", count(0), count(1000), |o| n(o.inactive_start_per_mille)),
     Row::new("replacement.usage_count_max", count(1), count(3), |o| n(o.usage_count_max.into())),
     Row::new("replacement.region_usage_count_max", count(1), count(15), |o| n(o.region_usage_count_max.into())),
     Row::new("replacement.accessed_bit_weight", count(1), count(15), |o| n(o.accessed_bit_weight.into())),
     Row::new("replacement.skip_scan_threshold", count(1), count(16), |o| n(o.skip_scan_threshold.into())),
     Row::new("replacement.probe_pages", count(1), count(32), |o| n(o.probe_pages)),
-    Row::new("replacement.admit_epsilon_one_in", count(1), count(ANY), |o| n(o.admit_epsilon_one_in)),
-    Row::new("replacement.admit_epsilon_one_in_when_short", count(1), count(ANY),
-        |o| n(o.admit_epsilon_one_in_when_short)),
-    Row::new("replacement.admit_inactive_percent", count(0), count(1000), |o| n(o.admit_inactive_percent)),
     Row::new("replacement.scan_balance_max_per_mille", count(0), count(950), |o| n(o.scan_balance_max_per_mille)),
 ];
-
-const ANY: u64 = u32::MAX as u64;
 
 fn n(count: u32) -> Option<Number> {
     Some(Number::Count(count.into()))
@@ -239,8 +184,8 @@ mod tests {
             Replacement::Millpond(options).check().unwrap_err().to_string()
         };
         assert_eq!(
-            wrong(|o| o.inactive_start_per_mille = 10),
-            "option replacement.inactive_start_per_mille can't be 10: allowed is 20 to 500"
+            wrong(|o| o.inactive_start_per_mille = 1001),
+            "option replacement.inactive_start_per_mille can't be 1001: allowed is 0 to 1000"
         );
         assert_eq!(
             wrong(|o| o.usage_count_max = 4),
@@ -251,8 +196,8 @@ mod tests {
             "option replacement.window can't be 11 %: allowed is 0 to 10 %"
         );
         assert_eq!(
-            wrong(|o| o.admit_epsilon_one_in = 0),
-            "option replacement.admit_epsilon_one_in can't be 0: allowed is 1 to 4294967295"
+            wrong(|o| o.probe_pages = 0),
+            "option replacement.probe_pages can't be 0: allowed is 1 to 32"
         );
     }
 }

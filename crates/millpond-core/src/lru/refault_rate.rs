@@ -8,8 +8,8 @@
 //! window only (rule 6 in `millpond`).
 //!
 //! Only a difference between files says that: a single file is never a no-reuse file, nor is one of several that are used
-//! alike. The counts are halved as they grow, so that they are of the last evictions. One page in 32 of a no-reuse file
-//! enters the active list like one of any file, so a file that is used again after all is found out.
+//! alike. The counts are halved as they grow, so that they are of the last evictions. Bimodal insertion draws
+//! a few pages of a no-reuse file, too, and refaults are counted, so a file that is used again after all is found out.
 
 use crate::units::{FileId, PageCount};
 use alloc::vec::Vec;

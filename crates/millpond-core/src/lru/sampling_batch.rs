@@ -58,6 +58,10 @@ impl Lru {
     /// use costs one. In the next lap a use will be seen.
     fn begin_lap(&mut self, options: &MillpondOptions, frame: FrameNo, frames: &mut impl FrameTable) {
         let is_used = frames.test_and_clear_accessed(frame) > 0;
+        if is_used {
+            // Not known to be used is not known to be unused: that is judged when its lap has passed.
+            self.judge_bimodal(frame, true);
+        }
         let page = self.pages.page(frame);
         page.touched |= is_used || page.usage_count > 0;
         page.usage_count = if is_used {

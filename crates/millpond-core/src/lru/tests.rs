@@ -62,6 +62,7 @@ impl Pond {
     fn new(replacement: Replacement, memory: u64) -> Pond {
         const FRAMES: u64 = 10_000;
         let mut lru = Lru::new(replacement, PageCount(FRAMES));
+        lru.millpond.resized(PageCount(FRAMES), PageCount(memory));
         lru.memory = PageCount(memory);
         Pond {
             lru,
@@ -83,16 +84,19 @@ impl Pond {
 
     /// A target of 2 inactive pages, so that nearly everything is above it, and no bimodal insertion.
     fn millpond_small() -> Pond {
-        let options = MillpondOptions {
-            admit_epsilon_one_in: u32::MAX,
-            admit_epsilon_one_in_when_short: u32::MAX,
-            ..MillpondOptions::default()
-        };
-        Pond::new(Replacement::Millpond(options), 20)
+        let mut pond = Pond::millpond(20);
+        pond.lru.millpond.share = 0;
+        pond
     }
 
+    fn insert_as(&mut self, n: u32, refault: Refault, first_use: bool) {
+        self.lru
+            .insert(FrameNo(n), key(n), refault, first_use, &mut self.frames);
+    }
+
+    /// As new memory, so that it is not drawn by bimodal insertion.
     fn insert(&mut self, n: u32) {
-        self.lru.insert(FrameNo(n), Refault::NEW, true, &mut self.frames);
+        self.insert_as(n, Refault::NEW.of_new_memory(), true);
     }
 
     fn insert_all(&mut self, pages: core::ops::Range<u32>) {
@@ -109,14 +113,9 @@ impl Pond {
         self.lru.isolate(0, batch, &mut self.frames, &mut self.victims)
     }
 
-    /// Makes a page active, by uses and a scan that meets only it.
+    /// A page that is active, as after a recent refault.
     fn insert_active(&mut self, n: u32) {
-        let recent = Refault {
-            recent: true,
-            ..Refault::NEW
-        };
-        self.lru.insert(FrameNo(n), recent, false, &mut self.frames);
-        assert_eq!(self.lru.list_of(FrameNo(n)), Some(List::Active));
+        self.lru.pages.admit(FrameNo(n), List::Active, false, 0);
     }
 
     fn evict_one(&mut self) -> u32 {
@@ -145,9 +144,9 @@ impl Pond {
         }
         self.frames.uses[n as usize] = 0;
         if first_use && !refault.is_recent() && self.lru.detect_no_reuse(key(n).file()) {
-            self.lru.insert_no_reuse(FrameNo(n), &mut self.frames)
+            self.lru.insert_no_reuse(FrameNo(n), key(n), &mut self.frames)
         } else {
-            self.lru.insert(FrameNo(n), refault, first_use, &mut self.frames)
+            self.insert_as(n, refault, first_use)
         }
         true
     }
@@ -252,13 +251,13 @@ fn memory_changed_there_and_back_has_the_same_limits_and_pages() {
         unseen: Vec::new(),
     };
     for n in 0..1_000 {
-        lru.insert(FrameNo(n), Refault::NEW, true, &mut frames);
+        lru.insert(FrameNo(n), key(n), Refault::NEW, true, &mut frames);
     }
     let in_window: Vec<_> = lru.iter_from_cold(List::Window).collect();
     assert_eq!(in_window.len(), 11);
     lru.resize(PageCount(4_000));
     assert_eq!(lru.inactive_target(), Some(PageCount(400)));
-    lru.insert(FrameNo(3_999), Refault::NEW, true, &mut frames);
+    lru.insert(FrameNo(3_999), key(3_999), Refault::NEW, true, &mut frames);
     lru.remove(FrameNo(3_999));
     lru.resize(PageCount(1_000));
     lru.validate();

@@ -247,7 +247,7 @@ fn bucket_count(frames: usize) -> usize {
 
 /// Spreads a key over all 64 bits: two rounds of multiplying and folding. Fixed, so that runs repeat; a user who
 /// chooses page numbers to collide loses shadows, nothing else.
-fn mix(key: u64) -> u64 {
+pub(super) fn mix(key: u64) -> u64 {
     // Odd constants from the fractional parts of the golden ratio and of the square root of 3.
     let key = (key ^ (key >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let key = (key ^ (key >> 29)).wrapping_mul(0xbb67_ae85_84ca_a73b);

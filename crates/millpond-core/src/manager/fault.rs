@@ -173,9 +173,9 @@ impl<A: Form> Manager<A> {
             refault
         };
         if may_be_no_reuse && !refault.is_recent() && self.lru.detect_no_reuse(key.file()) {
-            self.lru.insert_no_reuse(frame, frames)
+            self.lru.insert_no_reuse(frame, key, frames)
         } else {
-            self.lru.insert(frame, refault, first_use, frames)
+            self.lru.insert(frame, key, refault, first_use, frames)
         }
         Some(frame)
     }

@@ -100,7 +100,7 @@ impl Cache {
         self.frames.keys[frame.index()] = key;
         self.frames.uses[frame.index()] = 0;
         self.frames.table.insert(key, frame);
-        self.lru.insert(frame, refault, true, &mut self.frames);
+        self.lru.insert(frame, key, refault, true, &mut self.frames);
     }
 
     fn room(&mut self) -> FrameNo {

@@ -214,8 +214,7 @@ impl Builder {
 
     /// Where pages of regions go when there is no room for them in memory: without it there can be no regions
     /// ([`PageCache::region`]). Frames are in small pages then, and all of them get their memory when the
-    /// cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer. Options that are not given
-    /// are [`Options::with_regions`].
+    /// cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer.
     pub fn swap(mut self, swap: SwapFile) -> Builder {
         self.swap.push(swap);
         self
@@ -236,8 +235,7 @@ impl Builder {
         })?;
         let options = match self.options {
             Some(options) => options?,
-            None if self.swap.is_empty() => Options::default(),
-            None => Options::with_regions(),
+            None => Options::default(),
         };
         let mut options = Options { page_size, ..options };
         // All sizes before anything is made of them: tables grow with them, and memory that is not there ends the process.

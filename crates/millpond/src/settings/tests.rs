@@ -253,7 +253,6 @@ proptest! {
     fn what_was_listed_brings_back_what_was_there(
         draws in proptest::collection::vec((0..SETTINGS.len(), any::<u64>()), 0..40),
         others in proptest::collection::vec((0..SETTINGS.len(), any::<u64>()), 0..40),
-        has_regions in any::<bool>(),
     ) {
         let drawn = |mut from: Settings, draws: &[(usize, u64)]| {
             for (at, n) in draws {
@@ -264,11 +263,7 @@ proptest! {
             }
             from
         };
-        let mut given = settings();
-        if has_regions {
-            given.options = Options::with_regions();
-        }
-        let first = drawn(given, &draws);
+        let first = drawn(settings(), &draws);
         let second = drawn(first.clone(), &others);
         let listed = list(&first);
         let pairs: Vec<_> = listed.iter().map(|(name, value)| (*name, value.as_str())).collect();

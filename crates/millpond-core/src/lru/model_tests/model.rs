@@ -7,6 +7,7 @@ use alloc::collections::BTreeMap;
 struct Page {
     touched: bool,
     workingset: bool,
+    bimodal: bool,
     usage_count: u8,
 }
 
@@ -29,7 +30,8 @@ pub(super) struct Model {
     class_ages: [u64; 2],
     challenged: bool,
     pub(super) target: u64,
-    without_shadow: u32,
+    share: u64,
+    drawn: u64,
     vain: u32,
     pub(super) after_scan: u64,
 }
@@ -52,7 +54,8 @@ impl Model {
             class_ages: [0; 2],
             challenged: false,
             target: 0,
-            without_shadow: 0,
+            share: 0,
+            drawn: 0,
             vain: 0,
             after_scan: u64::MAX,
         };
@@ -69,12 +72,12 @@ impl Model {
     }
 
     fn above_target(&self) -> bool {
-        self.inactive() * 1000 > self.memory * self.target
+        self.inactive() * 256 > self.target
     }
 
     fn has_room(&self) -> bool {
         let left = self.after_scan.min(self.inactive() + self.active());
-        left > self.active() && (left - self.active()) * 1000 > self.memory * self.target
+        left > self.active() && (left - self.active()) * 256 > self.target
     }
 
     fn take_words(&mut self, n: u32) -> u8 {
@@ -90,11 +93,23 @@ impl Model {
             let in_window = core::mem::take(&mut self.lists[WINDOW]);
             self.lists[INACTIVE].extend(in_window);
         }
-        if let Replacement::Millpond(options) = replacement {
-            self.target = options.inactive_start_per_mille.into();
-        }
         self.replacement = replacement;
-        (self.challenged, self.without_shadow, self.vain) = (false, 0, 0);
+        self.target = self.target_of(self.memory);
+        (self.challenged, self.share, self.drawn, self.vain) = (false, 32_768, 0, 0);
+        self.after_scan = u64::MAX;
+    }
+
+    /// The target at first, in 256ths of a page.
+    pub(super) fn target_of(&self, memory: u64) -> u64 {
+        match self.replacement {
+            Replacement::Linux(_) => 0,
+            Replacement::Millpond(o) => memory * 256 * u64::from(o.inactive_start_per_mille) / 1000,
+        }
+    }
+
+    pub(super) fn resize(&mut self, memory: u64) {
+        self.target = self.target * memory / self.memory;
+        self.memory = memory;
         self.after_scan = u64::MAX;
     }
 
@@ -112,15 +127,14 @@ impl Model {
             }
             Replacement::Millpond(options) => {
                 let of_class = self.class_ages[usize::from(shadow.workingset)] - shadow.class_age;
-                let (low, high) = (options.inactive_min_per_mille, options.inactive_max_per_mille);
-                let step = u64::from(options.inactive_step_per_mille);
+                // An eighth of the root of memory, or a page if that is more.
+                let step = ((self.memory * 65_536).isqrt() / 8).max(256);
                 if of_class <= options.ghost_window.of(self.memory) {
-                    let target = if shadow.workingset {
+                    self.target = if shadow.workingset {
                         self.target.saturating_sub(step)
                     } else {
-                        self.target + step
+                        (self.target + step).min(self.memory * 256)
                     };
-                    self.target = target.clamp(low.into(), high.into());
                 }
                 distance <= self.memory
             }
@@ -134,28 +148,20 @@ impl Model {
     }
 
     pub(super) fn insert(&mut self, n: u32, refault: Refault, first_use: bool) {
+        let mut bimodal = false;
         let (list, uses) = match self.replacement {
             Replacement::Linux(_) => (if refault.recent { ACTIVE } else { INACTIVE }, 0),
             Replacement::Millpond(options) => {
+                let room = self.has_room();
                 let active = if refault.recent {
-                    {
-                        let room = self.has_room();
-                        let probes = !room || options.probe_always;
-                        let finds_room = probes && self.probe(&options, options.probe_pages);
-                        room || finds_room
-                    }
+                    self.probe(&options, options.probe_pages) || room
                 } else {
-                    self.without_shadow += 1;
-                    let percent = u64::from(options.admit_inactive_percent);
-                    let is_long =
-                        percent > 0 && self.inactive() * 1000 * 100 > self.memory * self.target * percent;
-                    let short = !refault.begins && (self.active() * 2 < self.memory || is_long);
-                    let one_in = if short {
-                        options.admit_epsilon_one_in_when_short
-                    } else {
-                        options.admit_epsilon_one_in
-                    };
-                    self.without_shadow.is_multiple_of(one_in) && (self.has_room() || self.probe(&options, 1))
+                    let mix = super::super::workingset::mix;
+                    let hash = mix(key(n).to_bits() ^ mix(self.drawn / self.memory));
+                    self.drawn += u64::from(!refault.begins);
+                    bimodal =
+                        !refault.begins && hash % 65_536 < self.share && (room || self.probe(&options, 1));
+                    bimodal
                 };
                 if active {
                     (ACTIVE, u8::from(refault.recent))
@@ -167,6 +173,7 @@ impl Model {
         *self.page(n) = Page {
             touched: first_use,
             workingset: false,
+            bimodal,
             usage_count: uses,
         };
         self.lists[list].push(n);
@@ -195,6 +202,14 @@ impl Model {
         let uses = (page.usage_count + words).min(options.usage_count_max);
         page.touched |= uses > 0;
         scanned.refilled += 1;
+        if core::mem::take(&mut page.bimodal) {
+            // 64 steps from none to all, and one page in 256 at least.
+            self.share = match uses > 0 {
+                true => (self.share + 1024).min(65_536),
+                false => self.share.saturating_sub(1024).max(256),
+            };
+        }
+        let page = self.page(n);
         if uses > 0 {
             page.usage_count = uses - 1;
             self.lists[ACTIVE].push(n);
@@ -232,6 +247,7 @@ impl Model {
                 let page = self.page(n);
                 page.touched |= core::mem::take(&mut page.usage_count) + words > 0;
                 page.workingset = true;
+                page.bimodal = false;
                 self.lists[INACTIVE].push(n);
                 scanned.refilled += 1;
                 scanned.deactivated += 1;

@@ -18,7 +18,7 @@ fn a_page_used_once_goes_and_a_page_used_twice_becomes_active() {
 fn a_page_read_ahead_needs_two_uses_like_any_other() {
     let mut pond = Pond::linux(LINUX, 100);
     for n in 0..2 {
-        pond.lru.insert(FrameNo(n), Refault::NEW, false, &mut pond.frames);
+        pond.insert_as(n, Refault::NEW, false);
     }
     pond.use_page(0);
     (0..2).for_each(|_| pond.use_page(1));

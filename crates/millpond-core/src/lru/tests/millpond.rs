@@ -70,7 +70,7 @@ fn pages_in_their_window_go_when_there_is_nothing_else() {
 fn the_first_use_of_a_page_read_ahead_is_no_reuse() {
     let mut pond = Pond::millpond_small();
     for n in 0..9 {
-        pond.lru.insert(FrameNo(n), Refault::NEW, false, &mut pond.frames);
+        pond.insert_as(n, Refault::NEW.of_new_memory(), false);
     }
     assert_eq!(pond.list(List::Window), [8]);
     // 0 is never used, 1 once, 2 and 3 twice.
@@ -132,7 +132,7 @@ fn after_32_active_pages_in_vain_an_inactive_one_goes() {
 fn a_refaulted_page_becomes_active_if_one_of_four_is_demoted() {
     let mut pond = pond_with_active();
     (0..3).for_each(|n| pond.use_page(n));
-    pond.lru.insert(FrameNo(500), recent(), true, &mut pond.frames);
+    pond.insert_as(500, recent(), true);
     assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Active));
     assert_eq!(
         pond.list(List::Inactive).last(),
@@ -143,115 +143,130 @@ fn a_refaulted_page_becomes_active_if_one_of_four_is_demoted() {
 
     (4..8).for_each(|n| pond.use_page(n));
     pond.lru.remove(FrameNo(3));
-    pond.lru.insert(FrameNo(501), recent(), true, &mut pond.frames);
+    pond.insert_as(501, recent(), true);
     assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Window));
     assert_eq!(pond.list(List::Active)[86..], [4, 5, 6, 7]);
 }
 
 #[test]
-fn where_there_is_room_it_becomes_active_without_a_probe() {
+fn it_probes_where_there_is_room_and_enters_even_if_no_page_is_demoted() {
     let mut pond = pond_with_active();
-    for n in 0..90 {
-        pond.use_page(n);
-    }
-    let mut insert_recent = |n| {
-        let before = pond.lru.statistics().pgrefill;
-        pond.lru.insert(FrameNo(n), recent(), true, &mut pond.frames);
-        let probed = pond.lru.statistics().pgrefill - before;
-        pond.lru.remove(FrameNo(probed as u32));
-        (pond.lru.list_of(FrameNo(n)), probed)
-    };
+    (0..90).for_each(|n| pond.use_page(n));
     // What the scan has freed is no room: the inactive pages that fill it are the next scan's victims.
-    assert_eq!(insert_recent(500), (Some(List::Window), 4));
-    // Page 4 was removed: 89 active pages leave 11 of the 100 that the scan left, one above the target.
-    assert_eq!(insert_recent(501), (Some(List::Active), 0));
+    pond.insert_as(500, recent(), true);
+    assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Window));
+    // 88 active pages leave 12 of the 100 that the scan left, two above the target.
+    pond.lru.remove(FrameNo(88));
+    pond.lru.remove(FrameNo(89));
+    pond.insert_as(501, recent(), true);
+    assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Active));
+    // Page 8 is no longer used: it makes the place, and the inactive list keeps the room.
+    pond.frames.uses[8] = 0;
+    let active = pond.lru.active();
+    pond.insert_as(502, recent(), true);
+    assert_eq!(pond.lru.list_of(FrameNo(8)), Some(List::Inactive));
+    assert_eq!(pond.lru.active(), active);
+}
+
+/// Of pages that are missed and without a shadow, so many enter the active list.
+fn bimodal(pond: &mut Pond, pages: core::ops::Range<u32>) -> Vec<u32> {
+    let is_active = |pond: &Pond, n| pond.lru.list_of(FrameNo(n)) == Some(List::Active);
+    let mut drawn = Vec::new();
+    for n in pages {
+        pond.insert_as(n, Refault::NEW, true);
+        if is_active(pond, n) {
+            drawn.push(n);
+        }
+        pond.lru.remove(FrameNo(n));
+    }
+    drawn
 }
 
 #[test]
-fn of_pages_without_a_shadow_one_in_32_is_activated_and_one_in_4_while_little_is_active() {
-    let bimodal = |pond: &mut Pond| {
-        let before = pond.lru.statistics().bimodal_activate_file;
-        pond.insert_all(1_000..1_064);
-        pond.lru.statistics().bimodal_activate_file - before
-    };
-    assert_eq!(bimodal(&mut pond_with_active()), 2);
+fn of_pages_without_a_shadow_a_share_is_activated_and_others_when_memory_was_replaced() {
+    let mut pond = Pond::millpond(2_000);
+    pond.insert_all(6_000..6_010);
+    pond.lru.millpond.target = 0;
+    let half = bimodal(&mut pond, 1_000..2_000);
+    assert!((400..600).contains(&half.len()), "{}", half.len());
+    assert_eq!(bimodal(&mut pond, 1_000..2_000), half, "drawn by their keys");
+    pond.lru.millpond.share /= 8;
+    let few = bimodal(&mut pond, 1_000..2_000);
+    assert!((30..100).contains(&few.len()), "{}", few.len());
+    assert!(
+        few.iter().any(|n| !half.contains(n)),
+        "2000 pages were missed since"
+    );
+}
+
+#[test]
+fn memory_that_begins_is_not_missed_and_not_drawn() {
     let mut pond = Pond::millpond(1_000);
     pond.insert_all(2_000..2_200);
-    assert_eq!(bimodal(&mut pond), 16);
+    assert_eq!(pond.lru.statistics().bimodal_activate_file, 0);
 }
 
 #[test]
-fn memory_that_begins_is_activated_no_more_often_while_little_is_active() {
-    let mut pond = Pond::millpond(1_000);
-    for n in 2_000..2_200 {
-        let begins = Refault::NEW.of_new_memory();
-        pond.lru.insert(FrameNo(n), begins, true, &mut pond.frames);
-    }
-    let before = pond.lru.statistics().bimodal_activate_file;
-    assert!((1..=200 / 32).contains(&before), "{before} of 200");
-    pond.insert_all(3_000..3_064);
-    assert_eq!(pond.lru.statistics().bimodal_activate_file - before, 16);
+fn neighbouring_pages_are_drawn_in_rows() {
+    // 200,000 pages of memory have rows of 64.
+    let mut pond = Pond::millpond(200_000);
+    pond.insert_all(0..10);
+    pond.lru.millpond.target = 0;
+    let drawn = bimodal(&mut pond, 1_024..6_144);
+    let rows: std::collections::BTreeSet<u32> = drawn.iter().map(|n| n / 64).collect();
+    assert_eq!(drawn.len(), rows.len() * 64);
+    assert!((10..70).contains(&rows.len()), "{} of 80 rows", rows.len());
 }
 
 #[test]
-fn while_the_inactive_list_is_long_pages_are_activated_as_if_little_were_active() {
-    for (percent, bimodal) in [(0, 2), (150, 16), (1000, 2)] {
+fn what_is_used_there_raises_the_share_and_what_is_demoted_unused_lowers_it() {
+    for is_used in [true, false] {
         let mut pond = pond_with_active();
-        let options = MillpondOptions {
-            admit_inactive_percent: percent,
-            ..options()
-        };
-        pond.lru.replacement = Replacement::Millpond(options);
-        // 64 of 100 are active, and 36 inactive, where 10 are aimed at.
-        (0..26).for_each(|n| pond.lru.remove(FrameNo(n)));
-        pond.insert_all(700..726);
-        let before = pond.lru.statistics().bimodal_activate_file;
-        pond.insert_all(1_000..1_064);
-        let count = pond.lru.statistics().bimodal_activate_file - before;
-        assert_eq!(count, bimodal, "{percent} %");
+        let before = pond.lru.millpond.share;
+        let mut n = 1_000;
+        while pond.lru.list_of(FrameNo(n)) != Some(List::Active) {
+            n += 1;
+            pond.insert_as(n, Refault::NEW, true);
+        }
+        assert_eq!(pond.lru.millpond.share, before, "not yet");
+        if is_used {
+            pond.use_page(n);
+        }
+        // Once round the active list.
+        for _ in 0..200 {
+            pond.isolate(1);
+        }
+        let share = pond.lru.millpond.share;
+        assert!(if is_used { share > before } else { share < before }, "{share}");
     }
 }
 
 #[test]
-fn a_refaulted_page_probes_despite_room_if_it_is_to() {
-    for despite_room in [false, true] {
-        let mut pond = pond_with_active();
-        let options = MillpondOptions {
-            probe_always: despite_room,
-            ..options()
-        };
-        pond.lru.replacement = Replacement::Millpond(options);
-        pond.lru.remove(FrameNo(89));
-        pond.insert(600);
-        pond.lru.insert(FrameNo(500), recent(), true, &mut pond.frames);
-        assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Active));
-        let demoted = pond.lru.list_of(FrameNo(0)) == Some(List::Inactive);
-        assert_eq!(demoted, despite_room);
-        // No page is demoted: there is room all the same.
-        (0..10).for_each(|n| pond.use_page(n));
-        (80..85).for_each(|n| pond.lru.remove(FrameNo(n)));
-        pond.insert_all(601..606);
-        pond.lru.insert(FrameNo(501), recent(), true, &mut pond.frames);
-        assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Active));
+fn the_share_falls_where_nothing_is_used_again_and_recovers() {
+    let mut pond = Pond::millpond(500);
+    let share = |pond: &Pond| f64::from(pond.lru.millpond.share) / 65_536.0;
+    for n in 0..3_000 {
+        pond.read(n, true);
     }
+    assert!(share(&pond) < 0.05, "a scan: {}", share(&pond));
+    assert!(share(&pond) > 0.0, "but not to nothing");
+    // A loop of four memories, all of which is used again if it stays.
+    for n in 0..200_000 {
+        pond.read(4_000 + n % 2_000, true);
+    }
+    assert!(share(&pond) > 0.02, "a loop: {}", share(&pond));
 }
 
 #[test]
 fn bimodal_insertion_probes_one_page() {
     let mut pond = pond_with_active();
+    pond.lru.millpond.share = 65_536;
     pond.use_page(0);
-    let insert_bimodal = |pond: &mut Pond, n| {
-        let options = MillpondOptions {
-            admit_epsilon_one_in: 1,
-            ..options()
-        };
-        pond.lru.replacement = Replacement::Millpond(options);
-        pond.insert(n);
-        pond.lru.list_of(FrameNo(n))
-    };
-    assert_eq!(insert_bimodal(&mut pond, 500), Some(List::Window));
+    pond.insert_as(500, Refault::NEW, true);
+    assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Window));
     pond.lru.remove(FrameNo(500));
-    assert_eq!(insert_bimodal(&mut pond, 501), Some(List::Active));
+    pond.insert_as(501, Refault::NEW, true);
+    assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Active));
 }
 
 #[test]
@@ -269,32 +284,66 @@ fn the_target_grows_for_pages_never_active_and_shrinks_for_those_that_were() {
     // The last victim is refaulted at once; the first has more than 50 evictions of its class behind it.
     let last_gone = FrameNo(first.0 - 1);
     let _ = pond.lru.refault(key(last_gone.0));
-    assert_eq!(target(&pond), Some(102));
+    assert_eq!(
+        target(&pond),
+        Some(103),
+        "the root of 1000 is 31.6: a step is 3.95 pages"
+    );
     let _ = pond.lru.refault(key(0));
-    assert_eq!(target(&pond), Some(102));
+    assert_eq!(target(&pond), Some(103));
 
-    pond.lru.pages.page(first).workingset = true;
+    pond.lru.pages.page(first).past = Past::Demoted;
     assert_eq!(pond.evict_one(), first.0);
     let _ = pond.lru.refault(key(first.0));
     assert_eq!(target(&pond), Some(100));
 }
 
+/// A page is evicted and refaulted at once, so many times.
+fn ghost_hits(pond: &mut Pond, hits: u32, was_active: bool) {
+    for _ in 0..hits {
+        pond.insert(7);
+        pond.lru.pages.page(FrameNo(7)).past = if was_active { Past::Demoted } else { Past::New };
+        pond.lru.rotate_to_cold(FrameNo(7));
+        assert_eq!(pond.evict_one(), 7);
+        let _ = pond.lru.refault(key(7));
+        pond.lru.validate();
+    }
+}
+
 #[test]
-fn the_target_stays_between_its_limits() {
+fn the_target_stays_within_memory() {
     let mut pond = Pond::millpond(1_000);
     pond.insert_all(0..2);
-    for workingset in [false, true] {
-        for _ in 0..500 {
-            pond.insert(7);
-            pond.lru.pages.page(FrameNo(7)).workingset = workingset;
-            pond.lru.rotate_to_cold(FrameNo(7));
-            assert_eq!(pond.evict_one(), 7);
-            let _ = pond.lru.refault(key(7));
-            pond.lru.validate();
-        }
-        let target = if workingset { 20 } else { 500 };
+    for (was_active, target) in [(false, 1_000), (true, 0)] {
+        ghost_hits(&mut pond, 500, was_active);
         assert_eq!(pond.lru.inactive_target(), Some(PageCount(target)));
     }
+}
+
+/// Steps of a thousandth of memory crossed the whole range in a read of 1 MiB that came again, at 64 GiB.
+#[test]
+fn a_read_of_a_mib_that_comes_again_does_not_move_the_target_far_in_4_or_64_gib() {
+    for memory in [1_000_000, 16_000_000] {
+        let mut pond = Pond::millpond(memory);
+        pond.insert_all(0..2);
+        let target = |pond: &Pond| pond.lru.inactive_target().map_or(0, |t| t.0);
+        let before = target(&pond);
+        ghost_hits(&mut pond, 256, false);
+        let moved = target(&pond) - before;
+        assert!(moved > 256, "{moved} of {memory}: a page each at least");
+        assert!(moved * 20 < memory, "{moved} of {memory}");
+        ghost_hits(&mut pond, 256, true);
+        assert_eq!(target(&pond), before, "as far back");
+    }
+}
+
+#[test]
+fn memory_of_another_size_keeps_the_target_as_a_share() {
+    let mut pond = Pond::millpond(1_000);
+    pond.lru.resize(PageCount(5_000));
+    assert_eq!(pond.lru.inactive_target(), Some(PageCount(500)));
+    pond.lru.resize(PageCount(1_000));
+    assert_eq!(pond.lru.inactive_target(), Some(PageCount(100)));
 }
 
 #[test]
@@ -323,7 +372,7 @@ fn a_recent_refault_is_within_memorys_size_in_evictions() {
 #[test]
 fn options_out_of_range_are_refused() {
     let wrong = MillpondOptions {
-        inactive_max_per_mille: 901,
+        inactive_start_per_mille: 1001,
         ..options()
     };
     let refused = std::panic::catch_unwind(|| Lru::new(Replacement::Millpond(wrong), PageCount(8)));
@@ -425,7 +474,7 @@ fn a_page_that_was_read_ahead_and_is_where_uses_are_not_seen_has_had_its_first_u
     let mut pond = Pond::millpond_small();
     pond.frames.unseen.push(FrameNo(0));
     for n in 0..2 {
-        pond.lru.insert(FrameNo(n), Refault::NEW, false, &mut pond.frames);
+        pond.insert_as(n, Refault::NEW.of_new_memory(), false);
     }
     pond.insert_all(2..20);
     assert!(

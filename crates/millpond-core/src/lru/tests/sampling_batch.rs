@@ -60,24 +60,30 @@ fn of_a_sampling_batch_each_page_has_its_own_usage_count() {
 
 /// Else the active list would go round faster the more its pages are neighbours.
 #[test]
-fn what_a_probe_looks_at_beyond_its_share_the_next_ones_do_not_look_at() {
-    let options = MillpondOptions {
-        probe_pages: 16,
-        probe_always: true,
-        admit_epsilon_one_in: u32::MAX,
-        admit_epsilon_one_in_when_short: u32::MAX,
-        ..options()
-    };
-    let mut pond = pond_of_a_region(super::millpond::options());
-    pond.lru.set_replacement(Replacement::Millpond(options));
+fn a_batch_that_looked_at_more_than_its_probe_may_puts_off_the_next_batch() {
+    let mut pond = pond_of_a_region(options());
     let mut refilled = Vec::new();
-    for n in 200..206 {
+    for n in 200..218 {
         let before = pond.lru.statistics().pgrefill;
-        pond.lru.insert(FrameNo(n), recent(), false, &mut pond.frames);
+        pond.insert_as(n, recent(), false);
         refilled.push(pond.lru.statistics().pgrefill - before);
     }
-    // A block of 64, which four probes pay for, the 26 of the next, and then who was seen not to be used.
-    assert_eq!(refilled, [64, 0, 0, 0, 26, 1]);
+    // A block of 64, of which 60 are made up for by 15 probes; the 26 of the next; then one that was seen not to be used.
+    assert_eq!(refilled[0], 64);
+    assert_eq!(refilled[1..16], [0; 15]);
+    assert_eq!(refilled[16..], [26, 1]);
+}
+
+/// Up to 63 probes after a batch looked at nothing, so that no page got onto the active list though unused ones were there.
+#[test]
+fn a_page_whose_uses_are_seen_is_looked_at_right_after_a_batch() {
+    let mut pond = pond_of_a_region(options());
+    pond.frames.unseen.retain(|frame| frame.0 < 64);
+    pond.insert_as(200, recent(), false);
+    let active = |pond: &Pond, n| pond.lru.list_of(FrameNo(n)) == Some(List::Active);
+    assert!(!active(&pond, 200), "a batch of 64, which all stay");
+    pond.insert_as(201, recent(), false);
+    assert!(active(&pond, 201), "instead of a page of the next block");
 }
 
 /// Frames of pages that are moved out as soon as replacement has asked whether their uses are seen.

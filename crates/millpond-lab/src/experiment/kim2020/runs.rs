@@ -91,7 +91,7 @@ pub(super) fn failed(load: Load, variant: &str, why: &dyn std::fmt::Display) -> 
 fn run(plan: &Plan, load: Load, variant: Variant, stop: &AtomicBool) -> Result<Outcome> {
     let system = match variant.rules {
         Rules::Linux(system) => system,
-        Rules::Millpond => return millpond::run(plan, load, &Options::with_regions(), stop),
+        Rules::Millpond => return millpond::run(plan, load, &Options::default(), stop),
     };
     let mut on = On::new(machine(plan.which, &load, system), load, variant.name)?;
     let mut outcome = Outcome::default();

@@ -1,16 +1,14 @@
 //! What is written to swap with what, and in which order pages leave.
 
 use super::*;
-use crate::lru::{List, Replacement};
+use crate::lru::List;
 use core::ops::Range;
 
 /// A pond without bimodal insertion, so that pages leave in the order in which they came.
 fn in_order(frames: u64, slots: u64) -> Pond {
-    let mut options = quiet();
-    if let Replacement::Millpond(own) = &mut options.replacement {
-        (own.admit_epsilon_one_in, own.admit_epsilon_one_in_when_short) = (u32::MAX, u32::MAX);
-    }
-    Pond::with(options, frames, slots)
+    let mut pond = Pond::with(quiet(), frames, slots);
+    pond.w.manager.lru.admit_none();
+    pond
 }
 
 impl Pond {
