@@ -41,6 +41,8 @@ enum Place {
 pub(super) enum Past {
     /// Nothing.
     New,
+    /// It is in its window, and bimodal insertion has drawn it: it may go on to the active list.
+    Drawn,
     /// Bimodal insertion put it there, and it was neither seen in use nor demoted yet.
     Bimodal,
     /// It was demoted.

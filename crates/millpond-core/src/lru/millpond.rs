@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   new ─► window ─► inactive ── cold end: used? ── no ─► victim
-//!                     ▲   ▲            │ yes
-//!        no count left│   │            ▼
-//!    active cold end ─┘   └── no ─── active ◄── probe: a recent refault, or bimodal insertion
+//!             │        ▲  ▲            │ yes
+//!        drawn│        │  └─ no room ──┼─────────── a recent refault
+//!             ▼        │no count left  ▼                 │
+//!       room? probe ───┼────────────► active ◄── room? probe
 //! ```
 //!
 //! 1. A new page is in its *correlated-reference window* for 1 % of memory in insertions. Uses meanwhile are one burst with
@@ -18,17 +19,18 @@
 //!    known to be used is not known to be unused. Such a lap shows one use at most, so its accessed bit weighs four, up to a
 //!    usage count of eight. From a count of five on the scan skips the page, as a look costs a move and a soft fault; its
 //!    neighbours are looked at with it (`sampling_batch`).
-//! 3. A *recent refault*, of a page missed within memory's size in evictions, belongs on the active list. It makes an
-//!    *admission probe*: of up to four pages at the active cold end, each of which pays one of its usage count, the first
-//!    with none is demoted, and the page takes its place. If there is none it enters only if there is room: the inactive
-//!    list is above its target. Else it starts inactive. It enters with a usage count of one, so that it is not the next to
-//!    go.
-//! 4. *Bimodal insertion*: of pages without a recent shadow a *share* enters the active list in the same way, after a probe
-//!    of one page where there is no room, and with a usage count of none. In a loop longer than memory this is what makes a
+//! 3. A *recent refault*, of a page missed within memory's size in evictions, belongs on the active list. It gets there if
+//!    the inactive list is above its target (then there is room), or else by an *admission probe*: of up to two pages at
+//!    the active cold end, each of which pays one of its usage count, the first with none is demoted, and the page takes its
+//!    place. If there is none it starts inactive. It enters with a usage count of one, so that it is not the next to go.
+//!    Two looks a refault do not come round to a page that is used once a lap of a loop of up to 4/3 of memory.
+//! 4. *Bimodal insertion*: of pages without a recent shadow a *share* goes on from the window to the active list, where there
+//!    is room or a probe of one page makes it, with a usage count of none. In a loop longer than memory this is what makes a
 //!    part of it stay: what is kept is used once a lap and keeps its place, where a list would hold nothing in time.
 //!    The share climbs by what became of them: each that is used before it is demoted raises it, each that is demoted
 //!    unused lowers it. A hash of its key says whether a page is drawn, another one each time that so many pages as memory
-//!    holds were missed: no loop can keep step with it, and there are always new ones to learn from. Memory that is touched for the first time is not drawn: it was not missed.
+//!    holds were missed: no loop can keep step with it, and there are always new ones to learn from. Memory that is touched
+//!    for the first time is not drawn: it was not missed.
 //! 5. The target is between nothing and all of memory. It moves at a *ghost hit*, the refault of a page that a list 5 % of
 //!    memory longer would have kept: up if it was evicted without having been active, down if it had been. Both ghost lists
 //!    are as long, so that both steps are (ARC weighs its steps by the lengths). A step is an eighth of the square root of
@@ -62,7 +64,7 @@ const BIMODAL_ROW_SHARE: u64 = 2048;
 const BIMODAL_ROW_MAX: u64 = 64;
 
 /// All pages without a recent shadow, as a share: what 16 bits of a hash can say.
-const SHARE_ALL: u32 = 1 << 16;
+pub(super) const SHARE_ALL: u32 = 1 << 16;
 /// The share of them that bimodal insertion draws at first: nothing is known, so half.
 const SHARE_START: u32 = SHARE_ALL / 2;
 /// The least: with none drawn, nothing would be learnt. From an eighth of it to four times as much the traces of decision
@@ -182,40 +184,43 @@ impl Lru {
         first_use: bool,
         frames: &mut impl FrameTable,
     ) {
-        if refault.recent {
-            let has_room = self.has_room();
-            if self.probe(options, options.probe_pages, frames) || has_room {
-                self.pages.admit(frame, List::Active, first_use, 1);
-                self.statistics.workingset_activate_file += 1;
-                self.statistics.workingset_restore_file += u64::from(refault.workingset);
-                return;
-            }
-        } else if !refault.begins {
-            let share = self.millpond.share;
-            if self.admit_bimodal(options, share, (frame, key), first_use, frames) {
-                return;
-            }
+        if refault.recent && (self.has_room() || self.probe(options, options.probe_pages, frames)) {
+            self.pages.admit(frame, List::Active, first_use, 1);
+            self.statistics.workingset_activate_file += 1;
+            self.statistics.workingset_restore_file += u64::from(refault.workingset);
+            return;
         }
         self.pages.admit(frame, List::Window, first_use, 0);
+        if !refault.recent && !refault.begins {
+            self.draw_bimodal((frame, key), self.millpond.share);
+        }
         self.end_window(options, frames);
     }
 
-    /// Rule 4, bimodal insertion: a share of pages without a recent shadow is admitted to the active list. Whether it was.
+    /// Rule 4, bimodal insertion: draws a share of the pages without a recent shadow. They enter the active list when their
+    /// window ends.
+    pub(super) fn draw_bimodal(&mut self, (frame, key): (FrameNo, PageKey), share: u32) {
+        let epoch = self.millpond.drawn / self.memory.0.max(1);
+        self.millpond.drawn += 1;
+        if draw(key, self.memory, epoch) < share {
+            self.pages.page(frame).past = Past::Drawn;
+        }
+    }
+
+    /// Rule 4: a page that was drawn and used goes on from its window to the active list if there is room, or if a probe of
+    /// one page makes it. Whether it did.
     pub(super) fn admit_bimodal(
         &mut self,
         options: &MillpondOptions,
-        share: u32,
-        (frame, key): (FrameNo, PageKey),
-        first_use: bool,
+        (frame, window): (FrameNo, List),
         frames: &mut impl FrameTable,
     ) -> bool {
-        let epoch = self.millpond.drawn / self.memory.0.max(1);
-        self.millpond.drawn += 1;
+        let page = self.pages.page(frame);
         let is_admitted =
-            draw(key, self.memory, epoch) < share && (self.has_room() || self.probe(options, 1, frames));
+            page.past == Past::Drawn && page.touched && (self.has_room() || self.probe(options, 1, frames));
         if is_admitted {
-            self.pages.admit(frame, List::Active, first_use, 0);
             self.pages.page(frame).past = Past::Bimodal;
+            self.pages.move_to_warm(frame, window, List::Active);
             self.statistics.bimodal_activate_file += 1;
         }
         is_admitted
@@ -288,7 +293,9 @@ impl Lru {
             let is_unseen = !self.pages.page(frame).touched && !frames.tracks_accesses(frame);
             let used = frames.test_and_clear_accessed(frame) > 0;
             self.pages.page(frame).touched |= used || is_unseen;
-            self.pages.move_to_warm(frame, List::Window, List::Inactive);
+            if !self.admit_bimodal(options, (frame, List::Window), frames) {
+                self.pages.move_to_warm(frame, List::Window, List::Inactive);
+            }
         }
     }
 

@@ -62,12 +62,9 @@ impl Lru {
         let Replacement::Millpond(options) = self.replacement else {
             return self.insert(frame, key, Refault::NEW, true, frames);
         };
-        let share = self.millpond.share.min(SHARE_MIN);
-        if self.admit_bimodal(&options, share, (frame, key), true, frames) {
-            return;
-        }
         self.statistics.no_reuse_file += 1;
         self.pages.admit(frame, List::NoReuse, true, 0);
+        self.draw_bimodal((frame, key), SHARE_MIN);
         self.end_no_reuse_window(&options, frames);
     }
 
@@ -85,6 +82,9 @@ impl Lru {
             }
             if let Some(frame) = self.pages.cold(List::NoReuse) {
                 let _ = frames.test_and_clear_accessed(frame);
+                if self.admit_bimodal(options, (frame, List::NoReuse), frames) {
+                    continue;
+                }
                 self.pages.move_to_cold(frame, List::NoReuse, List::Inactive);
             }
         }

@@ -141,7 +141,7 @@ impl Default for MillpondOptions {
             region_usage_count_max: 8,
             accessed_bit_weight: 4,
             skip_scan_threshold: 5,
-            probe_pages: 4,
+            probe_pages: 2,
             scan_balance_max_per_mille: 875,
         }
     }

@@ -309,7 +309,6 @@ impl<A: Form> World<A> {
                 for &frame in frames.iter().skip(offset).take(wanted) {
                     process.at += 1;
                     process.owed = process.owed + self.costs.copy;
-                    self.frames.touch(frame);
                     used.push(self.frames.state(frame).key);
                 }
             }

@@ -7,6 +7,7 @@ use alloc::collections::BTreeMap;
 struct Page {
     touched: bool,
     workingset: bool,
+    drawn: bool,
     bimodal: bool,
     usage_count: u8,
 }
@@ -148,24 +149,19 @@ impl Model {
     }
 
     pub(super) fn insert(&mut self, n: u32, refault: Refault, first_use: bool) {
-        let mut bimodal = false;
+        let mut drawn = false;
         let (list, uses) = match self.replacement {
             Replacement::Linux(_) => (if refault.recent { ACTIVE } else { INACTIVE }, 0),
             Replacement::Millpond(options) => {
-                let room = self.has_room();
-                let active = if refault.recent {
-                    self.probe(&options, options.probe_pages) || room
+                if refault.recent && (self.has_room() || self.probe(&options, options.probe_pages)) {
+                    (ACTIVE, 1)
                 } else {
-                    let mix = super::super::workingset::mix;
-                    let hash = mix(key(n).to_bits() ^ mix(self.drawn / self.memory));
-                    self.drawn += u64::from(!refault.begins);
-                    bimodal =
-                        !refault.begins && hash % 65_536 < self.share && (room || self.probe(&options, 1));
-                    bimodal
-                };
-                if active {
-                    (ACTIVE, u8::from(refault.recent))
-                } else {
+                    if !refault.recent && !refault.begins {
+                        let mix = super::super::workingset::mix;
+                        let hash = mix(key(n).to_bits() ^ mix(self.drawn / self.memory));
+                        self.drawn += 1;
+                        drawn = hash % 65_536 < self.share;
+                    }
                     (WINDOW, 0)
                 }
             }
@@ -173,7 +169,8 @@ impl Model {
         *self.page(n) = Page {
             touched: first_use,
             workingset: false,
-            bimodal,
+            drawn,
+            bimodal: false,
             usage_count: uses,
         };
         self.lists[list].push(n);
@@ -182,10 +179,13 @@ impl Model {
         {
             for _ in 0..2 {
                 if self.lists[WINDOW].len() as u64 > options.window.of(self.memory) + 1 {
-                    let page = self.lists[WINDOW].remove(0);
-                    let used = self.take_words(page) > 0;
-                    self.page(page).touched |= used;
-                    self.lists[INACTIVE].push(page);
+                    let page = self.lists[WINDOW][0];
+                    self.page(page).touched |= self.take_words(page) > 0;
+                    let is_candidate = self.page(page).drawn && self.page(page).touched;
+                    let enters = is_candidate && (self.has_room() || self.probe(&options, 1));
+                    self.page(page).bimodal = enters;
+                    self.lists[WINDOW].remove(0);
+                    self.lists[if enters { ACTIVE } else { INACTIVE }].push(page);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Millpond's rule, by the numbers of its file's list.
 
 use super::*;
+use crate::lru::millpond::SHARE_ALL;
 
 pub(super) fn options() -> MillpondOptions {
     MillpondOptions::default()
@@ -129,27 +130,28 @@ fn after_32_active_pages_in_vain_an_inactive_one_goes() {
 }
 
 #[test]
-fn a_refaulted_page_becomes_active_if_one_of_four_is_demoted() {
+fn a_refaulted_page_becomes_active_if_one_of_two_is_demoted() {
     let mut pond = pond_with_active();
-    (0..3).for_each(|n| pond.use_page(n));
+    pond.use_page(0);
     pond.insert_as(500, recent(), true);
     assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Active));
     assert_eq!(
         pond.list(List::Inactive).last(),
-        Some(&3),
-        "the usage count of 3 was 0"
+        Some(&1),
+        "the usage count of 1 was 0"
     );
-    assert_eq!(pond.list(List::Active)[86..], [0, 1, 2, 500]);
+    assert_eq!(pond.list(List::Active)[88..], [0, 500]);
 
-    (4..8).for_each(|n| pond.use_page(n));
-    pond.lru.remove(FrameNo(3));
+    (2..4).for_each(|n| pond.use_page(n));
+    pond.lru.remove(FrameNo(1));
     pond.insert_as(501, recent(), true);
     assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Window));
-    assert_eq!(pond.list(List::Active)[86..], [4, 5, 6, 7]);
+    assert_eq!(pond.list(List::Active)[88..], [2, 3]);
 }
 
+/// Probes there too, the pages that come back of a loop of 7/5 of memory turned the active list over and kept nothing.
 #[test]
-fn it_probes_where_there_is_room_and_enters_even_if_no_page_is_demoted() {
+fn where_there_is_room_it_enters_and_no_page_is_demoted() {
     let mut pond = pond_with_active();
     (0..90).for_each(|n| pond.use_page(n));
     // What the scan has freed is no room: the inactive pages that fill it are the next scan's victims.
@@ -158,23 +160,19 @@ fn it_probes_where_there_is_room_and_enters_even_if_no_page_is_demoted() {
     // 88 active pages leave 12 of the 100 that the scan left, two above the target.
     pond.lru.remove(FrameNo(88));
     pond.lru.remove(FrameNo(89));
+    // Page 2 is the next, and not used.
+    pond.frames.uses[2] = 0;
     pond.insert_as(501, recent(), true);
     assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Active));
-    // Page 8 is no longer used: it makes the place, and the inactive list keeps the room.
-    pond.frames.uses[8] = 0;
-    let active = pond.lru.active();
-    pond.insert_as(502, recent(), true);
-    assert_eq!(pond.lru.list_of(FrameNo(8)), Some(List::Inactive));
-    assert_eq!(pond.lru.active(), active);
+    assert_eq!(pond.list(List::Active)[0], 2);
 }
 
-/// Of pages that are missed and without a shadow, so many enter the active list.
-fn bimodal(pond: &mut Pond, pages: core::ops::Range<u32>) -> Vec<u32> {
-    let is_active = |pond: &Pond, n| pond.lru.list_of(FrameNo(n)) == Some(List::Active);
+/// Which of the pages are drawn if they are missed and have no shadow.
+fn draws(pond: &mut Pond, pages: core::ops::Range<u32>) -> Vec<u32> {
     let mut drawn = Vec::new();
     for n in pages {
         pond.insert_as(n, Refault::NEW, true);
-        if is_active(pond, n) {
+        if pond.lru.pages.page(FrameNo(n)).past == Past::Drawn {
             drawn.push(n);
         }
         pond.lru.remove(FrameNo(n));
@@ -183,15 +181,15 @@ fn bimodal(pond: &mut Pond, pages: core::ops::Range<u32>) -> Vec<u32> {
 }
 
 #[test]
-fn of_pages_without_a_shadow_a_share_is_activated_and_others_when_memory_was_replaced() {
+fn of_pages_without_a_shadow_a_share_is_drawn_and_others_when_memory_was_replaced() {
     let mut pond = Pond::millpond(2_000);
     pond.insert_all(6_000..6_010);
     pond.lru.millpond.target = 0;
-    let half = bimodal(&mut pond, 1_000..2_000);
+    let half = draws(&mut pond, 1_000..2_000);
     assert!((400..600).contains(&half.len()), "{}", half.len());
-    assert_eq!(bimodal(&mut pond, 1_000..2_000), half, "drawn by their keys");
+    assert_eq!(draws(&mut pond, 1_000..2_000), half, "drawn by their keys");
     pond.lru.millpond.share /= 8;
-    let few = bimodal(&mut pond, 1_000..2_000);
+    let few = draws(&mut pond, 1_000..2_000);
     assert!((30..100).contains(&few.len()), "{}", few.len());
     assert!(
         few.iter().any(|n| !half.contains(n)),
@@ -212,25 +210,51 @@ fn neighbouring_pages_are_drawn_in_rows() {
     let mut pond = Pond::millpond(200_000);
     pond.insert_all(0..10);
     pond.lru.millpond.target = 0;
-    let drawn = bimodal(&mut pond, 1_024..6_144);
+    let drawn = draws(&mut pond, 1_024..6_144);
     let rows: std::collections::BTreeSet<u32> = drawn.iter().map(|n| n / 64).collect();
     assert_eq!(drawn.len(), rows.len() * 64);
     assert!((10..70).contains(&rows.len()), "{} of 80 rows", rows.len());
+}
+
+/// A drawn page whose window ends next: the window holds a page and the one after it.
+fn drawn_at_the_end_of_its_window(pond: &mut Pond, n: u32, first_use: bool) {
+    pond.lru.millpond.share = SHARE_ALL;
+    pond.insert_as(n, Refault::NEW, first_use);
+    pond.lru.millpond.share = 0;
+    pond.insert_as(8_000, Refault::NEW, true);
+}
+
+#[test]
+fn a_drawn_page_becomes_active_when_its_window_ends_and_its_burst_is_dropped() {
+    let mut pond = pond_with_active();
+    drawn_at_the_end_of_its_window(&mut pond, 500, true);
+    pond.use_page(500);
+    assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Window));
+    pond.insert_as(8_001, Refault::NEW, true);
+    assert_eq!(pond.list(List::Active)[89..], [500]);
+    assert_eq!(pond.list(List::Inactive).last(), Some(&0), "the probe demoted it");
+    assert_eq!(pond.frames.uses[500], 0);
+}
+
+#[test]
+fn a_drawn_page_that_was_read_ahead_and_not_used_stays_inactive() {
+    let mut pond = pond_with_active();
+    drawn_at_the_end_of_its_window(&mut pond, 500, false);
+    pond.insert_as(8_001, Refault::NEW, true);
+    assert_eq!(pond.list(List::Inactive).last(), Some(&500));
+    assert_eq!(pond.list(List::Active).len(), 90);
 }
 
 #[test]
 fn what_is_used_there_raises_the_share_and_what_is_demoted_unused_lowers_it() {
     for is_used in [true, false] {
         let mut pond = pond_with_active();
-        let before = pond.lru.millpond.share;
-        let mut n = 1_000;
-        while pond.lru.list_of(FrameNo(n)) != Some(List::Active) {
-            n += 1;
-            pond.insert_as(n, Refault::NEW, true);
-        }
-        assert_eq!(pond.lru.millpond.share, before, "not yet");
+        drawn_at_the_end_of_its_window(&mut pond, 500, true);
+        pond.insert_as(8_001, Refault::NEW, true);
+        let before = SHARE_ALL / 2;
+        pond.lru.millpond.share = before;
         if is_used {
-            pond.use_page(n);
+            pond.use_page(500);
         }
         // Once round the active list.
         for _ in 0..200 {
@@ -259,14 +283,16 @@ fn the_share_falls_where_nothing_is_used_again_and_recovers() {
 
 #[test]
 fn bimodal_insertion_probes_one_page() {
-    let mut pond = pond_with_active();
-    pond.lru.millpond.share = 65_536;
-    pond.use_page(0);
-    pond.insert_as(500, Refault::NEW, true);
-    assert_eq!(pond.lru.list_of(FrameNo(500)), Some(List::Window));
-    pond.lru.remove(FrameNo(500));
-    pond.insert_as(501, Refault::NEW, true);
-    assert_eq!(pond.lru.list_of(FrameNo(501)), Some(List::Active));
+    for is_used in [true, false] {
+        let mut pond = pond_with_active();
+        if is_used {
+            pond.use_page(0);
+        }
+        drawn_at_the_end_of_its_window(&mut pond, 500, true);
+        pond.insert_as(8_001, Refault::NEW, true);
+        let list = if is_used { List::Inactive } else { List::Active };
+        assert_eq!(pond.lru.list_of(FrameNo(500)), Some(list));
+    }
 }
 
 #[test]
