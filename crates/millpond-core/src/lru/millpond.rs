@@ -67,10 +67,10 @@ const BIMODAL_ROW_MAX: u64 = 64;
 pub(super) const SHARE_ALL: u32 = 1 << 16;
 /// The share of them that bimodal insertion draws at first: nothing is known, so half.
 const SHARE_START: u32 = SHARE_ALL / 2;
-/// The least: with none drawn, nothing would be learnt. From an eighth of it to four times as much the traces of decision
-/// 0002 do not tell it apart.
-pub(super) const SHARE_MIN: u32 = SHARE_ALL / 256;
-/// How far one page moves the share. From a 16th to a 256th the traces do not tell it apart.
+/// The least, the share of bimodal insertion in the field (BIP of DIP): with few drawn little is learnt, and the active list
+/// does not get rid of what is no longer used.
+pub(super) const SHARE_MIN: u32 = SHARE_ALL / 32;
+/// How far one row moves the share. From a 16th to a 256th the traces do not tell it apart.
 const SHARE_STEP: u32 = SHARE_ALL / 64;
 
 /// Parts of a page in which the target is counted.
@@ -127,10 +127,12 @@ impl State {
     }
 
     /// A page that bimodal insertion put on the active list was used there, or is demoted unused.
-    fn judge(&mut self, is_used: bool) {
+    fn judge(&mut self, is_used: bool, memory: PageCount) {
+        // A row is drawn as one, and is likely to be used as one: it says no more than a page.
+        let step = SHARE_STEP >> bimodal_row(memory).ilog2();
         self.share = match is_used {
-            true => self.share + SHARE_STEP,
-            false => self.share.saturating_sub(SHARE_STEP),
+            true => self.share + step,
+            false => self.share.saturating_sub(step),
         }
         .clamp(SHARE_MIN, SHARE_ALL);
     }
@@ -148,10 +150,14 @@ fn target_step(memory: PageCount) -> u64 {
     ((memory.0 * PARTS * PARTS).isqrt() / STEP_DIVISOR).max(PARTS)
 }
 
+/// Pages that bimodal insertion takes in a row.
+fn bimodal_row(memory: PageCount) -> u64 {
+    (memory.0 / BIMODAL_ROW_SHARE).clamp(1, BIMODAL_ROW_MAX)
+}
+
 /// Rule 4: what the key draws of 2^16, in this epoch. Pages of a row draw alike.
 fn draw(key: PageKey, memory: PageCount, epoch: u64) -> u32 {
-    let in_a_row = (memory.0 / BIMODAL_ROW_SHARE).clamp(1, BIMODAL_ROW_MAX);
-    let row = PageIndex(key.index().0 >> in_a_row.ilog2());
+    let row = PageIndex(key.index().0 >> bimodal_row(memory).ilog2());
     // The table of shadows takes the upper bits.
     u32::from(mix(PageKey::new(key.file(), row).to_bits() ^ mix(epoch)) as u16)
 }
@@ -232,7 +238,7 @@ impl Lru {
         if page.past == Past::Bimodal {
             page.past = Past::New;
             if !mutation::is(Mutation::BimodalShareIsFixed) {
-                self.millpond.judge(is_used);
+                self.millpond.judge(is_used, self.memory);
             }
         }
     }

@@ -203,10 +203,10 @@ impl Model {
         page.touched |= uses > 0;
         scanned.refilled += 1;
         if core::mem::take(&mut page.bimodal) {
-            // 64 steps from none to all, and one page in 256 at least.
+            // 64 steps from none to all, and one page in 32 at least.
             self.share = match uses > 0 {
                 true => (self.share + 1024).min(65_536),
-                false => self.share.saturating_sub(1024).max(256),
+                false => self.share.saturating_sub(1024).max(2048),
             };
         }
         let page = self.page(n);
