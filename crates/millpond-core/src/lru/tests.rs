@@ -1,5 +1,6 @@
 //! The smallest example of each rule. What any rule does is here, what each does its own way in a file of its own.
 
+mod bimodal;
 mod cost;
 mod linux;
 mod millpond;
