@@ -109,7 +109,7 @@ impl Policy for CoreLru {
         self.frames.keys[frame.index()] = key;
         self.frames.uses[frame.index()] = 0;
         self.frames.table[page as usize] = frame.0;
-        self.lru.insert(frame, refault, true, &mut self.frames);
+        self.lru.insert(frame, key, refault, true, &mut self.frames);
         false
     }
 }
