@@ -123,6 +123,14 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         )],
         M::PoisonWakesNobody => &[("contention", "who_waits_for_a_page_is_told_that_its_reader_broke")],
         M::OldTwinIsKept => &[("region", "words::what_is_written_after_it_was_read_is_kept")],
+        M::BimodalShareIsFixed => &[(
+            "millpond_core",
+            "lru::tests::bimodal::the_share_falls_where_nothing_is_used_again_and_recovers",
+        )],
+        M::TargetOnlyRises => &[(
+            "millpond_core",
+            "lru::tests::millpond::the_target_stays_within_memory",
+        )],
     }
 }
 
