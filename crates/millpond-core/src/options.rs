@@ -197,7 +197,6 @@ pub static RANGES: &[Row<Options>] = &[
         |o| goal(o).map(|g| Size(g.in_transit_max))),
     R::new("admission.share_waited", count(1), count(99), |o| goal(o).map(|g| Count(g.share_waited.into()))),
     R::new("admission.share_background", count(1), count(99), |o| goal(o).map(|g| Count(g.share_background.into()))),
-    R::new("admission.batch", GOAL_TIME_MIN, GOAL_TIME_MAX, |o| goal(o).map(|g| Time(g.batch))).zero("none"),
     R::new("watermarks.scale", percent(0), percent(30), |o| match o.watermarks {
         WatermarkRule::Linux46 { scale } | WatermarkRule::Millpond { scale } => Some(Share(scale)),
         WatermarkRule::Linux3 => None,
@@ -300,25 +299,6 @@ mod tests {
             })),
             "option admission.read_latency can't be 0.000 ms: allowed is 0.050 ms to 10000.000 ms"
         );
-        fn batch(batch: Nanos) -> AdmissionOptions {
-            AdmissionOptions::Goal(GoalOptions {
-                read_latency: Nanos::from_millis(60),
-                batch,
-                ..GoalOptions::default()
-            })
-        }
-        assert_eq!(
-            wrong(|o| o.admission = batch(Nanos::from_secs(11))),
-            "option admission.batch can't be 11000.000 ms: allowed is 0.050 ms to 10000.000 ms"
-        );
-        // A goal that follows from the device is taken, whatever the batch was set to before.
-        for fine in [Nanos::ZERO, Nanos::from_millis(50)] {
-            let options = Options {
-                admission: batch(fine),
-                ..Options::default()
-            };
-            assert_eq!(options.check(), Ok(()));
-        }
         assert_eq!(
             wrong(|o| o.flusher.write_max = Bytes(4095)),
             "option flusher.write_max can't be 4095 B: allowed is 4 KiB to 16 MiB"

@@ -53,14 +53,9 @@ pub(super) fn options(draw: &mut Draw) -> Options {
         _ => {
             let read_latency = Nanos::from_micros(50 + draw.below(100_000));
             let share_waited = 1 + draw.below(99) as u32;
-            let batch = match draw.one_in(4) {
-                true => read_latency + Nanos::from_micros(draw.below(100_000)),
-                false => Nanos::ZERO,
-            };
             AdmissionOptions::Goal(GoalOptions {
                 read_latency,
                 share_waited,
-                batch,
                 ..GoalOptions::default()
             })
         }

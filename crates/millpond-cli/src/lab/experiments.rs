@@ -92,8 +92,7 @@ struct RunArgs {
     #[arg(long, value_delimiter = ',', value_name = "BACKENDS", add = complete::targets())]
     on: Option<Vec<String>>,
     /// Variants of simulator and engine, separated by commas; goal also with its settings, as in goal/60ms/55% (the
-    /// read latency that it aims at, the writers' share) or goal/1ms/50%/batch=100ms (writers in batches). Default: their
-    /// own choice.
+    /// read latency that it aims at, the writers' share). Default: their own choice.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS", add = complete::variants())]
     variant: Vec<String>,
     /// How the kernel is set up on a modelled disk (root), separated by commas: SCHEDULER[/WBT][/FILE-SYSTEM] such as

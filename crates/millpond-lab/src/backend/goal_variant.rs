@@ -1,5 +1,4 @@
-//! Millpond's own admission with its settings, as `--variant` takes it: `goal`, `goal/60ms`, `goal/60ms/55%`,
-//! `goal/1ms/batch=100ms`.
+//! Millpond's own admission with its settings, as `--variant` takes it: `goal`, `goal/60ms`, `goal/60ms/55%`.
 
 use crate::error::{LabError, Result};
 use millpond::internal::quantity::parse_time;
@@ -10,8 +9,7 @@ use std::str::FromStr;
 pub(super) const NAME: &str = "goal";
 
 /// What it may be.
-const FORMS: &str = "give goal, goal/TIME or goal/TIME/PERCENT%, such as goal/60ms/55%; with /batch=TIME for writers in \
-                     batches";
+const FORMS: &str = "give goal, goal/TIME or goal/TIME/PERCENT%, such as goal/60ms/55%";
 
 /// The settings that a variant names; `None` is Millpond's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,8 +18,6 @@ pub struct GoalVariant {
     pub read_latency: Option<Nanos>,
     /// The writers' part of the time in percent, while a thread waits for them.
     pub share: Option<u32>,
-    /// How long the writers work at a time.
-    pub batch: Option<Nanos>,
 }
 
 impl FromStr for GoalVariant {
@@ -40,13 +36,6 @@ impl FromStr for GoalVariant {
         }
         let mut variant = GoalVariant::default();
         for part in parts {
-            if let Some(time) = part.strip_prefix("batch=") {
-                let batch = parse_time(time).map_err(bad)?;
-                if variant.batch.replace(batch).is_some() {
-                    return Err(bad(format!("`{part}` is one too many")));
-                }
-                continue;
-            }
             match part.strip_suffix('%') {
                 Some(number) if variant.share.is_none() => {
                     let share = number.parse().ok().filter(|share| (1..=99).contains(share));
@@ -74,7 +63,6 @@ mod tests {
         let both = GoalVariant {
             read_latency: ms60,
             share,
-            batch: None,
         };
         assert_eq!(read("goal/60ms/55%"), both);
         assert_eq!(read("goal/60ms"), GoalVariant { share: None, ..both });
@@ -83,11 +71,6 @@ mod tests {
             ..both
         };
         assert_eq!(read("goal/55%"), alone);
-        let batches = GoalVariant {
-            batch: Some(Nanos::from_millis(100)),
-            ..both
-        };
-        assert_eq!(read("goal/60ms/55%/batch=100ms"), batches);
     }
 
     #[test]
@@ -98,8 +81,6 @@ mod tests {
             ("goal/60ms/x%", "1% to 99%"),
             ("goal/55%/60ms", "`60ms` is one too many"),
             ("goal/1ms/2ms", "`2ms` is one too many"),
-            ("goal/batch=1", "`1` is not a time"),
-            ("goal/batch=1ms/batch=2ms", "`batch=2ms` is one too many"),
             ("goalpost", "does not begin with goal"),
         ] {
             let error = text.parse::<GoalVariant>().unwrap_err();

@@ -107,7 +107,6 @@ pub(super) fn options(setup: &Setup) -> Result<Options> {
                 // which has what the variant names
                 read_latency: setup.read_latency_goal.unwrap_or(default.read_latency),
                 share_waited: goal.share.unwrap_or(default.share_waited),
-                batch: goal.batch.unwrap_or(default.batch),
                 ..default
             })
         }

@@ -194,8 +194,6 @@ pub static SETTINGS: &[Setting] = &[
         "the writers' percent of the time while a caller waits for them").of("admission", &["goal"]),
     setting("admission.share_background", Count, in_form!(admission, A::Goal(g) => Slot::Count(&mut g.share_background)),
         "the same while none does").of("admission", &["goal"]),
-    setting("admission.batch", Time, in_form!(admission, A::Goal(g) => Slot::Time(&mut g.batch)),
-        "writers work for so long at a time, and 128 reads go without any write for each that waits for them").of("admission", &["goal"]),
     setting("admission.high", Size, in_form!(admission, A::Bytes(b) => Slot::Size(&mut b.high)),
         "with more in transit writes stop").of("admission", &["bytes"]),
     setting("admission.low", Size, in_form!(admission, A::Bytes(b) => Slot::Size(&mut b.low)),

@@ -58,7 +58,6 @@ fn a_range_is_said_as_it_is_typed() {
         ("admission.in_transit_max", "admission.in_transit_min to 1G"),
         ("admission.in_transit_min", "a page to 64M"),
         ("admission.share_waited", "1 to 99"),
-        ("admission.batch", "0us (none), or 50us to 10s"),
         ("admission.low", "0B to admission.high"),
         ("flusher.expire", "any"),
         ("readahead.max", "0B (off) to 64M"),

@@ -7,12 +7,8 @@
 //!
 //! ```text
 //!   NoReader ── a read ──► SideBySide ◄── what is written while a read waits ──► TimeSlices
-//!      ▲                       ▲                                                     ▲
-//!      │                       └──────────────────────────┬──────────────────────────┘
-//!      │                     readers are too slow: back   │   where `admission.batch` is set
-//!      │                     for a second                 ▼
-//!      │                                               Batches
-//!      └── no read for 50 ms, from all three
+//!      ▲                                                                             │
+//!      └───── no read for 50 ms, from both ──────────────────────────────────────────┘
 //! ```
 //!
 //! | `Regime` | limit in transit | what else a write waits for |
@@ -20,7 +16,6 @@
 //! | `NoReader` | what the device drains within the goal, `in_transit_max` at most | |
 //! | `SideBySide` | steered by windows of reads, up to the knee | two reads, once one has missed the goal; its pacing |
 //! | `TimeSlices` | what the device writes in an eighth of the goal; half of it for background writes | the readers' slice; the first write of its stream |
-//! | `Batches` | four times `in_transit_max` | 128 reads in time for each late one |
 //!
 //! | file | decides | by what | known as |
 //! |---|---|---|---|
@@ -32,7 +27,6 @@
 //! | `time_slices` | whose slice it is | how long reads have waited, shares | BFQ's slices, DRR's deficit |
 //! | `stream_start` | how long a stream's first write is alone | the device's rate | |
 //! | `backlog` | what a write cache has still to write | answered bytes, reads that are late | a leaky bucket |
-//! | `batches` | whether 128 reads have paid for a burst of writes | reads in time and late | BFQ's slices |
 //! | `unloaded` | the least goal that is of use | reads with no write beside them | Vegas' base round trip |
 //! | `write_rate` | what the device writes at its best | ends of writes | BBR's bottleneck rate |
 //!
@@ -50,9 +44,6 @@
 mod backlog;
 #[cfg(test)]
 mod backlog_tests;
-mod batches;
-#[cfg(test)]
-mod batches_tests;
 mod favours_writes;
 mod knee;
 #[cfg(test)]
@@ -75,7 +66,6 @@ use super::class::ClassDetector;
 use super::{DeviceClass, DeviceHints, InTransit, Verdict};
 use crate::io::Reason;
 use crate::units::{Bytes, Instant, Nanos};
-use batches::{BatchSize, Batches};
 use knee::Knee;
 use limit::Sample;
 use pacing::Pacing;
@@ -100,9 +90,6 @@ const LIMIT_START: Bytes = Bytes::from_kib(512);
 /// (Dillon 2000) was such writes, while 64 readers waited.
 const BESIDE_READERS: u32 = 2;
 
-/// So many times `in_transit_max` may be in a batch: a reader that comes meanwhile waits once, for all of it.
-const BATCHED: u64 = 4;
-
 /// The largest page.
 const PAGE_MAX: u64 = 64 << 10;
 
@@ -122,8 +109,6 @@ pub struct Goal {
 enum Regime {
     /// No caller has read, or waited for a small fsync, within [`READER_SPAN`].
     NoReader,
-    /// Readers and writers have the device to themselves in turn, as `admission.batch` asks for.
-    Batches,
     /// The device serves new writes before reads that wait.
     TimeSlices,
     /// The device serves reads and writes side by side, as far as is known.
@@ -180,7 +165,6 @@ pub struct GoalState {
     pacing: Pacing,
     unloaded: UnloadedReads,
     slices: TimeSlices,
-    batches: Batches,
     /// The last write, if it began a stream.
     stream_start: Option<StreamStart>,
 }
@@ -205,7 +189,6 @@ impl GoalState {
             pacing: Pacing::new(),
             unloaded: UnloadedReads::new(),
             slices: TimeSlices::new(),
-            batches: Batches::new(options.batch),
             stream_start: None,
         }
     }
@@ -263,8 +246,6 @@ impl GoalState {
     fn regime(&self, now: Instant, in_transit: &InTransit) -> Regime {
         if !in_transit.reader_active(now, READER_SPAN) {
             Regime::NoReader
-        } else if self.batches.decide() {
-            Regime::Batches
         } else if self.slices.favours_writes() {
             Regime::TimeSlices
         } else {
@@ -299,7 +280,6 @@ impl GoalState {
     pub(super) fn in_transit_limit(&self, now: Instant, in_transit: &InTransit) -> Bytes {
         match self.regime(now, in_transit) {
             Regime::NoReader => self.limit_without_readers(),
-            Regime::Batches => self.options.in_transit_max,
             Regime::TimeSlices | Regime::SideBySide => self.limit_beside_readers(),
         }
     }
@@ -342,7 +322,7 @@ impl GoalState {
     ) -> Verdict {
         let writes = in_transit.writes();
         if self.regime(now, in_transit) == Regime::NoReader {
-            self.forget_readers(now);
+            self.forget_readers();
             let most = self.limit_without_readers().max(bytes);
             return Verdict::go_if(writes + bytes <= most);
         }
@@ -351,10 +331,6 @@ impl GoalState {
             _ => Purpose::Waited,
         };
         let facts = self.facts(now, in_transit);
-        if let Some(verdict) = self.batches.admit(facts, bytes, self.batch_size()) {
-            self.forget_trials();
-            return verdict;
-        }
         let verdict = self.slices.admit(facts, bytes);
         if verdict.is_wait() {
             return verdict;
@@ -382,15 +358,6 @@ impl GoalState {
         self.pacing.admit(now, bytes)
     }
 
-    /// As many bytes as the device writes in the time that is set.
-    fn batch_size(&self) -> BatchSize {
-        let most = self.options.in_transit_max;
-        BatchSize {
-            total: self.slices.written_in(self.options.batch).unwrap_or(most),
-            in_transit: Bytes(most.0 * BATCHED),
-        }
-    }
-
     fn admit_behind_stream_start(&mut self, facts: Facts<'_>) -> Verdict {
         let Some(start) = &mut self.stream_start else {
             return Verdict::Go;
@@ -403,15 +370,10 @@ impl GoalState {
     }
 
     /// No reader is active any more: what is known of the last ones says nothing of the next.
-    fn forget_readers(&mut self, now: Instant) {
+    fn forget_readers(&mut self) {
         self.slices.forget_readers();
-        self.batches.forget_readers(now);
-        self.forget_trials();
         self.stream_start = None;
-    }
-
-    /// What runs compares nothing any more.
-    fn forget_trials(&mut self) {
+        // What runs compares nothing any more.
         self.knee.forget_trial();
         self.pacing.forget_trial();
     }
@@ -466,10 +428,6 @@ impl GoalState {
     fn wait_ended(&mut self, now: Instant, end: WaitEnd, in_transit: &InTransit) {
         let facts = self.facts(now, in_transit);
         let latency = now.since(end.begun);
-        self.batches.wait_ended(latency <= facts.goal);
-        if self.batches.decide() {
-            return;
-        }
         // Of little in transit it is nothing special that as much was written meanwhile.
         let limit = match self.knee.bytes() {
             Some(_) => self.limit.max(LIMIT_START),

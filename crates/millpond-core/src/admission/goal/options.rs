@@ -21,10 +21,6 @@ pub struct GoalOptions {
     pub share_waited: u32,
     /// The same while no caller waits for them. Default 50.
     pub share_background: u32,
-    /// For so long the writers work at a time, while a read waits, if 128 others are served without any write beside them for
-    /// it: 99 of 100 reads are as quick as alone, and the slowest take this long. Default zero: never. 50 us to 10 s; with
-    /// less than the goal no read misses it.
-    pub batch: Nanos,
 }
 
 impl Default for GoalOptions {
@@ -35,7 +31,6 @@ impl Default for GoalOptions {
             in_transit_min: Bytes::from_kib(64),
             share_waited: 80,
             share_background: 50,
-            batch: Nanos::ZERO,
         }
     }
 }
