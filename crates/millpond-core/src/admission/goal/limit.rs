@@ -1,23 +1,28 @@
 //! The limit in transit beside readers: a congestion window in bytes, steered by the tail of read latencies.
 //!
-//! What it decides: how many bytes of writes may be in transit. By what: the tail (p99, or p95 of less than 200) of the
-//! reads of a window of at least 100 ms and 20 reads, whether a write was held back by the limit, and the knee. In the
-//! literature: a delay-based congestion window, as Vegas has it; `blk-wbt` steers so by the minimum.
+//! What it decides: how many bytes of writes may be in transit. By what: the 99th percentile of the reads since the limit or
+//! the pacing rate was changed last, each counting half with every second, looked at every 100 ms and 20 reads; whether a write
+//! was held back by the limit; the knee. In the literature: a delay-based congestion window, as Vegas has it; `blk-wbt` steers
+//! so by the minimum.
 //!
 //! ```text
-//!   tail of the window            0 ─────────── 3/4 ─────────── target ──────────►
-//!   step                               Up               Stay             Down
-//!                             if a write was held back                towards 7/8 of the target, in proportion,
-//!                             and the knee lets it                    by half at most up or down
+//!   p99               0 ─────────── 3/4 ─────────── goal ──────────►
+//!   step                     Up             Stay            Down
+//!                   if a write was held back         towards 7/8 of the goal, in proportion,
+//!                   and the knee lets it             by half at most up or down
 //! ```
 //!
-//! The target is the goal, or less while too many reads are late (`target_scale`). With a short goal a window also drives the
-//! knee's trials and the pacing; with time slices the limit does not follow windows, but what the device writes.
+//! The histogram is emptied when what it tells of is changed, so no read is held against a limit that it did not meet. It
+//! grows while nothing is, so that of 500 reads a second, 50 in a window, the 99th percentile is kept all the same.
+//!
+//! On a device with many channels a window also drives the knee's trials and the pacing. While one of them compares, the limit
+//! stands still; a goal that is missed ends the comparison. With time slices the limit does not follow windows, but what the
+//! device writes.
 
 use super::knee::Range;
 use super::pacing::{Reads, WindowEnd};
-use super::window::Window;
 use super::{GoalState, LIMIT_START};
+use crate::latencies::Latencies;
 use crate::units::{Bytes, Instant, Nanos};
 
 /// The shortest window over which latencies are judged, as `blk-wbt`'s.
@@ -25,10 +30,18 @@ const WINDOW_MIN: Nanos = Nanos::from_millis(100);
 /// A window needs so many reads to be judged: a percentile of fewer says nothing.
 const WINDOW_READS_MIN: u32 = 20;
 
-/// The window that runs: its reads, and what they can say of the limit.
+/// After so long each read counts half.
+const HALF_LIFE: Nanos = Nanos::from_secs(1);
+
+/// The reads since something was changed, and the window that runs.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    reads: Window,
+    reads: Latencies,
+    halved: Instant,
+    /// When the window began, its reads, and what they took together.
+    since: Instant,
+    count: u32,
+    sum: Nanos,
     /// A read had writes beside it: only then do they say something about the limit.
     beside_writes: bool,
     /// A write waited for the limit: only then does a larger one change anything.
@@ -38,21 +51,53 @@ pub(super) struct Sample {
 impl Sample {
     pub(super) fn new(since: Instant) -> Sample {
         Sample {
-            reads: Window::new(since),
+            reads: Latencies::default(),
+            halved: since,
+            since,
+            count: 0,
+            sum: Nanos::ZERO,
             beside_writes: false,
             limited: false,
         }
     }
 
+    fn add(&mut self, now: Instant, latency: Nanos, beside_writes: bool) {
+        if now.since(self.halved) >= HALF_LIFE {
+            self.reads.halve();
+            self.halved = now;
+        }
+        self.reads.add(latency);
+        (self.count, self.sum.0) = (self.count + 1, self.sum.0 + latency.0);
+        self.beside_writes |= beside_writes;
+    }
+
     fn is_over(&self, now: Instant) -> bool {
-        self.reads.reads() >= WINDOW_READS_MIN && now.since(self.reads.since) >= WINDOW_MIN
+        self.count >= WINDOW_READS_MIN && now.since(self.since) >= WINDOW_MIN
+    }
+
+    fn p99(&self) -> Nanos {
+        self.reads.p99().unwrap_or_default()
+    }
+
+    /// What a read of the window took on average.
+    fn mean(&self) -> Nanos {
+        Nanos(self.sum.0 / u64::from(self.count.max(1)))
+    }
+
+    /// The next window, which begins with the reads so far.
+    fn next(self, now: Instant) -> Sample {
+        Sample {
+            reads: self.reads,
+            halved: self.halved,
+            ..Sample::new(now)
+        }
     }
 }
 
 /// What a window calls for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// Reads have missed the target.
+    /// Reads have missed the goal.
     Down,
     Stay,
     /// They were well inside it, and more would be written.
@@ -62,13 +107,10 @@ enum Step {
 impl GoalState {
     /// A caller has waited for `latency`, with writes beside it or not. At the end of a window the limit follows.
     pub(super) fn judge(&mut self, now: Instant, latency: Nanos, beside_writes: bool) {
-        self.sample.beside_writes |= beside_writes;
-        self.sample.reads.add(latency);
+        self.sample.add(now, latency, beside_writes);
         let favours_writes = self.slices.favours_writes();
-        let goal = self.goal();
         if beside_writes && !favours_writes {
-            self.target_scale.add(now, latency, goal);
-            self.knee.read_done(latency > goal);
+            self.knee.read_done(latency > self.goal());
         }
         if !self.sample.is_over(now) {
             return;
@@ -77,10 +119,14 @@ impl GoalState {
         if !sample.beside_writes {
             return;
         }
+        let before = (self.limit, self.pacing.bytes_per_ms());
         if favours_writes {
             self.follow_rate();
         } else {
             self.steer(now, &sample);
+        }
+        if before == (self.limit, self.pacing.bytes_per_ms()) {
+            self.sample = sample.next(now);
         }
     }
 
@@ -95,11 +141,11 @@ impl GoalState {
         }
     }
 
-    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the target, but
+    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal, but
     /// to no more than the knee.
     fn steer(&mut self, now: Instant, sample: &Sample) {
-        let (target, seen) = (self.target_scale.apply(self.goal()), sample.reads.tail());
-        let step = self.step(seen, target, sample.limited);
+        let (goal, seen) = (self.goal(), sample.p99());
+        let step = self.step(seen, goal, sample.limited);
         let missed_before = core::mem::replace(&mut self.missed_before, step == Step::Down);
         if !self.seeks() {
             // What would only be taken back is not given before it is known whether less would do.
@@ -110,30 +156,31 @@ impl GoalState {
             };
             if is_settled && self.pacing.is_at_full_rate() {
                 let rate = self.slices.bytes_per_ms();
-                self.knee.begin_trial(now, self.goal(), self.range(), rate);
+                self.knee.begin_trial(now, goal, self.range(), rate);
             }
             self.pace(now, sample, is_settled);
         }
-        let is_due = match step {
-            Step::Down => true,
-            Step::Stay => false,
-            Step::Up => !self.knee.is_trying(),
-        };
-        if is_due {
-            let aimed = u128::from(target.0 - target.0 / 8);
-            let wanted = u128::from(self.limit.0) * aimed / u128::from(seen.0.max(1));
-            let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
-            let most = self.knee.bytes().unwrap_or(u64::MAX);
-            self.step_to(Bytes(wanted.min(most)));
+        match step {
+            Step::Down => {
+                self.knee.drop_trial();
+                self.pacing.forget_trial();
+            }
+            Step::Up if !self.knee.is_trying() && !self.pacing.is_trying() => {}
+            Step::Up | Step::Stay => return,
         }
+        let aimed = u128::from(goal.0 - goal.0 / 8);
+        let wanted = u128::from(self.limit.0) * aimed / u128::from(seen.0.max(1));
+        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+        let most = self.knee.bytes().unwrap_or(u64::MAX);
+        self.step_to(Bytes(wanted.min(most)));
     }
 
-    /// For a tail of `seen`; `limited`: a write was held back.
-    fn step(&self, seen: Nanos, target: Nanos, limited: bool) -> Step {
-        let is_well_inside = seen.0 < target.0 - target.0 / 4;
+    /// For a percentile of `seen`; `limited`: a write was held back.
+    fn step(&self, seen: Nanos, goal: Nanos, limited: bool) -> Step {
+        let is_well_inside = seen.0 < goal.0 - goal.0 / 4;
         // With a short goal it is tried first whether more makes writes faster.
         let may_grow = || self.seeks() || self.knee.may_grow(self.range());
-        if seen > target {
+        if seen > goal {
             Step::Down
         } else if is_well_inside && limited && may_grow() {
             Step::Up
@@ -145,7 +192,7 @@ impl GoalState {
     /// Tells the pacing what the window has shown. `is_settled`: the goal was kept, and the limit stays.
     fn pace(&mut self, now: Instant, sample: &Sample, is_settled: bool) {
         let is_tried = self.knee.is_trying();
-        let has_missed = sample.reads.tail() > self.goal();
+        let has_missed = sample.p99() > self.goal();
         let reads = if has_missed && !is_tried && self.limit <= self.options.in_transit_min {
             Reads::Missed
         } else if has_missed {
@@ -159,7 +206,7 @@ impl GoalState {
             reads,
             waited: sample.limited,
             device_rate: self.slices.bytes_per_ms(),
-            mean: sample.reads.mean(),
+            mean: sample.mean(),
             share: self.share(),
         };
         self.pacing.window_ended(now, end);

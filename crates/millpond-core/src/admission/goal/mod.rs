@@ -19,8 +19,7 @@
 //!
 //! | file | decides | by what | known as |
 //! |---|---|---|---|
-//! | `limit` | bytes in transit beside readers | the tail of 100 ms of reads against the goal | delay-based congestion window |
-//! | `target_scale` | the part of the goal that windows are held to | late reads of 400 | |
+//! | `limit` | bytes in transit beside readers | the p99 of reads since it was changed, against the goal | delay-based congestion window |
 //! | `knee` | the most in transit that is of use | rates of writes with two limits in turn | Kleinrock's knee; a paired trial |
 //! | `pacing` | when the next write goes | whether the goal is kept, reads' mean | BBR's pacing rate |
 //! | `favours_writes` | whether the device serves new writes before waiting reads | bytes written meanwhile | a detector |
@@ -54,12 +53,10 @@ mod pacing;
 #[cfg(test)]
 mod pacing_tests;
 mod stream_start;
-mod target_scale;
 #[cfg(test)]
 mod tests;
 mod time_slices;
 mod unloaded;
-mod window;
 mod write_rate;
 
 use super::class::ClassDetector;
@@ -70,7 +67,6 @@ use knee::Knee;
 use limit::Sample;
 use pacing::Pacing;
 use stream_start::StreamStart;
-use target_scale::TargetScale;
 use time_slices::TimeSlices;
 use unloaded::UnloadedReads;
 
@@ -160,7 +156,6 @@ pub struct GoalState {
     missed_before: bool,
     /// What the writes that asked last are for.
     purpose: Purpose,
-    target_scale: TargetScale,
     knee: Knee,
     pacing: Pacing,
     unloaded: UnloadedReads,
@@ -184,7 +179,6 @@ impl GoalState {
             sample: Sample::new(Instant(0)),
             missed_before: false,
             purpose: Purpose::Background,
-            target_scale: TargetScale::new(),
             knee: Knee::new(),
             pacing: Pacing::new(),
             unloaded: UnloadedReads::new(),
@@ -453,6 +447,7 @@ impl GoalState {
         self.slices.write_done(now, bytes, issued_at, in_transit);
         if let Some(better) = self.knee.write_done(now, bytes, issued_at, self.range()) {
             self.limit = Bytes(better);
+            self.sample = Sample::new(now);
         }
     }
 }

@@ -143,7 +143,7 @@ impl Pacing {
     }
 
     /// The rate of the window that runs, if it is not the full one.
-    fn bytes_per_ms(&self) -> Option<u64> {
+    pub(super) fn bytes_per_ms(&self) -> Option<u64> {
         match self.state {
             State::FullRate => None,
             State::Trial(trial) => trial.is_below().then(|| trial.full - trial.full / UP),
@@ -171,6 +171,11 @@ impl Pacing {
 
     pub(super) fn is_paced(&self) -> bool {
         matches!(self.state, State::Paced(_))
+    }
+
+    /// It is tried whether to.
+    pub(super) fn is_trying(&self) -> bool {
+        matches!(self.state, State::Trial(_))
     }
 
     /// Neither spaced out nor tried. While a trial runs what it compares must stay.

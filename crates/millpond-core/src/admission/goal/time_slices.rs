@@ -27,7 +27,6 @@
 
 use super::backlog::Backlog;
 use super::favours_writes::Detector;
-use super::window::Recent;
 use super::write_rate::WriteRate;
 use super::{Facts, WaitEnd};
 use crate::admission::{InTransit, Verdict};
@@ -445,7 +444,55 @@ impl TimeSlices {
     }
 }
 
+/// The last so many of something, and the largest but one of them.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    values: [Nanos; 32],
+    count: u32,
+}
+
+impl Recent {
+    fn new() -> Recent {
+        Recent {
+            values: [Nanos::ZERO; 32],
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, value: Nanos) {
+        self.values[self.count as usize % self.values.len()] = value;
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// The largest but one: of 32 about the 95th percentile. `None` before there are four.
+    fn tail(&self) -> Option<Nanos> {
+        let mut sorted = self.values;
+        let known = (self.count as usize).min(sorted.len());
+        sorted[..known].sort_unstable();
+        (known >= 4).then(|| sorted[known - 2])
+    }
+}
+
 /// For so many bytes at a rate in bytes a millisecond.
 fn time_for(bytes: Bytes, rate: u64) -> Nanos {
     Nanos(bytes.0.saturating_mul(1_000_000) / rate.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_of_the_recent_is_the_largest_but_one_and_forgets() {
+        let mut recent = Recent::new();
+        assert_eq!(recent.tail(), None);
+        for us in [9, 3, 7, 1] {
+            recent.add(Nanos::from_micros(us));
+        }
+        assert_eq!(recent.tail(), Some(Nanos::from_micros(7)));
+        for _ in 0..32 {
+            recent.add(Nanos::from_micros(2));
+        }
+        assert_eq!(recent.tail(), Some(Nanos::from_micros(2)));
+    }
 }

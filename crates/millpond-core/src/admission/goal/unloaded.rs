@@ -6,11 +6,11 @@
 //! The p99 of some reads is what one of them took, and on a busy machine that is now and then three times what it is
 //! otherwise: a goal of 500 us became 960 us so, for seconds. So it is the middle of the last three.
 
-use super::window::{WINDOW_READS_P99, Window};
+use crate::latencies::Latencies;
 use crate::units::{Instant, Nanos};
 
 /// So many reads have a tail.
-const READS: u32 = WINDOW_READS_P99;
+const READS: u32 = 200;
 /// Fewer do after so long.
 const READS_MIN: u32 = 20;
 const SPAN: Nanos = Nanos::from_secs(2);
@@ -18,29 +18,32 @@ const SPAN: Nanos = Nanos::from_secs(2);
 /// Reads during which no write was in transit.
 #[derive(Clone, Debug)]
 pub(super) struct UnloadedReads {
-    reads: Window,
-    /// The last last, oldest first; 0 before there were any.
+    reads: Latencies,
+    since: Instant,
+    /// The p99s of the last windows, oldest first; 0 before there were any.
     last: [Nanos; 3],
 }
 
 impl UnloadedReads {
     pub(super) fn new() -> UnloadedReads {
         UnloadedReads {
-            reads: Window::new(Instant(0)),
+            reads: Latencies::default(),
+            since: Instant(0),
             last: [Nanos::ZERO; 3],
         }
     }
 
     pub(super) fn add(&mut self, now: Instant, latency: Nanos) {
         self.reads.add(latency);
-        let is_long = now.since(self.reads.since) >= SPAN;
-        if self.reads.reads() >= READS || (is_long && self.reads.reads() >= READS_MIN) {
+        let (total, is_long) = (self.reads.total(), now.since(self.since) >= SPAN);
+        if total >= READS || (is_long && total >= READS_MIN) {
+            let p99 = self.reads.p99().unwrap_or_default();
             let [_, second, third] = self.last;
             self.last = match third {
-                Nanos::ZERO => [self.reads.tail(); 3],
-                _ => [second, third, self.reads.tail()],
+                Nanos::ZERO => [p99; 3],
+                _ => [second, third, p99],
             };
-            self.reads = Window::new(now);
+            (self.reads, self.since) = (Latencies::default(), now);
         }
     }
 
