@@ -37,6 +37,11 @@ impl Detector {
         self.ahead = 0;
     }
 
+    /// What was judged last.
+    pub(super) fn favours_writes(&self) -> bool {
+        self.favours_writes
+    }
+
     /// A wait for a transfer has ended, with `limit` at most in transit: whether the device favours writes, if it is time
     /// to judge.
     pub(super) fn wait_ended(&mut self, limit: Bytes) -> Option<bool> {

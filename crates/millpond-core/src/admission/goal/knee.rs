@@ -264,14 +264,22 @@ impl Trial {
     }
 }
 
+/// What the trials have shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    /// Nothing yet.
+    Untried,
+    /// The last one said nothing, as writers come and go.
+    Untold,
+    /// With more than this writes were not faster.
+    At(u64),
+}
+
 /// What is known of the knee.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Knee {
-    /// With more than this writes were not faster.
-    bytes: Option<u64>,
+    known: Known,
     trial: Option<Trial>,
-    /// The last trial said something.
-    told: bool,
     next: Way,
     pause: Nanos,
     not_before: Instant,
@@ -284,9 +292,8 @@ pub(super) struct Knee {
 impl Knee {
     pub(super) fn new() -> Knee {
         Knee {
-            bytes: None,
+            known: Known::Untried,
             trial: None,
-            told: true,
             next: Way::More,
             pause: PAUSE_MIN,
             not_before: Instant(0),
@@ -297,13 +304,20 @@ impl Knee {
 
     /// With more in transit than this writes were not faster.
     pub(super) fn bytes(&self) -> Option<u64> {
-        self.bytes
+        match self.known {
+            Known::At(bytes) => Some(bytes),
+            Known::Untried | Known::Untold => None,
+        }
     }
 
     /// Whether the limit may grow where reads keep the goal, without a trial: it is below the knee, or nothing can be told.
     pub(super) fn may_grow(&self, range: Range) -> bool {
-        let most = self.bytes.or((!self.told).then_some(range.most));
-        self.trial.is_none() && most.is_some_and(|most| range.limit < most)
+        let most = match self.known {
+            Known::Untried => return false,
+            Known::Untold => range.most,
+            Known::At(bytes) => bytes,
+        };
+        self.trial.is_none() && range.limit < most
     }
 
     /// While a trial runs what it compares with must stay.
@@ -391,24 +405,27 @@ impl Knee {
             };
             return None;
         };
-        self.told = trial.pairs > 0;
+        let told = trial.pairs > 0;
         self.trial = None;
         self.not_before = now;
         if is_better {
             let new = range.other(way);
-            (self.bytes, self.next, self.pause) = (Some(new), way, PAUSE_MIN);
+            (self.known, self.next, self.pause) = (Known::At(new), way, PAUSE_MIN);
             return Some(new);
         }
-        let was_known = self.bytes.is_some();
-        if self.told && way == Way::More {
-            self.bytes = Some(range.limit);
-        }
+        let was_known = self.bytes().is_some();
+        self.known = match self.known {
+            _ if told && way == Way::More => Known::At(range.limit),
+            Known::At(bytes) => Known::At(bytes),
+            _ if told => Known::Untried,
+            _ => Known::Untold,
+        };
         self.next = match way {
             Way::Half => Way::Less,
             Way::Less => Way::More,
             Way::More => Way::Half,
         };
-        if was_known || way != Way::More || !self.told {
+        if was_known || way != Way::More || !told {
             self.not_before = now + self.pause;
             self.pause = Nanos(self.pause.0 * 2).min(PAUSE_MAX);
         }
@@ -422,7 +439,8 @@ impl Knee {
 
     /// No reader is active any more, or other rules hold: what runs compares nothing.
     pub(super) fn forget_trial(&mut self) {
-        self.told &= self.trial.is_none();
-        self.trial = None;
+        if self.trial.take().is_some() && self.known == Known::Untried {
+            self.known = Known::Untold;
+        }
     }
 }

@@ -47,6 +47,17 @@ const CATCHING_UP: u64 = 8;
 /// the record of a log, which waited for as long as there were writers.
 const FLUSHED_IN: Nanos = Nanos::from_secs(4);
 
+/// How far a readers' slice has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// The device works at writes that it has still in transit, or at its backlog.
+    Draining,
+    /// The first that waited has been served, all of them where there is a backlog, or the device was flushed.
+    Serving,
+    /// All were served and have had their share.
+    Served,
+}
+
 /// A readers' slice.
 #[derive(Clone, Copy, Debug)]
 struct ReadSlice {
@@ -57,8 +68,7 @@ struct ReadSlice {
     drain: Nanos,
     /// Until then the device works at its backlog.
     level_at: Instant,
-    /// The first that waited has been served, all of them where there is a backlog, or the device was flushed.
-    is_level: bool,
+    phase: Phase,
     /// The first read was served only after half of the goal, with no write in transit.
     is_slow: bool,
     /// When the device had nothing but reads.
@@ -68,8 +78,6 @@ struct ReadSlice {
     last_end: Instant,
     /// What the seek to the reads took, as far as it is known, and so the seek back will.
     seek: Nanos,
-    /// All were served and have had their share.
-    is_served: bool,
 }
 
 impl ReadSlice {
@@ -104,7 +112,6 @@ pub(super) struct TimeSlices {
     /// What a read right after another takes.
     next_read: Nanos,
     rate: WriteRate,
-    favours_writes: bool,
     detector: Detector,
     /// What a write cache has answered and not yet written.
     backlog: Backlog,
@@ -120,7 +127,6 @@ impl TimeSlices {
             first_read: Recent::new(),
             next_read: Nanos::ZERO,
             rate: WriteRate::new(),
-            favours_writes: false,
             detector: Detector::default(),
             backlog: Backlog::new(),
         }
@@ -128,7 +134,7 @@ impl TimeSlices {
 
     /// Whether the device serves new writes before reads that wait.
     pub(super) fn favours_writes(&self) -> bool {
-        self.favours_writes
+        self.detector.favours_writes() || self.backlog.is_detected()
     }
 
     /// The bytes that the device writes in `span` at its best, if that is known.
@@ -201,7 +207,7 @@ impl TimeSlices {
             ..
         } = facts;
         let is_drained = self.backlog.is_detected() || in_transit.writes() == Bytes(0);
-        let is_unserved = !slice.is_level && in_transit.waits() > 0 && is_drained;
+        let is_unserved = slice.phase == Phase::Draining && in_transit.waits() > 0 && is_drained;
         let had_time = in_transit.last_write() <= slice.stopped + Nanos(goal.0 / 4);
         let is_late = now >= slice.stopped + goal;
         if facts.seeks && is_unserved && is_late && had_time && self.backlog.detect() {
@@ -222,7 +228,7 @@ impl TimeSlices {
         let is_idle = slice.ended > 0 && in_transit.waits() == 0;
         let end = if is_idle && now >= back_by {
             End::Gone
-        } else if slice.is_served {
+        } else if slice.phase == Phase::Served {
             End::Served
         } else if now >= ends {
             End::TimedOut
@@ -275,13 +281,12 @@ impl TimeSlices {
             waiting_since: in_transit.waiting_since().unwrap_or(now).max(self.writers_since),
             drain: self.rate.best.map_or(goal, |best| time_for(writes, best)),
             level_at,
-            is_level: false,
+            phase: Phase::Draining,
             is_slow: false,
             drained: now,
             ended: 0,
             last_end: now,
             seek: Nanos::ZERO,
-            is_served: false,
         });
         Verdict::Wait(Some(now + goal))
     }
@@ -301,7 +306,7 @@ impl TimeSlices {
             return false;
         }
         match (self.first_read.tail(), self.rate.bytes_per_ms) {
-            (Some(read), Some(rate)) if self.favours_writes => {
+            (Some(read), Some(rate)) if self.favours_writes() => {
                 let drain = time_for(bytes, rate).0;
                 // The oldest may be served last of those that wait.
                 let others = u64::from(in_transit.waits() - 1) * self.next_read.0;
@@ -356,7 +361,6 @@ impl TimeSlices {
 
     /// It is news that the device has a backlog.
     fn backlog_is_found(&mut self) {
-        self.favours_writes = true;
         self.first_read = Recent::new();
     }
 
@@ -369,16 +373,14 @@ impl TimeSlices {
             in_transit,
             ..
         } = facts;
-        if let Some(favours_writes) = self.detector.wait_ended(limit) {
-            self.favours_writes = favours_writes || self.backlog.is_detected();
-        }
+        self.detector.wait_ended(limit);
         let Some(slice) = self.read_slice.as_mut() else {
             return;
         };
         // Of several that wait behind a backlog the device may have one in its hands already.
         let is_level = !self.backlog.is_detected() || slice.has_served_all(in_transit);
-        if !slice.is_level && is_level {
-            slice.is_level = true;
+        if slice.phase == Phase::Draining && is_level {
+            slice.phase = Phase::Serving;
             if in_transit.writes() == Bytes(0) {
                 slice.drained = in_transit.last_write().max(slice.stopped);
                 // The head comes from elsewhere.
@@ -398,7 +400,7 @@ impl TimeSlices {
                 self.first_read.add(first);
                 slice.seek = Nanos(first.0.saturating_sub(self.next_read.0));
             }
-        } else if slice.is_level {
+        } else if slice.phase != Phase::Draining {
             let took = now.since(slice.last_end).0;
             let known = self.next_read.0;
             self.next_read.0 = if known == 0 { took } else { (known * 7 + took) / 8 };
@@ -414,7 +416,9 @@ impl TimeSlices {
             if slice.ended == 0 {
                 slice.drained = facts.in_transit.last_write().max(slice.stopped);
             }
-            slice.is_level = true;
+            if slice.phase == Phase::Draining {
+                slice.phase = Phase::Serving;
+            }
             self.backlog.flushed(slice.stopped, facts.now);
         }
         self.count_end(facts);
@@ -422,6 +426,7 @@ impl TimeSlices {
 
     /// One more wait of the readers' slice has ended: whether they have had their share.
     fn count_end(&mut self, facts: Facts<'_>) {
+        let favours_writes = self.favours_writes();
         let Some(slice) = self.read_slice.as_mut() else {
             return;
         };
@@ -431,7 +436,7 @@ impl TimeSlices {
         let due = slice.drained.since(slice.waiting_since).0 * (100 - share) / share;
         let had = (facts.now.since(slice.drained) + slice.seek).0;
         let left = due as i64 + self.deficit - had as i64;
-        let is_served = if self.favours_writes {
+        let is_served = if favours_writes {
             slice.has_served_all(facts.in_transit) && left < self.next_read.0 as i64 / 2
         } else {
             slice.ended >= READS_BESIDE
@@ -439,7 +444,7 @@ impl TimeSlices {
         if is_served {
             let most = facts.goal.0 as i64 / 2;
             self.deficit = left.clamp(-most, most);
-            slice.is_served = true;
+            slice.phase = Phase::Served;
         }
     }
 }
