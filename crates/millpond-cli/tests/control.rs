@@ -139,7 +139,7 @@ fn the_documents_limits_are_a_caches() {
     let limits = says(folder, "inspect limits");
     let (limits, goal) = limits.split_once("admission.goal = 2000 us now\n").unwrap();
     assert!(
-        goal.starts_with("    = 3 * 0 us (unloaded p99 of the last reads), "),
+        goal.starts_with("    = 3 * 0 us (unloaded p95 of the last reads), "),
         "{goal}"
     );
     // So does what the device needs.

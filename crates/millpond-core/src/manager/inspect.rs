@@ -5,7 +5,7 @@
 
 use super::{Manager, Occupancy};
 use crate::admission::Form;
-use crate::admission::goal::{Goal, UNLOADED_P99S};
+use crate::admission::goal::{Goal, UNLOADED_P95S};
 use crate::dirty::limits::{BURST, DirtyLimit, DirtyableMemory, HARD_MIN, HARD_PAGES_MIN};
 use crate::memory::watermark::{WatermarkRule, linux_min_free_kib};
 use crate::options::Options;
@@ -46,8 +46,8 @@ pub struct GoalInForce {
     pub formula: String,
     /// What was set.
     pub setting: Nanos,
-    /// What the slowest reads took while nothing was written, one in a hundred left out; 0 before there were enough of them.
-    pub unloaded_p99: Nanos,
+    /// What the slowest reads took while nothing was written, one in twenty left out; 0 before there were enough of them.
+    pub unloaded_p95: Nanos,
 }
 
 /// What a limit can depend on, as users set it.
@@ -166,19 +166,19 @@ impl<A: Form> Manager<A> {
         let Goal {
             in_force,
             setting,
-            unloaded_p99,
+            unloaded_p95,
         } = self.busiest().admission.goal()?;
         let us = |span: Nanos| span.0.div_ceil(1_000);
         Some(GoalInForce {
             goal: in_force,
             formula: format!(
-                "{UNLOADED_P99S} * {} us (unloaded p99 of the last reads), {} us \
+                "{UNLOADED_P95S} * {} us (unloaded p95 of the last reads), {} us \
                  (admission.read_latency) at least",
-                us(unloaded_p99),
+                us(unloaded_p95),
                 us(setting)
             ),
             setting,
-            unloaded_p99,
+            unloaded_p95,
         })
     }
 

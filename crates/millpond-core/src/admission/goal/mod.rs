@@ -75,9 +75,9 @@ pub use options::GoalOptions;
 /// For so long after a read the reader is taken to be still there. Linux uses 100 ms ("other I/O");
 /// half of it leaves the other half to come back to full speed within 100 ms.
 const READER_SPAN: Nanos = Nanos::from_millis(50);
-/// The least goal, in unloaded p99s. With two of them a goal of 20 ms made the modelled disk's writers take 300 s instead of
+/// The least goal, in unloaded p95s. With two of them a goal of 20 ms made the modelled disk's writers take 300 s instead of
 /// 18, as every write was followed by a seek; with three it is 54 s.
-pub(crate) const UNLOADED_P99S: u64 = 3;
+pub(crate) const UNLOADED_P95S: u64 = 3;
 /// The limit that a new reader meets, before anything was measured, and the least with time slices.
 const LIMIT_START: Bytes = Bytes::from_kib(512);
 
@@ -92,12 +92,12 @@ const PAGE_MAX: u64 = 64 << 10;
 /// The goal for reads, and what it follows from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Goal {
-    /// The setting, or three unloaded p99s where that is more.
+    /// The setting, or three unloaded p95s where that is more.
     pub in_force: Nanos,
     /// What was set.
     pub setting: Nanos,
-    /// What 99 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
-    pub unloaded_p99: Nanos,
+    /// What 95 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
+    pub unloaded_p95: Nanos,
 }
 
 /// Which rules hold. It follows, at each event, from whether readers are active and from what is known of the device.
@@ -225,7 +225,7 @@ impl GoalState {
 
     /// The goal in force.
     pub fn goal(&self) -> Nanos {
-        self.setting().max(Nanos(self.unloaded.p99().0 * UNLOADED_P99S))
+        self.setting().max(Nanos(self.unloaded.p95().0 * UNLOADED_P95S))
     }
 
     /// The goal in force and what it follows from.
@@ -233,7 +233,7 @@ impl GoalState {
         Goal {
             in_force: self.goal(),
             setting: self.setting(),
-            unloaded_p99: self.unloaded.p99(),
+            unloaded_p95: self.unloaded.p95(),
         }
     }
 
@@ -282,7 +282,7 @@ impl GoalState {
     /// meets no more. The most, before 4 MiB were written and its rate is known.
     fn limit_without_readers(&self) -> Bytes {
         let goal = self.goal().0;
-        let span = Nanos((goal - goal / 8).saturating_sub(self.unloaded.p99().0));
+        let span = Nanos((goal - goal / 8).saturating_sub(self.unloaded.p95().0));
         let (least, most) = (self.options.in_transit_min, self.options.in_transit_max);
         let drained = self.slices.drained_in(span).unwrap_or(most);
         drained.clamp(least, most.max(least))

@@ -124,7 +124,7 @@ impl TimeSlices {
             last_read_slice: Nanos::ZERO,
             writers_since: Instant(0),
             deficit: 0,
-            first_read: Recent::new(),
+            first_read: Recent::default(),
             next_read: Nanos::ZERO,
             rate: WriteRate::new(),
             detector: Detector::default(),
@@ -361,7 +361,7 @@ impl TimeSlices {
 
     /// It is news that the device has a backlog.
     fn backlog_is_found(&mut self) {
-        self.first_read = Recent::new();
+        self.first_read = Recent::default();
     }
 
     /// A wait for a transfer has ended: for a read, or for a write, which the device may answer without having written it. At
@@ -450,20 +450,13 @@ impl TimeSlices {
 }
 
 /// The last so many of something, and the largest but one of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     values: [Nanos; 32],
     count: u32,
 }
 
 impl Recent {
-    fn new() -> Recent {
-        Recent {
-            values: [Nanos::ZERO; 32],
-            count: 0,
-        }
-    }
-
     fn add(&mut self, value: Nanos) {
         self.values[self.count as usize % self.values.len()] = value;
         self.count = self.count.saturating_add(1);
@@ -489,7 +482,7 @@ mod tests {
 
     #[test]
     fn the_tail_of_the_recent_is_the_largest_but_one_and_forgets() {
-        let mut recent = Recent::new();
+        let mut recent = Recent::default();
         assert_eq!(recent.tail(), None);
         for us in [9, 3, 7, 1] {
             recent.add(Nanos::from_micros(us));

@@ -1,10 +1,12 @@
 //! What reads take while no write is in transit: below that no goal is of use.
 //!
-//! What it decides: the unloaded p99; the goal in force is three times that at least. By what: the latencies of reads
+//! What it decides: the unloaded p95; the goal in force is three times that at least. By what: the latencies of reads
 //! during which no write was in transit, 200 at a time. In the literature: Vegas' base round trip, BBR's `RTprop`.
 //!
-//! The p99 of some reads is what one of them took, and on a busy machine that is now and then three times what it is
-//! otherwise: a goal of 500 us became 960 us so, for seconds. So it is the middle of the last three.
+//! The p99 of 200 reads is what one or two of them took, and on a busy machine that is now and then three times what it is
+//! otherwise: a goal of 500 us became 960 us so, for seconds. So it is the 95th percentile, and the middle of the last three.
+//! They are forgotten at once, and not by halves: beside several readers they tell what these make each other wait, and a goal
+//! that has become longer for it must come back as soon as they have it easier.
 
 use crate::latencies::Latencies;
 use crate::units::{Instant, Nanos};
@@ -20,7 +22,7 @@ const SPAN: Nanos = Nanos::from_secs(2);
 pub(super) struct UnloadedReads {
     reads: Latencies,
     since: Instant,
-    /// The p99s of the last windows, oldest first; 0 before there were any.
+    /// The p95s of the last windows, oldest first; 0 before there were any.
     last: [Nanos; 3],
 }
 
@@ -37,18 +39,18 @@ impl UnloadedReads {
         self.reads.add(latency);
         let (total, is_long) = (self.reads.total(), now.since(self.since) >= SPAN);
         if total >= READS || (is_long && total >= READS_MIN) {
-            let p99 = self.reads.p99().unwrap_or_default();
+            let p95 = self.reads.nth_largest(total / 20 + 1).unwrap_or_default();
             let [_, second, third] = self.last;
             self.last = match third {
-                Nanos::ZERO => [p99; 3],
-                _ => [second, third, p99],
+                Nanos::ZERO => [p95; 3],
+                _ => [second, third, p95],
             };
             (self.reads, self.since) = (Latencies::default(), now);
         }
     }
 
     /// The middle of the last three; 0 before there were enough reads.
-    pub(super) fn p99(&self) -> Nanos {
+    pub(super) fn p95(&self) -> Nanos {
         let mut last = self.last;
         last.sort_unstable();
         last[1]
@@ -59,23 +61,23 @@ impl UnloadedReads {
 mod tests {
     use super::*;
 
-    fn p99_after(reads: &mut UnloadedReads, us: u64) -> Nanos {
+    fn p95_after(reads: &mut UnloadedReads, us: u64) -> Nanos {
         for _ in 0..READS {
             reads.add(Instant(0), Nanos::from_micros(us));
         }
-        reads.p99()
+        reads.p95()
     }
 
     #[test]
     fn one_tail_out_of_the_usual_changes_nothing_and_two_do() {
         let mut reads = UnloadedReads::new();
-        assert_eq!(reads.p99(), Nanos::ZERO);
-        let usual = p99_after(&mut reads, 100);
+        assert_eq!(reads.p95(), Nanos::ZERO);
+        let usual = p95_after(&mut reads, 100);
         assert!(usual >= Nanos::from_micros(100));
-        assert_eq!(p99_after(&mut reads, 400), usual);
-        assert_eq!(p99_after(&mut reads, 100), usual);
-        assert_eq!(p99_after(&mut reads, 100), usual);
-        assert_eq!(p99_after(&mut reads, 400), usual);
-        assert!(p99_after(&mut reads, 400) >= Nanos::from_micros(400));
+        assert_eq!(p95_after(&mut reads, 400), usual);
+        assert_eq!(p95_after(&mut reads, 100), usual);
+        assert_eq!(p95_after(&mut reads, 100), usual);
+        assert_eq!(p95_after(&mut reads, 400), usual);
+        assert!(p95_after(&mut reads, 400) >= Nanos::from_micros(400));
     }
 }

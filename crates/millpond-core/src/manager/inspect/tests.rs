@@ -114,7 +114,7 @@ fn the_goal_says_what_was_set_and_what_the_device_needs() {
     );
     assert_eq!(
         goal.formula,
-        "3 * 0 us (unloaded p99 of the last reads), 2000 us (admission.read_latency) at least"
+        "3 * 0 us (unloaded p95 of the last reads), 2000 us (admission.read_latency) at least"
     );
     let options = Options {
         admission: AdmissionOptions::Off,

@@ -207,7 +207,7 @@ fn limits(cache: &Cache) -> Value {
             "name": "admission.goal",
             "ns": goal.goal.0,
             "formula": goal.formula,
-            "inputs": { "unloaded_p99_ns": goal.unloaded_p99.0, "admission.read_latency_ns": goal.setting.0 },
+            "inputs": { "unloaded_p95_ns": goal.unloaded_p95.0, "admission.read_latency_ns": goal.setting.0 },
             "setting": SettingValue::Time(goal.setting).to_string(),
             "source": cache.goal_source().map(|source| source.to_string()),
             "set_by": by.map(|change| change.by.to_string()),
