@@ -1,6 +1,6 @@
 //! Millpond's default form: writes fill what a goal for read latency leaves.
 //!
-//! What it decides: how many bytes of writes may be in transit, and when the next write goes. By what: how long reads
+//! What it decides: how many bytes of writes may be in transit to a device, and when the next write goes. By what: how long reads
 //! take, what the device writes, why a write is made. In the literature: a congestion controller (Vegas, BBR) whose path
 //! is the device's queue and whose signal is the tail of read latencies; on devices that favour writes, a
 //! proportional-share scheduler (BFQ) beside it.
@@ -14,7 +14,7 @@
 //! | `Regime` | limit in transit | what else a write waits for |
 //! |---|---|---|
 //! | `NoReader` | what the device drains within the goal, `in_transit_max` at most | |
-//! | `SideBySide` | steered by windows of reads, up to the knee | two reads, once one has missed the goal; its pacing |
+//! | `SideBySide` | steered by the p99 of reads, up to the knee | two reads, once one has missed the goal; its pacing |
 //! | `TimeSlices` | what the device writes in an eighth of the goal; half of it for background writes | the readers' slice; the first write of its stream |
 //!
 //! | file | decides | by what | known as |
