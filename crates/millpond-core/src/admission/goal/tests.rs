@@ -383,3 +383,24 @@ fn where_a_write_costs_its_way_two_that_nobody_waits_for_stand_beside_a_reader()
         );
     }
 }
+
+/// It used to go on beside a limit that moved, and compared with what was no more.
+#[test]
+fn while_the_knee_is_tried_the_limit_stands_still_and_a_missed_goal_ends_the_trial() {
+    let mut state = GoalState::new(GoalOptions::default());
+    let mut now = Instant(0);
+    state.knee.begin_trial(now, state.goal(), state.range(), 1);
+    let mut window = |state: &mut GoalState, latency| {
+        for _ in 0..20 {
+            now = now + Nanos::from_millis(5);
+            state.sample.limited = true;
+            state.judge(now, latency, true);
+        }
+    };
+    window(&mut state, Nanos::from_micros(100));
+    assert!(state.knee.is_trying());
+    assert_eq!(state.limit, LIMIT_START);
+    window(&mut state, Nanos::from_millis(8));
+    assert!(!state.knee.is_trying());
+    assert!(state.limit < LIMIT_START);
+}
