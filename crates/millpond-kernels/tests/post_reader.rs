@@ -144,7 +144,7 @@ fn the_posts_rates_and_tails_come_out_within_their_bands() {
     let tails = [&off, &on].map(|played| played.per_mille(999));
     assert!(tails[0].0 > 100 * tails[1].0, "{tails:?}");
     let means = [&off, &on].map(Played::mean_us);
-    assert!(means[0] > means[1] * 20.0, "{means:?}");
+    assert!(means[0] > means[1] * 15.0, "{means:?}");
     println!(
         "{gain:.1} times the reads, writers {beside:.3} and {alone:.3}, tails {tails:?}, means {means:.0?} us"
     );
