@@ -123,7 +123,7 @@ pub struct MillpondOptions {
     /// sampled. Default 5; 1 to 16, and more than `region_usage_count_max` is never.
     pub skip_scan_threshold: u8,
     /// The admission probe: how many pages at the cold end of the active list a refaulted page looks at. It takes the place
-    /// of the first whose usage count is 0; that of the others goes down by one. Default 4 pages; 1 to 32.
+    /// of the first whose usage count is 0; that of the others goes down by one. Default 2 pages; 1 to 32.
     pub probe_pages: u32,
     /// Scan balance by refault cost (as Linux' `lru_note_cost`): of files' pages and regions' pages in one memory, those whose
     /// reads take longer are favoured. So many of 1000 would-be victims are kept for another lap, at most. Default 875; 0 (the
