@@ -23,14 +23,16 @@
 //!    the inactive list is above its target (then there is room), or else by an *admission probe*: of up to two pages at
 //!    the active cold end, each of which pays one of its usage count, the first with none is demoted, and the page takes its
 //!    place. If there is none it starts inactive. It enters with a usage count of one, so that it is not the next to go.
-//!    Two looks a refault do not come round to a page that is used once a lap of a loop of up to 4/3 of memory.
+//!    The probe is short: in a loop of up to 4/3 of memory two looks a refault do not come to any page twice in a lap, so
+//!    what is used once a lap keeps its place.
 //! 4. *Bimodal insertion*: of pages without a recent shadow a *share* goes on from the window to the active list, where there
 //!    is room or a probe of one page makes it, with a usage count of none. In a loop longer than memory this is what makes a
 //!    part of it stay: what is kept is used once a lap and keeps its place, where a list would hold nothing in time.
 //!    The share climbs by what became of them: each that is used before it is demoted raises it, each that is demoted
-//!    unused lowers it. A hash of its key says whether a page is drawn, another one each time that so many pages as memory
-//!    holds were missed: no loop can keep step with it, and there are always new ones to learn from. Memory that is touched
-//!    for the first time is not drawn: it was not missed.
+//!    unused lowers it; it is never below a 32nd. A hash of its key says whether a page is drawn, another one each time that
+//!    so many pages as memory holds were missed: no loop can keep step with it, and there are always new ones to learn from.
+//!    Neighbours are drawn in rows, and a row moves the share as one page. Memory that is touched for the first time is not
+//!    drawn: it was not missed.
 //! 5. The target is between nothing and all of memory. It moves at a *ghost hit*, the refault of a page that a list 5 % of
 //!    memory longer would have kept: up if it was evicted without having been active, down if it had been. Both ghost lists
 //!    are as long, so that both steps are (ARC weighs its steps by the lengths). A step is an eighth of the square root of
@@ -85,8 +87,8 @@ pub(super) struct State {
     pub(super) target: u64,
     /// Of 2^16 pages without a recent shadow bimodal insertion draws so many.
     pub(super) share: u32,
-    /// Pages without a recent shadow so far.
-    drawn: u64,
+    /// Pages that were missed and had no recent shadow, so far.
+    without_recent_shadow: u64,
     /// Active pages that the scan looked at since its last victim.
     vain: u32,
     /// Active pages that sampling batches looked at beyond the share of the probes that began them.
@@ -106,7 +108,7 @@ impl State {
                 }
             },
             share: SHARE_START,
-            drawn: 0,
+            without_recent_shadow: 0,
             vain: 0,
             looked_ahead: 0,
             after_scan: u64::MAX,
@@ -206,8 +208,8 @@ impl Lru {
     /// Rule 4, bimodal insertion: draws a share of the pages without a recent shadow. They enter the active list when their
     /// window ends.
     pub(super) fn draw_bimodal(&mut self, (frame, key): (FrameNo, PageKey), share: u32) {
-        let epoch = self.millpond.drawn / self.memory.0.max(1);
-        self.millpond.drawn += 1;
+        let epoch = self.millpond.without_recent_shadow / self.memory.0.max(1);
+        self.millpond.without_recent_shadow += 1;
         if draw(key, self.memory, epoch) < share {
             self.pages.page(frame).past = Past::Drawn;
         }

@@ -131,3 +131,19 @@ fn bimodal_insertion_probes_one_page() {
         assert_eq!(pond.lru.list_of(FrameNo(500)), Some(list));
     }
 }
+
+/// Else a single row of 64 that was not used took the share from half to the least.
+#[test]
+fn a_row_moves_the_share_as_one_page_does() {
+    let moved = |memory, pages| {
+        let mut pond = Pond::millpond(memory);
+        let before = pond.lru.millpond.share;
+        for n in 0..pages {
+            pond.insert_active(n);
+            pond.lru.pages.page(FrameNo(n)).past = Past::Bimodal;
+            pond.lru.judge_bimodal(FrameNo(n), false);
+        }
+        before - pond.lru.millpond.share
+    };
+    assert_eq!(moved(200_000, 64), moved(1_000, 1));
+}
