@@ -76,7 +76,7 @@ fn making_room_in_batches_of_32_costs_few_misses() {
         }
         println!("{name} {} {one_by_one}", cache.misses);
         assert!(
-            cache.misses * 100 <= one_by_one * 105,
+            cache.misses * 100 <= one_by_one * 102,
             "{name}: {} misses by batches, {one_by_one} one by one",
             cache.misses
         );
@@ -137,7 +137,7 @@ fn of_a_loop_longer_than_memory_most_of_what_can_be_kept_is() {
         let (best, ours) = (misses_opt(&looping, pages), misses(millpond(), &looping, pages));
         let kept = (150_000 - ours) as f64 / (150_000 - best) as f64;
         println!("{pages} pages: {kept:.2} of what can be kept");
-        assert!(kept > 0.6, "{pages} pages: {kept:.2}");
+        assert!(kept > 0.8, "{pages} pages: {kept:.2}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What each part of Millpond's rule is worth: the tables of decision 0002.
+//! What each option of Millpond's rule is worth: what of decision 0002's table needs no build of its own.
 //!
 //! `MILLPOND_TRACES=folder cargo test -p millpond-core --test replacement_variants -- --ignored --nocapture`
 

@@ -238,8 +238,16 @@ fn half_of_the_reads_beside_a_drive_with_a_volatile_cache_keep_the_goal() {
         let (half, tail) = (beside.percentile(50), beside.percentile(90));
         assert!(half <= GOAL, "{mib} MiB, {readers}: {half:?}");
         assert!(tail <= Nanos(GOAL.0 * 5 / 2), "{mib} MiB, {readers}: {tail:?}");
-        // Of 30 seeds the slowest had 77 reads a second beside 16 MiB of cache.
-        assert!(count > (if readers == 1 { 14.0 } else { 70.0 }) * beside.seconds);
+        let least = match (mib, readers) {
+            (_, 1) => 14.0,
+            // Of 30 seeds the slowest had 77 reads a second, the fastest 118.
+            (16, _) => 70.0,
+            _ => 100.0,
+        };
+        assert!(
+            count > least * beside.seconds,
+            "{mib} MiB, {readers}: {count} reads"
+        );
         assert!(beside.seconds < 4.0 * alone, "{mib} MiB: {} s", beside.seconds);
     }
 }

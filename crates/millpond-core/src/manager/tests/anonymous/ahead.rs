@@ -40,7 +40,7 @@ fn go_to(pond: &mut Pond, page: u64) {
 #[test]
 fn who_goes_through_a_region_finds_it_read_ahead_with_a_read_for_each_run_of_slots() {
     let mut pond = filled();
-    // All but one in 32, which bimodal insertion activates.
+    // All but a few that bimodal insertion has activated.
     let away = |pages: Range<u64>| pages.filter(|&page| pond.frame(page).is_none()).count();
     let is_away = |first: &u64| away(*first..first + 8) == 8 && away(*first..first + 400) >= 385;
     let first = (1..7700).find(is_away).unwrap();
