@@ -16,6 +16,8 @@ pub enum Surface {
     CommandLine,
     /// A user of the Python package.
     Python,
+    /// A caller of the C library.
+    C,
 }
 
 /// The end of an error's text.
@@ -23,6 +25,7 @@ pub(crate) struct WayOut {
     rust: &'static str,
     command_line: &'static str,
     python: &'static str,
+    c: &'static str,
 }
 
 impl WayOut {
@@ -31,6 +34,7 @@ impl WayOut {
             Surface::Rust => self.rust,
             Surface::CommandLine => self.command_line,
             Surface::Python => self.python,
+            Surface::C => self.c,
         }
     }
 }
@@ -46,42 +50,49 @@ pub(crate) const LESS_MEMORY: WayOut = WayOut {
     rust: "ask for less, or allow it with Builder::memory_beyond_limit(true)",
     command_line: "ask for less",
     python: "ask for less",
+    c: "ask for less, or allow it with MILLPOND_CACHE_BEYOND_LIMIT",
 };
 
 pub(crate) const SOCKET: WayOut = WayOut {
     rust: "give it another path (Builder::control_at), or do without",
     command_line: "set XDG_RUNTIME_DIR or TMPDIR to a folder of this user's, or do without (--no-control)",
     python: "do without",
+    c: "set XDG_RUNTIME_DIR or TMPDIR to a folder of this user's, or do without MILLPOND_CACHE_CONTROL",
 };
 
 pub(crate) const SWAP: WayOut = WayOut {
     rust: "give the cache one with Builder::swap",
     command_line: "its program gives the cache none",
     python: "make them in a Pond, which has one",
+    c: "give the cache one with millpond_cache_options.swap_path",
 };
 
 pub(crate) const MORE_SWAP: WayOut = WayOut {
     rust: "give the cache a larger swap file",
     command_line: "its program has to give the cache a larger swap file",
     python: "give the pond a larger size",
+    c: "give the cache a larger swap file",
 };
 
 pub(crate) const WRITABLE: WayOut = WayOut {
     rust: "open it with OpenOptions::write(true) to change it",
     command_line: "its program has not opened it for writing",
     python: "open it for writing to change it",
+    c: "open it with MILLPOND_OPEN_WRITE to change it",
 };
 
 pub(crate) const LOG: WayOut = WayOut {
     rust: "give it one with OpenOptions::log",
     command_line: "its program gives it none",
     python: "it can't have one in Python",
+    c: "give it one with millpond_file_options.log",
 };
 
 pub(crate) const MORE_FRAMES: WayOut = WayOut {
     rust: "drop page guards or raise the memory budget",
     command_line: "raise the budget, as `millpond set memory=` does",
     python: "raise the pond's budget (set_memory)",
+    c: "put pages that are held, or raise the budget (millpond_cache_set_memory)",
 };
 
 impl Error {
@@ -127,7 +138,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn no_error_names_a_call_in_rust_on_a_command_line_or_in_python() {
+    fn no_error_names_a_call_in_rust_on_a_command_line_in_python_or_in_c() {
         let path = || PathBuf::from("file");
         let limit = MemoryLimit {
             bytes: 64 << 20,
@@ -159,7 +170,7 @@ mod tests {
         for error in errors {
             let way = error.way_out().unwrap();
             assert!(error.to_string().ends_with(way.rust), "{error}");
-            for surface in [Surface::CommandLine, Surface::Python] {
+            for surface in [Surface::CommandLine, Surface::Python, Surface::C] {
                 let told = error.told(surface);
                 assert!(told.ends_with(way.on(surface)) && !told.contains("::"), "{told}");
             }
