@@ -1,0 +1,314 @@
+// Millpond for C++20: the classes of one header, over millpond.h. What is owned ends with its object, what fails throws
+// millpond::error, bytes are std::span. What each call promises is said in millpond.h and docs/SEMANTICS.md.
+//
+//   millpond::cache cache(64 << 20);
+//   millpond::file file = cache.open("data", MILLPOND_OPEN_CREATE);
+//   file.write_at(std::as_bytes(std::span("some bytes")), 0);
+//   file.close(); // says whether all is durable; the destructor can't
+
+#ifndef MILLPOND_HPP
+#define MILLPOND_HPP
+
+#include "millpond.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace millpond {
+
+// A call that was not done: what() says the value, what is allowed and the way out.
+class error : public std::runtime_error {
+  public:
+    explicit error(millpond_code code)
+        : std::runtime_error(millpond_error_message()), code_(code), number_(millpond_error_errno()) {}
+    millpond_code code() const noexcept { return code_; }
+    // As of errno.h.
+    int number() const noexcept { return number_; }
+
+  private:
+    millpond_code code_;
+    int number_;
+};
+
+inline void check(millpond_code code) {
+    if (code != MILLPOND_OK) throw error(code);
+}
+
+// A handle that is owned: moved, not copied, and ended with the object.
+template <typename T, millpond_code (*End)(T *)> class owned {
+  public:
+    owned() noexcept = default;
+    explicit owned(T *handle) noexcept : handle_(handle) {}
+    owned(owned &&other) noexcept : handle_(other.release()) {}
+    owned &operator=(owned &&other) noexcept {
+        if (this != &other) reset(other.release());
+        return *this;
+    }
+    ~owned() { reset(nullptr); }
+    // For the calls of millpond.h.
+    T *get() const noexcept { return handle_; }
+    T *release() noexcept { return std::exchange(handle_, nullptr); }
+    void reset(T *handle) noexcept {
+        if (T *old = std::exchange(handle_, handle)) End(old);
+    }
+    explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+  private:
+    T *handle_ = nullptr;
+};
+
+// A page that is held for reading.
+class page {
+  public:
+    page() noexcept = default;
+    page(page &&other) noexcept : held_(other.held_) { other.held_.data = nullptr; }
+    page &operator=(page &&other) noexcept {
+        if (this != &other) {
+            put();
+            held_ = other.held_;
+            other.held_.data = nullptr;
+        }
+        return *this;
+    }
+    ~page() { put(); }
+    void put() noexcept {
+        if (held_.data) millpond_page_put(&held_);
+    }
+    std::span<const std::byte> bytes() const noexcept {
+        return {static_cast<const std::byte *>(held_.data), held_.data ? held_.len : 0};
+    }
+    explicit operator bool() const noexcept { return held_.data != nullptr; }
+
+  private:
+    friend class file;
+    millpond_page held_{};
+};
+
+// A page that is held for changing.
+class page_mut {
+  public:
+    page_mut() noexcept = default;
+    page_mut(page_mut &&other) noexcept : held_(other.held_) { other.held_.data = nullptr; }
+    page_mut &operator=(page_mut &&other) noexcept {
+        if (this != &other) {
+            put();
+            held_ = other.held_;
+            other.held_.data = nullptr;
+        }
+        return *this;
+    }
+    ~page_mut() { put(); }
+    void put() noexcept {
+        if (held_.data) millpond_page_mut_put(&held_);
+    }
+    std::span<std::byte> bytes() noexcept {
+        return {static_cast<std::byte *>(held_.data), held_.data ? held_.len : 0};
+    }
+    void set_order(std::uint64_t order) { check(millpond_page_set_order(&held_, order)); }
+    explicit operator bool() const noexcept { return held_.data != nullptr; }
+
+  private:
+    friend class file;
+    millpond_page_mut held_{};
+};
+
+// Options with their size set and all else the default.
+struct cache_options : millpond_cache_options {
+    cache_options() : millpond_cache_options{} { size = sizeof(millpond_cache_options); }
+};
+
+struct file_options : millpond_file_options {
+    explicit file_options(std::uint32_t open_flags = 0) : millpond_file_options{} {
+        size = sizeof(millpond_file_options);
+        flags = open_flags;
+    }
+};
+
+struct fault : millpond_fault {
+    fault(millpond_fault_target what, int errno_value) : millpond_fault{} {
+        size = sizeof(millpond_fault);
+        target = static_cast<std::uint32_t>(what);
+        error = errno_value;
+    }
+};
+
+// A file in a cache. The destructor drops it: what can't be written then is told by cache::take_lost.
+class file : public owned<millpond_file, millpond_file_drop> {
+  public:
+    using owned::owned;
+
+    // How many bytes were read: fewer than asked for only where the file ends.
+    std::size_t read_at(std::span<std::byte> to, std::uint64_t offset) const {
+        std::size_t read = 0;
+        check(millpond_file_read_at(get(), to.data(), to.size(), offset, &read));
+        return read;
+    }
+    void read_exact_at(std::span<std::byte> to, std::uint64_t offset) const {
+        check(millpond_file_read_exact_at(get(), to.data(), to.size(), offset));
+    }
+    void write_at(std::span<const std::byte> from, std::uint64_t offset) {
+        check(millpond_file_write_at(get(), from.data(), from.size(), offset));
+    }
+    // Where it was put.
+    std::uint64_t append(std::span<const std::byte> from) {
+        std::uint64_t offset = 0;
+        check(millpond_file_append(get(), from.data(), from.size(), &offset));
+        return offset;
+    }
+    millpond::page get_page(std::uint64_t number) const {
+        millpond::page page;
+        check(millpond_page_get(get(), number, &page.held_));
+        return page;
+    }
+    // Empty if it can't be had at once.
+    millpond::page try_get_page(std::uint64_t number) const {
+        millpond::page page;
+        millpond_code code = millpond_page_try_get(get(), number, &page.held_);
+        if (code != MILLPOND_NOT_NOW) check(code);
+        return page;
+    }
+    millpond::page_mut change_page(std::uint64_t number) {
+        millpond::page_mut page;
+        check(millpond_page_mut_get(get(), number, &page.held_));
+        return page;
+    }
+    millpond::page_mut change_page_or_grow(std::uint64_t number) {
+        millpond::page_mut page;
+        check(millpond_page_mut_get_or_grow(get(), number, &page.held_));
+        return page;
+    }
+    void sync() { check(millpond_file_sync(get())); }
+    void write_out() { check(millpond_file_write_out(get())); }
+    // After an error it is open still, and nothing is given up.
+    void close() {
+        check(millpond_file_close(get()));
+        release();
+    }
+    file clone() const {
+        millpond_file *handle = nullptr;
+        check(millpond_file_clone(get(), &handle));
+        return file(handle);
+    }
+    std::uint64_t len() const {
+        std::uint64_t len = 0;
+        check(millpond_file_len(get(), &len));
+        return len;
+    }
+    void set_len(std::uint64_t len) { check(millpond_file_set_len(get(), len)); }
+    void punch(std::uint64_t offset, std::uint64_t len) { check(millpond_file_punch(get(), offset, len)); }
+    void prefetch(std::uint64_t offset, std::uint64_t len) const {
+        check(millpond_file_prefetch(get(), offset, len));
+    }
+    void advise(millpond_advice advice) {
+        check(millpond_file_advise(get(), static_cast<std::uint32_t>(advice)));
+    }
+    // How many pages were given up.
+    std::uint64_t discard_unwritten() {
+        std::uint64_t pages = 0;
+        check(millpond_file_discard_unwritten(get(), &pages));
+        return pages;
+    }
+};
+
+// Memory larger than memory.
+class region : public owned<millpond_region, millpond_region_drop> {
+  public:
+    using owned::owned;
+
+    std::span<std::byte> bytes() const {
+        void *data = nullptr;
+        std::size_t len = 0;
+        check(millpond_region_data(get(), &data, &len));
+        return {static_cast<std::byte *>(data), len};
+    }
+    // All of it as numbers or other plain values.
+    template <typename T> std::span<T> as() const {
+        static_assert(std::is_trivially_copyable_v<T>, "a region begins as zeros and ends without destructors");
+        std::span<std::byte> all = bytes();
+        return {reinterpret_cast<T *>(all.data()), all.size() / sizeof(T)};
+    }
+    void advise(std::size_t offset, std::size_t len, millpond_region_advice advice) {
+        check(millpond_region_advise(get(), offset, len, static_cast<std::uint32_t>(advice)));
+    }
+};
+
+// How far a log is durable. `flush` and `kept_user` as in millpond_log_new.
+class log : public owned<millpond_log, millpond_log_drop> {
+  public:
+    explicit log(millpond_log_flush flush = nullptr, void *kept_user = nullptr) {
+        millpond_log *handle = nullptr;
+        check(millpond_log_new(flush, kept_user, &handle));
+        reset(handle);
+    }
+    void advance(std::uint64_t record) { check(millpond_log_advance(get(), record)); }
+    std::uint64_t durable() const {
+        std::uint64_t record = 0;
+        check(millpond_log_durable(get(), &record));
+        return record;
+    }
+};
+
+// A disk that fails, for tests.
+class faults : public owned<millpond_faults, millpond_faults_drop> {
+  public:
+    explicit faults(std::uint64_t seed) {
+        millpond_faults *handle = nullptr;
+        check(millpond_faults_new(seed, &handle));
+        reset(handle);
+    }
+    void add(const fault &rule) { check(millpond_faults_add(get(), &rule)); }
+    void clear() { check(millpond_faults_clear(get())); }
+};
+
+// A budget, and what is in it.
+class cache : public owned<millpond_cache, millpond_cache_close> {
+  public:
+    explicit cache(const cache_options &options) { make(options); }
+    explicit cache(std::uint64_t memory) {
+        cache_options options;
+        options.memory = memory;
+        make(options);
+    }
+    file open(const std::string &path, const file_options &options) {
+        millpond_file *handle = nullptr;
+        check(millpond_open(get(), path.c_str(), &options, &handle));
+        return file(handle);
+    }
+    // MILLPOND_OPEN_... flags; none: for reading.
+    file open(const std::string &path, std::uint32_t flags = 0) { return open(path, file_options(flags)); }
+    millpond::region region(std::size_t len, std::uint32_t flags = 0) {
+        millpond_region *handle = nullptr;
+        check(millpond_region_new(get(), len, flags, &handle));
+        return millpond::region(handle);
+    }
+    void sync_all() { check(millpond_cache_sync_all(get())); }
+    // Throws what was lost with the last handle of a file: one error a call, until there is no more.
+    void take_lost() { check(millpond_cache_take_lost(get())); }
+    void set_memory(std::uint64_t bytes) { check(millpond_cache_set_memory(get(), bytes)); }
+    void set(const std::string &name, const std::string &value) {
+        const char *names[] = {name.c_str()}, *values[] = {value.c_str()};
+        check(millpond_cache_set(get(), names, values, 1));
+    }
+    millpond_stats stats() const {
+        millpond_stats stats{};
+        stats.size = sizeof stats;
+        check(millpond_cache_stats(get(), &stats));
+        return stats;
+    }
+
+  private:
+    void make(const cache_options &options) {
+        millpond_cache *handle = nullptr;
+        check(millpond_cache_new(&options, &handle));
+        reset(handle);
+    }
+};
+
+} // namespace millpond
+
+#endif // MILLPOND_HPP

@@ -1,0 +1,186 @@
+//! Disks that fail, for tests of what stands on a cache.
+
+use super::handle::{self, Handle, value};
+use super::memory::{self, Extensible, out, sized};
+use super::millpond_faults;
+use crate::code::millpond_code;
+use crate::told::{Failure, attempt};
+use engine::device::{self, FileIdentity};
+use engine::units::Ratio;
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
+use std::ffi::{c_char, c_int};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a handle of faults has.
+pub struct Faults {
+    pub(super) device: Arc<Faulty>,
+}
+
+/// What a fault happens to.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum millpond_fault_target {
+    /// Reads.
+    MILLPOND_FAULT_READS = 0,
+    /// Writes.
+    MILLPOND_FAULT_WRITES = 1,
+    /// Syncs.
+    MILLPOND_FAULT_SYNCS = 2,
+    /// Changes of a file's length.
+    MILLPOND_FAULT_LENGTHS = 3,
+}
+
+impl millpond_fault_target {
+    fn from_number(number: u32) -> Option<millpond_fault_target> {
+        use millpond_fault_target::*;
+        Some(match number {
+            n if n == MILLPOND_FAULT_READS as u32 => MILLPOND_FAULT_READS,
+            n if n == MILLPOND_FAULT_WRITES as u32 => MILLPOND_FAULT_WRITES,
+            n if n == MILLPOND_FAULT_SYNCS as u32 => MILLPOND_FAULT_SYNCS,
+            n if n == MILLPOND_FAULT_LENGTHS as u32 => MILLPOND_FAULT_LENGTHS,
+            _ => return None,
+        })
+    }
+}
+
+/// A fault, and when it happens. Set all of it to zero, then `size` and the rest. It fails with `error`, or, if that is 0, is
+/// done `delay_ns` later, or, if that is 0 too, is not even started until millpond_faults_release.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct millpond_fault {
+    /// sizeof(struct millpond_fault).
+    pub size: usize,
+    /// A millpond_fault_target.
+    pub target: u32,
+    /// A number of errno.h, such as EIO or ENOSPC.
+    pub error: c_int,
+    /// Nanoseconds.
+    pub delay_ns: u64,
+    /// The first byte of the range that the transfer has to touch.
+    pub start: u64,
+    /// The byte behind the last one. 0: any.
+    pub end: u64,
+    /// At most so often. 0: always.
+    pub times: u64,
+    /// In so many of 100 cases. 0: in all.
+    pub percent: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Of this file only, which must exist. NULL: of all.
+    pub path: *const c_char,
+}
+
+/// SAFETY: numbers, and a pointer that may be NULL.
+unsafe impl Extensible for millpond_fault {
+    const NAME: &'static str = "struct millpond_fault";
+    const FIRST: usize = std::mem::offset_of!(millpond_fault, path) + size_of::<usize>();
+}
+
+fn rule(given: &millpond_fault) -> Result<FaultRule, Failure> {
+    let target = millpond_fault_target::from_number(given.target).ok_or_else(|| {
+        Failure::invalid(format!(
+            "the target {} is none of millpond_fault_target, 0 to 3",
+            given.target
+        ))
+    })?;
+    let target = match target {
+        millpond_fault_target::MILLPOND_FAULT_READS => FaultTarget::Reads,
+        millpond_fault_target::MILLPOND_FAULT_WRITES => FaultTarget::Writes,
+        millpond_fault_target::MILLPOND_FAULT_SYNCS => FaultTarget::Syncs,
+        millpond_fault_target::MILLPOND_FAULT_LENGTHS => FaultTarget::Lengths,
+    };
+    if given.percent > 100 || given.error < 0 || given.reserved != 0 {
+        return Err(Failure::invalid(format!(
+            "a fault with error {} in {} of 100 cases: allowed are numbers of errno.h, and 0 to 100",
+            given.error, given.percent
+        )));
+    }
+    let fault = match (given.error, given.delay_ns) {
+        (0, 0) => Fault::Hold,
+        (0, delay) => Fault::Delay(Duration::from_nanos(delay)),
+        (error, _) => Fault::Fail(error),
+    };
+    let or_all = |value, all| if value == 0 { all } else { value };
+    let mut rule = FaultRule::always(target, fault);
+    rule.offsets = given.start..or_all(given.end, u64::MAX);
+    rule.times = or_all(given.times, u64::MAX);
+    rule.chance = Ratio::percent(or_all(u64::from(given.percent), 100) as _);
+    if !given.path.is_null() {
+        let path = memory::path(given.path)?;
+        let found = path.metadata().map_err(|source| engine::Error::Open {
+            path: path.to_owned(),
+            source,
+        })?;
+        rule.file = Some(FileIdentity {
+            device: found.dev(),
+            inode: found.ino(),
+        });
+    }
+    Ok(rule)
+}
+
+/// The best device of the system, with faults that are chosen while it runs: for millpond_cache_options.faults. With the same
+/// `seed` and the same calls, the same faults happen. The caller owns `*faults` and drops it with millpond_faults_drop.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_faults_new(seed: u64, faults: Option<&mut *mut millpond_faults>) -> millpond_code {
+    attempt(|| {
+        let faults = out(faults, "faults")?;
+        let device = Arc::new(Faulty::new(device::best(), seed));
+        *faults = std::ptr::from_ref(Handle::new(Faults { device })).cast_mut();
+        Ok(())
+    })
+}
+
+/// Adds a fault. They are asked in this order, and the first that matches decides.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_faults_add(
+    faults: *mut millpond_faults,
+    fault: *const millpond_fault,
+) -> millpond_code {
+    attempt(|| {
+        let rule = rule(&sized(fault)?)?;
+        value(faults)?.device.add(rule);
+        Ok(())
+    })
+}
+
+/// The disk was mended: no more faults.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_faults_clear(faults: *mut millpond_faults) -> millpond_code {
+    attempt(|| {
+        value(faults)?.device.clear();
+        Ok(())
+    })
+}
+
+/// Starts the transfers that were held.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_faults_release(faults: *mut millpond_faults) -> millpond_code {
+    attempt(|| {
+        let released = value(faults)?.device.release();
+        released.map_err(|source| {
+            let what = "starting transfers that were held";
+            engine::Error::Setup { what, source }.into()
+        })
+    })
+}
+
+/// How many faults have happened.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_faults_count(
+    faults: *const millpond_faults,
+    count: Option<&mut u64>,
+) -> millpond_code {
+    attempt(|| {
+        *out(count, "count")? = value(faults)?.device.faults();
+        Ok(())
+    })
+}
+
+/// Drops the handle. A cache that was made with the faults keeps them.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_faults_drop(faults: *mut millpond_faults) -> millpond_code {
+    attempt(|| handle::close(faults).map(drop))
+}

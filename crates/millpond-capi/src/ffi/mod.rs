@@ -1,0 +1,32 @@
+//! What is exported, and all `unsafe` code.
+//!
+//! | file | what |
+//! |---|---|
+//! | `handle` `memory` | what C gives: handles, bytes, texts, structs |
+//! | `page` | guards in structs of the caller's |
+//! | `error` `cache` `figures` `file` `region` `order` `check` `faults` `recording` | the calls |
+
+mod cache;
+mod check;
+mod error;
+mod faults;
+mod figures;
+mod file;
+mod handle;
+mod memory;
+mod order;
+mod page;
+mod recording;
+mod region;
+
+use handle::kinds;
+
+kinds! {
+    millpond_cache: cache::Cache, 0x6d70_0001;
+    millpond_file: engine::File, 0x6d70_0002;
+    millpond_region: region::Shared, 0x6d70_0003;
+    millpond_log: engine::LogOrder, 0x6d70_0004;
+    millpond_check: check::Check, 0x6d70_0005;
+    millpond_faults: faults::Faults, 0x6d70_0006;
+    millpond_recording: engine::trace::Recording, 0x6d70_0007;
+}

@@ -1,0 +1,119 @@
+//! Anonymous memory within the budget.
+
+use super::handle::{self, Handle, value};
+use super::memory::out;
+use super::{cache, millpond_cache, millpond_region};
+use crate::code::millpond_code;
+use crate::told::{Failure, attempt};
+use engine::{Faults, Region, RegionAdvice, RegionOptions};
+use parking_lot::Mutex;
+use std::ffi::c_void;
+
+/// What a handle of a region has.
+pub struct Shared(Mutex<Region>);
+
+/// millpond_region_new: the thread that touches a page serves its fault, in a handler of SIGBUS.
+pub const MILLPOND_REGION_IN_THREAD: u32 = 1;
+
+/// How a part of a region will be used.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum millpond_region_advice {
+    /// Soon: it is read in the background.
+    MILLPOND_REGION_WILL_NEED = 0,
+    /// Its content may be given up until it is touched the next time.
+    MILLPOND_REGION_FREE = 1,
+    /// It reads as zeros from now on, and takes neither memory nor swap.
+    MILLPOND_REGION_DONT_NEED = 2,
+}
+
+impl millpond_region_advice {
+    fn from_number(number: u32) -> Option<millpond_region_advice> {
+        use millpond_region_advice::*;
+        Some(match number {
+            n if n == MILLPOND_REGION_WILL_NEED as u32 => MILLPOND_REGION_WILL_NEED,
+            n if n == MILLPOND_REGION_FREE as u32 => MILLPOND_REGION_FREE,
+            n if n == MILLPOND_REGION_DONT_NEED as u32 => MILLPOND_REGION_DONT_NEED,
+            _ => return None,
+        })
+    }
+}
+
+/// Makes a region of `len` bytes, zeros at first, of a cache with a swap file. `flags` is 0 or MILLPOND_REGION_IN_THREAD. The
+/// caller owns `*region` and drops it with millpond_region_drop.
+///
+/// MILLPOND_SWAP if the swap file is missing or too small, MILLPOND_MEMORY, MILLPOND_SETUP.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_region_new(
+    cache: *mut millpond_cache,
+    len: usize,
+    flags: u32,
+    region: Option<&mut *mut millpond_region>,
+) -> millpond_code {
+    attempt(|| {
+        let region = out(region, "region")?;
+        let options = match flags {
+            0 => RegionOptions::new(),
+            MILLPOND_REGION_IN_THREAD => RegionOptions::new().faults(Faults::InThread),
+            other => {
+                return Err(Failure::invalid(format!(
+                    "the flags {other:#x} of a region are not all known: allowed are 0 and \
+                     MILLPOND_REGION_IN_THREAD"
+                )));
+            }
+        };
+        cache::with(cache, |cache| {
+            let made = cache.region_with(len, &options)?;
+            *region = std::ptr::from_ref(Handle::new(Shared(Mutex::new(made)))).cast_mut();
+            Ok(())
+        })
+    })
+}
+
+/// Where the region is and how long: memory like any other, until millpond_region_drop. `len` may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_region_data(
+    region: *const millpond_region,
+    data: Option<&mut *mut c_void>,
+    len: Option<&mut usize>,
+) -> millpond_code {
+    attempt(|| {
+        let region = value(region)?.0.lock();
+        *out(data, "data")? = region.as_ptr().cast();
+        if let Some(len) = len {
+            *len = region.len();
+        }
+        Ok(())
+    })
+}
+
+/// Says how `len` bytes from `offset` on will be used: a millpond_region_advice. No other thread may touch them meanwhile.
+/// MILLPOND_RANGE if the region has them not.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_region_advise(
+    region: *mut millpond_region,
+    offset: usize,
+    len: usize,
+    advice: u32,
+) -> millpond_code {
+    attempt(|| {
+        let given = millpond_region_advice::from_number(advice).ok_or_else(|| {
+            Failure::invalid(format!(
+                "the advice {advice} is none of millpond_region_advice, 0 to 2"
+            ))
+        })?;
+        let advice = match given {
+            millpond_region_advice::MILLPOND_REGION_WILL_NEED => RegionAdvice::WillNeed,
+            millpond_region_advice::MILLPOND_REGION_FREE => RegionAdvice::Free,
+            millpond_region_advice::MILLPOND_REGION_DONT_NEED => RegionAdvice::DontNeed,
+        };
+        let range = offset..offset.saturating_add(len);
+        Ok(value(region)?.0.lock().advise(range, advice)?)
+    })
+}
+
+/// Gives the region up. Nothing may point into it any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_region_drop(region: *mut millpond_region) -> millpond_code {
+    attempt(|| handle::close(region).map(drop))
+}

@@ -1,0 +1,249 @@
+//! The library as C and C++ programs have it: compiled by the compilers that are there, linked in both ways, run, and run
+//! under what watches memory. A machine without a C compiler skips all of it.
+//!
+//! The library is the one that cargo has built beside this test.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and prints why it was skipped"
+)]
+
+use seccompiler::{SeccompAction, SeccompFilter};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const STRICT: [&str; 6] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g"];
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where cargo has put the libraries.
+fn libraries() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap();
+    assert!(
+        folder.join("libmillpond.so").exists(),
+        "no libmillpond.so beside {}",
+        test.display()
+    );
+    folder.to_owned()
+}
+
+fn is_there(program: &str) -> bool {
+    let asked = Command::new(program).arg("--version").output();
+    asked.is_ok_and(|answer| answer.status.success())
+}
+
+/// Compilers of C (or C++) that are there; says which are not.
+fn compilers(names: [&'static str; 2]) -> Vec<&'static str> {
+    let (there, missing): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_there(name));
+    for name in missing {
+        println!("skipped: {name}: it is not there");
+    }
+    there
+}
+
+fn run(what: &str, command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{what}: {}\n{command:?}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// A program, compiled and linked with the shared library.
+fn compile(compiler: &str, standard: &str, source: &str, to: &Path, more: &[&str]) {
+    let mut command = Command::new(compiler);
+    command.arg(format!("-std={standard}")).args(STRICT).args(more);
+    // POSIX beside the standard of C, for the programs; the header needs none of it.
+    command.arg("-D_POSIX_C_SOURCE=200809L");
+    command
+        .arg("-I")
+        .arg(here().join("include"))
+        .arg(here().join(source));
+    command.arg("-L").arg(libraries()).arg("-lmillpond");
+    command.arg(format!("-Wl,-rpath,{}", libraries().display()));
+    run(source, command.arg("-o").arg(to));
+}
+
+/// The programs in C, and whether they want a folder rather than a file.
+const PROGRAMS: [(&str, bool); 5] = [
+    ("examples/first.c", false),
+    ("examples/failing_disk.c", false),
+    ("examples/log_store.c", true),
+    ("tests/c/misuse.c", true),
+    ("tests/c/calls.c", true),
+];
+
+/// Runs a program in a folder of its own, behind what watches it.
+fn start(program: &Path, watcher: &[&str], wants_folder: bool) -> Output {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let given = match wants_folder {
+        true => folder.path().to_owned(),
+        false => folder.path().join("file.pond"),
+    };
+    let mut words = watcher.iter().map(OsStr::new).chain([program.as_os_str()]);
+    let mut command = Command::new(words.next().unwrap());
+    let output = run("the program", command.args(words).arg(given));
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.lines()
+        .filter(|line| line.starts_with("skipped"))
+        .for_each(|line| println!("{line}"));
+    output
+}
+
+#[test]
+fn programs_in_c_do_what_they_say_as_each_compiler_makes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for compiler in compilers(["gcc", "clang"]) {
+        for (source, wants_folder) in PROGRAMS {
+            for standard in ["c99", "c11"] {
+                let program = folder.path().join("program");
+                compile(compiler, standard, source, &program, &[]);
+                start(&program, &[], wants_folder);
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_in_cpp_do_what_they_say_as_each_compiler_makes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for compiler in compilers(["g++", "clang++"]) {
+        for (standard, source) in [
+            ("c++11", "tests/c/header17.cpp"),
+            ("c++17", "tests/c/header17.cpp"),
+            ("c++20", "tests/c/header17.cpp"),
+            ("c++20", "examples/first.cpp"),
+        ] {
+            let program = folder.path().join("program");
+            compile(compiler, standard, source, &program, &[]);
+            start(&program, &[], false);
+        }
+    }
+}
+
+/// Of the program and of what it lends the library: the library itself is compiled without.
+#[test]
+fn programs_in_c_have_no_complaint_of_the_address_sanitizer() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    for compiler in compilers(["gcc", "clang"]) {
+        let probe = folder.path().join("probe.c");
+        std::fs::write(&probe, "int main(void) { return 0; }").unwrap();
+        let mut command = Command::new(compiler);
+        command.arg("-fsanitize=address,undefined").arg(&probe);
+        if !command.arg("-o").arg(&program).output().unwrap().status.success() {
+            println!("skipped: address sanitizer of {compiler}: it has none");
+            continue;
+        }
+        for (source, wants_folder) in PROGRAMS {
+            let watched = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+            compile(compiler, "c11", source, &program, &watched);
+            start(&program, &[], wants_folder);
+        }
+    }
+}
+
+/// From now on no program that this thread starts has io_uring, for a thread that waits in it holds valgrind's own lock: the
+/// others would never run.
+fn refuse_rings() {
+    let rules = std::iter::once((libc::SYS_io_uring_setup, Vec::new())).collect();
+    let refusal = SeccompAction::Errno(libc::ENOSYS as u32);
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, arch).unwrap();
+    let program: seccompiler::BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+}
+
+#[test]
+fn programs_in_c_have_no_complaint_of_valgrind() {
+    if !is_there("valgrind") || !is_there("gcc") {
+        return println!("skipped: valgrind: it is not there, or no gcc");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    refuse_rings();
+    for (source, wants_folder) in [PROGRAMS[0], PROGRAMS[1], PROGRAMS[3]] {
+        compile("gcc", "c11", source, &program, &[]);
+        let watcher = [
+            "valgrind",
+            "--quiet",
+            "--error-exitcode=9",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite",
+            "--show-leak-kinds=definite",
+        ];
+        start(&program, &watcher, wants_folder);
+    }
+}
+
+#[test]
+fn a_program_can_have_the_library_inside() {
+    if !is_there("gcc") {
+        return println!("skipped: static linking: gcc is not there");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    let mut command = Command::new("gcc");
+    command
+        .args(["-std=c11", "-I"])
+        .arg(here().join("include"))
+        .arg(here().join("examples/first.c"));
+    let archive = std::fs::read_dir(libraries())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut archives: Vec<_> = archive
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with("libmillpond") && name.ends_with(".a")
+        })
+        .collect();
+    // The newest, as cargo keeps those of other profiles.
+    archives.sort_by_key(|path| path.metadata().unwrap().modified().unwrap());
+    command.arg(archives.last().unwrap());
+    // As docs/C.md has it.
+    run(
+        "linking",
+        command.args(["-pthread", "-ldl", "-lm", "-o"]).arg(&program),
+    );
+    start(&program, &[], false);
+}
+
+#[test]
+fn the_library_exports_what_the_header_declares_and_nothing_else() {
+    if !is_there("nm") {
+        return println!("skipped: exported symbols: nm is not there");
+    }
+    let listed = run(
+        "nm",
+        Command::new("nm")
+            .args(["-D", "--defined-only"])
+            .arg(libraries().join("libmillpond.so")),
+    );
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let mut exported: Vec<_> = listed
+        .lines()
+        .map(|line| line.rsplit(' ').next().unwrap())
+        .collect();
+    let header = std::fs::read_to_string(here().join("include/millpond.h")).unwrap();
+    // A declaration begins a line, with the type of the answer.
+    let declared = header.lines().filter(|line| {
+        !line.starts_with([' ', '/', '#', '}']) && !line.starts_with("typedef") && line.contains('(')
+    });
+    let names = declared.map(|line| line.split('(').next().unwrap());
+    let mut declared: Vec<_> = names
+        .map(|line| line.rsplit([' ', '*']).next().unwrap())
+        .collect();
+    exported.sort_unstable();
+    declared.sort_unstable();
+    assert!(declared.len() > 50, "{declared:?}");
+    assert_eq!(exported, declared);
+}
