@@ -1,0 +1,78 @@
+//! What the connections of the process to one database share.
+
+use crate::ffi::read_lock::ReadLock;
+use crate::locks::{Connection, Locks};
+use crate::shm::Shm;
+use millpond::{Error, File, OpenOptions, PageCache};
+use parking_lot::Mutex;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A database that is open in this process.
+pub(crate) struct Database {
+    pub(crate) state: Mutex<State>,
+    next: AtomicU64,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) locks: Locks,
+    pub(crate) shm: Shm,
+    /// What keeps other processes out, once a connection has read or written under a lock.
+    claim: Option<Claim>,
+}
+
+/// The database is this process's, until the last connection closes it.
+pub(crate) enum Claim {
+    /// By a lock of the whole file, which the engine holds as long as this handle.
+    Writes(#[expect(dead_code, reason = "it is held")] File),
+    /// A file that this process may not write: by a lock for reading, of the range that SQLite uses.
+    Reads(#[expect(dead_code, reason = "it is held")] ReadLock),
+}
+
+impl Database {
+    pub(crate) fn new() -> Database {
+        Database {
+            state: Mutex::default(),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// The next connection.
+    pub(crate) fn connection(&self) -> Connection {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl State {
+    /// Whether no other process can write the database.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.claim, Some(Claim::Writes(_)))
+    }
+
+    /// Makes the database this process's, and forgets what was read before that.
+    ///
+    /// # Errors
+    /// [`Error::Open`] of `EAGAIN` if another process, or another VFS of this one, has it.
+    pub(crate) fn claim(&mut self, cache: &PageCache, file: &File, is_writable: bool) -> Result<(), Error> {
+        if self.claim.is_some() {
+            return Ok(());
+        }
+        let failed = |source| Error::Open {
+            path: file.path().to_owned(),
+            source,
+        };
+        let claim = match is_writable {
+            true => {
+                let same = file.as_fd().try_clone_to_owned().map_err(failed)?;
+                let options = OpenOptions::new().write(true).exclusive(true);
+                Claim::Writes(cache.open_file(same.into(), options)?)
+            }
+            false => Claim::Reads(ReadLock::new(file.clone()).map_err(failed)?),
+        };
+        // Others may have changed it since it was opened.
+        file.invalidate(..)?;
+        self.claim = Some(claim);
+        Ok(())
+    }
+}

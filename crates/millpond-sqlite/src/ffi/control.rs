@@ -1,0 +1,89 @@
+//! What SQLite asks or tells of a file beside its bytes: `xFileControl`.
+
+use super::api::Api;
+use super::methods::with;
+use super::types::OsFile;
+use crate::code;
+use crate::file::Opened;
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// `SQLITE_FCNTL_...`.
+const LOCK_STATE: c_int = 1;
+const LAST_ERRNO: c_int = 4;
+const SIZE_HINT: c_int = 5;
+const PERSIST_WAL: c_int = 10;
+const VFS_NAME: c_int = 12;
+const POWERSAFE_OVERWRITE: c_int = 13;
+const PRAGMA: c_int = 14;
+const MMAP_SIZE: c_int = 18;
+const HAS_MOVED: c_int = 20;
+
+pub(super) extern "C" fn file_control(file: *mut OsFile, op: c_int, argument: *mut c_void) -> c_int {
+    with(file, |file| match op {
+        LOCK_STATE => set(argument, file.level() as c_int),
+        LAST_ERRNO => set(argument, file.errno),
+        // The cache makes room on the device as it writes.
+        SIZE_HINT => code::OK,
+        PERSIST_WAL => flag(argument, &mut file.persists_wal),
+        POWERSAFE_OVERWRITE => flag(argument, &mut file.powersafe_overwrite),
+        VFS_NAME => match Api::get() {
+            Some(api) => set(argument, api.text("millpond")),
+            None => code::NOTFOUND,
+        },
+        MMAP_SIZE => {
+            let wanted: i64 = get(argument);
+            let before = file.fetch_bytes_max as i64;
+            if wanted >= 0 {
+                file.fetch_bytes_max = wanted as u64;
+            }
+            set(argument, before)
+        }
+        HAS_MOVED => set(argument, c_int::from(file.has_moved())),
+        PRAGMA => pragma(file, argument.cast()),
+        _ => code::NOTFOUND,
+    })
+}
+
+fn get<T: Copy>(argument: *mut c_void) -> T {
+    // SAFETY: SQLite gives a place of this type for this question.
+    unsafe { argument.cast::<T>().read() }
+}
+
+fn set<T>(argument: *mut c_void, value: T) -> c_int {
+    // SAFETY: SQLite gives a place of this type for this question.
+    unsafe { argument.cast::<T>().write(value) };
+    code::OK
+}
+
+/// 0 or 1 sets it, less asks for it.
+fn flag(argument: *mut c_void, own: &mut bool) -> c_int {
+    match get::<c_int>(argument) {
+        wanted if wanted >= 0 => *own = wanted != 0,
+        _ => return set(argument, c_int::from(*own)),
+    }
+    code::OK
+}
+
+/// `PRAGMA millpond`, with or without `=argument`. Three texts: what SQLite gets, the name, the argument or NULL.
+fn pragma(file: &mut Opened, texts: *mut *mut c_char) -> c_int {
+    let text = |n: usize| {
+        // SAFETY: SQLite gives three.
+        let place = unsafe { texts.add(n) };
+        // SAFETY: the same.
+        let text = unsafe { place.read() };
+        // SAFETY: NULL, or a text that lives during the call.
+        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
+    };
+    if text(1).is_none_or(|name| !name.eq_ignore_ascii_case("millpond")) {
+        return code::NOTFOUND;
+    }
+    let Some(api) = Api::get() else {
+        return code::NOTFOUND;
+    };
+    let (answer, number) = match file.pragma(text(2).as_deref()) {
+        Ok(answer) => (answer, code::OK),
+        Err(why) => (why, code::ERROR),
+    };
+    set(texts.cast(), api.text(&answer));
+    number
+}

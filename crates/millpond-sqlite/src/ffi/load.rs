@@ -1,0 +1,68 @@
+//! The entry point, which SQLite calls when it loads the library.
+
+use super::api::Api;
+use super::types::{OsFile, Routines, Sqlite};
+use super::{methods, vfs};
+use crate::code;
+use crate::process;
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::catch_unwind;
+use std::ptr::NonNull;
+
+/// `SQLITE_FCNTL_FILE_POINTER`.
+const FILE_POINTER: c_int = 7;
+
+/// Of each connection to a database here: most of SQLite's own cache would hold the same pages once more, and what it reads
+/// is lent by the cache where it asks for that as for a mapping. Both can be set otherwise by the program, later.
+const SETTINGS: [&std::ffi::CStr; 2] = [c"PRAGMA cache_size=-512", c"PRAGMA mmap_size=1099511627776"];
+
+/// Registers the VFS `millpond`. SQLite finds it by the library's name, `libmillpond_sqlite.so`; a program that is linked with
+/// `libmillpond_sqlite.a` gives it to sqlite3_auto_extension. The library stays when the connection is closed.
+#[unsafe(no_mangle)]
+pub extern "C" fn sqlite3_millpondsqlite_init(
+    _connection: *mut Sqlite,
+    error: Option<NonNull<*mut c_char>>,
+    routines: *const Routines,
+) -> c_int {
+    catch_unwind(|| {
+        let api = match Api::enter(routines) {
+            Ok(api) => api,
+            Err(_too_old) => return code::ERROR,
+        };
+        let fail = |why: &str| {
+            if let Some(error) = error {
+                // SAFETY: SQLite's place for the text.
+                unsafe { error.write(api.text(why)) };
+            }
+            code::ERROR
+        };
+        let is_default = process::is_on(&process::variable(), process::DEFAULT);
+        match vfs::register(api, is_default) {
+            code::OK => {}
+            number => return fail(&format!("millpond: SQLite has refused the VFS: {number}")),
+        }
+        match api.auto_extension(opened as *const c_void) {
+            code::OK => code::OK_LOAD_PERMANENTLY,
+            number => fail(&format!(
+                "millpond: SQLite has refused a function for new connections: {number}"
+            )),
+        }
+    })
+    .unwrap_or(code::ERROR)
+}
+
+/// Called by SQLite for each connection that is opened from then on.
+extern "C" fn opened(connection: *mut Sqlite, _error: *mut *mut c_char, _routines: *const c_void) -> c_int {
+    let Some(api) = Api::get() else {
+        return code::OK;
+    };
+    let mut file: *mut OsFile = std::ptr::null_mut();
+    let place = (&raw mut file).cast();
+    if api.file_control(connection, c"main", FILE_POINTER, place) == code::OK && methods::is_ours(file) {
+        for sql in SETTINGS {
+            // A database that is busy keeps SQLite's own defaults.
+            api.exec(connection, sql);
+        }
+    }
+    code::OK
+}

@@ -1,0 +1,175 @@
+//! Methods of the VFS. Databases, their journals and WALs are files of the cache; all else is left to the VFS that was the
+//! default: temporary files, names, time.
+
+use super::api::Api;
+use super::methods;
+use super::types::{OsFile, Symbol, Vfs};
+use crate::code;
+use crate::file::{Asked, Opened};
+use crate::told;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+const NAME: &CStr = c"millpond";
+
+/// `SQLITE_OPEN_...`.
+mod open {
+    use std::ffi::c_int;
+    pub(super) const READ_ONLY: c_int = 0x1;
+    pub(super) const READ_WRITE: c_int = 0x2;
+    pub(super) const CREATE: c_int = 0x4;
+    pub(super) const EXCLUSIVE: c_int = 0x10;
+    pub(super) const MAIN_DB: c_int = 0x100;
+    pub(super) const MAIN_JOURNAL: c_int = 0x800;
+    pub(super) const WAL: c_int = 0x8_0000;
+}
+
+/// Registers it, with what was the default below it.
+pub(super) fn register(api: Api, is_default: bool) -> c_int {
+    let known = api.vfs_find(Some(NAME));
+    if !known.is_null() {
+        return api.vfs_register(known, is_default);
+    }
+    let below = api.vfs_find(None);
+    // SAFETY: NULL, or a VFS that SQLite has registered, which stays.
+    let Some(facts) = (unsafe { below.as_ref() }) else {
+        return code::ERROR;
+    };
+    let vfs = Vfs {
+        version: facts.version.min(2),
+        file_bytes: facts.file_bytes.max(size_of::<OsFile>() as c_int),
+        path_bytes_max: facts.path_bytes_max,
+        next: std::ptr::null_mut(),
+        name: NAME.as_ptr(),
+        own: below.cast(),
+        open,
+        delete,
+        access,
+        full_pathname,
+        dl_open,
+        dl_error,
+        dl_sym,
+        dl_close,
+        randomness,
+        sleep,
+        current_time,
+        last_error,
+        current_time_ms: facts.current_time_ms.map(|_| current_time_ms as _),
+    };
+    // For ever, as SQLite has it from now on.
+    api.vfs_register(Box::into_raw(Box::new(vfs)), is_default)
+}
+
+/// The VFS below, which is given itself.
+fn below(vfs: *mut Vfs) -> (&'static Vfs, *mut Vfs) {
+    // SAFETY: SQLite gives the one that `register` has made.
+    let below = unsafe { (*vfs).own }.cast::<Vfs>();
+    // SAFETY: `register` has looked at it, and registered ones stay.
+    (unsafe { &*below }, below)
+}
+
+extern "C" fn open(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut OsFile,
+    flags: c_int,
+    flags_out: *mut c_int,
+) -> c_int {
+    if name.is_null() || flags & (open::MAIN_DB | open::MAIN_JOURNAL | open::WAL) == 0 {
+        let (facts, below) = below(vfs);
+        return (facts.open)(below, name, file, flags, flags_out);
+    }
+    methods::leave_closed(file);
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: not NULL, so it is a text that lives as long as the file.
+        let text = unsafe { CStr::from_ptr(name) };
+        let path = Path::new(OsStr::from_bytes(text.to_bytes()));
+        let asked = Asked {
+            writes: flags & open::READ_WRITE != 0,
+            creates: flags & open::CREATE != 0,
+            is_new: flags & open::EXCLUSIVE != 0,
+            is_database: flags & open::MAIN_DB != 0,
+        };
+        let parameter = |name: &str| Api::get()?.uri_parameter(text.as_ptr(), name);
+        let opened = Opened::new(path, asked, parameter);
+        opened.inspect_err(|(number, why)| told::tell(*number, why))
+    }));
+    let opened = match opened {
+        Ok(Ok(opened)) => opened,
+        Ok(Err((number, _))) => return number,
+        Err(_panic) => return code::IOERR,
+    };
+    // SAFETY: NULL, or SQLite's place for the answer.
+    if let Some(out) = unsafe { flags_out.as_mut() } {
+        *out = match opened.is_writable {
+            true => flags,
+            false => flags & !(open::READ_WRITE | open::CREATE) | open::READ_ONLY,
+        };
+    }
+    methods::leave(file, opened);
+    code::OK
+}
+
+extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_dir: c_int) -> c_int {
+    let (facts, below) = below(vfs);
+    (facts.delete)(below, name, sync_dir)
+}
+
+extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, answer: *mut c_int) -> c_int {
+    let (facts, below) = below(vfs);
+    (facts.access)(below, name, flags, answer)
+}
+
+extern "C" fn full_pathname(vfs: *mut Vfs, name: *const c_char, len: c_int, out: *mut c_char) -> c_int {
+    let (facts, below) = below(vfs);
+    (facts.full_pathname)(below, name, len, out)
+}
+
+extern "C" fn dl_open(vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
+    let (facts, below) = below(vfs);
+    (facts.dl_open)(below, name)
+}
+
+extern "C" fn dl_error(vfs: *mut Vfs, len: c_int, out: *mut c_char) {
+    let (facts, below) = below(vfs);
+    (facts.dl_error)(below, len, out)
+}
+
+extern "C" fn dl_sym(vfs: *mut Vfs, library: *mut c_void, name: *const c_char) -> Symbol {
+    let (facts, below) = below(vfs);
+    (facts.dl_sym)(below, library, name)
+}
+
+extern "C" fn dl_close(vfs: *mut Vfs, library: *mut c_void) {
+    let (facts, below) = below(vfs);
+    (facts.dl_close)(below, library)
+}
+
+extern "C" fn randomness(vfs: *mut Vfs, len: c_int, out: *mut c_char) -> c_int {
+    let (facts, below) = below(vfs);
+    (facts.randomness)(below, len, out)
+}
+
+extern "C" fn sleep(vfs: *mut Vfs, micros: c_int) -> c_int {
+    let (facts, below) = below(vfs);
+    (facts.sleep)(below, micros)
+}
+
+extern "C" fn current_time(vfs: *mut Vfs, days: *mut f64) -> c_int {
+    let (facts, below) = below(vfs);
+    (facts.current_time)(below, days)
+}
+
+extern "C" fn last_error(vfs: *mut Vfs, len: c_int, out: *mut c_char) -> c_int {
+    let (facts, below) = below(vfs);
+    (facts.last_error)(below, len, out)
+}
+
+extern "C" fn current_time_ms(vfs: *mut Vfs, millis: *mut i64) -> c_int {
+    let (facts, below) = below(vfs);
+    facts
+        .current_time_ms
+        .map_or(code::ERROR, |now| now(below, millis))
+}

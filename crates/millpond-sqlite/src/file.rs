@@ -1,0 +1,409 @@
+//! One file of a connection: a database, its journal or its WAL.
+
+use crate::code;
+use crate::database::Database;
+use crate::locks::{Busy, Connection, Level};
+use crate::process::{self, Process};
+use crate::shm::{Held, LOCKS};
+use crate::told;
+use millpond::{Error, File, OpenOptions, OwnedPageRef};
+use std::ffi::{c_int, c_void};
+use std::fs;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How SQLite asks for a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) writes: bool,
+    pub(crate) creates: bool,
+    pub(crate) is_new: bool,
+    pub(crate) is_database: bool,
+}
+
+/// What SQLite has open.
+pub(crate) struct Opened {
+    file: File,
+    path: PathBuf,
+    process: Process,
+    /// Whether the connection may write it.
+    pub(crate) is_writable: bool,
+    /// Whether the process may.
+    is_process_writable: bool,
+    /// It was made, and its name is not durable yet.
+    is_name_new: bool,
+    pub(crate) persists_wal: bool,
+    pub(crate) powersafe_overwrite: bool,
+    pub(crate) errno: c_int,
+    /// Bytes of the database that may be had by [`Opened::fetch`]: `PRAGMA mmap_size`.
+    pub(crate) fetch_bytes_max: u64,
+    /// Pages that SQLite has, with where they are. There are as many as cursors: few.
+    fetched: Vec<(u64, OwnedPageRef)>,
+    main: Option<Main>,
+}
+
+/// Of a database, not of its journal.
+struct Main {
+    database: Arc<Database>,
+    connection: Connection,
+    level: Level,
+    /// While the WAL's shared memory is mapped.
+    shm: Option<Held>,
+}
+
+/// The permissions that SQLite gives a database: `SQLITE_DEFAULT_FILE_PERMISSIONS`.
+const MODE: u32 = 0o644;
+
+/// Whose a journal or WAL has to be: its database's, so that whoever may open that can recover it.
+fn of_database(path: &Path) -> Option<fs::Metadata> {
+    let name = path.to_str()?;
+    let (database, _) = name.rsplit_once('-')?;
+    fs::metadata(database).ok()
+}
+
+impl Opened {
+    /// Opens a file. One that may not be written is opened for reading, as by SQLite's own VFS.
+    ///
+    /// # Errors
+    /// SQLite's number.
+    pub(crate) fn new(
+        path: &Path,
+        asked: Asked,
+        setting: impl Fn(&str) -> Option<String>,
+    ) -> Result<Opened, (c_int, String)> {
+        let failed = |error: Error| (code::of_opening(&error), error.told(SURFACE));
+        let process = process::with_settings(setting).map_err(failed)?;
+        let like = of_database(path).filter(|_| !asked.is_database);
+        let options = OpenOptions::new()
+            .mode(like.as_ref().map_or(MODE, |like| like.mode() & 0o777))
+            .write(true)
+            .create(asked.creates && asked.writes)
+            .create_new(asked.is_new && asked.creates && asked.writes);
+        let is_name_new = asked.creates && !path.exists();
+        // Also for a connection that only reads: the lock that keeps others out needs it.
+        let (file, is_writable) = match process.cache.open(path, options) {
+            Ok(file) => (file, true),
+            Err(error) if is_refused(&error) => (
+                process.cache.open(path, OpenOptions::new()).map_err(failed)?,
+                false,
+            ),
+            Err(error) => return Err(failed(error)),
+        };
+        let found = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(opening(path, errno.into())))?;
+        if let Some(like) =
+            like.filter(|like| is_name_new && (like.uid(), like.gid()) != (found.st_uid, found.st_gid))
+        {
+            // Only the superuser can, and only then is it needed.
+            let _ = std::os::unix::fs::chown(path, Some(like.uid()), Some(like.gid()));
+        }
+        let main = match asked.is_database {
+            true => {
+                let database = process::database((found.st_dev, found.st_ino))
+                    .map_err(|error| (code::of_opening(&error), error.told(SURFACE)))?;
+                Some(Main {
+                    connection: database.connection(),
+                    database,
+                    level: Level::None,
+                    shm: None,
+                })
+            }
+            false => None,
+        };
+        Ok(Opened {
+            file,
+            path: path.to_owned(),
+            process,
+            is_writable: is_writable && asked.writes,
+            is_process_writable: is_writable,
+            is_name_new,
+            persists_wal: false,
+            powersafe_overwrite: true,
+            errno: 0,
+            fetch_bytes_max: 0,
+            fetched: Vec::new(),
+            main,
+        })
+    }
+
+    /// What SQLite is told of this error, and keeps its number.
+    fn fail(&mut self, error: &Error, usual: c_int) -> c_int {
+        self.errno = error.errno();
+        told::tell(code::of(error, usual), &error.told(SURFACE));
+        code::of(error, usual)
+    }
+
+    fn done(&mut self, result: Result<(), Error>, usual: c_int) -> c_int {
+        match result {
+            Ok(()) => code::OK,
+            Err(error) => self.fail(&error, usual),
+        }
+    }
+
+    /// Fills the buffer, behind the end of the file with zeros.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], offset: u64) -> c_int {
+        match self.file.read_at(buffer, offset) {
+            Ok(len) if len == buffer.len() => code::OK,
+            Ok(len) => {
+                buffer[len..].fill(0);
+                code::IOERR_SHORT_READ
+            }
+            Err(error) => self.fail(&error, code::IOERR_READ),
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) -> c_int {
+        if self.is_fetched(offset..offset + bytes.len() as u64) {
+            return lent(code::IOERR_WRITE);
+        }
+        let written = self.file.write_at(bytes, offset);
+        self.done(written, code::IOERR_WRITE)
+    }
+
+    pub(crate) fn truncate(&mut self, len: u64) -> c_int {
+        if self.is_fetched(len..u64::MAX) {
+            return lent(code::IOERR_TRUNCATE);
+        }
+        let cut = self.file.set_len(len);
+        self.done(cut, code::IOERR_TRUNCATE)
+    }
+
+    pub(crate) fn sync(&mut self) -> c_int {
+        let synced = self.file.sync_data();
+        let answer = self.done(synced, code::IOERR_FSYNC);
+        if answer == code::OK && self.is_name_new {
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = fs::File::open(folder.unwrap_or(Path::new(".")));
+            if let Err(source) = folder.and_then(|folder| folder.sync_all()) {
+                self.errno = source.raw_os_error().unwrap_or(0);
+                return code::IOERR_DIR_FSYNC;
+            }
+            self.is_name_new = false;
+        }
+        answer
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Bytes that a write of one can't spare: the cache writes pages.
+    pub(crate) fn sector_bytes(&self) -> u64 {
+        self.file.page_size()
+    }
+
+    /// Lends a page of the database as it is in memory, if it is one of the cache's. `None`: SQLite reads it.
+    ///
+    /// No write waits for a page that is lent: SQLite changes what the file has under a lock that excludes readers, or, by a
+    /// checkpoint of the WAL, pages that no reader takes from the file.
+    pub(crate) fn fetch(&mut self, offset: u64, len: usize) -> Result<Option<*const c_void>, c_int> {
+        let size = self.file.page_size();
+        let end = offset.saturating_add(len as u64);
+        if size != len as u64
+            || !offset.is_multiple_of(size)
+            || end > self.fetch_bytes_max
+            || end > self.file.len()
+        {
+            return Ok(None);
+        }
+        match self.file.page_owned(offset / size) {
+            Ok(page) if page.len() == len => {
+                let start = page.as_ptr().cast();
+                self.fetched.push((offset, page));
+                Ok(Some(start))
+            }
+            Ok(_) => Ok(None),
+            Err(error) => Err(self.fail(&error, code::IOERR_READ)),
+        }
+    }
+
+    /// A page was lent once less.
+    pub(crate) fn unfetch(&mut self, offset: u64) {
+        if let Some(at) = self.fetched.iter().rposition(|&(of, _)| of == offset) {
+            drop(self.fetched.swap_remove(at));
+        }
+    }
+
+    /// Whether this connection has a page lent that such a change would wait for, for ever.
+    fn is_fetched(&self, bytes: Range<u64>) -> bool {
+        let of = |&(offset, ref page): &(u64, OwnedPageRef)| offset..offset + page.len() as u64;
+        let mut lent = self.fetched.iter().map(of);
+        lent.any(|page| page.start < bytes.end && bytes.start < page.end)
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        self.main.as_ref().map_or(Level::None, |main| main.level)
+    }
+
+    pub(crate) fn lock(&mut self, wanted: Level) -> c_int {
+        let Some(main) = &mut self.main else {
+            return code::OK;
+        };
+        let mut state = main.database.state.lock();
+        if let Err(error) = state.claim(&self.process.cache, &self.file, self.is_process_writable) {
+            drop(state);
+            self.errno = error.errno();
+            return match code::of_opening(&error) {
+                code::BUSY => code::BUSY,
+                _ => self.fail(&error, code::IOERR_LOCK),
+            };
+        }
+        match state.locks.lock(main.connection, &mut main.level, wanted) {
+            Ok(()) => code::OK,
+            Err(Busy) => code::BUSY,
+        }
+    }
+
+    pub(crate) fn unlock(&mut self, wanted: Level) {
+        if let Some(main) = &mut self.main {
+            let mut state = main.database.state.lock();
+            state.locks.unlock(main.connection, &mut main.level, wanted);
+        }
+    }
+
+    pub(crate) fn is_reserved(&self) -> bool {
+        let main = self.main.as_ref();
+        main.is_some_and(|main| main.database.state.lock().locks.is_reserved())
+    }
+
+    /// Where region number `index` of the WAL's shared memory is.
+    ///
+    /// # Errors
+    /// SQLite's number: a database that this process may only read can't have one, as others may write to the WAL.
+    pub(crate) fn shm_region(
+        &mut self,
+        index: usize,
+        bytes: usize,
+        make: bool,
+    ) -> Result<Option<*mut c_void>, c_int> {
+        let Some(main) = &mut self.main else {
+            return Err(code::IOERR_SHMMAP);
+        };
+        let mut state = main.database.state.lock();
+        if !state.is_alone() {
+            return Err(code::CANTOPEN);
+        }
+        if main.shm.is_none() {
+            state.shm.enter();
+            main.shm = Some(Held::default());
+        }
+        Ok(state.shm.region(index, bytes, make))
+    }
+
+    pub(crate) fn shm_lock(&mut self, locks: Range<usize>, locks_more: bool, is_exclusive: bool) -> c_int {
+        let Some(main) = &mut self.main else {
+            return code::IOERR_LOCK;
+        };
+        let Some(held) = main.shm.as_mut().filter(|_| locks.end <= LOCKS) else {
+            return code::IOERR_LOCK;
+        };
+        let shm = &mut main.database.state.lock().shm;
+        let done = match (locks_more, is_exclusive) {
+            (false, _) => {
+                shm.unlock(held, locks);
+                Ok(())
+            }
+            (true, true) => shm.lock_exclusive(held, locks),
+            (true, false) => shm.lock_shared(held, locks),
+        };
+        match done {
+            Ok(()) => code::OK,
+            Err(Busy) => code::BUSY,
+        }
+    }
+
+    pub(crate) fn shm_leave(&mut self) {
+        if let Some(main) = &mut self.main
+            && let Some(mut held) = main.shm.take()
+        {
+            main.database.state.lock().shm.leave(&mut held);
+        }
+    }
+
+    /// Whether the name leads elsewhere by now.
+    pub(crate) fn has_moved(&self) -> bool {
+        let here = fs::metadata(&self.path).map(|found| (found.dev(), found.ino()));
+        // Of no duplicate: to close one would give up the locks that the process has by `fcntl`.
+        let own = rustix::fs::fstat(self.file.as_fd()).map(|own| (own.st_dev, own.st_ino));
+        !matches!((here, own), (Ok(here), Ok(own)) if here == own)
+    }
+
+    /// `PRAGMA millpond`: all figures; with `NAME`, a setting; with `NAME=VALUE`, sets it.
+    ///
+    /// # Errors
+    /// What is wrong, for the user.
+    pub(crate) fn pragma(&self, argument: Option<&str>) -> Result<String, String> {
+        let cache = &self.process.cache;
+        let told = |error: Error| error.told(SURFACE);
+        match argument.map(|text| text.split_once('=').ok_or(text)) {
+            None => Ok(cache.stats().to_string()),
+            Some(Err("faults")) => {
+                let faults = self.process.faults.as_ref().ok_or(NO_FAULTS)?;
+                faults.clear();
+                Ok(String::new())
+            }
+            Some(Ok(("faults", rule))) => {
+                let faults = self.process.faults.as_ref().ok_or(NO_FAULTS)?;
+                faults.add(process::fault(rule)?);
+                Ok(String::new())
+            }
+            Some(Err(name)) => {
+                let setting = millpond::settings::find(name)
+                    .map_err(Error::from)
+                    .map_err(told)?;
+                let all = cache.settings();
+                let value = all.into_iter().find(|(of, _)| of.name == setting.name);
+                Ok(value.and_then(|(_, value)| value).unwrap_or_default())
+            }
+            Some(Ok(pair)) => {
+                cache.set(&[pair]).map_err(told)?;
+                Ok(String::new())
+            }
+        }
+    }
+
+    /// Closes it. What could not be written is told, in SQLite's log too.
+    pub(crate) fn close(mut self) -> c_int {
+        self.fetched.clear();
+        self.shm_leave();
+        self.unlock(Level::None);
+        let Opened {
+            file, main, process, ..
+        } = self;
+        // The file before the lock on it: what is dirty is written meanwhile.
+        drop(file);
+        drop(main);
+        let mut answer = code::OK;
+        for lost in process.cache.take_lost() {
+            answer = code::IOERR_CLOSE;
+            told::tell(answer, &lost.told(SURFACE));
+        }
+        answer
+    }
+}
+
+/// SQLite's users read messages where they read those of programs.
+const SURFACE: millpond::internal::Surface = millpond::internal::Surface::CommandLine;
+
+const NO_FAULTS: &str = "disks fail only for a process that was started with MILLPOND_SQLITE=faults=1";
+
+/// It would wait for itself.
+fn lent(number: c_int) -> c_int {
+    told::tell(
+        number,
+        "SQLite changes a page that it has by xFetch, which it should not",
+    );
+    number
+}
+
+fn opening(path: &Path, source: std::io::Error) -> Error {
+    let path = path.to_owned();
+    Error::Open { path, source }
+}
+
+/// Whether it may be there, but not to be written.
+fn is_refused(error: &Error) -> bool {
+    matches!(error.errno(), libc::EACCES | libc::EPERM | libc::EROFS)
+}

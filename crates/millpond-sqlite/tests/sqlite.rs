@@ -1,0 +1,122 @@
+//! SQLite on the VFS: from Python, whose tests are in `vfs.py`, and from SQLite's own shell. What is not there, or can't load
+//! extensions, is said and skipped.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and prints why it was skipped"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Where cargo has put the library.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let library = test.parent().unwrap().join("libmillpond_sqlite.so");
+    assert!(library.exists(), "no {}", library.display());
+    library
+}
+
+/// A Python whose sqlite3 can load extensions, or why there is none.
+fn python() -> &'static Result<String, String> {
+    static PYTHON: OnceLock<Result<String, String>> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let probe =
+            "import sqlite3; c = sqlite3.connect(':memory:'); c.enable_load_extension(True); c.backup";
+        let works = |name: &String| {
+            let asked = Command::new(name).args(["-c", probe]).output();
+            asked.is_ok_and(|answer| answer.status.success())
+        };
+        let own = std::env::var("MILLPOND_PYTHON").ok();
+        let names = own
+            .into_iter()
+            .chain(["python3".into(), "/usr/bin/python3".into()]);
+        let found = names.into_iter().find(works);
+        found.ok_or_else(|| "no Python whose sqlite3 can load extensions".into())
+    })
+}
+
+/// Runs a test of `vfs.py`, with these settings.
+fn passes(name: &str, settings: &str) {
+    let python = match python() {
+        Ok(python) => python,
+        Err(why) => return println!("skipped: {name}: {why}"),
+    };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vfs.py");
+    let mut command = Command::new(python);
+    command
+        .arg("-B")
+        .arg(script)
+        .arg(library())
+        .arg(name)
+        .arg(folder.path());
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.env("MILLPOND_SQLITE", settings).output().unwrap();
+    let said = String::from_utf8_lossy(&stdout);
+    print!("{said}");
+    assert!(
+        status.success(),
+        "{name}: {status}\n{said}{}",
+        String::from_utf8_lossy(&stderr)
+    );
+}
+
+macro_rules! tests {
+    ($($name:ident, $settings:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            passes(stringify!($name), $settings);
+        }
+    )*};
+}
+
+tests! {
+    what_one_vfs_has_written_the_other_reads, "memory=8M";
+    a_database_is_one_processs_and_others_are_busy, "memory=8M";
+    what_was_committed_is_there_after_a_kill, "memory=8M";
+    threads_with_connections_of_their_own_see_whole_transactions, "memory=4M";
+    a_disk_that_fails_is_an_error_and_what_was_committed_stays, "memory=8M faults=1";
+    all_databases_of_a_process_have_one_budget_and_settings_by_name, "memory=24M";
+    the_usual_things_work, "memory=8M";
+    a_database_that_may_only_be_read_keeps_writers_out_while_it_is_open, "memory=8M";
+    a_forked_child_has_a_cache_of_its_own, "memory=8M";
+    it_can_be_the_vfs_of_every_database, "memory=8M,default=1";
+}
+
+#[test]
+fn the_shell_of_sqlite_loads_it_and_uses_it() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let database = folder.path().join("data.db");
+    let library = library();
+    let mut command = Command::new("sqlite3");
+    command.args(["-bail", ":memory:"]);
+    command.arg(format!(".load {}", library.with_extension("").display()));
+    command.arg(format!(
+        ".open file:{}?vfs=millpond&memory=8M",
+        database.display()
+    ));
+    command.args([
+        ".vfsname",
+        "create table t(a); insert into t values(42); select a from t; pragma millpond=memory;",
+    ]);
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return println!("skipped: sqlite3: {error}"),
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("unknown command") {
+        return println!("skipped: sqlite3: it can't load extensions");
+    }
+    assert_eq!(
+        (&*said, output.status.code()),
+        ("millpond\n42\n8M\n", Some(0)),
+        "{errors}"
+    );
+}
