@@ -67,26 +67,66 @@ fn passes(name: &str, settings: &str) {
     );
 }
 
-macro_rules! tests {
-    ($($name:ident, $settings:literal;)*) => {$(
-        #[test]
-        fn $name() {
-            passes(stringify!($name), $settings);
-        }
-    )*};
+#[test]
+fn what_one_vfs_has_written_the_other_reads() {
+    passes("what_one_vfs_has_written_the_other_reads", "memory=8M");
 }
 
-tests! {
-    what_one_vfs_has_written_the_other_reads, "memory=8M";
-    a_database_is_one_processs_and_others_are_busy, "memory=8M";
-    what_was_committed_is_there_after_a_kill, "memory=8M";
-    threads_with_connections_of_their_own_see_whole_transactions, "memory=4M";
-    a_disk_that_fails_is_an_error_and_what_was_committed_stays, "memory=8M faults=1";
-    all_databases_of_a_process_have_one_budget_and_settings_by_name, "memory=24M";
-    the_usual_things_work, "memory=8M";
-    a_database_that_may_only_be_read_keeps_writers_out_while_it_is_open, "memory=8M";
-    a_forked_child_has_a_cache_of_its_own, "memory=8M";
-    it_can_be_the_vfs_of_every_database, "memory=8M,default=1";
+#[test]
+fn a_database_is_one_processs_and_others_are_busy() {
+    passes("a_database_is_one_processs_and_others_are_busy", "memory=8M");
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_kill() {
+    passes("what_was_committed_is_there_after_a_kill", "memory=8M");
+}
+
+#[test]
+fn threads_with_connections_of_their_own_see_whole_transactions() {
+    passes(
+        "threads_with_connections_of_their_own_see_whole_transactions",
+        "memory=4M",
+    );
+}
+
+#[test]
+fn a_disk_that_fails_is_an_error_and_what_was_committed_stays() {
+    passes(
+        "a_disk_that_fails_is_an_error_and_what_was_committed_stays",
+        "memory=8M faults=1",
+    );
+}
+
+#[test]
+fn all_databases_of_a_process_have_one_budget_and_settings_by_name() {
+    passes(
+        "all_databases_of_a_process_have_one_budget_and_settings_by_name",
+        "memory=24M",
+    );
+}
+
+#[test]
+fn the_usual_things_work() {
+    passes("the_usual_things_work", "memory=8M");
+}
+
+#[test]
+fn a_database_that_may_only_be_read_keeps_writers_out_while_it_is_open() {
+    passes(
+        "a_database_that_may_only_be_read_keeps_writers_out_while_it_is_open",
+        "memory=8M",
+    );
+}
+
+#[test]
+fn a_forked_child_has_a_cache_of_its_own() {
+    passes("a_forked_child_has_a_cache_of_its_own", "memory=8M");
+}
+
+#[test]
+fn it_can_be_the_vfs_of_every_database() {
+    passes("it_can_be_the_vfs_of_every_database", "memory=8M,default=1");
 }
 
 #[test]
