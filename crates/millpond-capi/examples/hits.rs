@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "it is for its table")]
 
-use engine::{OpenOptions, PageCache};
+use millpond::{OpenOptions, PageCache};
 use std::error::Error;
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn hits(path: &Path, threads: u64, span: Duration) -> Result<Vec<f64>> {
     for page in 0..PAGES {
         drop(file.page(page)?);
     }
-    let one = |seed: u64| -> engine::Result<f64> {
+    let one = |seed: u64| -> millpond::Result<f64> {
         let (mut random, mut sum, mut count) = (seed * 2_654_435_761 + 1, 0_u64, 0);
         let begin = Instant::now();
         while begin.elapsed() < span {
@@ -72,9 +72,9 @@ fn compile(folder: &Path, is_static: bool) -> Result<std::path::PathBuf> {
         .arg(here.join("include"))
         .arg(here.join("examples/hits.c"));
     match is_static {
-        true => command.arg(libraries.join("libmillpond.a")),
+        true => command.arg(libraries.join("libmillpond_capi.a")),
         false => command
-            .arg(libraries.join("libmillpond.so"))
+            .arg(libraries.join("libmillpond_capi.so"))
             .arg(format!("-Wl,-rpath,{}", libraries.display())),
     };
     run(command.args(["-pthread", "-ldl", "-lm", "-o"]).arg(&to))?;

@@ -1,6 +1,6 @@
 //! What calls return.
 
-use engine::Error;
+use millpond::Error;
 
 /// What every call returns: MILLPOND_OK, or what went wrong. millpond_error_message() says more, millpond_error_errno() is
 /// the number that a system call would have given. Codes may be added; the numbers of these stay.

@@ -1,8 +1,8 @@
 //! The last error of each thread, and the border that no panic crosses.
 
 use crate::code::{code_of, millpond_code};
-use engine::Error;
-use engine::internal::Surface;
+use millpond::Error;
+use millpond::internal::Surface;
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};

@@ -25,8 +25,8 @@ fn libraries() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap();
     assert!(
-        folder.join("libmillpond.so").exists(),
-        "no libmillpond.so beside {}",
+        folder.join("libmillpond_capi.so").exists(),
+        "no libmillpond_capi.so beside {}",
         test.display()
     );
     folder.to_owned()
@@ -68,7 +68,7 @@ fn compile(compiler: &str, standard: &str, source: &str, to: &Path, more: &[&str
         .arg("-I")
         .arg(here().join("include"))
         .arg(here().join(source));
-    command.arg("-L").arg(libraries()).arg("-lmillpond");
+    command.arg("-L").arg(libraries()).arg("-lmillpond_capi");
     command.arg(format!("-Wl,-rpath,{}", libraries().display()));
     run(source, command.arg("-o").arg(to));
 }
@@ -203,7 +203,7 @@ fn a_program_can_have_the_library_inside() {
     let mut archives: Vec<_> = archive
         .filter(|path| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            name.starts_with("libmillpond") && name.ends_with(".a")
+            name.starts_with("libmillpond_capi") && name.ends_with(".a")
         })
         .collect();
     // The newest, as cargo keeps those of other profiles.
@@ -226,7 +226,7 @@ fn the_library_exports_what_the_header_declares_and_nothing_else() {
         "nm",
         Command::new("nm")
             .args(["-D", "--defined-only"])
-            .arg(libraries().join("libmillpond.so")),
+            .arg(libraries().join("libmillpond_capi.so")),
     );
     let listed = String::from_utf8(listed.stdout).unwrap();
     let mut exported: Vec<_> = listed

@@ -6,8 +6,8 @@ use super::memory::{self, Extensible, Kept, give_text, out, sized, text, text_or
 use super::{millpond_cache, millpond_faults};
 use crate::code::millpond_code;
 use crate::told::{Failure, Outcome, attempt};
-use engine::settings::SETTINGS;
-use engine::{Builder, Error, PageCache, SwapFile};
+use millpond::settings::SETTINGS;
+use millpond::{Builder, Error, PageCache, SwapFile};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
@@ -237,7 +237,7 @@ pub extern "C" fn millpond_cache_setting(
     needed: Option<&mut usize>,
 ) -> millpond_code {
     attempt(|| {
-        let setting = engine::settings::find(text(name, "the name")?).map_err(Error::from)?;
+        let setting = millpond::settings::find(text(name, "the name")?).map_err(Error::from)?;
         let all = handle::value(cache)?.engine.settings();
         let value = all.into_iter().find(|(of, _)| of.name == setting.name);
         let value = value.and_then(|(_, value)| value).unwrap_or_default();

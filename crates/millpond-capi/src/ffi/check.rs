@@ -5,7 +5,7 @@ use super::memory::{Extensible, Kept, out, sized};
 use super::millpond_check;
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
-use engine::PageCheck;
+use millpond::PageCheck;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 

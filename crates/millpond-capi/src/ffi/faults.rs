@@ -5,8 +5,8 @@ use super::memory::{self, Extensible, out, sized};
 use super::millpond_faults;
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
-use engine::device::{self, FileIdentity};
-use engine::units::Ratio;
+use millpond::device::{self, FileIdentity};
+use millpond::units::Ratio;
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::ffi::{c_char, c_int};
 use std::os::unix::fs::MetadataExt;
@@ -109,7 +109,7 @@ fn rule(given: &millpond_fault) -> Result<FaultRule, Failure> {
     rule.chance = Ratio::percent(or_all(u64::from(given.percent), 100) as _);
     if !given.path.is_null() {
         let path = memory::path(given.path)?;
-        let found = path.metadata().map_err(|source| engine::Error::Open {
+        let found = path.metadata().map_err(|source| millpond::Error::Open {
             path: path.to_owned(),
             source,
         })?;
@@ -162,7 +162,7 @@ pub extern "C" fn millpond_faults_release(faults: *mut millpond_faults) -> millp
         let released = value(faults)?.device.release();
         released.map_err(|source| {
             let what = "starting transfers that were held";
-            engine::Error::Setup { what, source }.into()
+            millpond::Error::Setup { what, source }.into()
         })
     })
 }

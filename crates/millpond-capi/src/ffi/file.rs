@@ -5,7 +5,7 @@ use super::memory::{self, Extensible, bytes, bytes_mut, out, sized};
 use super::{cache, millpond_cache, millpond_check, millpond_file, millpond_log};
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
-use engine::{Advice, CloseError, OpenOptions, StablePages};
+use millpond::{Advice, CloseError, OpenOptions, StablePages};
 use std::ffi::{c_char, c_int, c_void};
 use std::fs;
 use std::io;
@@ -147,7 +147,7 @@ fn open_options(given: *const millpond_file_options) -> Result<OpenOptions, Fail
     Ok(options)
 }
 
-fn give(file: engine::File, to: &mut *mut millpond_file) {
+fn give(file: millpond::File, to: &mut *mut millpond_file) {
     *to = std::ptr::from_ref(Handle::new(file)).cast_mut();
 }
 
@@ -188,7 +188,7 @@ pub extern "C" fn millpond_open_fd(
         }
         // SAFETY: not -1, and open during the call, as the caller says; if not, it can't be duplicated.
         let given = unsafe { BorrowedFd::borrow_raw(fd) };
-        let failed = |source: io::Error| engine::Error::Open {
+        let failed = |source: io::Error| millpond::Error::Open {
             path: format!("descriptor {fd}").into(),
             source,
         };

@@ -23,10 +23,10 @@ use handle::kinds;
 
 kinds! {
     millpond_cache: cache::Cache, 0x6d70_0001;
-    millpond_file: engine::File, 0x6d70_0002;
+    millpond_file: millpond::File, 0x6d70_0002;
     millpond_region: region::Shared, 0x6d70_0003;
-    millpond_log: engine::LogOrder, 0x6d70_0004;
+    millpond_log: millpond::LogOrder, 0x6d70_0004;
     millpond_check: check::Check, 0x6d70_0005;
     millpond_faults: faults::Faults, 0x6d70_0006;
-    millpond_recording: engine::trace::Recording, 0x6d70_0007;
+    millpond_recording: millpond::trace::Recording, 0x6d70_0007;
 }

@@ -5,7 +5,7 @@ use super::memory::{Kept, out};
 use super::millpond_log;
 use crate::code::millpond_code;
 use crate::told::attempt;
-use engine::LogOrder;
+use millpond::LogOrder;
 use std::ffi::{c_int, c_void};
 use std::io;
 

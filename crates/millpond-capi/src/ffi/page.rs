@@ -5,7 +5,7 @@ use super::memory::out;
 use super::millpond_file;
 use crate::code::millpond_code;
 use crate::told::{Failure, Outcome, attempt};
-use engine::{File, PageMut, PageRef};
+use millpond::{File, PageMut, PageRef};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 

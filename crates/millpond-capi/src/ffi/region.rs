@@ -5,7 +5,7 @@ use super::memory::out;
 use super::{cache, millpond_cache, millpond_region};
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
-use engine::{Faults, Region, RegionAdvice, RegionOptions};
+use millpond::{Faults, Region, RegionAdvice, RegionOptions};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 
