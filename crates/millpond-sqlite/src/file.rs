@@ -407,3 +407,54 @@ fn opening(path: &Path, source: std::io::Error) -> Error {
 fn is_refused(error: &Error) -> bool {
     matches!(error.errno(), libc::EACCES | libc::EPERM | libc::EROFS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Opened {
+        let asked = Asked {
+            writes: true,
+            creates: true,
+            is_new: false,
+            is_database: true,
+        };
+        Opened::new(path, asked, |_| None).ok().unwrap()
+    }
+
+    #[test]
+    fn a_page_is_lent_where_it_is_in_memory_and_its_borrower_does_not_wait_for_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = open(&folder.path().join("data.db"));
+        assert_eq!(file.write(&[7; 8192], 0), code::OK);
+        assert_eq!(file.fetch(4096, 4096), Ok(None), "before PRAGMA mmap_size");
+        file.fetch_bytes_max = 1 << 40;
+        assert_eq!(file.fetch(0, 1024), Ok(None), "a page of another size");
+        assert_eq!(file.fetch(8192, 4096), Ok(None), "behind the end");
+        let lent = file.fetch(4096, 4096).unwrap();
+        assert!(lent.is_some());
+        assert_eq!(file.fetch(4096, 4096), Ok(lent), "once more");
+        file.unfetch(4096);
+        assert_eq!(file.write(&[8; 4096], 4096), code::IOERR_WRITE);
+        assert_eq!(file.truncate(4096), code::IOERR_TRUNCATE);
+        assert_eq!(file.write(&[8; 4096], 0), code::OK);
+        file.unfetch(4096);
+        assert_eq!(file.truncate(4096), code::OK);
+        let mut read = [1; 8];
+        assert_eq!(file.read(&mut read, 4092), code::IOERR_SHORT_READ);
+        assert_eq!(read, [8, 8, 8, 8, 0, 0, 0, 0], "zeros behind the end");
+        assert_eq!(file.close(), code::OK);
+    }
+
+    #[test]
+    fn a_database_that_was_renamed_has_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.db");
+        let mut file = open(&path);
+        assert_eq!(file.lock(Level::Shared), code::OK);
+        assert!(!file.has_moved());
+        fs::rename(&path, folder.path().join("other.db")).unwrap();
+        assert!(file.has_moved());
+        assert_eq!(file.close(), code::OK);
+    }
+}

@@ -343,6 +343,16 @@ def all_databases_of_a_process_have_one_budget_and_settings_by_name(folder):
     assert ask(first, "pragma mmap_size") > 0
     assert ask(first, "pragma journal_mode=wal") == "wal"
     first.execute("create table t(a)")
+    first.execute("insert into t values(randomblob(3000))")
+    first.execute("pragma wal_checkpoint")
+
+    def requests():
+        return int(ask(first, "pragma millpond").split("page_requests ")[1].split()[0])
+
+    before = requests()
+    for _ in range(100):
+        ask(first, "select length(a) from t")
+    assert requests() >= before + 100
     assert os.path.exists(f"{folder}/first.db-wal") and not os.path.exists(f"{folder}/first.db-shm")
 
 
