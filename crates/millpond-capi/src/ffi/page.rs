@@ -108,8 +108,11 @@ pub extern "C" fn millpond_page_put(page: Option<&mut millpond_page>) -> millpon
             return Err(not_held());
         }
         page.data = std::ptr::null();
-        // SAFETY: `hold` has put a guard there, as `data` was not NULL, and it is taken once.
-        drop(unsafe { (&raw const page.held).cast::<PageRef<'static>>().read() });
+        let held = (&raw mut page.held).cast::<PageRef<'static>>();
+        // Where it is: to move it out first, its words would be read two at a time that were written one by one, for which the
+        // processor waits.
+        // SAFETY: `hold` has put a guard there, as `data` was not NULL, and it is dropped once.
+        unsafe { held.drop_in_place() };
         Ok(())
     })
 }
@@ -160,8 +163,9 @@ pub extern "C" fn millpond_page_mut_put(page: Option<&mut millpond_page_mut>) ->
             return Err(not_held());
         }
         page.data = std::ptr::null_mut();
-        // SAFETY: `hold_mut` has put a guard there, as `data` was not NULL, and it is taken once.
-        drop(unsafe { (&raw const page.held).cast::<PageMut<'static>>().read() });
+        let held = (&raw mut page.held).cast::<PageMut<'static>>();
+        // SAFETY: `hold_mut` has put a guard there, as `data` was not NULL, and it is dropped once.
+        unsafe { held.drop_in_place() };
         Ok(())
     })
 }
