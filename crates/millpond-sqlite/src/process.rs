@@ -10,9 +10,10 @@ use millpond::{Error, PageCache, device};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::io::Write;
 use std::sync::{Arc, Weak};
 
-/// Settings by name, and two of this crate's own: `NAME=VALUE`, separated by spaces or commas.
+/// Settings by name, and three of this crate's own: `NAME=VALUE`, separated by spaces or commas.
 pub(crate) const VARIABLE: &str = "MILLPOND_SQLITE";
 
 /// Whether the VFS is to be the default: `default=1` in the variable.
@@ -20,6 +21,9 @@ pub(crate) const DEFAULT: &str = "default";
 
 /// Whether disks can be made to fail: `faults=1` in the variable, for tests of programs.
 const FAULTS: &str = "faults";
+
+/// Whether `millpond stat`, `top` and `set` find the cache: `control=1` in the variable. It costs a thread and a socket.
+const CONTROL: &str = "control";
 
 /// By device and inode.
 type Identity = (u64, u64);
@@ -58,8 +62,11 @@ pub(crate) fn is_on(pairs: &[(String, String)], name: &str) -> bool {
 fn make() -> Result<Process, Error> {
     let mut pairs = variable();
     let faults = is_on(&pairs, FAULTS).then(|| Arc::new(Faulty::new(device::best(), 1)));
-    pairs.retain(|(name, _)| name != FAULTS && name != DEFAULT);
-    let mut builder = PageCache::builder().name("sqlite").populate(false).control(true);
+    let mut builder = PageCache::builder()
+        .name("sqlite")
+        .populate(false)
+        .control(is_on(&pairs, CONTROL));
+    pairs.retain(|(name, _)| ![FAULTS, DEFAULT, CONTROL].contains(&&**name));
     // Only so that no budget is taken which a smaller one was asked for instead of.
     let memory = pairs.iter().find(|(name, _)| name == "memory");
     if let Some(bytes) = memory.and_then(|(_, text)| millpond::internal::quantity::parse_size(text).ok()) {
@@ -86,12 +93,22 @@ fn set(cache: &PageCache, pairs: &[(String, String)]) -> Result<(), Error> {
 /// # Errors
 /// As of a cache that can't be made, or a setting that can't be set.
 pub(crate) fn with_settings(of_uri: impl Fn(&str) -> Option<String>) -> Result<Process, Error> {
-    let process = own(|own| own.process.clone())?;
     let asked = SETTINGS
         .iter()
         .filter_map(|setting| Some((setting.name.to_owned(), of_uri(setting.name)?)));
-    set(&process.cache, &asked.collect::<Vec<_>>())?;
-    Ok(process)
+    let asked: Vec<_> = asked.collect();
+    let process = own(|own| own.process.clone()).and_then(|process| {
+        set(&process.cache, &asked)?;
+        Ok(process)
+    });
+    // SQLite has but one number for it, and its log is rarely looked at.
+    process.inspect_err(|error| {
+        let said = error.told(millpond::internal::Surface::CommandLine);
+        let _ = writeln!(
+            std::io::stderr(),
+            "millpond: no cache for SQLite as it was asked for: {said}"
+        );
+    })
 }
 
 fn own<T>(call: impl FnOnce(&mut Own) -> T) -> Result<T, Error> {
