@@ -137,22 +137,22 @@ fn programs_in_cpp_do_what_they_say_as_each_compiler_makes_them() {
 /// Of the program and of what it lends the library: the library itself is compiled without.
 #[test]
 fn programs_in_c_have_no_complaint_of_the_address_sanitizer() {
+    let Some(compiler) = compilers(["gcc", "clang"]).into_iter().next() else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
-    for compiler in compilers(["gcc", "clang"]) {
-        let probe = folder.path().join("probe.c");
-        std::fs::write(&probe, "int main(void) { return 0; }").unwrap();
-        let mut command = Command::new(compiler);
-        command.arg("-fsanitize=address,undefined").arg(&probe);
-        if !command.arg("-o").arg(&program).output().unwrap().status.success() {
-            println!("skipped: address sanitizer of {compiler}: it has none");
-            continue;
-        }
-        for (source, wants_folder) in PROGRAMS {
-            let watched = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-            compile(compiler, "c11", source, &program, &watched);
-            start(&program, &[], wants_folder);
-        }
+    let probe = folder.path().join("probe.c");
+    std::fs::write(&probe, "int main(void) { return 0; }").unwrap();
+    let watched = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let mut command = Command::new(compiler);
+    command.args(watched).arg(&probe);
+    if !command.arg("-o").arg(&program).output().unwrap().status.success() {
+        return println!("skipped: address sanitizer: {compiler} has none");
+    }
+    for (source, wants_folder) in PROGRAMS {
+        compile(compiler, "c11", source, &program, &watched);
+        start(&program, &[], wants_folder);
     }
 }
 
