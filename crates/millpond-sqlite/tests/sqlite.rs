@@ -129,6 +129,46 @@ fn it_can_be_the_vfs_of_every_database() {
     passes("it_can_be_the_vfs_of_every_database", "memory=8M,default=1");
 }
 
+/// Threads that Python's lock does not keep apart.
+#[test]
+fn a_program_in_c_has_it_inside_and_its_threads_see_whole_transactions() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = folder.path().join("app");
+    let archives = library().parent().unwrap().read_dir().unwrap();
+    let mut archives: Vec<PathBuf> = archives.map(|entry| entry.unwrap().path()).collect();
+    archives.retain(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("libmillpond_sqlite") && name.ends_with(".a")
+    });
+    // The newest, as cargo keeps those of other profiles.
+    archives.sort_by_key(|path| path.metadata().unwrap().modified().unwrap());
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1"]);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/app.c"));
+    command.arg(archives.last().unwrap());
+    command
+        .args(["-lsqlite3", "-pthread", "-ldl", "-lm", "-o"])
+        .arg(&program);
+    let said = match command.output() {
+        Err(error) => return println!("skipped: a program in C: cc: {error}"),
+        Ok(done) if done.status.success() => String::new(),
+        Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
+    };
+    if said.contains("sqlite3.h: No such file") || said.contains("cannot find -lsqlite3") {
+        return println!("skipped: a program in C: no SQLite to link it with");
+    }
+    assert!(said.is_empty(), "{said}");
+    let seconds = std::env::var("MILLPOND_SECONDS").unwrap_or("1".into());
+    let seconds = seconds.split('.').next().unwrap().to_owned();
+    let output = Command::new(&program)
+        .arg(folder.path())
+        .arg(seconds)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", output.status);
+}
+
 #[test]
 fn the_shell_of_sqlite_loads_it_and_uses_it() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

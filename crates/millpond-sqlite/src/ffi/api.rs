@@ -17,8 +17,11 @@ impl Api {
     /// Of SQLite, which has given the address to the entry point.
     ///
     /// # Errors
-    /// Its version, if it is too old.
+    /// Its version, if it is too old; 0 if it can't be extended, and so has none to show.
     pub(crate) fn enter(routines: *const Routines) -> Result<Api, c_int> {
+        if routines.is_null() {
+            return Err(0);
+        }
         // SAFETY: SQLite's own table, which is there as long as the process. Only its first part is looked at before the
         // version says that it has all of this form.
         let version = unsafe { (*routines).libversion_number }();
