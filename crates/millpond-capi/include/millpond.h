@@ -57,9 +57,6 @@ typedef struct millpond_recording millpond_recording; /* a trace that is being w
 // millpond_cache_options.flags: the swap file has no name, and is gone with the cache.
 #define MILLPOND_CACHE_SWAP_UNLINKED 8
 
-// Bytes for what a check has to say.
-#define MILLPOND_CHECK_WHY 256
-
 // millpond_file_options.flags: for writing as well.
 #define MILLPOND_OPEN_WRITE 1
 
@@ -80,6 +77,9 @@ typedef struct millpond_recording millpond_recording; /* a trace that is being w
 
 // millpond_region_new: the thread that touches a page serves its fault, in a handler of SIGBUS.
 #define MILLPOND_REGION_IN_THREAD 1
+
+// Bytes for what a check has to say.
+#define MILLPOND_CHECK_WHY 256
 
 // What every call returns: MILLPOND_OK, or what went wrong. millpond_error_message() says more, millpond_error_errno() is
 // the number that a system call would have given. Codes may be added; the numbers of these stay.
@@ -277,52 +277,6 @@ struct millpond_cache_options {
     const millpond_faults *faults;
 };
 
-// Page number `page` is about to be written: `data` is a private copy of the whole page, which may be stamped.
-typedef void (*millpond_before_write)(void *kept_user, uint64_t page, void *data, size_t len);
-
-// Page number `page` was read: all of it, zeros behind the end of the file and where nothing was ever written. Returns 0 if
-// it is as it was written; else its reader gets MILLPOND_CHECK with the text that was put into `why`, a buffer of
-// MILLPOND_CHECK_WHY bytes.
-typedef int (*millpond_after_read)(void *kept_user, uint64_t page, const void *data, size_t len, char *why);
-
-// What looks at every page of a file. Both are called by whichever thread writes or reads, several at a time, and must not
-// use the cache.
-struct millpond_check_options {
-    // sizeof(struct millpond_check_options).
-    size_t size;
-    // NULL: pages are written as they are.
-    millpond_before_write before_write;
-    // NULL: all pages are right.
-    millpond_after_read after_read;
-    // Given to both, and kept until the check is dropped and no file has it.
-    void *kept_user;
-};
-
-// A fault, and when it happens. Set all of it to zero, then `size` and the rest. It fails with `error`, or, if that is 0, is
-// done `delay_ns` later, or, if that is 0 too, is not even started until millpond_faults_release.
-struct millpond_fault {
-    // sizeof(struct millpond_fault).
-    size_t size;
-    // A millpond_fault_target.
-    uint32_t target;
-    // A number of errno.h, such as EIO or ENOSPC.
-    int error;
-    // Nanoseconds.
-    uint64_t delay_ns;
-    // The first byte of the range that the transfer has to touch.
-    uint64_t start;
-    // The byte behind the last one. 0: any.
-    uint64_t end;
-    // At most so often. 0: always.
-    uint64_t times;
-    // In so many of 100 cases. 0: in all.
-    uint32_t percent;
-    // 0.
-    uint32_t reserved;
-    // Of this file only, which must exist. NULL: of all.
-    const char *path;
-};
-
 // How full a cache is, and what it has done: a picture of one moment. Counters only grow: read them twice and subtract.
 // Set `size`, then call millpond_cache_stats. millpond_cache_stats_text has all others.
 struct millpond_stats {
@@ -389,11 +343,6 @@ struct millpond_file_options {
     const millpond_check *check;
 };
 
-// Makes everything durable up to record `wanted`, sets `*durable` to the record up to which it is, which may be more, and
-// returns 0; or returns a number of errno.h, as which pages' syncs then fail. Called by a thread of its own, one call at a
-// time. It may use the cache, but not the files that wait for this log.
-typedef int (*millpond_log_flush)(void *kept_user, uint64_t wanted, uint64_t *durable);
-
 // A page, held for reading. The caller's, and of this size for ever; it needs no other content before
 // millpond_page_get. It may be moved, and put by another thread, but not copied.
 struct millpond_page {
@@ -415,9 +364,72 @@ struct millpond_page_mut {
     uint64_t held[12];
 };
 
+// Makes everything durable up to record `wanted`, sets `*durable` to the record up to which it is, which may be more, and
+// returns 0; or returns a number of errno.h, as which pages' syncs then fail. Called by a thread of its own, one call at a
+// time. It may use the cache, but not the files that wait for this log.
+typedef int (*millpond_log_flush)(void *kept_user, uint64_t wanted, uint64_t *durable);
+
+// Page number `page` is about to be written: `data` is a private copy of the whole page, which may be stamped.
+typedef void (*millpond_before_write)(void *kept_user, uint64_t page, void *data, size_t len);
+
+// Page number `page` was read: all of it, zeros behind the end of the file and where nothing was ever written. Returns 0 if
+// it is as it was written; else its reader gets MILLPOND_CHECK with the text that was put into `why`, a buffer of
+// MILLPOND_CHECK_WHY bytes.
+typedef int (*millpond_after_read)(void *kept_user, uint64_t page, const void *data, size_t len, char *why);
+
+// What looks at every page of a file. Both are called by whichever thread writes or reads, several at a time, and must not
+// use the cache.
+struct millpond_check_options {
+    // sizeof(struct millpond_check_options).
+    size_t size;
+    // NULL: pages are written as they are.
+    millpond_before_write before_write;
+    // NULL: all pages are right.
+    millpond_after_read after_read;
+    // Given to both, and kept until the check is dropped and no file has it.
+    void *kept_user;
+};
+
+// A fault, and when it happens. Set all of it to zero, then `size` and the rest. It fails with `error`, or, if that is 0, is
+// done `delay_ns` later, or, if that is 0 too, is not even started until millpond_faults_release.
+struct millpond_fault {
+    // sizeof(struct millpond_fault).
+    size_t size;
+    // A millpond_fault_target.
+    uint32_t target;
+    // A number of errno.h, such as EIO or ENOSPC.
+    int error;
+    // Nanoseconds.
+    uint64_t delay_ns;
+    // The first byte of the range that the transfer has to touch.
+    uint64_t start;
+    // The byte behind the last one. 0: any.
+    uint64_t end;
+    // At most so often. 0: always.
+    uint64_t times;
+    // In so many of 100 cases. 0: in all.
+    uint32_t percent;
+    // 0.
+    uint32_t reserved;
+    // Of this file only, which must exist. NULL: of all.
+    const char *path;
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// What the last call of this thread that failed has to say: the value, what is allowed, and the way out. Never NULL.
+// Good until the thread's next call that fails. A call that succeeds leaves it as it is.
+const char *millpond_error_message(void);
+
+// The number, as of errno.h, that a system call would have given for the same: of the last call of this thread that
+// failed. 0 if none has.
+int millpond_error_errno(void);
+
+// The version of the library that runs, such as "0.1.0". A program that was compiled with a header of the same
+// MAJOR.MINOR can use it (from 1.0 on: of the same MAJOR, and no newer MINOR).
+const char *millpond_version(void);
 
 // Makes a cache and starts its thread. `options` may be NULL, for the defaults. The caller owns `*cache` and closes it
 // with millpond_cache_close. Any thread may use it at any time.
@@ -465,46 +477,6 @@ millpond_code millpond_cache_setting(const millpond_cache *cache,
 
 // The name of setting number `index`, counted from 0; NULL behind the last. Good for ever.
 const char *millpond_setting_name(size_t index);
-
-// A check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check` and drops it
-// with millpond_check_drop.
-millpond_code millpond_check_new(const struct millpond_check_options *options,
-                                 millpond_check **check);
-
-// Drops the handle. Files that were opened with the check keep it.
-millpond_code millpond_check_drop(millpond_check *check);
-
-// What the last call of this thread that failed has to say: the value, what is allowed, and the way out. Never NULL.
-// Good until the thread's next call that fails. A call that succeeds leaves it as it is.
-const char *millpond_error_message(void);
-
-// The number, as of errno.h, that a system call would have given for the same: of the last call of this thread that
-// failed. 0 if none has.
-int millpond_error_errno(void);
-
-// The version of the library that runs, such as "0.1.0". A program that was compiled with a header of the same
-// MAJOR.MINOR can use it (from 1.0 on: of the same MAJOR, and no newer MINOR).
-const char *millpond_version(void);
-
-// The best device of the system, with faults that are chosen while it runs: for millpond_cache_options.faults. With the same
-// `seed` and the same calls, the same faults happen. The caller owns `*faults` and drops it with millpond_faults_drop.
-millpond_code millpond_faults_new(uint64_t seed,
-                                  millpond_faults **faults);
-
-// Adds a fault. They are asked in this order, and the first that matches decides.
-millpond_code millpond_faults_add(millpond_faults *faults, const struct millpond_fault *fault);
-
-// The disk was mended: no more faults.
-millpond_code millpond_faults_clear(millpond_faults *faults);
-
-// Starts the transfers that were held.
-millpond_code millpond_faults_release(millpond_faults *faults);
-
-// How many faults have happened.
-millpond_code millpond_faults_count(const millpond_faults *faults, uint64_t *count);
-
-// Drops the handle. A cache that was made with the faults keeps them.
-millpond_code millpond_faults_drop(millpond_faults *faults);
 
 // Fills in `*stats`, whose `size` the caller has set. Takes the core's lock for a moment.
 millpond_code millpond_cache_stats(const millpond_cache *cache, struct millpond_stats *stats);
@@ -622,26 +594,6 @@ millpond_code millpond_file_invalidate(millpond_file *file,
 // Whether the page with byte `offset` is in memory at this moment: `*is` is 1 or 0. For measuring.
 millpond_code millpond_file_is_resident(const millpond_file *file, uint64_t offset, int *is);
 
-// A log, durable up to record 0. Records are counted as the log likes, as long as later ones have larger numbers: by the
-// byte at which they end, most often. With `flush` the cache asks when pages wait; `kept_user` is given to it, and kept
-// until the log is dropped and no file has it. With NULL the cache waits until millpond_log_advance is called.
-//
-// The caller owns `*log` and drops it with millpond_log_drop. MILLPOND_SETUP if the system gives no thread.
-millpond_code millpond_log_new(millpond_log_flush flush,
-                               void *kept_user,
-                               millpond_log **log);
-
-// The log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it can be written
-// at once.
-millpond_code millpond_log_advance(millpond_log *log,
-                                   uint64_t record);
-
-// Up to which record it is.
-millpond_code millpond_log_durable(const millpond_log *log, uint64_t *record);
-
-// Drops the handle. Files that were opened with the log keep it.
-millpond_code millpond_log_drop(millpond_log *log);
-
 // Holds page number `number` for reading. It is read from the device if it is not in memory. Put it soon: a thread that
 // wants to change it waits, and held pages take frames.
 //
@@ -687,20 +639,6 @@ millpond_code millpond_page_set_order(struct millpond_page_mut *page,
 // How many bytes a page has, in all files of the cache but at their end.
 millpond_code millpond_file_page_size(const millpond_file *file, uint64_t *bytes);
 
-// Records every call from now on into a new file, which `millpond replay` reads (docs/TRACES.md). The caller owns
-// `*recording` and ends it with millpond_recording_stop. A call costs about 0.2 us more meanwhile.
-//
-// MILLPOND_TRACE: there is something at `path` already, it can't be made, or a recording is under way.
-millpond_code millpond_recording_start(millpond_cache *cache,
-                                       const char *path,
-                                       millpond_recording **recording);
-
-// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets how many are in the trace, `*lost` how many are
-// not because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
-millpond_code millpond_recording_stop(millpond_recording *recording,
-                                      uint64_t *accesses,
-                                      uint64_t *lost);
-
 // Makes a region of `len` bytes, zeros at first, of a cache with a swap file. `flags` is 0 or MILLPOND_REGION_IN_THREAD. The
 // caller owns `*region` and drops it with millpond_region_drop.
 //
@@ -722,6 +660,68 @@ millpond_code millpond_region_advise(millpond_region *region,
 
 // Gives the region up. Nothing may point into it any more.
 millpond_code millpond_region_drop(millpond_region *region);
+
+// A log, durable up to record 0. Records are counted as the log likes, as long as later ones have larger numbers: by the
+// byte at which they end, most often. With `flush` the cache asks when pages wait; `kept_user` is given to it, and kept
+// until the log is dropped and no file has it. With NULL the cache waits until millpond_log_advance is called.
+//
+// The caller owns `*log` and drops it with millpond_log_drop. MILLPOND_SETUP if the system gives no thread.
+millpond_code millpond_log_new(millpond_log_flush flush,
+                               void *kept_user,
+                               millpond_log **log);
+
+// The log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it can be written
+// at once.
+millpond_code millpond_log_advance(millpond_log *log,
+                                   uint64_t record);
+
+// Up to which record it is.
+millpond_code millpond_log_durable(const millpond_log *log, uint64_t *record);
+
+// Drops the handle. Files that were opened with the log keep it.
+millpond_code millpond_log_drop(millpond_log *log);
+
+// A check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check` and drops it
+// with millpond_check_drop.
+millpond_code millpond_check_new(const struct millpond_check_options *options,
+                                 millpond_check **check);
+
+// Drops the handle. Files that were opened with the check keep it.
+millpond_code millpond_check_drop(millpond_check *check);
+
+// The best device of the system, with faults that are chosen while it runs: for millpond_cache_options.faults. With the same
+// `seed` and the same calls, the same faults happen. The caller owns `*faults` and drops it with millpond_faults_drop.
+millpond_code millpond_faults_new(uint64_t seed,
+                                  millpond_faults **faults);
+
+// Adds a fault. They are asked in this order, and the first that matches decides.
+millpond_code millpond_faults_add(millpond_faults *faults, const struct millpond_fault *fault);
+
+// The disk was mended: no more faults.
+millpond_code millpond_faults_clear(millpond_faults *faults);
+
+// Starts the transfers that were held.
+millpond_code millpond_faults_release(millpond_faults *faults);
+
+// How many faults have happened.
+millpond_code millpond_faults_count(const millpond_faults *faults, uint64_t *count);
+
+// Drops the handle. A cache that was made with the faults keeps them.
+millpond_code millpond_faults_drop(millpond_faults *faults);
+
+// Records every call from now on into a new file, which `millpond replay` reads (docs/TRACES.md). The caller owns
+// `*recording` and ends it with millpond_recording_stop. A call costs about 0.2 us more meanwhile.
+//
+// MILLPOND_TRACE: there is something at `path` already, it can't be made, or a recording is under way.
+millpond_code millpond_recording_start(millpond_cache *cache,
+                                       const char *path,
+                                       millpond_recording **recording);
+
+// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets how many are in the trace, `*lost` how many are
+// not because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
+millpond_code millpond_recording_stop(millpond_recording *recording,
+                                      uint64_t *accesses,
+                                      uint64_t *lost);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -186,17 +186,17 @@ pub extern "C" fn millpond_open_fd(
         if fd < 0 {
             return Err(Failure::invalid(format!("{fd} is no descriptor")));
         }
+        let (cache, options) = (&value(cache)?.engine, open_options(options)?);
         // SAFETY: not -1, and open during the call, as the caller says; if not, it can't be duplicated.
         let given = unsafe { BorrowedFd::borrow_raw(fd) };
         let failed = |source: io::Error| millpond::Error::Open {
             path: format!("descriptor {fd}").into(),
             source,
         };
+        // From here on the cache closes the duplicate, when that gives up no lock of the process.
         let own = fs::File::from(given.try_clone_to_owned().map_err(failed)?);
-        cache::with(cache, |cache| {
-            give(cache.open_file(own, open_options(options)?)?, file);
-            Ok(())
-        })
+        give(cache.open_file(own, options)?, file);
+        Ok(())
     })
 }
 

@@ -6,18 +6,29 @@
 //! | `page` | guards in structs of the caller's |
 //! | `error` `cache` `figures` `file` `region` `order` `check` `faults` `recording` | the calls |
 
-mod cache;
-mod check;
-mod error;
-mod faults;
-mod figures;
-mod file;
 mod handle;
 mod memory;
-mod order;
+
+// In the order of the header, which rustfmt leaves to lines that are apart.
+mod error;
+
+mod cache;
+
+mod figures;
+
+mod file;
+
 mod page;
-mod recording;
+
 mod region;
+
+mod order;
+
+mod check;
+
+mod faults;
+
+mod recording;
 
 use handle::kinds;
 
