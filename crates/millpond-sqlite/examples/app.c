@@ -49,7 +49,7 @@ static void *work(void *argument) {
     unsigned seed = (unsigned)number + 1;
     sqlite3 *db = open_it();
     long done = 0;
-    while (time(NULL) < end) {
+    do {
         if (number % 2 == 0) {
             char sql[256];
             int amount = (int)(rand_r(&seed) % 10), from = (int)(rand_r(&seed) % ACCOUNTS), to = (int)(rand_r(&seed) % ACCOUNTS);
@@ -63,7 +63,7 @@ static void *work(void *argument) {
             fail(db, "a transaction was seen in part");
         }
         done++;
-    }
+    } while (time(NULL) < end);
     sqlite3_close(db);
     return (void *)(intptr_t)done;
 }
@@ -74,6 +74,7 @@ int main(int argc, char **argv) {
     sqlite3 *db;
     size_t mode;
     intptr_t n;
+    long all = 0;
 
     if (argc != 3) return 2;
     /* The VFS is there when a connection was opened. */
@@ -100,11 +101,12 @@ int main(int argc, char **argv) {
         for (n = 0; n < THREADS; n++) {
             void *done;
             pthread_join(thread[n], &done);
-            if (done == NULL) fail(db, "a thread did nothing");
+            all += (long)(intptr_t)done;
         }
         if (ask(db, "select sum(amount) from t") != ACCOUNTS * START) fail(db, "the sum");
         if (ask(db, "select integrity_check='ok' from pragma_integrity_check") != 1) fail(db, "integrity");
         sqlite3_close(db);
     }
+    printf("%ld transactions\n", all);
     return 0;
 }

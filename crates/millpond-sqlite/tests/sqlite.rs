@@ -99,6 +99,14 @@ fn a_disk_that_fails_is_an_error_and_what_was_committed_stays() {
 }
 
 #[test]
+fn threads_on_a_disk_that_fails_now_and_then_lose_nothing_that_was_committed() {
+    passes(
+        "threads_on_a_disk_that_fails_now_and_then_lose_nothing_that_was_committed",
+        "memory=4M faults=1",
+    );
+}
+
+#[test]
 fn all_databases_of_a_process_have_one_budget_and_settings_by_name() {
     passes(
         "all_databases_of_a_process_have_one_budget_and_settings_by_name",
