@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The header is made from this crate by cbindgen; the test `header` holds the committed one against the code.
-//! `docs/decisions/0016-c-abi.md` says what is promised to stay.
+//! `docs/decisions/0017-c-abi.md` says what is promised to stay.
 //!
 //! What a C compiler can't check, the header asks of the caller: pointers are NULL or good for what the call does with
 //! them, and no handle is closed while another thread is in a call with it. All `unsafe` code trusts in that, and all of it

@@ -32,7 +32,7 @@ fn the_header_is_made_from_the_code() {
     let differs = committed.lines().zip(now.lines()).find(|(old, new)| old != new);
     assert!(
         committed == now,
-        "include/millpond.h is not as the code has it: {differs:?}. If the change is meant, and docs/decisions/0016-c-abi.md \
+        "include/millpond.h is not as the code has it: {differs:?}. If the change is meant, and docs/decisions/0017-c-abi.md \
          allows it, write the header: {WRITE}=write cargo test -p millpond-capi --test header"
     );
 }

@@ -10,7 +10,7 @@
 //!
 //! One process has a database at a time: its cache holds what others can't see. So the first lock that SQLite takes also
 //! takes one that SQLite's own VFS respects, until the last connection of the process closes the database
-//! (`docs/decisions/0017-sqlite-locks.md`). Between the connections of the process locks are counted in memory, and the
+//! (`docs/decisions/0018-sqlite-locks.md`). Between the connections of the process locks are counted in memory, and the
 //! WAL's shared memory is the process's own.
 
 #![allow(unreachable_pub, reason = "what SQLite reaches by name is public")]
