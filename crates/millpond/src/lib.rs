@@ -103,7 +103,7 @@ pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
 pub use api::options::{Options, Preset};
 pub use api::region::{Region, RegionAdvice};
 pub use control::follow::MemoryInForce;
-pub use device::watched::Warning;
+pub use device::warning::Warning;
 pub use error::{Error, Result};
 pub use explain::explain;
 pub use files::StablePages;

@@ -40,6 +40,7 @@ mod threads;
 mod transfer;
 mod uring;
 mod waits;
+pub(crate) mod warning;
 pub(crate) mod watched;
 
 pub use crate::sys::buffer::Buffer;
@@ -62,7 +63,8 @@ pub use waits::Awaited;
 pub use watched::Asked;
 
 pub(crate) use length::{is_behind_limit, look as look_at_limit};
-pub(crate) use watched::{Warning, Watched, to_stderr};
+pub(crate) use warning::{Warning, to_stderr};
+pub(crate) use watched::Watched;
 
 use crate::host::RingRefusal;
 pub use millpond_core::admission::DeviceClass;

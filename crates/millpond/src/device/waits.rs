@@ -11,7 +11,8 @@
 //! The watchdog looks at them as it looks at transfers. What ends such a wait is the program's: a guard that it drops, a log
 //! that it advances.
 
-use super::watched::{Warning, Watched, due_ns};
+use super::warning::Warning;
+use super::watched::{Watched, due_ns};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
