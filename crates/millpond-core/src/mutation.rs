@@ -94,6 +94,8 @@ mutations! {
     BimodalShareIsFixed = "bimodal-share-is-fixed",
     /// A refault of a page that was active moves the target of the inactive list up, too.
     TargetOnlyRises = "target-only-rises",
+    /// What a mapping has of a page stays there when the page is changed by a call.
+    MappedCopyIsKept = "mapped-copy-is-kept",
 }
 
 /// Whether this process shall make the mistake.

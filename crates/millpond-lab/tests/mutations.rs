@@ -131,6 +131,10 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
             "millpond_core",
             "lru::tests::millpond::the_target_stays_within_memory",
         )],
+        M::MappedCopyIsKept => &[(
+            "millpond",
+            "sys::mapped_tests::what_a_call_changes_is_touched_at_once",
+        )],
     }
 }
 

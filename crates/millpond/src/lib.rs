@@ -28,6 +28,7 @@
 //! | pages that keep their file open, for other threads, `Bytes`, iterators | [`OwnedPageRef`], [`OwnedPageMut`] |
 //! | a file with a position: Read, BufRead, Write, Seek | [`FileCursor`] |
 //! | memory larger than memory, with a swap file | [`Region`] |
+//! | a file at real pointers, within the budget | [`File::map`], [`Mapping`] |
 //! | pages that wait for a log, checksums | [`LogOrder`], [`PageCheck`] |
 //! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], changes in [`history`] |
 //! | what it does | [`stats`], [`contents`], [`device`]; what one call waited for: [`explain`](mod@explain) |
@@ -100,6 +101,7 @@ pub use api::cache::PageCache;
 pub use api::cursor::FileCursor;
 pub use api::file::{Advice, CloseError, File, OpenOptions};
 pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
+pub use api::mapping::{MapAdvice, Mapping};
 pub use api::options::{Options, Preset};
 pub use api::region::{Region, RegionAdvice};
 pub use control::follow::MemoryInForce;
@@ -110,6 +112,7 @@ pub use files::StablePages;
 pub use files::check::PageCheck;
 pub use files::order::LogOrder;
 pub use host::Notice;
-pub use memory::{Faults, RegionOptions, SwapFile};
+pub use memory::{Faults, MapOptions, RegionOptions, SwapFile};
 pub use settings::value::MemoryRange;
 pub use stats::Stats;
+pub use sys::addresses::MappedBytes;

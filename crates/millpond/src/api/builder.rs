@@ -70,6 +70,7 @@ pub struct Builder {
     metrics: Option<SocketAddr>,
     name: Option<String>,
     swap: Vec<SwapFile>,
+    mappings: bool,
 }
 
 impl Builder {
@@ -220,6 +221,15 @@ impl Builder {
         self
     }
 
+    /// Whether files can be mapped ([`File::map`](crate::File::map)), as they can with [`Builder::swap`]. Default: no. Frames
+    /// are in small pages then, so hits on a large set of files take twice as long, and all of them get their memory when
+    /// the cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer. Costs four to eight threads, which
+    /// sleep.
+    pub fn mappings(mut self, wanted: bool) -> Builder {
+        self.mappings = wanted;
+        self
+    }
+
     /// Makes the cache and starts its thread.
     ///
     /// # Errors
@@ -228,6 +238,8 @@ impl Builder {
     /// [`Error::MemoryForTables`], with what is possible, before any memory is taken;
     /// [`Error::Setup`] if the system gives no memory or thread, or no userfaultfd; [`Error::Swap`].
     pub fn build(self) -> Result<PageCache> {
+        // Whether frames exchange pages with regions or mappings.
+        let exchanges = self.mappings || !self.swap.is_empty();
         let page_size = PageSize::from_bytes(self.page_size).ok_or_else(|| OptionError {
             option: "page_size",
             value: format!("{} bytes", self.page_size),
@@ -247,9 +259,9 @@ impl Builder {
         }
         let reserved = Reserved {
             region_bytes: self.swap.iter().map(|swap| swap.metadata_bytes(page_size)).sum(),
-            ..match self.swap.is_empty() {
-                true => Reserved::default(),
-                false => Reserved::with_regions(page_size),
+            ..match exchanges {
+                false => Reserved::default(),
+                true => Reserved::with_regions(page_size),
             }
         };
         let auto = self.memory_auto;
@@ -294,7 +306,7 @@ impl Builder {
             max: range.max.min(memory_max),
             ..range
         });
-        let arena = Arena::new(memory_max, page_size, !self.swap.is_empty())
+        let arena = Arena::new(memory_max, page_size, exchanges)
             .map_err(setup("reserving addresses for the frames"))?;
         let small_pages = arena.huge_pages().and_then(host::small_pages);
         let is_huge = arena.huge_pages().is_some() && small_pages.is_none();
@@ -311,9 +323,9 @@ impl Builder {
             table.memory().populate(0..frames.0 as u32);
         }
         let table = Arc::new(table);
-        let regions = match self.swap.is_empty() {
-            true => None,
-            false => Some(swap::make(&self.swap, &table, page_size)?),
+        let regions = match exchanges {
+            false => None,
+            true => Some(swap::make(&self.swap, &table, page_size)?),
         };
         if regions.as_ref().is_some_and(Regions::misses_system_calls) {
             notices.add(Notice::NoKernelFaults, 0);
@@ -418,6 +430,7 @@ impl Default for Builder {
             metrics: None,
             name: None,
             swap: Vec::new(),
+            mappings: false,
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod file;
 pub(crate) mod guard;
 pub(crate) mod handle;
 pub mod internal;
+pub(crate) mod mapping;
 pub(crate) mod opened;
 pub mod options;
 pub mod quantity;

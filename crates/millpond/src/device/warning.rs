@@ -51,6 +51,16 @@ pub enum Warning {
     /// The program has locked memory of a region (`mlock`, `mlockall`), whose pages have to leave when others are needed: it
     /// is not locked any more.
     RegionUnlocked,
+    /// A page of a file that a thread has touched in a mapping can't be read: the thread gets `SIGBUS`, or `EFAULT` from a
+    /// system call. The touch after that asks the device again.
+    Unreadable {
+        /// The file, by the path that it was opened by.
+        path: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What happened.
+        why: String,
+    },
     /// The system has no memory for its own part in bringing a page of a region back: a thread that touches
     /// one waits until there is some. Said once.
     NoMemory {
@@ -91,6 +101,13 @@ impl fmt::Display for Warning {
                 return write!(
                     f,
                     "thread {thread} has been waiting in {path} for {waited:.3} s for {awaited}"
+                );
+            }
+            Warning::Unreadable { path, offset, why } => {
+                return write!(
+                    f,
+                    "a thread that has touched byte {offset} of {}, which is mapped, gets SIGBUS: {why}",
+                    path.display()
                 );
             }
             Warning::PageLost { page, why } => {

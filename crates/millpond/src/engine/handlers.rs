@@ -10,7 +10,8 @@
 //! which is most of a fault's time (16 instead of 7 us where that was measured); the scheduler finds the near
 //! one as long as there is one.
 
-use super::driver::{Engine, Fault, until_asking};
+use super::driver::{Engine, Fault, MappedFault, until_asking};
+use crate::memory::mapped::{MARKED, MappedFile};
 use crate::memory::{Bell, RegionInner, Regions};
 use crate::sys::threads;
 use crate::sys::uffd::{Access, Message};
@@ -55,10 +56,13 @@ struct Waiting {
 fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
     let mut messages = [Message::default(); FAULTS];
     let mut waiting: Vec<Waiting> = Vec::new();
+    let mut mapped_ones = Mapped::default();
     let mut pause = Duration::ZERO;
     while !engine.stopping.load(Ordering::Acquire) {
         let at_most = pause.clamp(PAUSE_MIN, PAUSE_MAX);
-        bell.ear.wait((!waiting.is_empty()).then_some(at_most));
+        let for_memory = (!waiting.is_empty()).then_some(at_most);
+        let at_most = [for_memory, mapped_ones.again(engine)];
+        bell.ear.wait(at_most.into_iter().flatten().min());
         let faults = match regions.exchange.uffd().read(&mut messages) {
             Ok(faults) => faults,
             Err(error) => return engine.poison(format!("faults can't be read any more: {error}")),
@@ -68,7 +72,10 @@ fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
             .filter_map(|message| Some((message.address()?, message.access())));
         for (n, (address, access)) in touched.enumerate() {
             let Some((region, page)) = regions.at(address) else {
-                regions.exchange.fill_at(address);
+                match regions.mapped.at(address) {
+                    Some((mapped, page)) => mapped_ones.serve(engine, mapped, page),
+                    None => regions.exchange.fill_at(address),
+                }
                 continue;
             };
             if let Fault::NoFrame(_) = engine.region_fault(&region, page, access, n + 1 == faults) {
@@ -102,4 +109,42 @@ fn again(engine: &Engine, fault: &Waiting, pause: &mut Duration) -> bool {
         engine.give_up_fault(&fault.region, fault.page);
     }
     !is_given_up
+}
+
+/// What a handler still has to do about faults of mapped files.
+#[derive(Default)]
+struct Mapped {
+    /// Pages that threads are changing.
+    later: Vec<(Arc<MappedFile>, u64)>,
+    /// Pages of which a touch is `SIGBUS`, and since when.
+    marked: Vec<(Arc<MappedFile>, u64, Instant)>,
+}
+
+impl Mapped {
+    fn serve(&mut self, engine: &Engine, mapped: Arc<MappedFile>, page: u64) {
+        match engine.mapped_fault(&mapped, page, false) {
+            MappedFault::Served => {}
+            MappedFault::Later => self.later.push((mapped, page)),
+            MappedFault::Refused => self.marked.push((mapped, page, Instant::now())),
+        }
+    }
+
+    /// Does what is due, and says after how long to come again.
+    fn again(&mut self, engine: &Engine) -> Option<Duration> {
+        for (mapped, page) in std::mem::take(&mut self.later) {
+            self.serve(engine, mapped, page);
+        }
+        self.marked.retain(|(mapped, page, since)| {
+            let is_due = since.elapsed() >= MARKED;
+            if is_due {
+                engine.unmark(mapped, *page);
+            }
+            !is_due
+        });
+        match (self.later.is_empty(), self.marked.is_empty()) {
+            (false, _) => Some(PAUSE_MIN),
+            (true, false) => Some(MARKED / 4),
+            (true, true) => None,
+        }
+    }
 }

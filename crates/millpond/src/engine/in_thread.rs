@@ -15,6 +15,7 @@
 
 use super::driver::Engine;
 use crate::memory::RegionInner;
+use crate::memory::mapped::MappedFile;
 use crate::sys::sigbus;
 use crate::sys::uffd::Access;
 use parking_lot::RwLock;
@@ -37,6 +38,27 @@ pub(crate) fn prepare() -> io::Result<()> {
     sigbus::install(serve)
 }
 
+struct ServedFile {
+    mapped: Arc<MappedFile>,
+    engine: Weak<Engine>,
+}
+
+/// The mapped files of this process whose faults are.
+static SERVED_FILES: RwLock<Vec<ServedFile>> = RwLock::new(Vec::new());
+
+/// As [`enter`], for a mapped file.
+pub(crate) fn enter_mapped(mapped: &Arc<MappedFile>, engine: &Arc<Engine>) {
+    let (mapped, engine) = (mapped.clone(), Arc::downgrade(engine));
+    SERVED_FILES.write().push(ServedFile { mapped, engine });
+}
+
+/// As [`remove`], for a mapped file.
+pub(crate) fn remove_mapped(mapped: &Arc<MappedFile>) {
+    SERVED_FILES
+        .write()
+        .retain(|served| !Arc::ptr_eq(&served.mapped, mapped));
+}
+
 /// Serves the region's faults in the threads that touch it, from now on.
 pub(crate) fn enter(region: &Arc<RegionInner>, engine: &Arc<Engine>) {
     let (region, engine) = (region.clone(), Arc::downgrade(engine));
@@ -56,8 +78,20 @@ fn serve(address: usize, access: Access) -> bool {
         Some((served.region.clone(), served.engine.upgrade()?, page))
     });
     let Some((region, engine, page)) = found else {
-        return false;
+        return serve_file(address);
     };
     let _poisons = engine.poison_on_panic("fault in a thread");
     engine.region_touched(&region, page, access)
+}
+
+fn serve_file(address: usize) -> bool {
+    let found = SERVED_FILES.read().iter().find_map(|served| {
+        let page = served.mapped.space.memory.page_at(address)?;
+        Some((served.mapped.clone(), served.engine.upgrade()?, page))
+    });
+    let Some((mapped, engine, page)) = found else {
+        return false;
+    };
+    let _poisons = engine.poison_on_panic("fault in a thread");
+    engine.mapped_touched(&mapped, page)
 }

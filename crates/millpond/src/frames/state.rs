@@ -17,6 +17,7 @@
 //! - S1. BIASED implies HAZARDS, and EXCLUSIVE implies not BIASED.
 //! - S2. While HAZARDS is clear no hazard record names the frame to good effect (`hazard.rs`, H3).
 //! - S3. EXCLUSIVE is never granted, and a page never leaves, while the count of pins is not zero.
+//!   Nor while MAPPED is set, but to the mapping that set it (`table/mapped.rs`).
 //! - S4. DIRTY is set before its owner may change a byte, so a page that is evicted as clean is clean.
 //! - S5. WAITERS and WANTED are requests: they change no thread's rights, only which threads are
 //!   woken and which goes first.
@@ -40,6 +41,12 @@
 use crate::frames::sync::{AtomicU64, Ordering};
 use core::fmt;
 use millpond_core::frame::ACCESSES_MAX;
+
+// The path is explicit because tests compile this file from another folder.
+#[path = "state/forms.rs"]
+mod forms;
+
+pub(crate) use forms::{note_use, release, test_and_clear_accessed, unpin, unwant, wake};
 
 /// What a frame is used for. `Absent` is zero, so that memory fresh from the kernel reads as no frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +75,7 @@ const WAITERS: u64 = 1 << 10;
 const WANTED: u64 = 1 << 11;
 const HEAT_SHIFT: u32 = 12;
 const HEAT: u64 = 0b11_1111 << HEAT_SHIFT;
+const MAPPED: u64 = 1 << 18;
 const PIN_SHIFT: u32 = 20;
 const PIN: u64 = 1 << PIN_SHIFT;
 const PINS: u64 = 0xff_ffff << PIN_SHIFT;
@@ -124,6 +132,14 @@ pub(crate) enum Step {
     Wake,
     /// A writer that waited does not want this page. One that does asks again when it is woken.
     Unwant,
+    /// A mapping of the file has a copy of it.
+    Map,
+    /// It has none any more.
+    Unmap,
+    /// The mapping's is to be the only one: as `Claim`, of a page that is clean and that no thread waits for.
+    Alone,
+    /// The page that a mapping has alone leaves with its content.
+    Vacate,
     /// No thread but the caller may pin it from now on. Dirty pages only if they are given up.
     Evict { dirty_too: bool },
     /// A hazard says no; the page stays.
@@ -154,6 +170,8 @@ pub(crate) enum Refusal {
     Pinned,
     /// A writer waits for readers to go.
     Wanted,
+    /// A mapping has the page, and gives it back when it is asked.
+    Mapped,
     /// The page has content that its file has not.
     Dirty,
     /// The device reads the page.
@@ -216,7 +234,19 @@ impl Word {
     /// Whether a thread may change the page.
     #[inline]
     pub(crate) fn is_exclusive(self) -> bool {
-        self.has(EXCLUSIVE)
+        self.0 & (EXCLUSIVE | MAPPED) == EXCLUSIVE
+    }
+
+    /// Whether a mapping has the page.
+    #[inline]
+    pub(crate) fn is_mapped(self) -> bool {
+        self.has(MAPPED)
+    }
+
+    /// Whether a mapping has the page, and the arena does not.
+    #[inline]
+    pub(crate) fn is_mapped_alone(self) -> bool {
+        self.0 & (EXCLUSIVE | MAPPED) == EXCLUSIVE | MAPPED
     }
 
     /// Whether hazard pins may exist.
@@ -300,6 +330,7 @@ impl Word {
             (Loading, Step::LoadedExclusive) => Ok(self.to(Resident).with(EXCLUSIVE | DIRTY)),
             (Loading, Step::Failed) => Ok(self.to(Free)),
 
+            (Resident, Step::Pin { .. }) if self.is_mapped_alone() => refused(Refusal::Mapped),
             (Resident, Step::Pin { .. }) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
             (Resident, Step::Pin { polite: true }) if self.has(WANTED) => refused(Refusal::Wanted),
             (Resident, Step::Pin { .. }) => Ok(self.pinned()),
@@ -307,16 +338,30 @@ impl Word {
             (Resident, Step::Use) => Ok(self.used()),
             (Free | Loading | Resident, Step::TakeUses) => Ok(self.without(USES)),
 
+            (Resident, Step::Claim | Step::Evict { .. }) if self.has(MAPPED) => refused(Refusal::Mapped),
             (Resident, Step::Claim) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
             (Resident, Step::Claim) if self.pins() > 0 => refused(Refusal::Pinned),
             (Resident, Step::Claim) => Ok(self.used().with(EXCLUSIVE).without(BIASED | WANTED | HEAT)),
             (Resident, Step::Unclaim) if self.has(EXCLUSIVE) && self.has(HAZARDS) => {
                 Ok(self.without(EXCLUSIVE))
             }
+            (Resident, Step::Own { change: true }) if self.has(MAPPED) => refused(Refusal::Illegal),
             (Resident, Step::Own { change }) if self.has(EXCLUSIVE) => {
                 Ok(self.without(HAZARDS).with(if change { DIRTY } else { 0 }))
             }
             (Resident, Step::Release) if self.has(EXCLUSIVE) => Ok(self.without(EXCLUSIVE)),
+
+            (Resident, Step::Map) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
+            (Resident, Step::Map) if !self.has(MAPPED) => Ok(self.with(MAPPED)),
+            (Resident, Step::Unmap) if self.has(MAPPED) && !self.has(EXCLUSIVE) => Ok(self.without(MAPPED)),
+            (Resident, Step::Alone) if !self.has(MAPPED) || self.has(EXCLUSIVE) => refused(Refusal::Illegal),
+            (Resident, Step::Alone) if self.pins() > 0 => refused(Refusal::Pinned),
+            (Resident, Step::Alone) if self.has(DIRTY | WRITEBACK) => refused(Refusal::Dirty),
+            (Resident, Step::Alone) if self.has(WANTED) => refused(Refusal::Wanted),
+            (Resident, Step::Alone) => Ok(self.with(EXCLUSIVE).without(BIASED | HEAT)),
+            (Resident, Step::Vacate) if self.is_mapped_alone() => {
+                Ok(self.without(EXCLUSIVE | MAPPED).to(Leaving))
+            }
 
             (Resident, Step::Evict { .. }) if self.has(EXCLUSIVE) => refused(Refusal::Exclusive),
             (Resident, Step::Evict { .. }) if self.pins() > 0 => refused(Refusal::Pinned),
@@ -346,7 +391,7 @@ impl Word {
             (Loading, Step::Pin { .. } | Step::Claim | Step::Evict { .. }) => refused(Refusal::Loading),
             (
                 Absent | Free | Leaving,
-                Step::Pin { .. } | Step::Claim | Step::Evict { .. } | Step::Wait { .. },
+                Step::Pin { .. } | Step::Claim | Step::Map | Step::Evict { .. } | Step::Wait { .. },
             ) => refused(Refusal::Gone),
             (Loading, Step::Wait { wanted: true }) => refused(Refusal::Loading),
             _ => refused(Refusal::Illegal),
@@ -394,57 +439,6 @@ pub(crate) fn must(word: &AtomicU64, what: Step) -> Stepped {
     }
 }
 
-/// `Step::Unpin` in one instruction. Gives the word after it. Release: S7.
-#[inline]
-pub(crate) fn unpin(word: &AtomicU64) -> Word {
-    let old = Word(word.fetch_sub(PIN, Ordering::Release));
-    debug_assert!(old.after(Step::Unpin).is_ok(), "{:?} of {old:?}", Step::Unpin);
-    Word(old.0.wrapping_sub(PIN))
-}
-
-/// `Step::Release` in one instruction. Gives the word after it. Release: S7.
-#[inline]
-pub(crate) fn release(word: &AtomicU64) -> Word {
-    let old = Word(word.fetch_and(!EXCLUSIVE, Ordering::Release));
-    debug_assert!(old.after(Step::Release).is_ok(), "{:?} of {old:?}", Step::Release);
-    old.without(EXCLUSIVE)
-}
-
-/// `Step::Use`, if no other thread is changing the word: a use that is lost now and then does no harm.
-/// Relaxed: S9.
-#[inline]
-pub(crate) fn note_use(word: &AtomicU64, seen: Word) {
-    debug_assert!(seen.after(Step::Use).is_ok(), "{:?} of {seen:?}", Step::Use);
-    let _ = word.compare_exchange(seen.0, seen.used().0, Ordering::Relaxed, Ordering::Relaxed);
-}
-
-/// `Step::TakeUses` in one instruction, or none if there are no uses. Gives the uses. Relaxed: S9.
-#[inline]
-pub(crate) fn test_and_clear_accessed(word: &AtomicU64) -> u8 {
-    let seen = Word::load(word, Ordering::Relaxed);
-    debug_assert!(
-        seen.after(Step::TakeUses).is_ok(),
-        "{:?} of {seen:?}",
-        Step::TakeUses
-    );
-    if seen.uses() == 0 {
-        0
-    } else {
-        Word(word.fetch_and(!USES, Ordering::Relaxed)).uses()
-    }
-}
-
-/// `Step::Wake` in one instruction, under the stripe's lock. Relaxed: S9.
-pub(crate) fn wake(word: &AtomicU64) {
-    word.fetch_and(!WAITERS, Ordering::Relaxed);
-}
-
-/// `Step::Unwant` in one instruction. Relaxed: S9.
-#[cold]
-pub(crate) fn unwant(word: &AtomicU64) {
-    word.fetch_and(!WANTED, Ordering::Relaxed);
-}
-
 #[cold]
 #[inline(never)]
 fn illegal(word: Word, step: Step) -> ! {
@@ -462,6 +456,7 @@ impl fmt::Debug for Word {
             (HAZARDS, "hazards"),
             (WAITERS, "waiters"),
             (WANTED, "wanted"),
+            (MAPPED, "mapped"),
         ];
         marks
             .iter()

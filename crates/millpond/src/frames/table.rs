@@ -24,6 +24,8 @@
 //! - T7. No thread waits for the users of another page: a frame that refuses is asked for its key before
 //!   its refusal is believed. A refusal is read from the word with Acquire, so that the key is at least as
 //!   new.
+//! - T8. A page that a mapping has is claimed by no thread and does not leave: its mapping gives it back first
+//!   (`table/mapped.rs`). No thread waits for a mapping here: it is told `Busy`, and asks the mapping.
 //!
 //! A reader may pin a page that it has pinned already, even while a writer waits for it: writers have
 //! precedence only for a bounded while (`wait.rs`). A thread that asks for a page exclusively while it
@@ -42,6 +44,8 @@ use std::io;
 // The paths are explicit because tests compile this file from another folder.
 #[path = "table/locked.rs"]
 mod locked;
+#[path = "table/mapped.rs"]
+mod mapped;
 #[path = "table/pins.rs"]
 mod pins;
 #[path = "table/unpinned.rs"]
@@ -145,20 +149,21 @@ impl<M> Table<M> {
         self.index.find(key).is_none()
     }
 
-    /// Pins the page `key` for reading, without waiting and without the core lock.
-    #[cfg(test)]
-    pub(crate) fn try_pin(&self, key: PageKey) -> Lookup<SharedPin<&Self>> {
+    /// Pins the page `key` for reading, without waiting and without the core lock. A `polite` caller lets a waiting writer go
+    /// first.
+    pub(crate) fn try_pin(&self, key: PageKey, polite: bool) -> Lookup<SharedPin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;
         };
         self.found(
             frame,
-            self.grip(frame, key, true).map(|grip| SharedPin::new(self, grip)),
+            self.grip(frame, key, polite)
+                .map(|grip| SharedPin::new(self, grip)),
         )
     }
 
     /// Pins the page `key` for reading; waits while another thread changes it, and calls `slow` if that takes
-    /// long. Never `Busy`.
+    /// long. `Busy` only if a mapping has the page alone.
     #[inline]
     pub(crate) fn pin(&self, key: PageKey, slow: Slow<'_>) -> Lookup<SharedPin<&Self>> {
         match self.hit(key) {
@@ -176,8 +181,8 @@ impl<M> Table<M> {
         self.found(frame, claimed.map(|claim| ExclusivePin::new(self, claim)))
     }
 
-    /// Locks the page `key` for changing it; waits while others read or change it, and calls `slow` if that takes long. `Busy` only if the waiting for
-    /// pins was [called off](Table::call_off), for a write may hold some. The page is dirty from here on, and
+    /// Locks the page `key` for changing it; waits while others read or change it, and calls `slow` if that takes long. `Busy` only if a mapping has the page,
+    /// or if the waiting for pins was [called off](Table::call_off), for a write may hold some. The page is dirty from here on, and
     /// [`ExclusivePin::first_dirty`] says whether it was clean.
     pub(crate) fn lock(&self, key: PageKey, slow: Slow<'_>) -> Lookup<ExclusivePin<&Self>> {
         let Some(frame) = self.index.find(key) else {

@@ -71,6 +71,12 @@ impl DoubleResident {
         lines.met.reserve(2 * BATCH_MAX as usize);
     }
 
+    /// How many pages may come with one that was touched, all of them double-resident: a twelfth of those that may be, 16 at
+    /// most. More would be parted by those behind them before the thread comes to touch the first.
+    pub(crate) fn together(&self) -> u64 {
+        self.0.lock().most as u64 / 12
+    }
+
     /// A page has become double-resident, or an old one has. The pages whose turn it is; not this one, if it is new.
     pub(crate) fn enqueue(&self, key: PageKey, is_new: bool) -> Vec<PageKey> {
         let Lines {
@@ -140,6 +146,7 @@ mod tests {
     fn in_a_large_pool_no_more_have_two_memories_than_batches_ask_for() {
         let doubles = DoubleResident::new();
         doubles.fit(PageCount(1 << 20));
+        assert_eq!(doubles.together(), 16);
         let due: Vec<_> = (0..200).map(|n| doubles.enqueue(key(n), true).len()).collect();
         let first = due.iter().position(|&due| due > 0);
         assert_eq!((first, due.iter().sum::<usize>()), (Some(128), 96));
@@ -149,6 +156,7 @@ mod tests {
     fn in_the_smallest_pool_a_new_one_stays_until_the_next_comes_and_an_old_one_takes_its_turn_at_once() {
         let doubles = DoubleResident::new();
         doubles.fit(PageCount(64));
+        assert_eq!(doubles.together(), 0);
         assert_eq!(doubles.enqueue(key(1), true), []);
         assert_eq!(doubles.enqueue(key(3), true), [key(1)]);
         assert_eq!(doubles.enqueue(key(1), false), [key(1)]);

@@ -16,6 +16,7 @@
 //! | `double_resident` | which pages are in two places |
 //! | `swap` | the swap file |
 //! | `tables` | the kernel's page tables |
+//! | `mapped` | the files that are mapped, and where their pages are |
 //! | `buffers` | whether a call's buffer lies in a region |
 //!
 //! What a fault and an eviction do is in `engine/driver/region.rs`, the exchange of pages in `sys/arena/exchange.rs`, and which page
@@ -24,6 +25,7 @@
 mod bells;
 pub(crate) mod buffers;
 mod double_resident;
+pub(crate) mod mapped;
 mod options;
 mod pages;
 pub(crate) mod swap;
@@ -33,7 +35,7 @@ mod write_protect;
 use crate::device::DeviceFile;
 pub(crate) use bells::Bell;
 pub(crate) use double_resident::{DoubleResident, DoubleResidentBytes};
-pub use options::{Faults, RegionOptions};
+pub use options::{Faults, MapOptions, RegionOptions};
 pub(crate) use pages::{Ahead, At, Pages, Residence};
 use swap::SwapArea;
 pub use swap::SwapFile;
@@ -43,6 +45,7 @@ use crate::files::FileInner;
 use crate::frames::event_count::EventCount;
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::exchange::Exchange;
+use mapped::MappedFiles;
 use millpond_core::readahead::fault_around::FaultAround;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{FileId, PageCount, PageIndex};
@@ -98,6 +101,7 @@ pub(crate) struct Regions {
     list: RwLock<Vec<Option<Arc<RegionInner>>>>,
     pub(crate) bells: Vec<Bell>,
     pub(crate) doubles: DoubleResident,
+    pub(crate) mapped: MappedFiles,
     pub(crate) tables: AllTables,
     /// Pages that were read ahead and then moved into their regions.
     pub(crate) ahead_hits: AtomicU64,
@@ -114,6 +118,7 @@ impl Regions {
             list: RwLock::default(),
             bells,
             doubles: DoubleResident::new(),
+            mapped: MappedFiles::default(),
             tables: AllTables::new(),
             ahead_hits: AtomicU64::new(0),
             had_no_memory: AtomicBool::new(false),
@@ -168,7 +173,7 @@ impl Regions {
 
     /// Whether there is any: memory that must not be used after the cache is poisoned.
     pub(crate) fn any(&self) -> bool {
-        self.list.read().iter().any(Option::is_some)
+        self.mapped.any() || self.list.read().iter().any(Option::is_some)
     }
 
     pub(crate) fn enter(&self, region: Arc<RegionInner>) {

@@ -1,4 +1,4 @@
-//! How a region is made.
+//! How a region is made, and how a file is mapped.
 
 use crate::sys::uffd::Touch;
 
@@ -43,9 +43,56 @@ impl RegionOptions {
     }
 
     pub(crate) fn touch(&self) -> Touch {
-        match self.faults {
+        self.faults.touch()
+    }
+}
+
+impl Faults {
+    fn touch(self) -> Touch {
+        match self {
             Faults::Handlers => Touch::Sleeps,
             Faults::InThread => Touch::Signals,
         }
+    }
+}
+
+/// How a file is mapped: [`File::map`](crate::File::map).
+#[derive(Clone, Debug, Default)]
+pub struct MapOptions {
+    faults: Faults,
+    room: u64,
+}
+
+impl MapOptions {
+    /// Faults are served by threads of the cache.
+    pub fn new() -> MapOptions {
+        MapOptions::default()
+    }
+
+    /// Which thread serves the mapping's faults. Default: [`Faults::Handlers`]. The same for all mappings of a file that
+    /// are there at a time.
+    pub fn faults(mut self, faults: Faults) -> MapOptions {
+        self.faults = faults;
+        self
+    }
+
+    /// How many bytes of the file later mappings of it can have while this one is there: they are parts of the same
+    /// addresses, which are reserved by the first. Costs addresses only. Default: twice the file, and 1 GiB at least.
+    pub fn room(mut self, bytes: u64) -> MapOptions {
+        self.room = bytes;
+        self
+    }
+
+    pub(crate) fn touch(&self) -> Touch {
+        self.faults.touch()
+    }
+
+    /// Bytes of addresses for a file of `len` bytes of which the first `end` are mapped.
+    pub(crate) fn addresses(&self, len: u64, end: u64) -> u64 {
+        let least = match self.room {
+            0 => len.saturating_mul(2).max(1 << 30),
+            room => room,
+        };
+        least.max(end).max(len)
     }
 }

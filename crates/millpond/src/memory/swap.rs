@@ -245,7 +245,7 @@ pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: Pag
     if page_size.bytes() as usize != kernel_page() {
         let (given, kernel) = (page_size.bytes(), kernel_page());
         return Err(setup(invalid(format!(
-            "a cache with swap has pages of the kernel's size: page_size can't be {given}, allowed is {kernel}"
+            "a cache with swap or mappings has pages of the kernel's size: page_size can't be {given}, allowed is {kernel}"
         ))));
     }
     let exchange = Exchange::new(table.clone()).map_err(setup)?;

@@ -1,8 +1,10 @@
-//! The addresses of a region: memory that the program sees, and whose pages come and go (`arena/exchange.rs`).
+//! The addresses of a region, or of a mapped file: memory that the program sees, and whose pages come and go
+//! (`arena/exchange.rs`).
 
 use crate::sys::forks::Listed;
-use crate::sys::mapping::{Advice, Mapping, kernel_page};
+use crate::sys::mapping::{Advice, Mapping, is_there, kernel_page};
 use crate::sys::uffd::Touch;
+use bytemuck::AnyBitPattern;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -34,6 +36,21 @@ impl RegionMemory {
     pub(crate) fn addresses(&self) -> Range<usize> {
         let start = self.mapping.start().addr().get();
         start..start + self.mapping.len()
+    }
+
+    /// How many pages there are.
+    pub(crate) fn page_count(&self) -> usize {
+        self.mapping.len() / kernel_page()
+    }
+
+    /// Whether a thread that touches a page which is not there gets a signal.
+    pub(crate) fn signals(&self) -> bool {
+        self.touch == Touch::Signals
+    }
+
+    /// Whether a page has memory here. A system call.
+    pub(crate) fn has(&self, page: u64) -> bool {
+        is_there(self.page(page))
     }
 
     /// The page at an address, if it is one of these.
@@ -72,6 +89,16 @@ impl RegionBytes {
         Ok(RegionBytes { memory, len })
     }
 
+    /// The same for memory that the program only reads.
+    ///
+    /// # Errors
+    /// As [`RegionBytes::new`].
+    pub(crate) fn only_read(len: usize, touch: Touch) -> io::Result<Arc<RegionMemory>> {
+        let bytes = RegionBytes::new(len, touch)?;
+        bytes.memory.mapping.only_read()?;
+        Ok(bytes.memory)
+    }
+
     /// Its addresses.
     pub(crate) fn memory(&self) -> &Arc<RegionMemory> {
         &self.memory
@@ -95,5 +122,88 @@ impl RegionBytes {
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, writable, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len) }
+    }
+}
+
+/// The bytes of a [`Mapping`](crate::Mapping), at addresses that stay as long as it does.
+#[derive(Clone)]
+pub struct MappedBytes {
+    memory: Arc<RegionMemory>,
+    bytes: Range<usize>,
+}
+
+impl MappedBytes {
+    /// These bytes of the memory, which are not none.
+    ///
+    /// # Panics
+    /// If it is shorter.
+    pub(crate) fn new(memory: &Arc<RegionMemory>, bytes: Range<usize>) -> MappedBytes {
+        let len = memory.mapping.len();
+        assert!(bytes.start < bytes.end && bytes.end <= len, "{bytes:?} of {len}");
+        let memory = memory.clone();
+        MappedBytes { memory, bytes }
+    }
+
+    /// Where it begins: byte 0 of what was mapped.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.memory
+            .mapping
+            .start()
+            .as_ptr()
+            .wrapping_add(self.bytes.start)
+    }
+
+    /// How many bytes were mapped.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether that is zero. It never is.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// All of it, as a program that mapped the file itself has it. A thread that touches a page which is not in memory waits
+    /// until it is; if it can't be read, and behind the end of the file, the thread gets `SIGBUS`.
+    ///
+    /// # Safety
+    /// As long as the slice is used no thread and no other process changes these bytes: by a write to the file, by making it
+    /// shorter, by a punch or an invalidation. In Rust bytes under a slice don't change, and nothing here keeps them from
+    /// it. [`Mapping::try_read`](crate::Mapping::try_read) and [`Mapping::copy_to`](crate::Mapping::copy_to) need no such
+    /// promise.
+    pub unsafe fn as_slice(&self) -> &[u8] {
+        // SAFETY: the mapping is readable, that long (`new`), and lives as long as `self`; a page that is not there comes
+        // when it is touched. The caller promises that no byte changes.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
+    }
+
+    /// The same as `T`s, as many as fit: of any type that any bytes are a value of.
+    ///
+    /// # Safety
+    /// As of [`MappedBytes::as_slice`].
+    ///
+    /// # Panics
+    /// If it does not begin at a multiple of what `T` must.
+    pub unsafe fn as_slice_of<T: AnyBitPattern>(&self) -> &[T] {
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { self.as_slice() };
+        let len = bytes.len() / size_of::<T>().max(1) * size_of::<T>();
+        bytemuck::cast_slice(&bytes[..len])
+    }
+
+    /// These of its bytes, for a caller that keeps them as they are, and from leaving for good.
+    ///
+    /// # Safety
+    /// That it does.
+    pub(super) unsafe fn part(&self, part: Range<usize>) -> &[u8] {
+        // SAFETY: as the caller promises.
+        let all = unsafe { self.as_slice() };
+        &all[part]
+    }
+}
+
+impl std::fmt::Debug for MappedBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes at {:?}", self.len(), self.as_ptr())
     }
 }

@@ -26,6 +26,7 @@
 //! values and states why they exclude each other (T1 to T4 there).
 
 pub(crate) mod exchange;
+pub(crate) mod pinned;
 pub(crate) mod places;
 
 use crate::frames::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};

@@ -105,6 +105,19 @@ impl Mapping {
         }
     }
 
+    /// Makes all of it readable, and not writable: a write is `SIGSEGV`.
+    ///
+    /// # Errors
+    /// What mprotect(2) says.
+    pub(crate) fn only_read(&self) -> io::Result<()> {
+        // SAFETY: the range is ours; taking a right away breaks no memory.
+        let result = unsafe { libc::mprotect(self.start.as_ptr().cast(), self.len, libc::PROT_READ) };
+        match result {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Gives the kernel a hint about `range`, in bytes and whole pages.
     ///
     /// # Errors

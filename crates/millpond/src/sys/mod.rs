@@ -18,6 +18,8 @@ mod locked_tests;
 pub(crate) mod locks;
 pub(crate) mod loop_device;
 pub(crate) mod mapped_file;
+#[cfg(test)]
+mod mapped_tests;
 pub(crate) mod mapping;
 #[cfg(feature = "control")]
 pub(crate) mod peer;

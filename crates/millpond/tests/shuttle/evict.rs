@@ -192,7 +192,7 @@ fn page_that_is_forgotten_is_waited_for_and_gone_for_all() {
             cache.read_if_there(0);
         };
         together(&cache, [user, user, |cache| cache.forget(0, FrameNo(0))]);
-        assert!(matches!(cache.table.try_pin(key(0)), Lookup::Absent));
+        assert!(matches!(cache.table.try_pin(key(0), true), Lookup::Absent));
     });
 }
 

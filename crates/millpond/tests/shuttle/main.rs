@@ -21,6 +21,7 @@ mod evict;
 mod hazard;
 #[path = "../../src/frames/index.rs"]
 mod index;
+mod mapped;
 mod pins;
 #[path = "../../src/frames/state.rs"]
 mod state;

@@ -29,12 +29,12 @@ impl PageCache {
         let handle = &self.handle;
         let engine = &handle.engine;
         engine.call_flags.check()?;
-        if engine.regions.is_none() {
+        let slots = engine.core().manager.swap_slots();
+        let Some((_, PageCount(slots))) = slots.filter(|_| engine.regions.is_some()) else {
             return Err(Error::NoSwap);
-        }
+        };
         let size = engine.page_size.bytes();
         let pages = (len as u64).div_ceil(size);
-        let slots = engine.core().manager.swap_slots().map_or(0, |(_, slots)| slots.0);
         let id = {
             let mut files = handle.files.lock();
             let left = slots - files.region_pages;

@@ -83,12 +83,16 @@ impl File {
         &'a self,
         page: u64,
         len: usize,
-        hit: impl FnOnce(PageKey) -> Option<SharedPin<&'a Table<Arena>>>,
+        hit: impl Fn(PageKey) -> Option<SharedPin<&'a Table<Arena>>>,
     ) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
         if !self.engine().call_flags.is_usual() {
             self.engine().call_flags.check()?;
         }
-        let Some(pin) = hit(self.key(page)) else {
+        let Some(pin) = hit(self.key(page)).or_else(|| {
+            // A mapping may have it alone.
+            self.engine().call_back(&self.inner, page..page + 1, false);
+            hit(self.key(page))
+        }) else {
             return Ok(None);
         };
         let _noted = self.begin(page << self.engine().page_size.shift(), len, false)?;
@@ -188,7 +192,7 @@ impl File {
         if !self.engine().may_dirty(&self.inner)? {
             return Ok(None);
         }
-        let Lookup::Found(mut pin) = self.engine().table.try_lock(self.key(page)) else {
+        let Lookup::Found(mut pin) = self.try_lock(self.key(page)) else {
             return Ok(None);
         };
         let what = What::Write {
@@ -290,10 +294,10 @@ impl File {
     /// try again.
     fn lock_behind(&self, page: u64) -> Result<Lookup<ExclusivePin<&Table<Arena>>>> {
         let (key, start) = (self.key(page), page << self.engine().page_size.shift());
-        match self.engine().table.try_lock(key) {
+        match self.try_lock(key) {
             Lookup::Absent if start < self.len() => {
                 self.bring(page, Reach::Inside)?;
-                Ok(self.engine().table.try_lock(key))
+                Ok(self.try_lock(key))
             }
             Lookup::Absent => {
                 let granted = self

@@ -153,24 +153,49 @@ impl File {
     #[cold]
     fn pin_patiently(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
         explain::waits_in(call);
-        let pin = || {
+        let pin = || loop {
             let page = key.index().0;
             let watched = |slow: Slow<'_>| self.engine().table.pin(key, slow);
-            self.engine().watched(&self.inner, page, watched)
+            match self.engine().watched(&self.inner, page, watched) {
+                Lookup::Busy(_) => self.engine().call_back(&self.inner, page..page + 1, false),
+                other => break other,
+            }
         };
         explain::timed(Wait::Busy, pin)
     }
 
     /// Locks a page for changing it in `call`, as [`Table::lock`].
     fn lock(&self, key: PageKey, call: Call) -> Lookup<ExclusivePin<&Table<Arena>>> {
-        match self.engine().table.try_lock(key) {
+        match self.try_lock(key) {
             Lookup::Busy(_) => {
                 explain::waits_in(call);
-                let lock = || {
-                    let watched = |slow: Slow<'_>| self.engine().table.lock(key, slow);
-                    self.engine().watched(&self.inner, key.index().0, watched)
+                let lock = || loop {
+                    let (watched, page) = (
+                        |slow: Slow<'_>| self.engine().table.lock(key, slow),
+                        key.index().0,
+                    );
+                    match self.engine().watched(&self.inner, page, watched) {
+                        Lookup::Busy(frame) if self.engine().table.word(frame).is_mapped() => {
+                            self.engine().call_back(&self.inner, page..page + 1, true);
+                        }
+                        other => break other,
+                    }
                 };
                 explain::timed(Wait::Busy, lock)
+            }
+            other => other,
+        }
+    }
+
+    /// Locks a page for changing it without waiting for other threads, as [`Table::try_lock`]. A mapping of the file gives
+    /// it back first.
+    fn try_lock(&self, key: PageKey) -> Lookup<ExclusivePin<&Table<Arena>>> {
+        let table = &self.engine().table;
+        match table.try_lock(key) {
+            Lookup::Busy(frame) if table.word(frame).is_mapped() => {
+                let page = key.index().0;
+                self.engine().call_back(&self.inner, page..page + 1, true);
+                table.try_lock(key)
             }
             other => other,
         }

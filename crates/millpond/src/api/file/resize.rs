@@ -191,6 +191,7 @@ impl File {
             file: self.inner.id,
             pages: PageCount(len.div_ceil(self.engine().page_size.bytes())),
         });
+        self.engine().mapped_grew(&self.inner);
     }
 
     /// The file is at least `end` bytes long from now on. The caller holds the pages behind the old end, and keeps

@@ -94,6 +94,11 @@ impl File {
             last: ((end - 1) >> shift).min(first + target.pages_max as u64 - 1),
             pins: Vec::with_capacity(target.pages_max),
         };
+        if part.last > part.page {
+            // At once, where each would be called back alone.
+            self.engine()
+                .call_back(&self.inner, part.page..part.last + 1, true);
+        }
         let mut next = Next::GoOn;
         while matches!(next, Next::GoOn) && part.page <= part.last {
             next = part.write_next()?;
@@ -137,7 +142,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
         let (engine, key) = (self.file.engine(), self.file.key(self.page));
         let has_pages = !self.pins.is_empty();
         let locked = if has_pages {
-            engine.table.try_lock(key)
+            self.file.try_lock(key)
         } else {
             self.file.lock(key, self.target.call)
         };

@@ -129,6 +129,7 @@ impl Engine {
                 *frame = now.unwrap_or(*frame);
                 now.is_some()
             });
+            self.unmap_found(held);
             let mut gone: Vec<FrameNo> = held.iter().map(|&(_, frame)| frame).collect();
             if dirty_too {
                 table.forget(&mut gone);

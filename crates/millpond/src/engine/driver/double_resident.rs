@@ -131,6 +131,13 @@ impl Engine {
         let doubles = &self.regions().doubles;
         let are_new = is_new && residence.is_protected;
         let due = doubles.enqueue(PageKey::new(region.id, PageIndex(page)), are_new);
+        self.part(due, are_new);
+    }
+
+    /// Pages whose turn it is give up one of their memories.
+    pub(super) fn part(&self, due: Vec<PageKey>, are_new: bool) {
+        let doubles = &self.regions().doubles;
+        let due = self.part_mapped(due, are_new);
         if due.is_empty() {
             return;
         }

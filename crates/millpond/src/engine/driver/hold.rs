@@ -30,6 +30,9 @@ impl Engine {
     pub(crate) fn wait_unused(&self, file: &FileInner, frame: FrameNo, page: u64) {
         let key = PageKey::new(file.id, PageIndex(page));
         self.watched(file, page, |slow| self.table.wait_unused(frame, key, slow));
+        if self.table.word(frame).is_mapped() {
+            self.call_back(file, page..page + 1, true);
+        }
     }
 
     /// Before a call that waits for guards of these pages.

@@ -116,6 +116,9 @@ impl Engine {
         self.regions().doubles.enqueue_sampled(sampled);
         sampled.sort_unstable_by_key(|key| key.to_bits());
         for keys in sampled.chunk_by(|a, b| a.file() == b.file()) {
+            if self.sample_mapped(keys) {
+                continue;
+            }
             let Some(region) = self.regions().of(keys[0].file()) else {
                 continue;
             };
@@ -331,7 +334,7 @@ impl Frames<'_> {
 
     /// The core has asked for a page's uses: notes it for [`Engine::sample`].
     pub(super) fn note_sampled(&mut self, frame: FrameNo) {
-        if self.is_in_region(frame) {
+        if self.hides_uses(frame) {
             self.pages.sampled.push(self.table.key(frame));
         }
     }
@@ -354,7 +357,7 @@ impl Frames<'_> {
         });
         let goes = |frame: &FrameNo| held.iter().any(|page| page.frame == *frame);
         frames.retain(|frame| goes(frame) || !offered.contains(frame));
-        self.table.evict(frames);
+        self.evict_mapped(frames);
         for page in held.drain(..) {
             let to = match frames.contains(&page.frame) {
                 true => At::Absent,

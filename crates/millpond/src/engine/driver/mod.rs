@@ -30,6 +30,8 @@
 //! | `tables` | the kernel's page tables for them, given back when they are empty |
 //! | `double_resident` | how they come to a thread, and are in two places for a while |
 //! | `leave` | its pages on their way out |
+//! | `mapped` | faults on mapped files |
+//! | `unmap` | their pages on their way out |
 
 mod core_lock;
 mod devices;
@@ -39,6 +41,7 @@ mod effects;
 mod fault;
 mod hold;
 mod leave;
+mod mapped;
 mod mempool;
 mod read;
 mod region;
@@ -47,6 +50,7 @@ mod sync;
 mod tables;
 mod throttle;
 mod transfers;
+mod unmap;
 mod writes;
 
 #[cfg(feature = "lock-times")]
@@ -56,6 +60,7 @@ pub(crate) use effects::{AfterUnlock, StepAnswer};
 #[cfg(feature = "tokio")]
 pub(crate) use fault::PAGES_MAX;
 pub(crate) use fault::{FrameWaits, Granted, Reach, until_asking};
+pub(crate) use mapped::MappedFault;
 pub(crate) use read::Missing;
 pub(crate) use region::Fault;
 pub(crate) use throttle::Dirtying;

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// How long a thread waits at most for a page that another has in hand before it looks again. The other always
 /// announces the page, so this is only for a bug in which it does not.
-const SETTLED_WAIT: Duration = Duration::from_millis(100);
+pub(super) const SETTLED_WAIT: Duration = Duration::from_millis(100);
 
 /// A page that we hold, on its way back from its frame.
 struct Back<'a> {

@@ -136,7 +136,7 @@ impl FrameTable for Frames<'_> {
     }
 
     fn tracks_accesses(&self, frame: FrameNo) -> bool {
-        self.engine.regions.is_none() || !self.is_in_region(frame)
+        self.engine.regions.is_none() || !self.hides_uses(frame)
     }
 
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {

@@ -29,7 +29,7 @@ const PIN_POLITELY: Step = Step::Pin { polite: true };
 const EVICT: Step = Step::Evict { dirty_too: false };
 const FORGET: Step = Step::Evict { dirty_too: true };
 
-const ALL: [Step; 28] = [
+const ALL: [Step; 32] = [
     Step::Add,
     Step::Withdraw,
     Step::Load,
@@ -51,6 +51,10 @@ const ALL: [Step; 28] = [
     Step::Wait { wanted: false },
     Step::Wake,
     Step::Unwant,
+    Step::Map,
+    Step::Unmap,
+    Step::Alone,
+    Step::Vacate,
     EVICT,
     FORGET,
     Step::Stay,
@@ -101,6 +105,14 @@ fn marks_keep_their_promises_in_every_reachable_word() {
                 "only residents have marks: {word:?}"
             );
         }
+        assert!(
+            !word.is_mapped_alone() || !word.has(DIRTY | WRITEBACK | BIASED),
+            "M: {word:?}"
+        );
+        if word.is_mapped() {
+            let refused = [Step::Claim, EVICT, FORGET].map(|step| word.after(step));
+            assert_eq!(refused, [Err(Refusal::Mapped); 3], "S3: {word:?}");
+        }
         if let Ok(left) = word.after(EVICT) {
             assert!(!left.has(DIRTY | WRITEBACK | EXCLUSIVE), "S4: {word:?}");
         }
@@ -147,6 +159,27 @@ fn steps_that_only_a_mistake_asks_for_are_illegal() {
     for (word, step) in cases {
         assert_eq!(word.after(step), Err(Refusal::Illegal), "{step:?} of {word:?}");
     }
+}
+
+#[test]
+fn a_page_that_a_mapping_has_is_read_until_it_has_it_alone_and_changed_when_it_gave_it_back() {
+    let mapped = after(resident(), &[PIN_POLITELY, Step::Map]);
+    assert_eq!(mapped.after(Step::Alone), Err(Refusal::Pinned));
+    let alone = after(mapped, &[Step::Unpin, Step::Alone, Step::Own { change: false }]);
+    assert!(!alone.is_exclusive(), "no thread changes it");
+    assert_eq!(alone.after(PIN_POLITELY), Err(Refusal::Mapped));
+    let shared = after(alone, &[Step::Release, PIN_POLITELY, Step::Unpin]);
+    assert!(after(shared, &[Step::Unmap, Step::Claim]).is_exclusive());
+    assert_eq!(after(alone, &[Step::Vacate, Step::Leave]), free());
+    assert_eq!(alone.after(OWN), Err(Refusal::Illegal), "it stays clean");
+    for kept in [
+        after(dirty(), &[Step::Map]),
+        after(dirty(), &[Step::BeginWrite, Step::Map]),
+    ] {
+        assert_eq!(kept.after(Step::Alone), Err(Refusal::Dirty));
+    }
+    let wanted = after(resident(), &[Step::Map, Step::Wait { wanted: true }]);
+    assert_eq!(wanted.after(Step::Alone), Err(Refusal::Wanted));
 }
 
 #[test]

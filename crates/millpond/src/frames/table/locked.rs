@@ -131,6 +131,19 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         self.take_out(frames, true);
     }
 
+    /// Takes a page out of the table that its mapping has alone, and with it the content.
+    ///
+    /// # Panics
+    /// If that is not so.
+    pub(crate) fn vacate(&mut self, frame: FrameNo) {
+        let index = &self.table.index;
+        state::must(index.word(frame), Step::Vacate);
+        index.remove(self.token, frame);
+        let word = state::must(index.word(frame), Step::Leave).new;
+        self.table.memory.freed(&Vacated::one(frame));
+        self.table.wake_waiters(frame, word);
+    }
+
     fn take_out(&mut self, frames: &mut Vec<FrameNo>, dirty_too: bool) {
         let index = &self.table.index;
         let mut hazards = false;

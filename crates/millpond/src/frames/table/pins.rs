@@ -102,7 +102,6 @@ impl<H: Holder> SharedPin<H> {
     }
 
     /// The page.
-    #[cfg(test)]
     pub(crate) fn key(&self) -> millpond_core::units::PageKey {
         self.table().index.key(self.frame())
     }

@@ -95,7 +95,7 @@ fn page_that_is_pinned_is_busy_for_a_writer_who_does_not_wait() {
         panic!("nobody has it")
     };
     assert_eq!(exclusive.key(), key(1));
-    assert!(matches!(table.try_pin(key(1)), Lookup::Busy(FrameNo(0))));
+    assert!(matches!(table.try_pin(key(1), true), Lookup::Busy(FrameNo(0))));
     assert!(table.hit(key(1)).is_none());
     drop(exclusive);
     assert!(table.hit(key(1)).is_some());

@@ -124,6 +124,37 @@ fn a_forked_child_drops_a_region_and_its_parent_keeps_it() {
     assert!(region.as_slice().iter().all(|&byte| byte == 3));
 }
 
+#[test]
+fn a_forked_child_drops_a_mapping_and_its_parent_keeps_it() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    std::fs::write(&path, [3; 1 << 20]).unwrap();
+    let cache = match PageCache::builder().memory(2 << 20).mappings(true).build() {
+        Ok(cache) => cache,
+        Err(why @ Error::Setup { .. }) => return println!("skipped: {why}"),
+        Err(why) => panic!("{why}"),
+    };
+    let file = cache.open(&path, OpenOptions::new()).unwrap();
+    let mapping = file.map(.., &crate::MapOptions::new()).unwrap();
+    let sum = |mapping: &crate::Mapping| {
+        // SAFETY: no thread changes the file.
+        let bytes = unsafe { mapping.as_slice() };
+        bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>()
+    };
+    assert_eq!(sum(&mapping), 3 << 20);
+    let mut parts = Some((mapping, file, cache));
+    let dropped = fork(|| {
+        drop(parts.take());
+        0
+    });
+    assert_eq!(dropped, Ok(0));
+    let (mapping, _file, _cache) = parts.unwrap();
+    assert_eq!(sum(&mapping), 3 << 20);
+    let touched = fork(|| std::hint::black_box(sum(&mapping)) as u8);
+    assert_eq!(touched, Err(libc::SIGSEGV));
+    assert_eq!(sum(&mapping), 3 << 20);
+}
+
 /// A worker of a pool died without a message, and its pool waited for ever.
 #[test]
 fn a_forked_child_that_touches_a_region_says_why_it_ends() {

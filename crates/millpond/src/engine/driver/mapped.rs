@@ -1,0 +1,357 @@
+//! Faults of mapped files: pages that come.
+//!
+//! ```text
+//!   pinned ─► in hand ─► MAPPED ─► copied in ─► a twin of the frame's ─┬─ used before: the frame's memory goes, 32 at a time
+//!     ▲ read, if it is missing                                         └─ else: the mapping's goes, and its next use is seen
+//! ```
+//!
+//! What is waited for is waited for with nothing in hand. How pages leave is in `unmap.rs`, why no store and no thread is
+//! lost in decision 0016.
+
+use super::{Engine, Missing};
+use crate::device::Warning;
+use crate::error::{Error, Result};
+use crate::files::FileInner;
+use crate::frames::own::Waits;
+use crate::frames::table::{Lookup, SharedPin, Table};
+use crate::memory::mapped::MappedFile;
+use crate::memory::{At, Residence};
+use crate::sys::arena::Arena;
+use crate::sys::arena::exchange::InHand;
+use millpond_core::event::Event;
+use millpond_core::units::{PageIndex, PageKey};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::yield_now;
+
+/// How often a fault lets others have the processor because a writer waits for the page, or changes it. Few, as each can take
+/// milliseconds where there are more threads than processors, and the writer may wait for this very thread.
+const STANDS_BACK: u32 = 4;
+
+/// What has become of a fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MappedFault {
+    /// The page is there, or another thread brings it.
+    Served,
+    /// A thread has the page for changing: again in a while.
+    Later,
+    /// The page can't be had: `SIGBUS`.
+    Refused,
+}
+
+/// A page that is wanted.
+enum Wanted<'a> {
+    Pinned(SharedPin<&'a Table<Arena>>),
+    /// A thread changes it.
+    Busy,
+    /// It is in the mapping by now.
+    Mapped,
+    /// The file ends before it.
+    Outside,
+}
+
+/// What has become of one try to bring a page.
+enum Try {
+    Over(MappedFault),
+    Again,
+}
+
+impl Engine {
+    /// The file's mapping, if it has one.
+    pub(crate) fn mapped_of(&self, file: &FileInner) -> Option<Arc<MappedFile>> {
+        self.regions.as_ref()?.mapped.of(file.id)
+    }
+
+    /// A thread has touched a page of a mapping that is not there. `may_wait`: the calling thread may wait for others that
+    /// change the page, for it is the one that has touched it.
+    pub(crate) fn mapped_fault(&self, mapped: &MappedFile, page: u64, may_wait: bool) -> MappedFault {
+        let _serving = mapped.serving.read();
+        let space = &mapped.space;
+        for n in 0.. {
+            if space.closed.load(Ordering::Relaxed) {
+                return MappedFault::Served;
+            }
+            match space.pages.at(page) {
+                At::Mapped => {
+                    if space.pages.take(page, &[At::Mapped]).is_some() {
+                        self.mapped_already(mapped, page);
+                        return MappedFault::Served;
+                    }
+                }
+                At::Poisoned => {
+                    self.regions().exchange.wake(&space.memory, page);
+                    return MappedFault::Refused;
+                }
+                At::Busy => {
+                    if space.pages.want(page) {
+                        return MappedFault::Served;
+                    }
+                }
+                At::Absent => match self.map_page(mapped, page, may_wait, n < STANDS_BACK) {
+                    Try::Over(fault) => return fault,
+                    Try::Again => yield_now(),
+                },
+                at @ (At::Cached | At::Writing) => unreachable!("page {page} of a mapping is {at:?}"),
+            }
+        }
+        MappedFault::Later
+    }
+
+    /// A thread serves its own touch. `false`: the page can't be had.
+    pub(crate) fn mapped_touched(&self, mapped: &MappedFile, page: u64) -> bool {
+        let space = &mapped.space;
+        loop {
+            let settled = space.settled.count();
+            if space.pages.at(page) == At::Busy {
+                if space.pages.want(page) {
+                    space.settled.wait(settled, super::region::SETTLED_WAIT);
+                }
+                continue;
+            }
+            match self.mapped_fault(mapped, page, true) {
+                MappedFault::Served => return true,
+                MappedFault::Refused => return false,
+                MappedFault::Later => yield_now(),
+            }
+        }
+    }
+
+    /// The page, which we hold, came meanwhile; or the program has had the kernel drop it behind our back, and it comes anew.
+    fn mapped_already(&self, mapped: &MappedFile, page: u64) {
+        let space = &mapped.space;
+        let mut to = At::Mapped;
+        if !space.memory.has(page) {
+            let frame = self.frame_of(space, page);
+            match space.pages.residence(page).is_double {
+                true => self.table.unmap(frame),
+                false => self.lose_copy(mapped, page, frame),
+            }
+            to = At::Absent;
+        }
+        self.settle(space, page, to);
+        self.regions().exchange.wake(&space.memory, page);
+    }
+
+    fn map_page(&self, mapped: &MappedFile, page: u64, may_wait: bool, is_polite: bool) -> Try {
+        let pin = match self.pin_for_mapping(&mapped.file, page, (may_wait, is_polite)) {
+            Ok(Wanted::Pinned(pin)) => pin,
+            Ok(Wanted::Mapped) => return Try::Again,
+            Ok(Wanted::Busy) if is_polite => return Try::Again,
+            Ok(Wanted::Busy) => return Try::Over(MappedFault::Later),
+            Ok(Wanted::Outside) => return self.refuse_touch(mapped, page, None),
+            Err(error) => return self.refuse_touch(mapped, page, Some(&error)),
+        };
+        let is_in = self.map_pinned(mapped, page, &pin, is_polite);
+        let uses = self.table.word(pin.frame()).uses();
+        drop(pin);
+        match is_in {
+            None => return Try::Again,
+            Some(false) => self.stays_unmapped(mapped, page),
+            Some(true) => {
+                // A page that is touched once is not worth a memory of its own.
+                self.enqueue_mapped(mapped, page, uses < 2);
+                if uses > 0 {
+                    self.map_around(mapped, page);
+                }
+            }
+        }
+        Try::Over(MappedFault::Served)
+    }
+
+    /// Copies a page that is pinned into the mapping. `None`: another thread has it in hand, or a writer goes first.
+    /// `false`: the system has no memory for it.
+    fn map_pinned(
+        &self,
+        mapped: &MappedFile,
+        page: u64,
+        pin: &SharedPin<&Table<Arena>>,
+        is_polite: bool,
+    ) -> Option<bool> {
+        let (space, frame) = (&mapped.space, pin.frame());
+        space.pages.take(page, &[At::Absent])?;
+        if space.closed.load(Ordering::Relaxed) || !self.table.map(frame, is_polite) {
+            self.settle(space, page, At::Absent);
+            return None;
+        }
+        let memory = &*space.memory;
+        let in_hand = InHand { memory, page, frame };
+        let is_in = self.regions().exchange.copy_in(&in_hand, false).is_some();
+        let to = match is_in {
+            true => {
+                let (is_double, is_protected) = (true, true);
+                space.pages.note_residence(
+                    page,
+                    Residence {
+                        is_double,
+                        is_protected,
+                    },
+                );
+                At::Mapped
+            }
+            false => {
+                self.table.unmap(frame);
+                At::Absent
+            }
+        };
+        self.settle(space, page, to);
+        Some(is_in)
+    }
+
+    /// The system has no memory for the page. A thread that waits for it touches it again, and so on until there is some.
+    fn stays_unmapped(&self, mapped: &MappedFile, page: u64) {
+        if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
+            self.device.warn_soon(Warning::NoMemory { page });
+        }
+        self.regions().exchange.wake(&mapped.space.memory, page);
+    }
+
+    /// Pages behind one that was in memory come with it, as far as they are in memory and a reader was seen to go there.
+    fn map_around(&self, mapped: &MappedFile, page: u64) {
+        let count = mapped.space.around.lock().touched(PageIndex(page));
+        let count = count.min(1 + self.regions().doubles.together());
+        let end = mapped.space.pages.len().min(page + count);
+        for page in page + 1..end {
+            if mapped.space.pages.at(page) != At::Absent {
+                continue;
+            }
+            let Some(pin) = self.table.hit(PageKey::new(mapped.file.id, PageIndex(page))) else {
+                return;
+            };
+            self.readahead_due(&mapped.file, page);
+            let is_in = self.map_pinned(mapped, page, &pin, true);
+            drop(pin);
+            if is_in == Some(true) {
+                self.enqueue_mapped(mapped, page, true);
+            }
+        }
+    }
+
+    fn pin_for_mapping(
+        &self,
+        file: &Arc<FileInner>,
+        page: u64,
+        (may_wait, is_polite): (bool, bool),
+    ) -> Result<Wanted<'_>> {
+        let key = PageKey::new(file.id, PageIndex(page));
+        loop {
+            self.call_flags.check()?;
+            match self.table.try_pin(key, is_polite) {
+                Lookup::Found(pin) => {
+                    self.readahead_due(file, page);
+                    return Ok(Wanted::Pinned(pin));
+                }
+                Lookup::Loading(frame) => {
+                    let (file, page) = (file.id, PageIndex(page));
+                    self.tell(Event::Awaited { file, page });
+                    self.table.wait_loading(frame, key);
+                }
+                Lookup::Busy(frame) if self.table.word(frame).is_mapped() => return Ok(Wanted::Mapped),
+                Lookup::Busy(frame) if may_wait && self.table.word(frame).is_exclusive() => {
+                    self.check_guards(file, page..page + 1, Waits::ForWriters)?;
+                    if let Lookup::Found(pin) = self.watched(file, page, |slow| self.table.pin(key, slow)) {
+                        return Ok(Wanted::Pinned(pin));
+                    }
+                }
+                Lookup::Busy(_) => return Ok(Wanted::Busy),
+                Lookup::Absent => {
+                    if page >= file.len().div_ceil(self.page_size.bytes()) {
+                        return Ok(Wanted::Outside);
+                    }
+                    if self.read_around(file, page)? {
+                        continue;
+                    }
+                    match self.pin_missing(file, page)? {
+                        Missing::Read(pin) => return Ok(Wanted::Pinned(pin)),
+                        Missing::There => {}
+                        Missing::Outside => return Ok(Wanted::Outside),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Pins the page, which is read if it is missing, so that a touch of it in the mapping needs nothing that could fail.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if the file ends before it; those of reading.
+    pub(crate) fn pin_mapped(&self, mapped: &MappedFile, page: u64) -> Result<SharedPin<&Table<Arena>>> {
+        loop {
+            match self.pin_for_mapping(&mapped.file, page, (true, true))? {
+                Wanted::Pinned(pin) => return Ok(pin),
+                Wanted::Busy => {}
+                Wanted::Mapped => self.call_back(&mapped.file, page..page + 1, false),
+                Wanted::Outside => {
+                    let pages = mapped.file.len().div_ceil(self.page_size.bytes());
+                    return Err(Error::OutOfRange {
+                        path: mapped.file.path.clone(),
+                        what: "page",
+                        given: page,
+                        max: pages.checked_sub(1),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Tells the core if a reader has come to the page that asks for more read-ahead.
+    fn readahead_due(&self, file: &FileInner, page: u64) {
+        let mark = &file.readahead_mark;
+        let is_it = mark.load(Ordering::Relaxed) == page;
+        let swap = || mark.compare_exchange(page, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
+        if is_it && swap().is_ok() {
+            let (file, at) = (file.id, PageIndex(page));
+            self.tell(Event::ReadAheadDue { file, at });
+        }
+    }
+
+    /// The page can't be had, because of an error or because the file ends before it. The warning is out before the thread
+    /// gets its signal.
+    fn refuse_touch(&self, mapped: &MappedFile, page: u64, why: Option<&Error>) -> Try {
+        if let Some(why) = why {
+            self.device.warn(Warning::Unreadable {
+                path: mapped.file.path.clone(),
+                offset: self.offset(PageIndex(page)),
+                why: why.to_string(),
+            });
+        }
+        let space = &mapped.space;
+        if space.memory.signals() {
+            return Try::Over(MappedFault::Refused);
+        }
+        if space.pages.take(page, &[At::Absent]).is_none() {
+            return Try::Again;
+        }
+        mapped.marked.lock().insert(page);
+        let is_marked = self.regions().exchange.poison(&space.memory, page).is_ok();
+        let to = if is_marked { At::Poisoned } else { At::Absent };
+        self.settle(space, page, to);
+        self.regions().exchange.wake(&space.memory, page);
+        // It may have become longer before the page was noted.
+        if why.is_none() && page < mapped.file.len().div_ceil(self.page_size.bytes()) {
+            self.unmark(mapped, page);
+        }
+        Try::Over(MappedFault::Refused)
+    }
+
+    /// A touch of the page is no signal any more.
+    pub(crate) fn unmark(&self, mapped: &MappedFile, page: u64) {
+        let space = &mapped.space;
+        if space.pages.take(page, &[At::Poisoned]).is_some() {
+            mapped.marked.lock().remove(&page);
+            self.regions()
+                .exchange
+                .discard(&space.memory, page..page + 1, &[]);
+            self.settle(space, page, At::Absent);
+        }
+    }
+
+    /// The file has become longer: what is there now can be touched.
+    pub(crate) fn mapped_grew(&self, file: &FileInner) {
+        let Some(mapped) = self.mapped_of(file) else {
+            return;
+        };
+        let pages = file.len().div_ceil(self.page_size.bytes());
+        let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
+        marked.into_iter().for_each(|page| self.unmark(&mapped, page));
+    }
+}

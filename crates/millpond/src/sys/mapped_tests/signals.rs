@@ -1,0 +1,232 @@
+//! Pages that can't be had: of a file that can't be read, and behind its end.
+
+use super::{BOTH, PAGE, byte, cache, cache_with, file_of, folder, open, touch};
+use crate::{Error, Faults, MapOptions, OpenOptions, PageCheck, Warning};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Says to a test that it is the child: where the file is, and how faults are served.
+const CHILD: &str = "MILLPOND_MAPPED_CHILD";
+
+/// What a child of this test is to do with, if this is it.
+fn child() -> Option<(PathBuf, Faults)> {
+    let said = std::env::var(CHILD).ok()?;
+    let (faults, path) = said.split_once(' ').unwrap();
+    let faults = BOTH[usize::from(faults == "InThread")];
+    Some((path.into(), faults))
+}
+
+/// How a child of this test ends, and what it says on stderr.
+fn ends(name: &str, path: &std::path::Path, faults: Faults) -> (Option<i32>, String) {
+    use std::os::unix::process::ExitStatusExt;
+    let ran = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            &format!("sys::mapped_tests::signals::{name}"),
+            "--nocapture",
+        ])
+        .env(CHILD, format!("{faults:?} {}", path.display()))
+        .output()
+        .unwrap();
+    (
+        ran.status.signal(),
+        String::from_utf8_lossy(&ran.stderr).into_owned(),
+    )
+}
+
+/// Refuses a page while it is told to.
+struct Refuses(AtomicBool);
+
+impl PageCheck for Refuses {
+    fn before_write(&self, _: u64, _: &mut [u8]) {}
+
+    fn after_read(&self, page: u64, _: &[u8]) -> Result<(), String> {
+        match page == 3 && self.0.load(Ordering::SeqCst) {
+            true => Err("it is not liked".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_touch_of_a_page_that_cannot_be_read_is_a_signal_after_a_warning_that_says_why() {
+    let name = "a_touch_of_a_page_that_cannot_be_read_is_a_signal_after_a_warning_that_says_why";
+    if let Some((path, faults)) = child() {
+        let cache = cache(2 << 20).unwrap();
+        let options = OpenOptions::new().check(Arc::new(Refuses(true.into())));
+        let file = cache.open(path, options).unwrap();
+        let mapping = file.map(.., &MapOptions::new().faults(faults)).unwrap();
+        assert_eq!(touch(&mapping, 0), byte(0));
+        panic!("page 3 has {}", touch(&mapping, 3 * PAGE));
+    }
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    if cache(2 << 20).is_none() {
+        return;
+    }
+    for faults in BOTH {
+        let (signal, said) = ends(name, &path, faults);
+        assert_eq!(signal, Some(libc::SIGBUS), "{said}");
+        let warned = format!("a thread that has touched byte 12288 of {}", path.display());
+        assert!(
+            said.contains(&warned) && said.contains("it is not liked"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_touch_behind_the_end_of_a_cut_file_is_a_signal() {
+    let name = "a_touch_behind_the_end_of_a_cut_file_is_a_signal";
+    if let Some((path, faults)) = child() {
+        let cache = cache(2 << 20).unwrap();
+        let file = open(&cache, &path);
+        let mapping = file.map(.., &MapOptions::new().faults(faults)).unwrap();
+        assert_eq!(touch(&mapping, 9 * PAGE), byte(9));
+        file.set_len(5 * PAGE as u64 + 10).unwrap();
+        assert_eq!(
+            (touch(&mapping, 5 * PAGE), touch(&mapping, 5 * PAGE + 10)),
+            (byte(5), 0)
+        );
+        panic!("page 9 has {}", touch(&mapping, 9 * PAGE));
+    }
+    let folder = folder();
+    let path = folder.path().join("data");
+    if cache(2 << 20).is_none() {
+        return;
+    }
+    for faults in BOTH {
+        file_of(&path, 10);
+        let (signal, said) = ends(name, &path, faults);
+        assert_eq!(signal, Some(libc::SIGBUS), "{said}");
+    }
+}
+
+#[test]
+fn a_write_into_a_mapping_for_reading_is_a_signal() {
+    let name = "a_write_into_a_mapping_for_reading_is_a_signal";
+    if let Some((path, faults)) = child() {
+        let cache = cache(2 << 20).unwrap();
+        let mapping = open(&cache, &path)
+            .map(.., &MapOptions::new().faults(faults))
+            .unwrap();
+        assert_eq!(touch(&mapping, 0), byte(0));
+        // SAFETY: an address that may not be written, which ends the process.
+        unsafe { mapping.as_ptr().cast_mut().write_volatile(1) };
+        panic!("it has written {}", touch(&mapping, 0));
+    }
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    if cache(2 << 20).is_none() {
+        return;
+    }
+    for faults in BOTH {
+        let (signal, said) = ends(name, &path, faults);
+        assert_eq!(signal, Some(libc::SIGSEGV), "{said}");
+    }
+}
+
+/// Whether a system call can have the byte at this place.
+fn can_be_had(mapping: &crate::Mapping, at: usize) -> bool {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    // SAFETY: inside the mapping; what can't be read is an error.
+    let written = unsafe { libc::write(pipe[1], mapping.as_ptr().wrapping_add(at).cast(), 1) };
+    for fd in pipe {
+        // SAFETY: a descriptor of this call.
+        unsafe { libc::close(fd) };
+    }
+    written == 1
+}
+
+#[test]
+fn try_read_is_an_error_instead_and_the_next_touch_asks_again() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    let warnings = Arc::new(AtomicU32::new(0));
+    let told = warnings.clone();
+    let with = move |builder: crate::Builder| {
+        builder.on_warning(move |warning| {
+            assert!(
+                matches!(warning, Warning::Unreadable { offset: 12288, .. }),
+                "{warning}"
+            );
+            told.fetch_add(1, Ordering::SeqCst);
+        })
+    };
+    let Some(cache) = cache_with(2 << 20, with) else {
+        return;
+    };
+    let refuses = Arc::new(Refuses(true.into()));
+    let file = cache
+        .open(&path, OpenOptions::new().write(true).check(refuses.clone()))
+        .unwrap();
+    let mapping = file.map(..100 * PAGE as u64, &MapOptions::new()).unwrap();
+    let error = mapping.try_read(3 * PAGE..3 * PAGE + 1, |_| ()).unwrap_err();
+    assert!(matches!(error, Error::Check { page: 3, .. }), "{error}");
+    let error = mapping.try_read(50 * PAGE..50 * PAGE + 1, |_| ()).unwrap_err();
+    assert!(matches!(error, Error::OutOfRange { .. }), "{error}");
+    if cache.notices().contains(&crate::Notice::NoKernelFaults) {
+        return println!("skipped: system calls don't see faults here");
+    }
+    assert_eq!(warnings.load(Ordering::SeqCst), 0);
+    assert!(!can_be_had(&mapping, 3 * PAGE));
+    assert_eq!(warnings.load(Ordering::SeqCst), 1);
+    refuses.0.store(false, Ordering::SeqCst);
+    // The mark stays for a second.
+    let began = Instant::now();
+    while !can_be_had(&mapping, 3 * PAGE) {
+        assert!(began.elapsed() < Duration::from_secs(60), "it is not asked again");
+    }
+    assert_eq!(touch(&mapping, 3 * PAGE), byte(3));
+    // Behind the end there is no warning, and what the file grows over is there at once.
+    assert!(!can_be_had(&mapping, 50 * PAGE));
+    file.set_len(60 * PAGE as u64).unwrap();
+    assert!(can_be_had(&mapping, 50 * PAGE));
+    assert_eq!(touch(&mapping, 50 * PAGE), 0);
+    file.write_at(&[9], 50 * PAGE as u64).unwrap();
+    assert_eq!(touch(&mapping, 50 * PAGE), 9);
+    file.punch(50 * PAGE as u64, PAGE as u64).unwrap();
+    assert_eq!(touch(&mapping, 50 * PAGE), 0);
+    assert_eq!(warnings.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn try_read_holds_off_a_writer_and_a_cut_until_it_is_over() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    let Some(cache) = cache(2 << 20) else { return };
+    let file = open(&cache, &path);
+    let mapping = file.map(.., &MapOptions::new()).unwrap();
+    let began = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let others = mapping
+            .try_read(4 * PAGE..6 * PAGE, |bytes| {
+                let write = scope.spawn(|| {
+                    began.fetch_add(1, Ordering::SeqCst);
+                    file.write_at(&[99; 100], 4 * PAGE as u64).unwrap();
+                });
+                let cut = scope.spawn(|| {
+                    began.fetch_add(1, Ordering::SeqCst);
+                    file.set_len(5 * PAGE as u64).unwrap();
+                });
+                let since = Instant::now();
+                while began.load(Ordering::SeqCst) < 2 || since.elapsed() < Duration::from_millis(20) {
+                    assert_eq!((bytes[0], bytes[PAGE + 5]), (byte(4), byte(5)));
+                }
+                assert!(!write.is_finished() && !cut.is_finished());
+                [write, cut]
+            })
+            .unwrap();
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    assert_eq!((touch(&mapping, 4 * PAGE), file.len()), (99, 5 * PAGE as u64));
+}

@@ -1,0 +1,114 @@
+//! What a touch costs, beside the kernel's own mapping: not run by itself.
+//!
+//! ```text
+//! cargo test --release -p millpond --lib mapped_tests::speed -- --ignored --nocapture
+//! ```
+//!
+//! `MILLPOND_MIB` is the file's length, 1024; the cache has a quarter. The kernel's row is fair in a memory group of the
+//! cache's size and 200 MiB more only; elsewhere the file stays in the kernel's page cache.
+
+use super::{BOTH, PAGE, cache, open};
+use crate::MapOptions;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+const RUN: Duration = Duration::from_secs(5);
+
+/// Draws pages, by Zipf's law with exponent 1 or all alike.
+struct Pages {
+    state: u64,
+    pages: u64,
+    is_zipf: bool,
+}
+
+impl Pages {
+    fn next(&mut self) -> u64 {
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let unit = (self.state >> 11) as f64 / (1_u64 << 53) as f64;
+        match self.is_zipf {
+            false => (unit * self.pages as f64) as u64,
+            // Rank r has a share of about 1 / r; neighbours in rank lie apart.
+            true => ((self.pages as f64).powf(unit) as u64).wrapping_mul(2_654_435_761) % self.pages,
+        }
+    }
+}
+
+/// Accesses in a second, of so many threads.
+fn rate(threads: u64, pages: u64, is_zipf: bool, touch: impl Fn(u64) -> u8 + Sync) -> u64 {
+    let one = |seed: u64| {
+        let state = seed * 77_777 + 1;
+        let mut draw = Pages {
+            state,
+            pages,
+            is_zipf,
+        };
+        let (began, mut count, mut sum) = (Instant::now(), 0, 0_u64);
+        while began.elapsed() < RUN {
+            for _ in 0..64 {
+                sum += u64::from(touch(draw.next()));
+            }
+            count += 64;
+        }
+        std::hint::black_box(sum);
+        count
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|n| scope.spawn(move || one(n))).collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>() / RUN.as_secs()
+    })
+}
+
+/// The kernel's mapping of a file, read at random.
+struct Kernel(usize, usize);
+
+impl Kernel {
+    fn new(file: &std::fs::File, len: usize) -> Kernel {
+        let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        // SAFETY: a hint about this mapping.
+        unsafe { libc::madvise(start, len, libc::MADV_RANDOM) };
+        Kernel(start as usize, len)
+    }
+
+    fn touch(&self, page: u64) -> u8 {
+        let at = self.0 + page as usize * PAGE;
+        assert!(at < self.0 + self.1);
+        // SAFETY: inside the mapping, which is never undone.
+        unsafe { std::ptr::with_exposed_provenance::<u8>(at).read_volatile() }
+    }
+}
+
+#[test]
+#[ignore = "measures: takes a minute and a quiet machine"]
+fn touches_beside_the_kernel_s() {
+    let mib = std::env::var("MILLPOND_MIB").map_or(1024, |mib| mib.parse::<u64>().unwrap());
+    let folder = tempfile::tempdir_in(std::env::var("MILLPOND_FOLDER").unwrap_or("/var/tmp".into())).unwrap();
+    let path = folder.path().join("data");
+    let bytes = vec![7; 1 << 20];
+    let mut whole = std::fs::File::create(&path).unwrap();
+    (0..mib).for_each(|_| std::io::Write::write_all(&mut whole, &bytes).unwrap());
+    whole.sync_all().unwrap();
+    let pages = mib << 8;
+    println!("accesses/s                 uniform 1, 8 threads    Zipf 1, 8 threads");
+    let row = |name: &str, touch: &(dyn Fn(u64) -> u8 + Sync)| {
+        let rates = [(1, false), (8, false), (1, true), (8, true)];
+        let rates = rates.map(|(threads, is_zipf)| rate(threads, pages, is_zipf, touch));
+        println!("{name:24} {rates:?}");
+    };
+    let kernel = Kernel::new(&std::fs::File::open(&path).unwrap(), (mib << 20) as usize);
+    row("kernel, MADV_RANDOM", &|page| kernel.touch(page));
+    let Some(cache) = cache(mib << 18) else { return };
+    let file = open(&cache, &path);
+    file.advise(crate::Advice::Random).unwrap();
+    for faults in BOTH {
+        let mapping = file.map(.., &MapOptions::new().faults(faults)).unwrap();
+        let name = format!("mapping, {faults:?}");
+        row(&name, &|page| super::touch(&mapping, page as usize * PAGE));
+    }
+    row("page()", &|page| file.page(page).unwrap()[0]);
+}
