@@ -10,12 +10,15 @@
     reason = "each test uses its part of it; a test fails by panicking"
 )]
 
+#[path = "world/bytes.rs"]
+mod bytes;
 #[path = "world/op.rs"]
 mod op;
 
 use crate::support::{Draw, Kind};
 use Op::*;
-use millpond::{Advice, File, OpenOptions, PageCache, Preset};
+use bytes::{content, same};
+use millpond::{Advice, Error, File, MapOptions, Mapping, OpenOptions, PageCache, Preset};
 pub(crate) use op::{At, Op};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +35,8 @@ pub(crate) struct World {
     files: Vec<Model>,
     /// The file's number, and whether the handle writes.
     handles: Vec<(usize, bool, File)>,
+    /// The file's number, and a mapping of all that it can ever be.
+    mappings: Vec<(usize, Mapping)>,
     buf: Vec<u8>,
     checks: u64,
 }
@@ -41,19 +46,26 @@ const MIN_FRAMES: u64 = 64;
 /// From the least that is possible up to some 3 MiB of 4 KiB pages.
 fn memory(page_size: u64, eighths: u8) -> u64 {
     let least = (512 << 10) + MIN_FRAMES * (page_size + 63);
-    least + u64::from(eighths % 9) * 80 * page_size
+    // Where files can be mapped, that takes some.
+    least + (32 << 10) + u64::from(eighths % 9) * 80 * page_size
 }
 
 fn build(kind: Kind, page_size: u64, preset: u8, eighths: u8) -> Option<PageCache> {
-    Some(
+    let device = kind.device()?;
+    let with = |mappings| {
         PageCache::builder()
             .memory(memory(page_size, eighths))
             .page_size(page_size)
             .options(Preset::ALL[usize::from(preset) % 3].options())
-            .device(kind.device()?)
+            .device(device.clone())
+            .mappings(mappings)
             .build()
-            .unwrap(),
-    )
+    };
+    match with(page_size == 4096) {
+        // No userfaultfd here: no file is mapped.
+        Err(Error::Setup { .. }) => Some(with(false).unwrap()),
+        built => Some(built.unwrap()),
+    }
 }
 
 impl World {
@@ -77,6 +89,7 @@ impl World {
             cache: build(kind, page_size, preset, 0)?,
             files,
             handles: Vec::new(),
+            mappings: Vec::new(),
             buf: Vec::new(),
             checks: 0,
         };
@@ -243,7 +256,8 @@ impl World {
                 let Some(n) = self.handle(handle) else { return };
                 let (file, _, handle) = self.handles.swap_remove(n);
                 drop(handle);
-                if self.handles.iter().all(|h| h.0 != file) {
+                let is_open = self.handles.iter().any(|h| h.0 == file);
+                if !is_open && self.mappings.iter().all(|m| m.0 != file) {
                     self.check_on_disk(file);
                 }
             }
@@ -256,6 +270,37 @@ impl World {
                 let Some(n) = self.handle(handle) else { return };
                 let all = [Advice::Normal, Advice::Random, Advice::Sequential];
                 self.handles[n].2.advise(all[usize::from(advice) % 3]).unwrap();
+            }
+            Map { handle } => {
+                let Some(n) = self.handle(handle) else { return };
+                let (file, _, handle) = &self.handles[n];
+                let end = self.len_max() + 20_000;
+                match handle.map(..end, &MapOptions::new()) {
+                    Ok(mapping) if self.mappings.len() < 4 => self.mappings.push((*file, mapping)),
+                    Ok(mapping) => drop(mapping),
+                    Err(Error::Setup { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Unmap { mapping } => {
+                let count = self.mappings.len();
+                if count > 0 {
+                    self.mappings.swap_remove(usize::from(mapping) % count);
+                }
+            }
+            ReadMapped { mapping, at, len } => {
+                let Some(n) = usize::from(mapping).checked_rem(self.mappings.len()) else {
+                    return;
+                };
+                let (file, mapping) = &self.mappings[n];
+                let at = self.place(*file, at) as usize;
+                let end = at + (len as usize).clamp(1, 40_000).min(mapping.len() - at);
+                let bytes = &self.files[*file].bytes;
+                match mapping.try_read(at..end, <[u8]>::to_vec) {
+                    Ok(seen) => same(&bytes[at..end], &seen, "the mapped file"),
+                    Err(Error::OutOfRange { .. }) => assert!(end > bytes.len()),
+                    Err(error) => panic!("{error}"),
+                }
             }
             SetMemory { eighths } => self.cache.set_memory(memory(self.page_size, eighths)).unwrap(),
             SetOptions { preset } => {
@@ -272,6 +317,7 @@ impl World {
                     .iter()
                     .map(|&(file, write, _)| (file, write))
                     .collect();
+                self.mappings.clear();
                 self.handles.clear();
                 assert!(self.cache.take_lost().is_empty());
                 self.page_size = 4096 << (page_shift % 5);
@@ -386,10 +432,19 @@ impl World {
             }
             same(bytes, &self.buf[..bytes.len()], "the file through the cache");
         }
+        for (file, mapping) in &self.mappings {
+            let bytes = &self.files[*file].bytes;
+            for (n, part) in bytes.chunks(37_777).enumerate() {
+                let start = n * 37_777;
+                let check = |seen: &[u8]| same(part, seen, "a part of the mapped file");
+                mapping.try_read(start..start + part.len(), check).unwrap();
+            }
+        }
     }
 
     /// Everything is closed, so everything is in the files: how they are.
     pub(crate) fn end(mut self) -> Vec<Model> {
+        self.mappings.clear();
         self.handles.clear();
         assert!(self.cache.take_lost().is_empty());
         let occupancy = self.cache.stats().occupancy;
@@ -401,32 +456,6 @@ impl World {
         );
         (0..self.files.len()).for_each(|file| self.check_on_disk(file));
         self.files
-    }
-}
-
-fn content(len: usize, seed: u8) -> Vec<u8> {
-    let mut draw = Draw(u64::from(seed) << 32 | len as u64);
-    let mut bytes = vec![0; len];
-    for part in bytes.chunks_mut(8) {
-        part.copy_from_slice(&draw.bits().to_le_bytes()[..part.len()]);
-    }
-    bytes
-}
-
-fn same(expected: &[u8], seen: &[u8], what: &str) {
-    if expected == seen {
-        return;
-    }
-    let at = expected.iter().zip(seen).position(|(a, b)| a != b);
-    let (left, right) = (expected.len(), seen.len());
-    match at {
-        Some(at) => panic!(
-            "{what}: byte {at} (page {} of 4 KiB) of {left} is {} and should be {}",
-            at / 4096,
-            seen[at],
-            expected[at]
-        ),
-        None => panic!("{what}: {right} bytes instead of {left}"),
     }
 }
 

@@ -57,6 +57,18 @@ pub(crate) enum Op {
         from: u16,
         seed: u8,
     },
+    /// Maps a file, for reading.
+    Map {
+        handle: u8,
+    },
+    Unmap {
+        mapping: u8,
+    },
+    ReadMapped {
+        mapping: u8,
+        at: At,
+        len: u32,
+    },
     SetLen {
         handle: u8,
         at: At,
