@@ -274,7 +274,8 @@ impl World {
             Map { handle } => {
                 let Some(n) = self.handle(handle) else { return };
                 let (file, _, handle) = &self.handles[n];
-                let end = self.len_max() + 20_000;
+                // A file may have become longer while pages were larger.
+                let end = self.len_max().max(self.len(*file)) + 20_000;
                 match handle.map(..end, &MapOptions::new()) {
                     Ok(mapping) if self.mappings.len() < 4 => self.mappings.push((*file, mapping)),
                     Ok(mapping) => drop(mapping),
